@@ -1,0 +1,367 @@
+//! The trait of a storage backend: CSI's calls without the wire. Apart because it has two real implementations: a component in the engine,
+//! and native code in tests and benchmarks.
+//!
+//! Arguments are as CSI's, less what the host does itself. Answers were checked by the implementation: ids, maps and capacities are within
+//! their limits, a capacity is inside the range that was asked. When a call returns, what it wrote is durable.
+
+use crate::attributes::Attributes;
+use crate::call::Call;
+use crate::code::Code;
+use crate::names::{GroupSnapshotId, NodeId, RequestedName, SnapshotId, VolumeId};
+use crate::plan::Plan;
+use crate::services::Offer;
+use crate::snapshot::{GroupSnapshot, MetadataPage, Snapshot};
+use crate::topology::{Topology, TopologyRequirement};
+use crate::volume::{
+    CapacityRange, ContentSource, Page, PageRequest, Volume, VolumeCapability, VolumeEntry,
+};
+use async_trait::async_trait;
+use std::fmt;
+
+/// Which code runs: stands in every error that is the plugin's fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginLabel {
+    /// `plugin-info.name`.
+    pub name: String,
+    /// `plugin-info.version`.
+    pub version: String,
+    /// `sha256:..` of the component.
+    pub digest: String,
+}
+
+impl fmt::Display for PluginLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "plugin {} {} ({})", self.name, self.version, self.digest)
+    }
+}
+
+/// CSI CreateVolume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct CreateVolume {
+    pub name: RequestedName,
+    pub capacity: CapacityRange,
+    pub capabilities: Vec<VolumeCapability>,
+    pub parameters: Attributes,
+    pub mutable_parameters: Attributes,
+    pub content_source: Option<ContentSource>,
+    pub accessibility: Option<TopologyRequirement>,
+}
+
+/// CSI ValidateVolumeCapabilities.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct ValidateVolume {
+    pub id: VolumeId,
+    pub context: Attributes,
+    pub capabilities: Vec<VolumeCapability>,
+    pub parameters: Attributes,
+    pub mutable_parameters: Attributes,
+}
+
+/// The answer to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Validation {
+    /// All of it holds.
+    Confirmed,
+    /// Why not.
+    Unsupported(String),
+}
+
+/// CSI ControllerPublishVolume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct ControllerPublish {
+    pub id: VolumeId,
+    pub node: NodeId,
+    pub capability: VolumeCapability,
+    pub readonly: bool,
+    pub context: Attributes,
+}
+
+/// CSI ControllerExpandVolume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct ControllerExpand {
+    pub id: VolumeId,
+    pub capacity: CapacityRange,
+    pub capability: Option<VolumeCapability>,
+}
+
+/// The answer to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct Expanded {
+    pub capacity_bytes: u64,
+    pub node_expansion_required: bool,
+}
+
+/// CSI GetCapacity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct GetCapacity {
+    pub capabilities: Vec<VolumeCapability>,
+    pub parameters: Attributes,
+    pub accessible_topology: Option<Topology>,
+}
+
+/// The answer to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct Available {
+    pub available_bytes: u64,
+    pub maximum_volume_bytes: Option<u64>,
+    pub minimum_volume_bytes: Option<u64>,
+}
+
+/// CSI CreateSnapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct CreateSnapshot {
+    pub source_volume: VolumeId,
+    pub name: RequestedName,
+    pub parameters: Attributes,
+}
+
+/// CSI ListSnapshots, but for the lookup of one by id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct ListSnapshots {
+    pub source_volume: Option<VolumeId>,
+    pub page: PageRequest,
+}
+
+/// CSI CreateVolumeGroupSnapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct CreateGroup {
+    pub name: RequestedName,
+    pub source_volumes: Vec<VolumeId>,
+    pub parameters: Attributes,
+}
+
+/// CSI NodeStageVolume, as a backend sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct NodeStage {
+    pub id: VolumeId,
+    pub capability: VolumeCapability,
+    pub publish_context: Attributes,
+    pub volume_context: Attributes,
+}
+
+/// CSI NodePublishVolume, as a backend sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct NodePublish {
+    pub id: VolumeId,
+    pub capability: VolumeCapability,
+    pub readonly: bool,
+    /// An inline volume of a pod.
+    pub ephemeral: bool,
+    pub publish_context: Attributes,
+    pub volume_context: Attributes,
+}
+
+/// What a backend says of its node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeDescription {
+    /// Absent: the host's node name.
+    pub id: Option<NodeId>,
+    /// Absent: no limit.
+    pub max_volumes: Option<u64>,
+    /// Absent: reachable from everywhere.
+    pub topology: Option<Topology>,
+}
+
+/// One thing that is wrong with a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// Such as `Inaccessible`, `DataLoss`, `Degraded`; open.
+    pub reason: String,
+    /// For a person.
+    pub message: String,
+}
+
+/// Why a backend's call failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BackendError {
+    /// The backend says so itself. Values of the call's secrets were replaced.
+    #[error("{message}")]
+    Answered {
+        /// Its code.
+        code: Code,
+        /// Its words.
+        message: String,
+    },
+    /// The guest trapped: a fault of the plugin; nothing of the call's instance is left.
+    #[error("{plugin} trapped in {function}: {reason}")]
+    Trapped {
+        /// Which code.
+        plugin: PluginLabel,
+        /// Which export.
+        function: &'static str,
+        /// What wasm says.
+        reason: String,
+    },
+    /// Over its memory, table, handle or host-call limit.
+    #[error("{plugin} went over {limit} in {function}; the limit stands in the backend document")]
+    OverLimit {
+        /// Which code.
+        plugin: PluginLabel,
+        /// Which export.
+        function: &'static str,
+        /// Which limit, by its key in the document, with its value.
+        limit: String,
+    },
+    /// Used up its time (`limits.time`), computing or waiting. Work may be under way.
+    #[error("{plugin} did not answer {function} within {seconds} s")]
+    OutOfTime {
+        /// Which code.
+        plugin: PluginLabel,
+        /// Which export.
+        function: &'static str,
+        /// The budget in seconds.
+        seconds: u64,
+    },
+    /// It answered, and the answer breaks a rule of CSI or of the contract.
+    #[error("{plugin} gave an answer to {function} that is not valid: {reason}")]
+    BadAnswer {
+        /// Which code.
+        plugin: PluginLabel,
+        /// Which export.
+        function: &'static str,
+        /// Which rule.
+        reason: String,
+    },
+    /// As many of its calls run as `limits.concurrency` allows.
+    #[error("the backend is busy: {limit} calls are running (limits.concurrency)")]
+    Busy {
+        /// The limit.
+        limit: usize,
+    },
+    /// It does not export the interface.
+    #[error("the backend does not offer `{interface}`")]
+    NotOffered {
+        /// The interface of the contract.
+        interface: &'static str,
+    },
+    /// The host stopped the call: it is going down.
+    #[error("the call was stopped: the host is going down")]
+    Cancelled,
+}
+
+/// A storage backend. A method whose interface is not in [`Backend::offer`] answers [`BackendError::NotOffered`].
+#[async_trait]
+#[allow(
+    missing_docs,
+    reason = "the methods are CSI's calls, described there and in the contract"
+)]
+pub trait Backend: Send + Sync + 'static {
+    /// Which code runs.
+    fn label(&self) -> &PluginLabel;
+    /// What it offers.
+    fn offer(&self) -> &Offer;
+    /// `plugin-info.manifest`.
+    fn manifest(&self) -> &Attributes;
+
+    /// False: still starting.
+    async fn probe(&self, call: &Call) -> Result<bool, BackendError>;
+
+    async fn create_volume(&self, call: &Call, args: CreateVolume) -> Result<Volume, BackendError>;
+    async fn delete_volume(&self, call: &Call, id: VolumeId) -> Result<(), BackendError>;
+    async fn validate_volume(
+        &self,
+        call: &Call,
+        args: ValidateVolume,
+    ) -> Result<Validation, BackendError>;
+    async fn controller_publish(
+        &self,
+        call: &Call,
+        args: ControllerPublish,
+    ) -> Result<Attributes, BackendError>;
+    async fn controller_unpublish(
+        &self,
+        call: &Call,
+        id: VolumeId,
+        node: Option<NodeId>,
+    ) -> Result<(), BackendError>;
+    async fn controller_expand(
+        &self,
+        call: &Call,
+        args: ControllerExpand,
+    ) -> Result<Expanded, BackendError>;
+    async fn modify_volume(
+        &self,
+        call: &Call,
+        id: VolumeId,
+        mutable: Attributes,
+    ) -> Result<(), BackendError>;
+    async fn list_volumes(
+        &self,
+        call: &Call,
+        page: PageRequest,
+    ) -> Result<Page<VolumeEntry>, BackendError>;
+    async fn get_volume(&self, call: &Call, id: VolumeId) -> Result<VolumeEntry, BackendError>;
+    async fn get_capacity(&self, call: &Call, args: GetCapacity)
+    -> Result<Available, BackendError>;
+
+    async fn create_snapshot(
+        &self,
+        call: &Call,
+        args: CreateSnapshot,
+    ) -> Result<Snapshot, BackendError>;
+    async fn delete_snapshot(&self, call: &Call, id: SnapshotId) -> Result<(), BackendError>;
+    async fn get_snapshot(&self, call: &Call, id: SnapshotId) -> Result<Snapshot, BackendError>;
+    async fn list_snapshots(
+        &self,
+        call: &Call,
+        args: ListSnapshots,
+    ) -> Result<Page<Snapshot>, BackendError>;
+
+    async fn create_group(
+        &self,
+        call: &Call,
+        args: CreateGroup,
+    ) -> Result<GroupSnapshot, BackendError>;
+    async fn delete_group(
+        &self,
+        call: &Call,
+        id: GroupSnapshotId,
+        snapshots: Vec<SnapshotId>,
+    ) -> Result<(), BackendError>;
+    async fn get_group(
+        &self,
+        call: &Call,
+        id: GroupSnapshotId,
+        snapshots: Vec<SnapshotId>,
+    ) -> Result<GroupSnapshot, BackendError>;
+
+    async fn get_allocated(
+        &self,
+        call: &Call,
+        id: SnapshotId,
+        offset: u64,
+        max: u32,
+    ) -> Result<MetadataPage, BackendError>;
+    async fn get_delta(
+        &self,
+        call: &Call,
+        base: SnapshotId,
+        target: SnapshotId,
+        offset: u64,
+        max: u32,
+    ) -> Result<MetadataPage, BackendError>;
+
+    async fn volume_health(&self, call: &Call, id: VolumeId) -> Result<Vec<Health>, BackendError>;
+
+    async fn node_info(&self, call: &Call) -> Result<NodeDescription, BackendError>;
+    async fn node_stage(&self, call: &Call, args: NodeStage) -> Result<Plan, BackendError>;
+    async fn node_publish(&self, call: &Call, args: NodePublish) -> Result<Plan, BackendError>;
+    async fn before_unstage(
+        &self,
+        call: &Call,
+        id: VolumeId,
+        notes: Attributes,
+    ) -> Result<(), BackendError>;
+}

@@ -1,0 +1,33 @@
+//! What belongs to one call beside its arguments: its name, its secrets, the time that it may take. Apart because every room passes it on
+//! and none may print it whole.
+
+use crate::rpc::Rpc;
+use crate::secrets::Secrets;
+use std::sync::Arc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// What the gRPC face knows of a call.
+#[derive(Debug, Clone)]
+pub struct Incoming {
+    /// Stands in log lines, spans and events of this call.
+    pub request_id: String,
+    /// `secrets` of the request; service account tokens were moved here from the volume context.
+    pub secrets: Arc<Secrets>,
+}
+
+/// What a backend is told of a call.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// Which call.
+    pub rpc: Rpc,
+    /// Stands in log lines, spans and events of this call.
+    pub request_id: String,
+    /// Secrets of the request. Those of the backend's own document are the backend's.
+    pub secrets: Arc<Secrets>,
+    /// When the backend's own budget (`limits.time`) is spent. Not the client's deadline: when the client gives up, the call goes on, so
+    /// that its retry finds the work done.
+    pub deadline: Instant,
+    /// Set when the host is to end or the budget is spent.
+    pub cancelled: CancellationToken,
+}

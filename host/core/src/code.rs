@@ -1,0 +1,127 @@
+//! The one place that maps errors to gRPC codes. A code is chosen for what the caller will do with it:
+//!
+//!  * external-provisioner retries for ever on Unavailable, Aborted, Cancelled and DeadlineExceeded ("may still be running"), and
+//!    reschedules on ResourceExhausted (`checkError` in its controller.go);
+//!  * kubelet takes Canceled, DeadlineExceeded, Unavailable, ResourceExhausted and Aborted for *uncertain* and will clean up; any other
+//!    code of stage or publish tells it that nothing is mounted (`isFinalError` in its csi_client.go).
+//!
+//! So whatever may have work under way is never `Internal`. It is in `core` since guests are told codes as well as clients.
+
+use crate::backend::BackendError;
+use crate::error::Error;
+use crate::mounter::MountError;
+use crate::state::StateError;
+use serde::{Deserialize, Serialize};
+
+/// The gRPC status codes but OK. Frozen upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names are gRPC's")]
+pub enum Code {
+    Cancelled,
+    Unknown,
+    InvalidArgument,
+    DeadlineExceeded,
+    NotFound,
+    AlreadyExists,
+    PermissionDenied,
+    ResourceExhausted,
+    FailedPrecondition,
+    Aborted,
+    OutOfRange,
+    Unimplemented,
+    Internal,
+    Unavailable,
+    DataLoss,
+    Unauthenticated,
+}
+
+impl Code {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Code; 16] = [
+        Code::Cancelled,
+        Code::Unknown,
+        Code::InvalidArgument,
+        Code::DeadlineExceeded,
+        Code::NotFound,
+        Code::AlreadyExists,
+        Code::PermissionDenied,
+        Code::ResourceExhausted,
+        Code::FailedPrecondition,
+        Code::Aborted,
+        Code::OutOfRange,
+        Code::Unimplemented,
+        Code::Internal,
+        Code::Unavailable,
+        Code::DataLoss,
+        Code::Unauthenticated,
+    ];
+}
+
+impl Error {
+    /// What the client is told.
+    pub fn code(&self) -> Code {
+        match self {
+            Error::Invalid(_) | Error::NotOffered { .. } => Code::InvalidArgument,
+            Error::Backend(error) => error.code(),
+            Error::Mount(error) => error.code(),
+            Error::State(error) => error.code(),
+            Error::InFlight { .. } | Error::SnapshotNotReady { .. } => Code::Aborted,
+            Error::NotServed { .. } => Code::Unimplemented,
+            Error::NoPlugin { .. } | Error::ShuttingDown => Code::Unavailable,
+            Error::NotFound { .. } => Code::NotFound,
+            Error::Precondition(_) => Code::FailedPrecondition,
+            Error::StillUnderWay { .. } => Code::DeadlineExceeded,
+            Error::Lost { .. } => Code::Internal,
+        }
+    }
+}
+
+impl BackendError {
+    /// What the client is told.
+    pub fn code(&self) -> Code {
+        match self {
+            BackendError::Answered { code, .. } => *code,
+            // The instance is gone and with it whatever it was doing: final.
+            BackendError::Trapped { .. } | BackendError::BadAnswer { .. } => Code::Internal,
+            BackendError::OverLimit { .. } => Code::ResourceExhausted,
+            // What it asked of a remote system may still happen.
+            BackendError::OutOfTime { .. } => Code::DeadlineExceeded,
+            BackendError::Busy { .. } | BackendError::Cancelled => Code::Unavailable,
+            BackendError::NotOffered { .. } => Code::Unimplemented,
+        }
+    }
+}
+
+impl MountError {
+    /// What the client, or the guest that called, is told.
+    pub fn code(&self) -> Code {
+        match self {
+            MountError::OutsideRoots { .. } => Code::InvalidArgument,
+            MountError::NotFound { .. } => Code::NotFound,
+            MountError::NotStaged { .. }
+            | MountError::Precondition { .. }
+            | MountError::InUse { .. } => Code::FailedPrecondition,
+            MountError::OtherwiseThere { .. } => Code::AlreadyExists,
+            MountError::NotGranted { .. } => Code::PermissionDenied,
+            MountError::Invalid { .. } => Code::InvalidArgument,
+            MountError::Unsupported { .. } => Code::Unimplemented,
+            MountError::NoSpace { .. } => Code::ResourceExhausted,
+            MountError::Hung { .. } => Code::DeadlineExceeded,
+            MountError::UnderWay { .. } => Code::Aborted,
+            MountError::Kernel { .. } => Code::Internal,
+            MountError::Unreachable { .. } => Code::Unavailable,
+        }
+    }
+}
+
+impl StateError {
+    /// What the client, or the guest that called, is told.
+    pub fn code(&self) -> Code {
+        match self {
+            StateError::TooLarge { .. } => Code::InvalidArgument,
+            StateError::Full => Code::ResourceExhausted,
+            // The write may or may not have reached the disk.
+            StateError::Failed { .. } => Code::Unavailable,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The `StorageBackend` document after parsing: what an administrator says about one backend. Apart because three rooms read a part each:
+//! the mount room its grants, the engine its limits, the binary the rest. The same document is a local YAML file and, later, a CRD.
+//!
+//! It knows neither YAML nor files: `raw` is the shape on disk, parsing text is the binary's, which can point at a line.
+
+use crate::attributes::Attributes;
+use crate::names::DriverName;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// One backend, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StorageBackend {
+    /// The CSI driver's name.
+    pub driver_name: DriverName,
+    /// Where the component comes from.
+    pub plugin: PluginSource,
+    /// `call.settings` of the plugin.
+    pub settings: Attributes,
+    /// The backend's secrets, by name: where each is read.
+    pub secrets: BTreeMap<String, SecretSource>,
+    /// What the plugin may use.
+    pub grants: Grants,
+    /// How much it may use.
+    pub limits: Limits,
+    /// Capabilities that are not advertised, by CSI's names.
+    pub hidden: Vec<String>,
+}
+
+/// Where a component comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginSource {
+    /// The file; absolute, or relative to the document.
+    pub path: PathBuf,
+    /// `sha256:..`, checked if given.
+    pub digest: Option<String>,
+}
+
+/// Where a secret of the backend's is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SecretSource {
+    /// A file; its content without a last line break.
+    File(PathBuf),
+}
+
+/// What a plugin may use. Absent means denied.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grants {
+    /// Pools by name.
+    pub pools: BTreeMap<String, PoolGrant>,
+    /// File systems that the kernel mounts by name; `tmpfs` for the step of that name.
+    pub filesystems: Vec<FilesystemGrant>,
+}
+
+/// A directory whose trees and images a plugin may use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolGrant {
+    /// Absolute.
+    pub path: PathBuf,
+    /// Clones may copy all data where the file system cannot share blocks.
+    pub full_copies: bool,
+    /// Mount options beyond the harmless ones, such as `suid` or `dev`.
+    pub mount_options: Vec<String>,
+}
+
+/// A type of file system that a plugin may mount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilesystemGrant {
+    /// Such as `nfs4`.
+    pub fs_type: String,
+    /// Patterns of sources: exact, or with a `*` at the end.
+    pub sources: Vec<String>,
+    /// Mount options beyond the harmless ones.
+    pub mount_options: Vec<String>,
+    /// Largest size in bytes, for `tmpfs`.
+    pub max_bytes: Option<u64>,
+}
+
+/// How much a plugin may use. The defaults are what a small backend never notices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Linear memory of one call, in bytes. 64 MiB: the Rust, C and Go guests that were measured need under 20.
+    pub memory_bytes: u64,
+    /// Wall time of one call. 60 s: above every sidecar's default deadline, so that a retry finds the work done.
+    pub time: Duration,
+    /// CPU time of one call. 10 s: a hundred times what the slowest guest that was measured takes to start.
+    pub cpu: Duration,
+    /// Calls at a time. 32: three times the attacher's default of 10 workers.
+    pub concurrency: usize,
+    /// Bytes that one host call may carry in either direction. 4 MiB: gRPC's own message limit.
+    pub host_call_bytes: usize,
+    /// Table elements of one instance.
+    pub table_elements: usize,
+    /// Open handles of one instance.
+    pub handles: usize,
+    /// Takes ids above 128 bytes from the plugin.
+    pub long_ids: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 64 << 20,
+            time: Duration::from_secs(60),
+            cpu: Duration::from_secs(10),
+            concurrency: 32,
+            host_call_bytes: 4 << 20,
+            table_elements: 100_000,
+            handles: 1000,
+            long_ids: false,
+        }
+    }
+}
+
+impl Grants {
+    /// Makes relative pool paths absolute, below `base`.
+    pub fn resolved(mut self, base: &Path) -> Self {
+        for pool in self.pools.values_mut() {
+            if pool.path.is_relative() {
+                pool.path = base.join(&pool.path);
+            }
+        }
+        self
+    }
+}

@@ -1,0 +1,83 @@
+//! Why a call failed, for the driver's callers. Apart because it joins what three rooms can say; what a client is told of it stands in
+//! [`crate::code`].
+
+use crate::backend::BackendError;
+use crate::mounter::MountError;
+use crate::names::InvalidWord;
+use crate::rpc::Rpc;
+use crate::state::StateError;
+
+/// A failed call.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A word of the request is not valid.
+    #[error(transparent)]
+    Invalid(#[from] InvalidWord),
+    /// The backend.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// The privileged room.
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    /// The store.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// Another call on the same thing is running.
+    #[error("another call is working on {subject}: retry")]
+    InFlight {
+        /// What both want, in words.
+        subject: String,
+    },
+    /// This driver does not serve the call: its backend lacks the interface, the host's role excludes it, or it was hidden.
+    #[error("{rpc} is not served: {reason}")]
+    NotServed {
+        /// Which call.
+        rpc: Rpc,
+        /// Why.
+        reason: &'static str,
+    },
+    /// The request needs what the driver does not offer.
+    #[error("{what} is not offered by this driver")]
+    NotOffered {
+        /// What was asked for.
+        what: String,
+    },
+    /// No version of the plugin is ready.
+    #[error("the plugin of {driver} is not ready: {reason}")]
+    NoPlugin {
+        /// Which driver.
+        driver: String,
+        /// Why, as far as known.
+        reason: String,
+    },
+    /// What the request names does not exist.
+    #[error("{what} does not exist")]
+    NotFound {
+        /// What.
+        what: String,
+    },
+    /// Something that must come first is missing.
+    #[error("{0}")]
+    Precondition(String),
+    /// The snapshot is being made; asked again, the call tells when it is ready.
+    #[error("snapshot {id} is not ready yet")]
+    SnapshotNotReady {
+        /// Which snapshot.
+        id: String,
+    },
+    /// The host is going down.
+    #[error("the host is going down: retry")]
+    ShuttingDown,
+    /// The work outlived the client's patience; it goes on, and a retry finds it done.
+    #[error("{rpc} is still under way")]
+    StillUnderWay {
+        /// Which call.
+        rpc: Rpc,
+    },
+    /// The task of the call ended without an answer: a bug of the host.
+    #[error("{rpc} ended without an answer: this is a bug of the host")]
+    Lost {
+        /// Which call.
+        rpc: Rpc,
+    },
+}

@@ -1,0 +1,28 @@
+//! The middle of the host: the words of CSI as own types, the three substitution traits, and the driver that joins them.
+//!
+//! It is apart so that decisions can be read and tested without a socket, a kernel or a guest. It must not know tonic, wasmtime,
+//! rustix or kube; a test of the workspace holds that.
+//!
+//! ```text
+//! csi ──▶ driver ──▶ trait Backend   (engine: a component; tests: native code)
+//!            │  └──▶ trait Mounter   (mount: in this process, or behind a socket)
+//!            └─────▶ trait StateStore (state: redb)
+//! ```
+
+pub mod attributes;
+pub mod backend;
+pub mod call;
+pub mod code;
+pub mod document;
+pub mod error;
+pub mod mounter;
+pub mod names;
+pub mod plan;
+pub mod pool;
+pub mod rpc;
+pub mod secrets;
+pub mod services;
+pub mod snapshot;
+pub mod state;
+pub mod topology;
+pub mod volume;

@@ -1,0 +1,278 @@
+//! The trait of the privileged room: everything that touches the node's mounts, devices and pools. Apart because it can run in this process
+//! or in one of its own, so all arguments are owned and serialisable, and the other side checks them again.
+//!
+//! Every request names the driver: grants, roots and journal belong to a driver and live on the other side.
+
+use crate::names::{DriverName, NodePath, VolumeId};
+use crate::plan::Plan;
+use crate::pool::{PoolCall, PoolReply};
+use crate::volume::VolumeCapability;
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A volume of a driver.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct VolumeKey {
+    /// Whose.
+    pub driver: DriverName,
+    /// Which.
+    pub volume: VolumeId,
+}
+
+/// Asks whether a volume is staged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StagedQuery {
+    /// Which volume.
+    pub key: VolumeKey,
+    /// Where.
+    pub staging_path: NodePath,
+    /// How it is wanted.
+    pub capability: VolumeCapability,
+}
+
+/// What journal and kernel agree on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Staged {
+    /// Not, or not wholly: a stage may go ahead.
+    No,
+    /// Just as wanted: the answer is OK without asking the backend.
+    AsWanted,
+}
+
+/// Makes a volume usable at its staging path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageVolume {
+    /// Which volume.
+    pub key: VolumeKey,
+    /// A directory that the client made.
+    pub staging_path: NodePath,
+    /// How it is wanted.
+    pub capability: VolumeCapability,
+    /// What it is.
+    pub plan: Plan,
+}
+
+/// Undoes a stage. Needs neither plan nor plugin nor journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnstageVolume {
+    /// Which volume.
+    pub key: VolumeKey,
+    /// Where.
+    pub staging_path: NodePath,
+}
+
+/// Makes a volume visible at a target path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublishVolume {
+    /// Which volume.
+    pub key: VolumeKey,
+    /// Where it was staged; absent for volumes without a stage step.
+    pub staging_path: Option<NodePath>,
+    /// Made here: a directory, for a raw block volume a file. Its parent exists.
+    pub target_path: NodePath,
+    /// How it is wanted.
+    pub capability: VolumeCapability,
+    /// Without writing, whatever the stage was.
+    pub readonly: bool,
+    /// What it is, for volumes without a stage step.
+    pub plan: Option<Plan>,
+}
+
+/// Undoes a publish, and removes the target. Needs neither plugin nor journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnpublishVolume {
+    /// Which volume.
+    pub key: VolumeKey,
+    /// Where.
+    pub target_path: NodePath,
+}
+
+/// Asks for the use of a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatVolume {
+    /// Which volume.
+    pub key: VolumeKey,
+    /// Where it is staged or published.
+    pub volume_path: NodePath,
+    /// Where it was staged, if the client says so.
+    pub staging_path: Option<NodePath>,
+}
+
+/// Use of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeStats {
+    /// In bytes.
+    pub bytes: Usage,
+    /// In inodes; absent for block volumes and where the file system has no count.
+    pub inodes: Option<Usage>,
+}
+
+/// How much of something is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// All.
+    pub total: u64,
+    /// In use; absent for block volumes.
+    pub used: Option<u64>,
+    /// Free for an unprivileged user; absent for block volumes.
+    pub available: Option<u64>,
+}
+
+/// Grows what the node sees.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpandVolume {
+    /// Which volume.
+    pub key: VolumeKey,
+    /// Where it is staged or published.
+    pub volume_path: NodePath,
+    /// At least this many bytes, if said.
+    pub required_bytes: Option<u64>,
+    /// At most this many bytes, if said.
+    pub limit_bytes: Option<u64>,
+}
+
+/// Why the privileged room refused or failed. Crosses the process boundary, so it is plain data; what each means to a client stands in
+/// [`crate::code`]. No variant holds a secret or a file's content.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+pub enum MountError {
+    /// The path is not strictly below a root that the administrator named, or leads through a symbolic link.
+    #[error("{path} is refused: {reason}; paths must lie below {roots}")]
+    OutsideRoots {
+        /// As the client spelled it, escaped and shortened.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+        /// The roots, for the administrator.
+        roots: String,
+    },
+    /// Nothing is there.
+    #[error("{what} does not exist")]
+    NotFound {
+        /// What was looked for.
+        what: String,
+    },
+    /// Publish before stage.
+    #[error("volume is not staged at {path}: call NodeStageVolume first")]
+    NotStaged {
+        /// The staging path.
+        path: String,
+    },
+    /// The client did not make what it must make.
+    #[error("{path} is missing: {what}")]
+    Precondition {
+        /// Which path.
+        path: String,
+        /// What was expected.
+        what: String,
+    },
+    /// There already, in another form.
+    #[error("{what} already exists: {difference}")]
+    OtherwiseThere {
+        /// What.
+        what: String,
+        /// How it differs from what is wanted.
+        difference: String,
+    },
+    /// In use, so it cannot be removed, replaced or published once more.
+    #[error("{what} is in use: {by}")]
+    InUse {
+        /// What.
+        what: String,
+        /// By whom, as far as known.
+        by: String,
+    },
+    /// The plan wants what the administrator did not grant.
+    #[error("step `{step}` is not granted: {reason}")]
+    NotGranted {
+        /// The step's name in the contract.
+        step: String,
+        /// Which grant is missing, and where it is given.
+        reason: String,
+    },
+    /// The plan or pool call makes no sense: a fault of the plugin.
+    #[error("{what} is not valid: {reason}")]
+    Invalid {
+        /// Which argument.
+        what: String,
+        /// Why.
+        reason: String,
+    },
+    /// This host, kernel or file system cannot do it.
+    #[error("{what} is not supported here: {reason}")]
+    Unsupported {
+        /// What.
+        what: String,
+        /// Why.
+        reason: String,
+    },
+    /// No space, inodes or quota left, or none that is not promised.
+    #[error("no space for {what}: {reason}")]
+    NoSpace {
+        /// For what.
+        what: String,
+        /// Figures.
+        reason: String,
+    },
+    /// Storage does not answer, or the budget of threads is used up by storage that does not answer.
+    #[error("{what} is not answering: {reason}")]
+    Hung {
+        /// What.
+        what: String,
+        /// Since when, what to do.
+        reason: String,
+    },
+    /// The same long work is under way; the retry finds it done.
+    #[error("{what} is still under way")]
+    UnderWay {
+        /// Which work.
+        what: String,
+    },
+    /// The kernel refused.
+    #[error("{operation} on {object} failed: {text}")]
+    Kernel {
+        /// System call or step.
+        operation: String,
+        /// On what.
+        object: String,
+        /// The error number, for the code.
+        errno: i32,
+        /// The error in words, with what to do where that is known.
+        text: String,
+    },
+    /// The privileged room cannot be reached.
+    #[error("the mounter does not answer: {reason}")]
+    Unreachable {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What the host does on a node. Implementations: `mount` in this process; a client of `wasmount mounter`.
+///
+/// Callers hold the claims of the volume; every call is idempotent and leaves either all or nothing, across `kill -9` too.
+#[async_trait]
+pub trait Mounter: Send + Sync + 'static {
+    /// Whether a volume is staged. Staged with another capability: [`MountError::OtherwiseThere`].
+    async fn staged(&self, query: StagedQuery) -> Result<Staged, MountError>;
+    /// Checks the whole plan, journals, executes, verifies; undoes on failure.
+    async fn stage(&self, request: StageVolume) -> Result<(), MountError>;
+    /// The notes of the volume's plan, for `before-unstage`. Empty when nothing is known.
+    async fn notes(&self, key: VolumeKey) -> Result<BTreeMap<String, String>, MountError>;
+    /// Unmounts all that is stacked at the path. Not staged: success.
+    async fn unstage(&self, request: UnstageVolume) -> Result<(), MountError>;
+    /// Binds a staged volume, or executes the plan of one without a stage step. Published alike: success.
+    async fn publish(&self, request: PublishVolume) -> Result<(), MountError>;
+    /// Unmounts all that is stacked at the path and removes it. Not there: success.
+    async fn unpublish(&self, request: UnpublishVolume) -> Result<(), MountError>;
+    /// Use of the volume. Not mounted there: [`MountError::NotFound`].
+    async fn stats(&self, request: StatVolume) -> Result<VolumeStats, MountError>;
+    /// Grows what the node sees; the size in bytes afterwards (0: unknown).
+    async fn expand(&self, request: ExpandVolume) -> Result<u64, MountError>;
+    /// Volumes of a driver whose journal speaks of work that a killed host left half done, or of mounts that are gone.
+    async fn unsettled(&self, driver: DriverName) -> Result<Vec<VolumeId>, MountError>;
+    /// Brings one such volume to a whole state.
+    async fn recover(&self, key: VolumeKey) -> Result<(), MountError>;
+    /// One call of a backend to its pools. On return the change is on stable storage, with its parent directory.
+    async fn pool(&self, driver: DriverName, call: PoolCall) -> Result<PoolReply, MountError>;
+}

@@ -1,0 +1,266 @@
+//! Identifiers and paths as they arrive: opaque, non-empty, bounded. One type each, so that no two can be mixed up.
+//!
+//! They are apart because every room speaks of them. They do not know what a name stands for: whether a path lies below a root is the
+//! mount room's question, whether a volume exists is the backend's.
+//!
+//! Incoming identifiers are taken leniently (real ones exceed the specification's 128 bytes, Azure's reach 170), what a plugin returns is
+//! checked strictly where it is returned.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Longest incoming identifier, in bytes. The specification says 128 ("Size Limits"); clients send more.
+pub const INCOMING_IDENTIFIER_BYTES: usize = 1024;
+/// Longest identifier that a plugin may return, in bytes (CSI specification, "Size Limits").
+pub const PLUGIN_IDENTIFIER_BYTES: usize = 128;
+/// Longest node identifier, in bytes (CSI specification, `NodeGetInfoResponse.node_id`).
+pub const NODE_IDENTIFIER_BYTES: usize = 256;
+/// Longest path, in bytes: `PATH_MAX` without its NUL.
+pub const PATH_BYTES: usize = 4095;
+/// Longest driver name, in bytes (CSI specification, `GetPluginInfoResponse.name`).
+pub const DRIVER_NAME_BYTES: usize = 63;
+
+/// Why a word was refused. The message never repeats the word: it may be 4 MiB long, or secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidWord {
+    /// The field is required.
+    #[error("{what} is empty")]
+    Empty {
+        /// The name of the field, as CSI spells it.
+        what: &'static str,
+    },
+    /// Longer than its limit.
+    #[error("{what} is {length} bytes long, at most {limit} are allowed")]
+    TooLong {
+        /// The name of the field.
+        what: &'static str,
+        /// Its length in bytes.
+        length: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// Has a byte that no identifier may have.
+    #[error("{what} contains {character}")]
+    Character {
+        /// The name of the field.
+        what: &'static str,
+        /// What it contains, in words.
+        character: &'static str,
+    },
+    /// Any other rule.
+    #[error("{what} {rule}")]
+    Rule {
+        /// The name of the field.
+        what: &'static str,
+        /// The rule that it breaks, as the end of a sentence.
+        rule: &'static str,
+    },
+}
+
+/// Checks what holds for every identifier: not empty, at most `limit` bytes, no NUL.
+pub fn check_identifier(what: &'static str, word: &str, limit: usize) -> Result<(), InvalidWord> {
+    if word.is_empty() {
+        return Err(InvalidWord::Empty { what });
+    }
+    if word.len() > limit {
+        return Err(InvalidWord::TooLong {
+            what,
+            length: word.len(),
+            limit,
+        });
+    }
+    if word.contains('\0') {
+        return Err(InvalidWord::Character {
+            what,
+            character: "a NUL byte",
+        });
+    }
+    Ok(())
+}
+
+macro_rules! identifier {
+    ($(#[$doc:meta])* $name:ident, $limit:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Takes the word as it came; `what` names the field in the error.
+            pub fn parse(what: &'static str, word: impl Into<String>) -> Result<Self, InvalidWord> {
+                let word = word.into();
+                check_identifier(what, &word, $limit)?;
+                Ok(Self(word))
+            }
+
+            /// The word as it came.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// Gives the word away.
+            pub fn into_string(self) -> String {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+identifier!(
+    /// A volume, as its backend named it.
+    VolumeId, INCOMING_IDENTIFIER_BYTES
+);
+identifier!(
+    /// A snapshot, as its backend named it.
+    SnapshotId, INCOMING_IDENTIFIER_BYTES
+);
+identifier!(
+    /// A group of snapshots, as its backend named it.
+    GroupSnapshotId, INCOMING_IDENTIFIER_BYTES
+);
+identifier!(
+    /// A node, as `NodeGetInfo` answered there.
+    NodeId, NODE_IDENTIFIER_BYTES
+);
+identifier!(
+    /// What the client calls the thing to be made: the key of idempotence of the Create calls.
+    RequestedName, INCOMING_IDENTIFIER_BYTES
+);
+identifier!(
+    /// A path of the node, as the client spelled it. Opened only by the mount room, below its roots.
+    NodePath, PATH_BYTES
+);
+
+/// The name of a CSI driver: domain name notation, at most 63 bytes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct DriverName(String);
+
+impl DriverName {
+    /// Letters, digits, `-` and `.`, beginning and ending with a letter or digit (CSI specification, `GetPluginInfoResponse.name`). That it
+    /// can also be a file name follows from the rule: there is no `/`, and `.` cannot begin it.
+    pub fn parse(name: impl Into<String>) -> Result<Self, InvalidWord> {
+        let name = name.into();
+        let what = "driverName";
+        check_identifier(what, &name, DRIVER_NAME_BYTES)?;
+        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        if !name.chars().all(allowed) {
+            return Err(InvalidWord::Character {
+                what,
+                character: "something else than letters, digits, `-` and `.`",
+            });
+        }
+        let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+        if !end(name.chars().next()) || !end(name.chars().last()) {
+            return Err(InvalidWord::Rule {
+                what,
+                rule: "begins or ends with something else than a letter or digit",
+            });
+        }
+        Ok(Self(name))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for DriverName {
+    type Error = InvalidWord;
+    fn try_from(name: String) -> Result<Self, InvalidWord> {
+        Self::parse(name)
+    }
+}
+
+impl From<DriverName> for String {
+    fn from(name: DriverName) -> String {
+        name.0
+    }
+}
+
+impl fmt::Display for DriverName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for DriverName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_name_in_domain_notation_is_taken() {
+        for name in [
+            "directory.wasmount.io",
+            "a",
+            "a1",
+            "csi-nfs.example.com",
+            &"a".repeat(63),
+        ] {
+            assert_eq!(DriverName::parse(name).unwrap().as_str(), name);
+        }
+    }
+
+    #[test]
+    fn a_driver_name_that_could_leave_its_folder_is_refused() {
+        for name in [
+            "",
+            ".",
+            "..",
+            "../x",
+            "a/b",
+            ".a",
+            "a.",
+            "-a",
+            "a_b",
+            "a\0b",
+            "ä",
+            &"a".repeat(64),
+        ] {
+            assert!(DriverName::parse(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn an_identifier_is_bounded_and_without_nul() {
+        assert!(VolumeId::parse("volume_id", "v".repeat(1024)).is_ok());
+        assert_eq!(
+            VolumeId::parse("volume_id", "v".repeat(1025)),
+            Err(InvalidWord::TooLong {
+                what: "volume_id",
+                length: 1025,
+                limit: 1024
+            })
+        );
+        assert_eq!(
+            VolumeId::parse("volume_id", ""),
+            Err(InvalidWord::Empty { what: "volume_id" })
+        );
+        assert_eq!(
+            VolumeId::parse("volume_id", "a\0"),
+            Err(InvalidWord::Character {
+                what: "volume_id",
+                character: "a NUL byte"
+            })
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! What a backend may ask of a pool, as owned and serialisable arguments. Apart from `mounter` because a guest calls these and a client
+//! never does.
+//!
+//! Paths are relative, `/`-separated and checked by the mount room; nothing here opens one.
+
+use serde::{Deserialize, Serialize};
+
+/// One call of the contract's `pool` interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(
+    missing_docs,
+    reason = "each variant and field is the function and parameter of the contract with that name"
+)]
+pub enum PoolCall {
+    Names,
+    Capacity {
+        pool: String,
+    },
+    Stat {
+        pool: String,
+        path: String,
+    },
+    List {
+        pool: String,
+        path: String,
+        after: Option<String>,
+        limit: u32,
+    },
+    CreateDirectory {
+        pool: String,
+        path: String,
+    },
+    RemoveDirectory {
+        pool: String,
+        path: String,
+    },
+    CreateImage {
+        pool: String,
+        path: String,
+        size_bytes: u64,
+    },
+    ResizeImage {
+        pool: String,
+        path: String,
+        size_bytes: u64,
+    },
+    CloneImage {
+        pool: String,
+        source: String,
+        target: String,
+    },
+    CloneDirectory {
+        pool: String,
+        source: String,
+        target: String,
+    },
+    RemoveImage {
+        pool: String,
+        path: String,
+    },
+    Rename {
+        pool: String,
+        source: String,
+        target: String,
+    },
+    SetPermissions {
+        pool: String,
+        path: String,
+        mode: u32,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    },
+    SetQuota {
+        pool: String,
+        path: String,
+        bytes: Option<u64>,
+    },
+}
+
+impl PoolCall {
+    /// Whether it destroys something that a not yet durable record may still speak of: the state is synced before such a call.
+    pub fn is_destructive(&self) -> bool {
+        matches!(
+            self,
+            PoolCall::RemoveDirectory { .. }
+                | PoolCall::RemoveImage { .. }
+                | PoolCall::Rename { .. }
+        )
+    }
+}
+
+/// The answer to a [`PoolCall`]; which one belongs to which call stands at the variant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PoolReply {
+    /// To every call that changes something, but `SetQuota`.
+    Done,
+    /// To `Names`.
+    Names(Vec<String>),
+    /// To `Capacity`.
+    Capacity(PoolUsage),
+    /// To `Stat`.
+    Stat(Option<PoolEntry>),
+    /// To `List`.
+    List(Vec<PoolEntry>),
+    /// To `SetQuota`: whether the file system enforces it.
+    Quota {
+        /// False: the bytes are promised, and counted in `Capacity`, but nothing stops a volume from using more.
+        enforced: bool,
+    },
+}
+
+/// Space of a pool, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolUsage {
+    /// Size of the pool.
+    pub total_bytes: u64,
+    /// What can still be promised: the lesser of what is free and of what is not promised yet.
+    pub available_bytes: u64,
+}
+
+/// What a pool holds at a path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolEntry {
+    /// Relative to the pool.
+    pub path: String,
+    /// What it is.
+    pub kind: PoolEntryKind,
+    /// Logical size of an image, 0 for a directory.
+    pub size_bytes: u64,
+    /// What it takes on disk, as far as known.
+    pub allocated_bytes: u64,
+}
+
+/// What a pool entry is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PoolEntryKind {
+    /// A tree.
+    Directory,
+    /// A block volume.
+    Image,
+    /// Something that no plugin made; its kind in words.
+    Other(String),
+}

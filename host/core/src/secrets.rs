@@ -1,0 +1,71 @@
+//! Secrets: values that are used and never shown. Apart so that no derived `Debug` of a request can print one.
+//!
+//! They do not know where they came from (a request, a file, a Kubernetes Secret) nor who may read them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use zeroize::Zeroizing;
+
+/// Shortest value that is looked for when a guest's text is redacted, in bytes. A shorter one would blot out ordinary words and is no
+/// secret worth the name.
+pub const REDACTED_VALUE_BYTES: usize = 4;
+
+/// Named secret values; wiped from memory when dropped. No `Display`; `Debug` shows how many there are.
+#[derive(Clone, Default)]
+pub struct Secrets(BTreeMap<String, Zeroizing<String>>);
+
+impl Secrets {
+    /// The names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// The value of one. To be handed on, never to be formatted.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|value| value.as_str())
+    }
+
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds one; the newer of equal names counts.
+    pub fn insert(&mut self, name: String, value: String) {
+        self.0.insert(name, Zeroizing::new(value));
+    }
+
+    /// All values, for the redaction of guest strings.
+    pub fn values(&self) -> impl Iterator<Item = &str> {
+        self.0.values().map(|value| value.as_str())
+    }
+}
+
+impl FromIterator<(String, String)> for Secrets {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
+        Self(
+            pairs
+                .into_iter()
+                .map(|(name, value)| (name, Zeroizing::new(value)))
+                .collect(),
+        )
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} secrets", self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formatting_shows_neither_name_nor_value() {
+        let secrets = Secrets::from_iter([("password".to_owned(), "hunter22".to_owned())]);
+        assert_eq!(format!("{secrets:?}"), "1 secrets");
+        assert_eq!(secrets.get("password"), Some("hunter22"));
+    }
+}

@@ -1,0 +1,148 @@
+//! What a backend offers: services (one exported interface each) and features (traits that no export can show). Apart because admission,
+//! the derivation of CSI capabilities and inspection all read it.
+//!
+//! It does not know how an export is found; `engine` does.
+
+use std::collections::BTreeSet;
+
+macro_rules! services {
+    ($($(#[$doc:meta])* $name:ident = $interface:literal),+ $(,)?) => {
+        /// An optional interface of the contract, `wasmount:csi/<interface>`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Service { $($(#[$doc])* $name),+ }
+
+        impl Service {
+            /// All of them, in the order of the contract.
+            pub const ALL: &[Service] = &[$(Service::$name),+];
+
+            /// Its name in the contract.
+            pub fn interface(self) -> &'static str {
+                match self { $(Service::$name => $interface),+ }
+            }
+        }
+    };
+}
+
+services! {
+    /// Create, delete, validate.
+    Controller = "controller",
+    /// Attach and detach.
+    ControllerPublish = "controller-publish",
+    /// Growth, the controller's part.
+    ControllerExpand = "controller-expand",
+    /// VolumeAttributesClass.
+    ControllerModify = "controller-modify",
+    /// ListVolumes.
+    VolumeListing = "volume-listing",
+    /// ControllerGetVolume.
+    VolumeLookup = "volume-lookup",
+    /// GetCapacity.
+    Capacity = "capacity",
+    /// Create, delete and get snapshots.
+    Snapshots = "snapshots",
+    /// ListSnapshots.
+    SnapshotListing = "snapshot-listing",
+    /// The group controller.
+    GroupSnapshots = "group-snapshots",
+    /// The snapshot metadata service.
+    SnapshotMetadata = "snapshot-metadata",
+    /// Volume conditions.
+    VolumeHealth = "volume-health",
+    /// Node id, limits and topology from the backend.
+    NodeInfo = "node-info",
+    /// NodeStageVolume.
+    NodeStage = "node-stage",
+    /// NodePublishVolume with a plan of its own.
+    NodePublish = "node-publish",
+    /// To be told before unstaging.
+    NodeHooks = "node-hooks",
+}
+
+macro_rules! features {
+    ($($(#[$doc:meta])* $name:ident = $word:literal),+ $(,)?) => {
+        /// A trait that no export can show, from `plugin-info.features`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Feature { $($(#[$doc])* $name),+ }
+
+        impl Feature {
+            /// All of them.
+            pub const ALL: &[Feature] = &[$(Feature::$name),+];
+
+            /// Its word in the contract.
+            pub fn word(self) -> &'static str {
+                match self { $(Feature::$name => $word),+ }
+            }
+
+            /// The feature of a word.
+            pub fn of_word(word: &str) -> Option<Feature> {
+                match word { $($word => Some(Feature::$name),)+ _ => None }
+            }
+        }
+    };
+}
+
+features! {
+    /// CreateVolume takes another volume as its source.
+    CloneVolume = "clone-volume",
+    /// ControllerPublishVolume honours `readonly`.
+    PublishReadonly = "publish-readonly",
+    /// Listings tell where a volume is published.
+    PublishedNodes = "published-nodes",
+    /// Knows SINGLE_NODE_SINGLE_WRITER and SINGLE_NODE_MULTI_WRITER.
+    SingleNodeMultiWriter = "single-node-multi-writer",
+    /// Honours `volume_mount_group`.
+    VolumeMountGroup = "volume-mount-group",
+    /// Volumes are not reachable from everywhere.
+    Topology = "topology",
+    /// A volume must not be published while it is expanded.
+    OfflineExpansion = "offline-expansion",
+    /// Growth is the node's alone.
+    NodeOnlyExpansion = "node-only-expansion",
+}
+
+/// What one version of a backend offers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Offer {
+    services: BTreeSet<Service>,
+    features: BTreeSet<Feature>,
+}
+
+impl Offer {
+    /// From what was found at admission.
+    pub fn new(
+        services: impl IntoIterator<Item = Service>,
+        features: impl IntoIterator<Item = Feature>,
+    ) -> Self {
+        Self {
+            services: services.into_iter().collect(),
+            features: features.into_iter().collect(),
+        }
+    }
+
+    /// Whether an interface is exported.
+    pub fn has(&self, service: Service) -> bool {
+        self.services.contains(&service)
+    }
+
+    /// Whether a feature is claimed.
+    pub fn claims(&self, feature: Feature) -> bool {
+        self.features.contains(&feature)
+    }
+
+    /// Exported interfaces, in the order of the contract.
+    pub fn services(&self) -> impl Iterator<Item = Service> {
+        self.services.iter().copied()
+    }
+
+    /// Claimed features.
+    pub fn features(&self) -> impl Iterator<Item = Feature> {
+        self.features.iter().copied()
+    }
+
+    /// Any of `node-info`, `node-stage` and `node-publish` makes a node service.
+    pub fn has_node_service(&self) -> bool {
+        [Service::NodeInfo, Service::NodeStage, Service::NodePublish]
+            .into_iter()
+            .any(|service| self.has(service))
+    }
+}

@@ -1,0 +1,67 @@
+//! Snapshots, groups of them, and what is in one. Apart from volumes because a backend can lack all of it.
+
+use crate::names::{GroupSnapshotId, SnapshotId, VolumeId};
+use crate::topology::Topology;
+
+/// CSI `Snapshot`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its name.
+    pub id: SnapshotId,
+    /// What it was taken of.
+    pub source_volume: VolumeId,
+    /// In bytes; 0: unknown.
+    pub size_bytes: u64,
+    /// Nanoseconds since 1970-01-01 UTC.
+    pub created_at: u64,
+    /// False while the upload still runs.
+    pub ready_to_use: bool,
+    /// The group that it belongs to.
+    pub group: Option<GroupSnapshotId>,
+    /// CSI 1.13; empty otherwise.
+    pub accessible_topology: Vec<Topology>,
+}
+
+/// CSI `VolumeGroupSnapshot`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupSnapshot {
+    /// Its name.
+    pub id: GroupSnapshotId,
+    /// Its members.
+    pub snapshots: Vec<Snapshot>,
+    /// Nanoseconds since 1970-01-01 UTC.
+    pub created_at: u64,
+    /// True when all members are.
+    pub ready_to_use: bool,
+}
+
+/// CSI `BlockMetadataType`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockType {
+    /// All extents have one size.
+    FixedLength,
+    /// Extents have sizes of their own.
+    VariableLength,
+}
+
+/// A range of a volume, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Where it begins.
+    pub offset_bytes: u64,
+    /// How long it is.
+    pub size_bytes: u64,
+}
+
+/// Part of the answer to GetMetadataAllocated and GetMetadataDelta.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetadataPage {
+    /// How extents are cut.
+    pub block_type: BlockType,
+    /// Size of the volume.
+    pub volume_capacity_bytes: u64,
+    /// In ascending order.
+    pub extents: Vec<Extent>,
+    /// Where to ask on; absent: the end.
+    pub next_offset: Option<u64>,
+}

@@ -1,0 +1,196 @@
+//! A volume and what is asked of one: capacity, access, source. Apart because both sides of the host speak of it.
+//!
+//! These are plain words: what is in them was checked when they were made, in `csi` for requests and in `engine` for a plugin's answers.
+
+use crate::attributes::Attributes;
+use crate::names::{InvalidWord, NodeId, SnapshotId, VolumeId};
+use crate::topology::Topology;
+use serde::{Deserialize, Serialize};
+
+/// Wanted capacity in bytes. An absent bound is unbounded; `required <= limit` always holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CapacityRange {
+    required: Option<u64>,
+    limit: Option<u64>,
+}
+
+impl CapacityRange {
+    /// Both bounds in bytes.
+    pub fn new(required: Option<u64>, limit: Option<u64>) -> Result<Self, InvalidWord> {
+        let what = "capacity_range";
+        match (required, limit) {
+            (Some(required), Some(limit)) if required > limit => Err(InvalidWord::Rule {
+                what,
+                rule: "requires more than its limit",
+            }),
+            _ => Ok(Self { required, limit }),
+        }
+    }
+
+    /// At least this many bytes.
+    pub fn required(&self) -> Option<u64> {
+        self.required
+    }
+
+    /// At most this many bytes.
+    pub fn limit(&self) -> Option<u64> {
+        self.limit
+    }
+
+    /// Whether a volume of `bytes` answers the request.
+    pub fn contains(&self, bytes: u64) -> bool {
+        self.required.is_none_or(|required| required <= bytes)
+            && self.limit.is_none_or(|limit| bytes <= limit)
+    }
+}
+
+/// Who may use the volume, and how (CSI `VolumeCapability.AccessMode`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum AccessMode {
+    /// One node, read and write.
+    SingleNodeWriter,
+    /// One node, read only.
+    SingleNodeReaderOnly,
+    /// Many nodes, read only.
+    MultiNodeReaderOnly,
+    /// Many nodes, one of them writes.
+    MultiNodeSingleWriter,
+    /// Many nodes, all write.
+    MultiNodeMultiWriter,
+    /// One node, one publish (Kubernetes' ReadWriteOncePod).
+    SingleNodeSingleWriter,
+    /// One node, several publishes.
+    SingleNodeMultiWriter,
+    /// A mode of a later CSI: its number.
+    Other(u32),
+}
+
+/// How a file system is to be mounted (CSI `VolumeCapability.MountVolume`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MountAccess {
+    /// Absent: the backend or the host chooses.
+    pub fs_type: Option<String>,
+    /// May hold sensitive data: never log them.
+    pub mount_flags: Vec<String>,
+    /// Group that must be able to use the volume.
+    pub volume_mount_group: Option<String>,
+}
+
+/// As a device or as a file system (CSI `VolumeCapability.access_type`).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum AccessType {
+    /// A raw block device.
+    Block,
+    /// A mounted file system.
+    Mount(MountAccess),
+    /// A type of a later CSI: its field number.
+    Other(u32),
+}
+
+/// How a volume is to be used.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct VolumeCapability {
+    /// As what.
+    pub access_type: AccessType,
+    /// By whom.
+    pub access_mode: AccessMode,
+}
+
+impl VolumeCapability {
+    /// True when the mode itself forbids writing.
+    pub fn reads_only(&self) -> bool {
+        matches!(
+            self.access_mode,
+            AccessMode::SingleNodeReaderOnly | AccessMode::MultiNodeReaderOnly
+        )
+    }
+}
+
+/// What a new volume begins with (CSI `VolumeContentSource`).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ContentSource {
+    /// A snapshot.
+    Snapshot(SnapshotId),
+    /// Another volume.
+    Volume(VolumeId),
+}
+
+/// A volume as its backend describes it (CSI `Volume`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Volume {
+    /// Its name from now on.
+    pub id: VolumeId,
+    /// In bytes; 0: unknown.
+    pub capacity_bytes: u64,
+    /// Given back in later calls.
+    pub context: Attributes,
+    /// What it was made from.
+    pub content_source: Option<ContentSource>,
+    /// Empty: reachable from everywhere.
+    pub accessible_topology: Vec<Topology>,
+}
+
+/// CSI `VolumeCondition`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeCondition {
+    /// Something is wrong.
+    pub abnormal: bool,
+    /// What, for a person.
+    pub message: String,
+}
+
+/// CSI `VolumeStatus`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VolumeStatus {
+    /// Where it is published.
+    pub published_nodes: Vec<NodeId>,
+    /// Absent: not known.
+    pub condition: Option<VolumeCondition>,
+}
+
+/// A volume in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeEntry {
+    /// The volume.
+    pub volume: Volume,
+    /// How it fares.
+    pub status: VolumeStatus,
+}
+
+/// One page of a long list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T> {
+    /// In the backend's order.
+    pub entries: Vec<T>,
+    /// Absent: the end.
+    pub next_token: Option<String>,
+}
+
+/// Which page is wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PageRequest {
+    /// Absent: all.
+    pub max_entries: Option<u32>,
+    /// Absent: from the start.
+    pub starting_token: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_contains_its_bounds_and_nothing_beyond() {
+        let range = CapacityRange::new(Some(10), Some(20)).unwrap();
+        assert_eq!(
+            [9, 10, 20, 21].map(|bytes| range.contains(bytes)),
+            [false, true, true, false]
+        );
+        assert!(CapacityRange::default().contains(u64::MAX));
+    }
+
+    #[test]
+    fn a_range_that_requires_more_than_its_limit_is_refused() {
+        assert!(CapacityRange::new(Some(2), Some(1)).is_err());
+    }
+}
