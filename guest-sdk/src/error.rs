@@ -1,0 +1,59 @@
+//! Failed calls: a gRPC code, which decides what Kubernetes does next, and a message, which the user reads in an event. Apart because every
+//! service answers with it.
+//!
+//! It knows no service: which codes a function may answer stands at that function in `wit/wasmount.wit`.
+
+pub use crate::bindings::imports::wasmount::csi::types::{Code, Error};
+
+macro_rules! constructors {
+    ($($(#[$doc:meta])* $name:ident = $code:ident),+ $(,)?) => {
+        impl Error {
+            /// An error with any code. The message is shown to the user: it must not hold a secret.
+            pub fn new(code: Code, message: impl Into<String>) -> Self {
+                Self {
+                    code,
+                    message: message.into(),
+                }
+            }
+
+            $($(#[$doc])* pub fn $name(message: impl Into<String>) -> Self {
+                Self::new(Code::$code, message)
+            })+
+        }
+    };
+}
+
+constructors! {
+    /// The backend gave up because it was told to.
+    cancelled = Cancelled,
+    /// A failure that fits no other code.
+    unknown = Unknown,
+    /// The request can never succeed as it is.
+    invalid_argument = InvalidArgument,
+    /// Not done in time; it may still happen. The caller retries.
+    deadline_exceeded = DeadlineExceeded,
+    /// What the request names does not exist.
+    not_found = NotFound,
+    /// It exists and is not what the request describes.
+    already_exists = AlreadyExists,
+    /// The storage system denies it.
+    permission_denied = PermissionDenied,
+    /// No space, or a limit of the storage system is reached.
+    resource_exhausted = ResourceExhausted,
+    /// Something else must happen first, such as a volume that must be let go.
+    failed_precondition = FailedPrecondition,
+    /// Another operation on the same thing is under way. The caller retries.
+    aborted = Aborted,
+    /// The size asked for cannot be had.
+    out_of_range = OutOfRange,
+    /// The backend cannot do this.
+    unimplemented = Unimplemented,
+    /// A bug of the backend.
+    internal = Internal,
+    /// The storage system does not answer. The caller retries.
+    unavailable = Unavailable,
+    /// Data is lost or damaged.
+    data_loss = DataLoss,
+    /// The storage system does not accept the credentials.
+    unauthenticated = Unauthenticated,
+}

@@ -1,0 +1,136 @@
+//! `export!`: from types that implement the service traits to the exports of a component. Apart because it alone knows how both are joined.
+//!
+//! Only what is named is exported, and what is exported is what the driver advertises. Outside of Wasm the macro checks the same and
+//! exports nothing.
+
+use std::marker::PhantomData;
+
+/// Joins a service trait of this crate with the generated one of the same service.
+#[doc(hidden)]
+pub struct Adapter<T>(PhantomData<T>);
+
+/// Exports services from types that implement them: `identity` first, then any of `controller`, `controller_publish`, `controller_expand`,
+/// `controller_modify`, `volume_listing`, `volume_lookup`, `capacity`, `snapshots`, `snapshot_listing`, `group_snapshots`,
+/// `snapshot_metadata`, `volume_health`, `node_info`, `node_stage`, `node_publish` and `node_hooks`.
+///
+/// ```
+/// use wasmount_guest::{Identity, PluginInfo};
+///
+/// struct Nothing;
+/// wasmount_guest::export! { identity: Nothing }
+///
+/// impl Identity for Nothing {
+///     fn get_plugin_info() -> PluginInfo {
+///         PluginInfo::new("nothing.example.com", "1.0.0")
+///     }
+/// }
+/// ```
+///
+/// A service whose trait is not implemented does not compile:
+///
+/// ```compile_fail,E0277
+/// # use wasmount_guest::{Identity, PluginInfo};
+/// # struct Nothing;
+/// # impl Identity for Nothing {
+/// #     fn get_plugin_info() -> PluginInfo { PluginInfo::new("nothing.example.com", "1.0.0") }
+/// # }
+/// wasmount_guest::export! { identity: Nothing, controller: Nothing }
+/// ```
+///
+/// Neither does an unknown service,
+///
+/// ```compile_fail
+/// # use wasmount_guest::{Identity, PluginInfo};
+/// # struct Nothing;
+/// # impl Identity for Nothing {
+/// #     fn get_plugin_info() -> PluginInfo { PluginInfo::new("nothing.example.com", "1.0.0") }
+/// # }
+/// wasmount_guest::export! { identity: Nothing, nodes: Nothing }
+/// ```
+///
+/// a service that is named twice,
+///
+/// ```compile_fail,E0428
+/// # use wasmount_guest::{Error, Identity, NodeHooks, PluginInfo};
+/// # struct Nothing;
+/// # impl Identity for Nothing {
+/// #     fn get_plugin_info() -> PluginInfo { PluginInfo::new("nothing.example.com", "1.0.0") }
+/// # }
+/// # impl NodeHooks for Nothing {
+/// #     fn before_unstage(_: String, _: Vec<(String, String)>) -> Result<(), Error> { Ok(()) }
+/// # }
+/// wasmount_guest::export! { identity: Nothing, node_hooks: Nothing, node_hooks: Nothing }
+/// ```
+///
+/// or a backend without identity:
+///
+/// ```compile_fail
+/// # use wasmount_guest::{Error, NodeHooks};
+/// # struct Nothing;
+/// # impl NodeHooks for Nothing {
+/// #     fn before_unstage(_: String, _: Vec<(String, String)>) -> Result<(), Error> { Ok(()) }
+/// # }
+/// wasmount_guest::export! { node_hooks: Nothing }
+/// ```
+#[macro_export]
+macro_rules! export {
+    (identity: $identity:ty $(, $service:ident : $type:ty)* $(,)?) => {
+        const _: () = {
+            #[allow(dead_code, non_camel_case_types)]
+            enum EachServiceOnce { identity $(, $service)* }
+        };
+        $crate::__export_one!(identity, Identity, $identity);
+        $($crate::__export_service!($service, $type);)*
+    };
+    ($($other:tt)*) => {
+        compile_error!(
+            "a backend exports its identity first, then the services that it offers: export! { identity: MyBackend, controller: MyBackend }"
+        );
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_service {
+    (controller, $type:ty) => { $crate::__export_one!(controller, Controller, $type); };
+    (controller_publish, $type:ty) => { $crate::__export_one!(controller_publish, ControllerPublish, $type); };
+    (controller_expand, $type:ty) => { $crate::__export_one!(controller_expand, ControllerExpand, $type); };
+    (controller_modify, $type:ty) => { $crate::__export_one!(controller_modify, ControllerModify, $type); };
+    (volume_listing, $type:ty) => { $crate::__export_one!(volume_listing, VolumeListing, $type); };
+    (volume_lookup, $type:ty) => { $crate::__export_one!(volume_lookup, VolumeLookup, $type); };
+    (capacity, $type:ty) => { $crate::__export_one!(capacity, Capacity, $type); };
+    (snapshots, $type:ty) => { $crate::__export_one!(snapshots, Snapshots, $type); };
+    (snapshot_listing, $type:ty) => { $crate::__export_one!(snapshot_listing, SnapshotListing, $type); };
+    (group_snapshots, $type:ty) => { $crate::__export_one!(group_snapshots, GroupSnapshots, $type); };
+    (snapshot_metadata, $type:ty) => { $crate::__export_one!(snapshot_metadata, SnapshotMetadata, $type); };
+    (volume_health, $type:ty) => { $crate::__export_one!(volume_health, VolumeHealth, $type); };
+    (node_info, $type:ty) => { $crate::__export_one!(node_info, NodeInfo, $type); };
+    (node_stage, $type:ty) => { $crate::__export_one!(node_stage, NodeStage, $type); };
+    (node_publish, $type:ty) => { $crate::__export_one!(node_publish, NodePublish, $type); };
+    (node_hooks, $type:ty) => { $crate::__export_one!(node_hooks, NodeHooks, $type); };
+    (identity, $type:ty) => { compile_error!("identity is exported once, in the first place"); };
+    ($other:ident, $type:ty) => {
+        compile_error!(concat!(
+            "unknown service `", stringify!($other), "`: one of controller, controller_publish, controller_expand, controller_modify, ",
+            "volume_listing, volume_lookup, capacity, snapshots, snapshot_listing, group_snapshots, snapshot_metadata, volume_health, ",
+            "node_info, node_stage, node_publish, node_hooks"
+        ));
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_one {
+    ($module:ident, $trait:ident, $type:ty) => {
+        const _: () = {
+            // The generated macro takes the name of a type, not a type.
+            #[allow(dead_code)]
+            type Exported = $crate::Adapter<$type>;
+            // Said first, for the error names the trait to implement and not a generated one.
+            const fn implements<T: $crate::$trait>() {}
+            implements::<$type>();
+            #[cfg(target_arch = "wasm32")]
+    $crate::bindings::$module::export!(Exported with_types_in $crate::bindings::$module);
+        };
+    };
+}

@@ -1,0 +1,84 @@
+//! Ids out of names. A client repeats `CreateVolume` with the same name until it has an answer, so the same name must give the same id;
+//! apart because most backends need exactly this, and because a name is not an id: it reaches 128 bytes and holds any character.
+//!
+//! It does not know what exists: an id of this form need not belong to anything.
+
+use crate::error::Error;
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+/// Hexadecimal digits of a SHA-256 hash.
+const HASH_DIGITS: usize = 64;
+
+/// The id that belongs to a name: `<prefix>-<hash>`, safe as the name of a directory, a bucket or a dataset. Two names never share one.
+/// With a prefix of up to 63 bytes it keeps CSI's limit of 128.
+pub fn from_name(prefix: &str, name: &str) -> String {
+    let mut id = format!("{prefix}-");
+    for byte in Sha256::digest(name) {
+        // Writing to a `String` cannot fail.
+        let _ = write!(id, "{byte:02x}");
+    }
+    id
+}
+
+/// Whether [`from_name`] can have made this id. Ids arrive from clients: one that was not made here may be `../../etc`.
+pub fn is_from_name(prefix: &str, id: &str) -> bool {
+    id.strip_prefix(prefix)
+        .and_then(|rest| rest.strip_prefix('-'))
+        .is_some_and(|hash| {
+            hash.len() == HASH_DIGITS
+                && hash
+                    .bytes()
+                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        })
+}
+
+/// Refuses an id that [`from_name`] cannot have made, with `not-found`: no volume can have it.
+pub fn must_be_from_name(prefix: &str, id: &str) -> Result<(), Error> {
+    if is_from_name(prefix, id) {
+        return Ok(());
+    }
+    Err(Error::not_found(
+        "this driver makes no such ids: nothing has it",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    #[test]
+    fn a_name_always_gives_the_same_safe_id() {
+        assert_eq!(
+            from_name("vol", "pvc-1"),
+            "vol-f2868e1aa7cab669517cd9f5ab1b7957c0b92df38fef583267e34e1acc8253fe"
+        );
+        for name in ["a", "../../etc", "Ünïcode / and spaces", &"x".repeat(128)] {
+            let id = from_name("vol", name);
+            assert_eq!(id, from_name("vol", name));
+            assert!(is_from_name("vol", &id), "{id}");
+            assert_eq!(must_be_from_name("vol", &id), Ok(()));
+            assert!(id.len() <= 128);
+        }
+        assert_ne!(from_name("vol", "a"), from_name("vol", "b"));
+    }
+
+    #[test]
+    fn an_id_from_elsewhere_is_told_apart() {
+        let id = from_name("vol", "a");
+        for other in [
+            "",
+            "vol-",
+            "vol-..",
+            "../../etc",
+            &id.to_uppercase(),
+            &format!("{id}0"),
+            &id.replace("vol", "snap"),
+        ] {
+            assert!(!is_from_name("vol", other), "{other}");
+            let refused = must_be_from_name("vol", other).map_err(|error| error.code);
+            assert_eq!(refused, Err(Code::NotFound), "{other}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Who the backend is. Apart from the other services because it is the only one that every backend offers.
+//!
+//! It does not list capabilities: what is exported is what the driver advertises; only what no export can show is a feature.
+
+use crate::bindings::identity::exports::wasmount::csi::identity::Guest;
+use crate::error::Error;
+use crate::export::Adapter;
+
+pub use crate::bindings::identity::exports::wasmount::csi::identity::PluginInfo;
+
+/// The interface `identity`. Serves `GetPluginInfo` and `Probe`, and the admission of a new version.
+pub trait Identity: 'static {
+    /// Name, version and features; read once, when this version is admitted.
+    fn get_plugin_info() -> PluginInfo;
+
+    /// Whether the backend is ready; false: still starting. Ready, if not overridden.
+    fn probe() -> Result<bool, Error> {
+        Ok(true)
+    }
+
+    /// Looks at [`crate::call::settings`] and the grants before this version is put to use: an error keeps the previous version. Returns
+    /// warnings for the administrator. Content with everything, if not overridden.
+    fn check_settings() -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+}
+
+impl<T: Identity> Guest for Adapter<T> {
+    fn get_plugin_info() -> PluginInfo {
+        T::get_plugin_info()
+    }
+
+    fn probe() -> Result<bool, Error> {
+        T::probe()
+    }
+
+    fn check_settings() -> Result<Vec<String>, Error> {
+        T::check_settings()
+    }
+}
+
+impl PluginInfo {
+    /// A backend without features. `name` in domain name notation, such as `nfs.example.com`; the administrator may serve it under another.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            version: version.into(),
+            manifest: Vec::new(),
+            features: Vec::new(),
+        }
+    }
+
+    /// Adds a feature: an ability inside of a service that no export can show. The contract lists those that are known.
+    #[must_use]
+    pub fn with_feature(mut self, feature: impl Into<String>) -> Self {
+        self.features.push(feature.into());
+        self
+    }
+}

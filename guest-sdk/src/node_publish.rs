@@ -1,0 +1,23 @@
+//! What a volume is for one pod, for volumes without a stage step, such as inline ephemeral ones. Apart because most backends have none.
+//!
+//! It does not mount and never unmounts: it records a [`Plan`], the rest is the host's.
+
+use crate::bindings::node_publish::exports::wasmount::csi::node_publish::Guest;
+use crate::error::Error;
+use crate::export::Adapter;
+use crate::plan::Plan;
+
+pub use crate::bindings::node_publish::exports::wasmount::csi::node_publish::NodePublishArgs;
+
+/// The interface `node-publish`.
+pub trait NodePublish: 'static {
+    /// `NodePublishVolume`: says through `plan` what the volume is. With `requiresRepublish` it comes again and again: same plan, new
+    /// content. No [`crate::state`] here.
+    fn node_publish(args: NodePublishArgs, plan: &Plan) -> Result<(), Error>;
+}
+
+impl<T: NodePublish> Guest for Adapter<T> {
+    fn node_publish(args: NodePublishArgs) -> Result<(), Error> {
+        T::node_publish(args, &Plan::of_this_call())
+    }
+}

@@ -1,0 +1,95 @@
+//! The plan of a volume: what it is, recorded in `node-stage` or `node-publish`. Apart because recording does nothing: after the call has
+//! succeeded, the host checks the plan against the grants, writes it to its journal and carries it out; later it undoes it without asking.
+//!
+//! It does not mount, format or attach. Access type, file system check, read-only, growth and tear-down are the host's.
+
+use crate::error::Error;
+use crate::imports;
+use crate::pool::Pool;
+
+pub use crate::bindings::imports::wasmount::csi::node_plan::File;
+
+/// Takes the steps of the call at hand: one source, then how it is to be used. Only the SDK makes one, so a step outside of `node_stage`
+/// and `node_publish` does not compile:
+///
+/// ```compile_fail,E0451
+/// let plan = wasmount_guest::Plan { _only_the_sdk: () };
+/// ```
+#[derive(Debug)]
+pub struct Plan {
+    _only_the_sdk: (),
+}
+
+impl Plan {
+    pub(crate) const fn of_this_call() -> Self {
+        Self { _only_the_sdk: () }
+    }
+
+    /// Source: a tree of a pool.
+    pub fn directory(&self, pool: &Pool, path: &str) -> Result<(), Error> {
+        imports::node_plan::directory(pool.name(), path)
+    }
+
+    /// Source: an image of a pool.
+    pub fn image(&self, pool: &Pool, path: &str) -> Result<(), Error> {
+        imports::node_plan::image(pool.name(), path)
+    }
+
+    /// Source: the block device of the node that answers all facts (`by-id`, `by-path`, `serial`, `wwid`, `nguid`, `partition`), waited for
+    /// up to `wait_ms`.
+    pub fn device(&self, facts: &[(&str, &str)], wait_ms: u32) -> Result<(), Error> {
+        imports::node_plan::device(&owned_pairs(facts), wait_ms)
+    }
+
+    /// Source: a file system that the kernel mounts by name, such as `nfs4`. `secret_options`: option name to the name of a request secret.
+    pub fn filesystem(
+        &self,
+        fs_type: &str,
+        source: &str,
+        options: &[&str],
+        secret_options: &[(&str, &str)],
+    ) -> Result<(), Error> {
+        imports::node_plan::filesystem(
+            fs_type,
+            source,
+            &owned(options),
+            &owned_pairs(secret_options),
+        )
+    }
+
+    /// Source: an empty file system in memory.
+    pub fn tmpfs(&self, size_bytes: Option<u64>) -> Result<(), Error> {
+        imports::node_plan::tmpfs(size_bytes)
+    }
+
+    /// Source: small files on a file system in memory, swapped in as a whole.
+    pub fn files(&self, files: &[File]) -> Result<(), Error> {
+        imports::node_plan::files(files)
+    }
+
+    /// The file system to make where the request names none.
+    pub fn default_fs_type(&self, fs_type: &str) -> Result<(), Error> {
+        imports::node_plan::default_fs_type(fs_type)
+    }
+
+    /// Mount options, in addition to those of the request.
+    pub fn mount_options(&self, options: &[&str]) -> Result<(), Error> {
+        imports::node_plan::mount_options(&owned(options))
+    }
+
+    /// Kept with the volume, and given to [`crate::NodeHooks`].
+    pub fn note(&self, key: &str, value: &str) -> Result<(), Error> {
+        imports::node_plan::note(key, value)
+    }
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn owned_pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect()
+}

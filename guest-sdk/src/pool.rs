@@ -1,0 +1,112 @@
+//! Storage pools: directory trees and images in a place that the administrator granted. Apart because a pool is the only storage that a
+//! backend without a network reaches, from the controller as well as from the node.
+//!
+//! It does not know where a pool lies; paths are relative, and there is no way out. Everything is idempotent: creating what exists alike
+//! and removing what is absent succeed. A pool that was not granted answers `permission-denied`.
+
+use crate::error::Error;
+use crate::imports;
+use std::borrow::Cow;
+
+pub use crate::bindings::imports::wasmount::csi::pool::{Entry, Kind, Usage};
+
+/// A pool, by the name that the administrator granted it under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool(Cow<'static, str>);
+
+impl Pool {
+    /// The pool of this name; whether it was granted shows when it is used.
+    pub const fn named(name: &'static str) -> Self {
+        Self(Cow::Borrowed(name))
+    }
+
+    /// All pools that were granted, in the order of their names.
+    pub fn granted() -> Vec<Pool> {
+        imports::pool::names().into_iter().map(Pool::from).collect()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// Its size, and what can still be promised.
+    pub fn capacity(&self) -> Result<Usage, Error> {
+        imports::pool::capacity(&self.0)
+    }
+
+    /// What lies at a path.
+    pub fn stat(&self, path: &str) -> Result<Option<Entry>, Error> {
+        imports::pool::stat(&self.0, path)
+    }
+
+    /// What lies directly below a path ("" is the pool), in the order of names after `after`; at most `limit`, the host may give fewer.
+    /// Empty: the end.
+    pub fn list(&self, path: &str, after: Option<&str>, limit: u32) -> Result<Vec<Entry>, Error> {
+        imports::pool::list(&self.0, path, after, limit)
+    }
+
+    /// Makes a directory. It has no size of its own: see [`Pool::set_quota`].
+    pub fn create_directory(&self, path: &str) -> Result<(), Error> {
+        imports::pool::create_directory(&self.0, path)
+    }
+
+    /// Removes a directory with everything in it, and its quota.
+    pub fn remove_directory(&self, path: &str) -> Result<(), Error> {
+        imports::pool::remove_directory(&self.0, path)
+    }
+
+    /// Makes a sparse image; `already-exists` when it is there with another size.
+    pub fn create_image(&self, path: &str, size_bytes: u64) -> Result<(), Error> {
+        imports::pool::create_image(&self.0, path, size_bytes)
+    }
+
+    /// Grows an image.
+    pub fn resize_image(&self, path: &str, size_bytes: u64) -> Result<(), Error> {
+        imports::pool::resize_image(&self.0, path, size_bytes)
+    }
+
+    /// A copy of an image as it is now, which shares blocks where the file system can; `unimplemented` where it cannot and the grant does
+    /// not allow full copies.
+    pub fn clone_image(&self, source: &str, target: &str) -> Result<(), Error> {
+        imports::pool::clone_image(&self.0, source, target)
+    }
+
+    /// The same for a directory tree.
+    pub fn clone_directory(&self, source: &str, target: &str) -> Result<(), Error> {
+        imports::pool::clone_directory(&self.0, source, target)
+    }
+
+    /// Removes an image.
+    pub fn remove_image(&self, path: &str) -> Result<(), Error> {
+        imports::pool::remove_image(&self.0, path)
+    }
+
+    /// Gives another name within the pool; `already-exists` when the target is there.
+    pub fn rename(&self, source: &str, target: &str) -> Result<(), Error> {
+        imports::pool::rename(&self.0, source, target)
+    }
+
+    /// Permission bits and owner of the top directory of a tree.
+    pub fn set_permissions(
+        &self,
+        path: &str,
+        mode: u32,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    ) -> Result<(), Error> {
+        imports::pool::set_permissions(&self.0, path, mode, uid, gid)
+    }
+
+    /// Promises `bytes` to a directory; `resource-exhausted` when they are not left. True: the file system also enforces it. `None` ends
+    /// the promise.
+    pub fn set_quota(&self, path: &str, bytes: Option<u64>) -> Result<bool, Error> {
+        imports::pool::set_quota(&self.0, path, bytes)
+    }
+}
+
+impl From<String> for Pool {
+    fn from(name: String) -> Self {
+        Self(Cow::Owned(name))
+    }
+}

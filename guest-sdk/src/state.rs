@@ -1,0 +1,133 @@
+//! Durable records of this backend, each with a revision. Apart because it is the only memory that a backend has: every call runs in a
+//! fresh instance.
+//!
+//! It belongs to the controller service: while a node call runs, every function answers `failed-precondition`. What the node must know
+//! travels in the id and the contexts of the volume. A write is visible to other calls at once, and on stable storage before the call at
+//! hand is answered.
+
+use crate::error::Error;
+use crate::imports;
+
+pub use crate::bindings::imports::wasmount::csi::state::{Entry, Expect, Outcome, Revision};
+
+/// What a record can hold. Implement it for your own type with the encoding of your choice.
+pub trait Value: Sized {
+    /// How it is stored.
+    fn to_bytes(&self) -> Vec<u8>;
+    /// `None`: not one of these.
+    fn from_bytes(bytes: &[u8]) -> Option<Self>;
+}
+
+impl Value for Vec<u8> {
+    fn to_bytes(&self) -> Vec<u8> {
+        self.clone()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Some(bytes.to_vec())
+    }
+}
+
+impl Value for String {
+    fn to_bytes(&self) -> Vec<u8> {
+        self.clone().into_bytes()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        String::from_utf8(bytes.to_vec()).ok()
+    }
+}
+
+impl Value for u64 {
+    /// In decimal digits: a store is read by people too.
+    fn to_bytes(&self) -> Vec<u8> {
+        self.to_string().into_bytes()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        std::str::from_utf8(bytes).ok()?.parse().ok()
+    }
+}
+
+/// A record as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record<T> {
+    /// What it holds.
+    pub value: T,
+    /// For [`update`]: nobody wrote in between.
+    pub revision: Revision,
+}
+
+/// The record of a key; `data-loss` when it cannot be read as a `T`.
+pub fn get<T: Value>(key: &str) -> Result<Option<Record<T>>, Error> {
+    let Some(entry) = imports::state::get(key)? else {
+        return Ok(None);
+    };
+    record(entry).map(Some)
+}
+
+/// The record of a key that must be there: `not-found` otherwise.
+pub fn require<T: Value>(key: &str) -> Result<Record<T>, Error> {
+    get(key)?.ok_or_else(|| Error::not_found(format!("`{key}` does not exist")))
+}
+
+/// Writes a record that is not there yet. Done already: success; there with another value: `aborted`, for the caller then retries and finds
+/// it.
+pub fn create<T: Value>(key: &str, value: &T) -> Result<Revision, Error> {
+    match put(key, value, Expect::Absent)? {
+        Outcome::Conflict(Some(there)) if there.value == value.to_bytes() => Ok(there.revision),
+        outcome => done(key, outcome),
+    }
+}
+
+/// Replaces a record that nobody changed since it was read: `aborted` when somebody did.
+pub fn update<T: Value>(key: &str, value: &T, read: Revision) -> Result<Revision, Error> {
+    done(key, put(key, value, Expect::Revision(read))?)
+}
+
+/// Removes a record, if it is there.
+pub fn delete(key: &str) -> Result<(), Error> {
+    remove(key, Expect::Any).map(drop)
+}
+
+/// Writes if what is expected is true. The host itself; the functions above are made of it.
+pub fn put<T: Value>(key: &str, value: &T, expect: Expect) -> Result<Outcome, Error> {
+    imports::state::put(key, &value.to_bytes(), expect)
+}
+
+/// Removes if what is expected is true.
+pub fn remove(key: &str, expect: Expect) -> Result<Outcome, Error> {
+    imports::state::remove(key, expect)
+}
+
+/// Keys that begin with `prefix`, in order and greater than `after`, with their records; at most `limit`, the host may give fewer. Empty:
+/// the end.
+pub fn scan<T: Value>(
+    prefix: &str,
+    after: Option<&str>,
+    limit: u32,
+) -> Result<Vec<(String, Record<T>)>, Error> {
+    imports::state::scan(prefix, after, limit)?
+        .into_iter()
+        .map(|entry| Ok((entry.key.clone(), record(entry)?)))
+        .collect()
+}
+
+fn record<T: Value>(entry: Entry) -> Result<Record<T>, Error> {
+    let value = T::from_bytes(&entry.value).ok_or_else(|| {
+        Error::data_loss(format!("the record of `{}` is not readable", entry.key))
+    })?;
+    Ok(Record {
+        value,
+        revision: entry.revision,
+    })
+}
+
+fn done(key: &str, outcome: Outcome) -> Result<Revision, Error> {
+    match outcome {
+        Outcome::Done(revision) => Ok(revision),
+        Outcome::Conflict(_) => Err(Error::aborted(format!(
+            "another call changed `{key}` meanwhile: retry"
+        ))),
+    }
+}

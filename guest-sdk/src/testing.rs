@@ -1,0 +1,149 @@
+//! A host in the process of the test: `cargo test` then needs neither Wasm nor a node. Apart because it stands in for everything that a
+//! component imports, and exists only outside of Wasm.
+//!
+//! Each thread has a host of its own, so tests do not disturb one another; begin a test with [`reset`], since a test runner may use a
+//! thread twice. What can fail fails as on the real host, with the same codes. It stores in memory, and knows no grants but those that
+//! [`add_pool`] gives.
+//!
+//! ```
+//! use wasmount_guest::{Pool, testing};
+//!
+//! testing::reset();
+//! testing::add_pool("volumes", 1 << 30);
+//! let plan = testing::record(|plan| plan.directory(&Pool::named("volumes"), "a")).unwrap();
+//! assert_eq!(plan.source.step(), "directory");
+//! ```
+
+pub(crate) mod call;
+pub(crate) mod node_plan;
+pub(crate) mod pool;
+pub(crate) mod secrets;
+pub(crate) mod state;
+
+pub use call::LogLine;
+pub use node_plan::{RecordedPlan, Source};
+
+use crate::error::Error;
+use crate::log::Level;
+use crate::plan::Plan;
+use crate::secrets::Scope;
+use std::cell::RefCell;
+use std::time::Duration;
+
+thread_local! {
+    static HOST: RefCell<Host> = RefCell::new(Host::default());
+}
+
+#[derive(Default)]
+struct Host {
+    call: call::Call,
+    secrets: secrets::Secrets,
+    state: state::State,
+    pools: pool::Pools,
+    /// What the node call at hand has recorded; absent while none runs.
+    recording: Option<node_plan::Recording>,
+    failure: Option<Failure>,
+}
+
+struct Failure {
+    calls_before: usize,
+    error: Error,
+}
+
+/// Forgets everything: a new host without pools, settings, secrets and records.
+pub fn reset() {
+    with(|host| *host = Host::default());
+}
+
+/// Grants an empty pool of this size in bytes.
+pub fn add_pool(name: &str, total_bytes: u64) {
+    with(|host| host.pools.add(name, total_bytes));
+}
+
+/// Sets one of the backend's settings.
+pub fn set_setting(name: &str, value: &str) {
+    with(|host| host.call.set_setting(name, value));
+}
+
+/// Sets a secret of the request or of the backend.
+pub fn set_secret(scope: Scope, name: &str, value: &str) {
+    with(|host| host.secrets.set(scope, name, value));
+}
+
+/// Sets the name of the node; `None`, as at first: a controller away from the nodes.
+pub fn set_node_name(name: Option<&str>) {
+    with(|host| host.call.node_name = name.map(str::to_owned));
+}
+
+/// Sets what is left of the call's budget. With nothing left the call is cancelled. At first: one minute.
+pub fn set_remaining(remaining: Duration) {
+    with(|host| host.call.remaining = remaining);
+}
+
+/// From now on `calls` calls of `state`, `pool` and the plan work, and each one after them fails with `error` and does nothing. So a test
+/// can end a call between any two of its effects, as a power cut does. [`mend`] ends it.
+pub fn fail_after(calls: usize, error: Error) {
+    with(|host| {
+        host.failure = Some(Failure {
+            calls_before: calls,
+            error,
+        });
+    });
+}
+
+/// Ends what [`fail_after`] began.
+pub fn mend() {
+    with(|host| host.failure = None);
+}
+
+/// Runs a `node_stage` or `node_publish` and returns what it recorded; an error where it fails, or where the plan has no source. As on the
+/// real host, [`crate::state`] answers `failed-precondition` meanwhile.
+pub fn record(call: impl FnOnce(&Plan) -> Result<(), Error>) -> Result<RecordedPlan, Error> {
+    with(|host| host.recording = Some(node_plan::Recording::default()));
+    let answer = call(&Plan::of_this_call());
+    let recording = with(|host| host.recording.take()).unwrap_or_default();
+    answer?;
+    recording.finish()
+}
+
+/// Keys of all records, in order.
+pub fn state_keys() -> Vec<String> {
+    with(|host| host.state.keys())
+}
+
+/// Paths of everything in a pool, in order.
+pub fn pool_paths(pool: &str) -> Vec<String> {
+    with(|host| host.pools.paths(pool))
+}
+
+/// What is promised to a directory of a pool, in bytes.
+pub fn quota(pool: &str, path: &str) -> Option<u64> {
+    with(|host| host.pools.quota(pool, path))
+}
+
+/// Permission bits of a directory of a pool.
+pub fn mode(pool: &str, path: &str) -> Option<u32> {
+    with(|host| host.pools.mode(pool, path))
+}
+
+/// Lines that were logged at this level or a more severe one.
+pub fn logged(level: Level) -> Vec<LogLine> {
+    with(|host| host.call.logged(level))
+}
+
+fn with<R>(use_host: impl FnOnce(&mut Host) -> R) -> R {
+    HOST.with_borrow_mut(use_host)
+}
+
+/// A host call that can fail.
+fn attempt<R>(call: impl FnOnce(&mut Host) -> Result<R, Error>) -> Result<R, Error> {
+    with(|host| {
+        if let Some(failure) = &mut host.failure {
+            match failure.calls_before.checked_sub(1) {
+                Some(left) => failure.calls_before = left,
+                None => return Err(failure.error.clone()),
+            }
+        }
+        call(host)
+    })
+}

@@ -1,0 +1,260 @@
+//! The interface `node-plan` in memory: takes the steps of a node call and hands them to the test. Apart from the other fakes because only
+//! node calls may use it.
+//!
+//! It does not check grants: what a policy refuses is not known here.
+
+use super::attempt;
+use crate::error::Error;
+use crate::plan::File;
+use std::collections::BTreeMap;
+
+/// What a node call recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedPlan {
+    /// What the volume is.
+    pub source: Source,
+    /// Used where the request names no file system.
+    pub default_fs_type: Option<String>,
+    /// In addition to those of the request.
+    pub mount_options: Vec<String>,
+    /// Kept with the volume.
+    pub notes: BTreeMap<String, String>,
+}
+
+/// What a volume is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A tree of a pool.
+    Directory {
+        /// Name of the pool.
+        pool: String,
+        /// Relative to the pool.
+        path: String,
+    },
+    /// An image of a pool.
+    Image {
+        /// Name of the pool.
+        pool: String,
+        /// Relative to the pool.
+        path: String,
+    },
+    /// A block device that answers all facts.
+    Device {
+        /// Such as `serial` = `..`.
+        facts: Vec<(String, String)>,
+        /// How long to wait for it, in milliseconds.
+        wait_ms: u32,
+    },
+    /// A file system that the kernel mounts by name.
+    Filesystem {
+        /// Such as `nfs4`.
+        fs_type: String,
+        /// As the kernel takes it.
+        source: String,
+        /// Plain options.
+        options: Vec<String>,
+        /// Option name to the name of a request secret.
+        secret_options: Vec<(String, String)>,
+    },
+    /// An empty file system in memory.
+    Tmpfs {
+        /// Absent: the kernel's default.
+        size_bytes: Option<u64>,
+    },
+    /// Small files on a file system in memory.
+    Files(Vec<File>),
+}
+
+impl Source {
+    /// The step's name in the contract.
+    pub fn step(&self) -> &'static str {
+        match self {
+            Source::Directory { .. } => "directory",
+            Source::Image { .. } => "image",
+            Source::Device { .. } => "device",
+            Source::Filesystem { .. } => "filesystem",
+            Source::Tmpfs { .. } => "tmpfs",
+            Source::Files(_) => "files",
+        }
+    }
+}
+
+/// A plan in the making.
+#[derive(Default)]
+pub(super) struct Recording {
+    source: Option<Source>,
+    default_fs_type: Option<String>,
+    mount_options: Vec<String>,
+    notes: BTreeMap<String, String>,
+    /// A refused step fails the call even if the backend ignores the error.
+    refused: Option<Error>,
+}
+
+impl Recording {
+    pub(super) fn finish(self) -> Result<RecordedPlan, Error> {
+        if let Some(error) = self.refused {
+            return Err(error);
+        }
+        Ok(RecordedPlan {
+            source: self.source.ok_or_else(|| {
+                Error::internal("the plan has no source: record what the volume is")
+            })?,
+            default_fs_type: self.default_fs_type,
+            mount_options: self.mount_options,
+            notes: self.notes,
+        })
+    }
+
+    fn take(&mut self, source: Source) -> Result<(), Error> {
+        if let Some(first) = &self.source {
+            let error = Error::invalid_argument(format!(
+                "step `{}` is refused: the plan has a source already, `{}`",
+                source.step(),
+                first.step()
+            ));
+            self.refused = Some(error.clone());
+            return Err(error);
+        }
+        self.source = Some(source);
+        Ok(())
+    }
+}
+
+pub(crate) fn directory(pool: &str, path: &str) -> Result<(), Error> {
+    record(|plan| {
+        plan.take(Source::Directory {
+            pool: pool.to_owned(),
+            path: path.to_owned(),
+        })
+    })
+}
+
+pub(crate) fn image(pool: &str, path: &str) -> Result<(), Error> {
+    record(|plan| {
+        plan.take(Source::Image {
+            pool: pool.to_owned(),
+            path: path.to_owned(),
+        })
+    })
+}
+
+pub(crate) fn device(facts: &[(String, String)], wait_ms: u32) -> Result<(), Error> {
+    record(|plan| {
+        plan.take(Source::Device {
+            facts: facts.to_vec(),
+            wait_ms,
+        })
+    })
+}
+
+pub(crate) fn filesystem(
+    fs_type: &str,
+    source: &str,
+    options: &[String],
+    secret_options: &[(String, String)],
+) -> Result<(), Error> {
+    record(|plan| {
+        plan.take(Source::Filesystem {
+            fs_type: fs_type.to_owned(),
+            source: source.to_owned(),
+            options: options.to_vec(),
+            secret_options: secret_options.to_vec(),
+        })
+    })
+}
+
+pub(crate) fn tmpfs(size_bytes: Option<u64>) -> Result<(), Error> {
+    record(|plan| plan.take(Source::Tmpfs { size_bytes }))
+}
+
+pub(crate) fn files(files: &[File]) -> Result<(), Error> {
+    record(|plan| plan.take(Source::Files(files.to_vec())))
+}
+
+pub(crate) fn default_fs_type(fs_type: &str) -> Result<(), Error> {
+    record(|plan| {
+        plan.default_fs_type = Some(fs_type.to_owned());
+        Ok(())
+    })
+}
+
+pub(crate) fn mount_options(options: &[String]) -> Result<(), Error> {
+    record(|plan| {
+        plan.mount_options.extend_from_slice(options);
+        Ok(())
+    })
+}
+
+pub(crate) fn note(key: &str, value: &str) -> Result<(), Error> {
+    record(|plan| {
+        plan.notes.insert(key.to_owned(), value.to_owned());
+        Ok(())
+    })
+}
+
+fn record(step: impl FnOnce(&mut Recording) -> Result<(), Error>) -> Result<(), Error> {
+    attempt(|host| match &mut host.recording {
+        Some(recording) => step(recording),
+        None => Err(Error::failed_precondition(
+            "steps are recorded in node-stage and node-publish only",
+        )),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+    use crate::pool::Pool;
+    use crate::testing;
+
+    const POOL: Pool = Pool::named("volumes");
+
+    #[test]
+    fn a_plan_is_recorded_with_how_it_is_to_be_used() {
+        testing::reset();
+        let plan = testing::record(|plan| {
+            plan.image(&POOL, "a.img")?;
+            plan.default_fs_type("xfs")?;
+            plan.mount_options(&["noatime"])?;
+            plan.note("made-by", "test")
+        });
+        assert_eq!(
+            plan,
+            Ok(RecordedPlan {
+                source: Source::Image {
+                    pool: "volumes".to_owned(),
+                    path: "a.img".to_owned()
+                },
+                default_fs_type: Some("xfs".to_owned()),
+                mount_options: vec!["noatime".to_owned()],
+                notes: BTreeMap::from([("made-by".to_owned(), "test".to_owned())]),
+            })
+        );
+    }
+
+    #[test]
+    fn a_plan_without_source_or_with_two_is_refused() {
+        testing::reset();
+        let code = |answer: Result<RecordedPlan, Error>| answer.map_err(|error| error.code);
+        assert_eq!(code(testing::record(|_| Ok(()))), Err(Code::Internal));
+        assert_eq!(
+            code(testing::record(|plan| {
+                plan.directory(&POOL, "a")?;
+                // Even if the backend ignores the refusal.
+                let _ = plan.tmpfs(None);
+                Ok(())
+            })),
+            Err(Code::InvalidArgument)
+        );
+    }
+
+    #[test]
+    fn a_step_outside_of_a_node_call_is_refused() {
+        testing::reset();
+        assert_eq!(
+            directory("volumes", "a").map_err(|error| error.code),
+            Err(Code::FailedPrecondition)
+        );
+    }
+}

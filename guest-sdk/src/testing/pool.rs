@@ -1,0 +1,171 @@
+//! The interface `pool` in memory: directories and images with sizes and promises, but no contents. Apart from the other fakes because it
+//! has most rules.
+//!
+//! It does not know what a staged volume uses, so it never refuses to remove anything.
+
+mod tree;
+
+use super::attempt;
+use crate::error::Error;
+use crate::pool::{Entry, Kind, Usage};
+use std::collections::BTreeMap;
+use tree::{Node, Tree, check_path};
+
+#[derive(Default)]
+pub(super) struct Pools(BTreeMap<String, Tree>);
+
+impl Pools {
+    pub(super) fn add(&mut self, name: &str, total_bytes: u64) {
+        self.0.insert(name.to_owned(), Tree::new(total_bytes));
+    }
+
+    pub(super) fn paths(&self, pool: &str) -> Vec<String> {
+        self.0.get(pool).map(Tree::paths).unwrap_or_default()
+    }
+
+    pub(super) fn quota(&self, pool: &str, path: &str) -> Option<u64> {
+        self.0.get(pool)?.get(path)?.quota
+    }
+
+    pub(super) fn mode(&self, pool: &str, path: &str) -> Option<u32> {
+        self.0.get(pool)?.get(path).map(|node| node.mode)
+    }
+}
+
+pub(crate) fn names() -> Vec<String> {
+    super::with(|host| host.pools.0.keys().cloned().collect())
+}
+
+pub(crate) fn capacity(pool: &str) -> Result<Usage, Error> {
+    in_pool(pool, &[], |tree| Ok(tree.usage()))
+}
+
+pub(crate) fn stat(pool: &str, path: &str) -> Result<Option<Entry>, Error> {
+    in_pool(pool, &[path], |tree| {
+        Ok(tree.get(path).map(|node| node.entry(path)))
+    })
+}
+
+pub(crate) fn list(
+    pool: &str,
+    path: &str,
+    after: Option<&str>,
+    limit: u32,
+) -> Result<Vec<Entry>, Error> {
+    let checked: &[&str] = if path.is_empty() { &[] } else { &[path] };
+    in_pool(pool, checked, |tree| {
+        if !path.is_empty() {
+            tree.existing(path, Some(&Kind::Directory))?;
+        }
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        Ok(tree
+            .children(path)
+            .filter(|(name, _)| after.is_none_or(|after| *name > after))
+            .take(limit)
+            .map(|(_, entry)| entry)
+            .collect())
+    })
+}
+
+pub(crate) fn create_directory(pool: &str, path: &str) -> Result<(), Error> {
+    in_pool(pool, &[path], |tree| {
+        tree.create(path, Node::new(Kind::Directory, 0))
+    })
+}
+
+pub(crate) fn remove_directory(pool: &str, path: &str) -> Result<(), Error> {
+    in_pool(pool, &[path], |tree| tree.remove(path, &Kind::Directory))
+}
+
+pub(crate) fn create_image(pool: &str, path: &str, size_bytes: u64) -> Result<(), Error> {
+    in_pool(pool, &[path], |tree| {
+        tree.create(path, Node::new(Kind::Image, size_bytes))
+    })
+}
+
+pub(crate) fn resize_image(pool: &str, path: &str, size_bytes: u64) -> Result<(), Error> {
+    in_pool(pool, &[path], |tree| {
+        let size = tree.existing(path, Some(&Kind::Image))?.size_bytes;
+        if size_bytes < size {
+            return Err(Error::invalid_argument(format!(
+                "`{path}` has {size} bytes: an image only grows"
+            )));
+        }
+        tree.afford(path, size_bytes - size)?;
+        tree.existing(path, None)?.size_bytes = size_bytes;
+        Ok(())
+    })
+}
+
+pub(crate) fn clone_image(pool: &str, source: &str, target: &str) -> Result<(), Error> {
+    in_pool(pool, &[source, target], |tree| {
+        tree.copy(source, target, &Kind::Image)
+    })
+}
+
+pub(crate) fn clone_directory(pool: &str, source: &str, target: &str) -> Result<(), Error> {
+    in_pool(pool, &[source, target], |tree| {
+        tree.copy(source, target, &Kind::Directory)
+    })
+}
+
+pub(crate) fn remove_image(pool: &str, path: &str) -> Result<(), Error> {
+    in_pool(pool, &[path], |tree| tree.remove(path, &Kind::Image))
+}
+
+pub(crate) fn rename(pool: &str, source: &str, target: &str) -> Result<(), Error> {
+    in_pool(pool, &[source, target], |tree| tree.rename(source, target))
+}
+
+pub(crate) fn set_permissions(
+    pool: &str,
+    path: &str,
+    mode: u32,
+    _uid: Option<u32>,
+    _gid: Option<u32>,
+) -> Result<(), Error> {
+    /// All bits that a mode may have.
+    const MODE_BITS: u32 = 0o7777;
+    in_pool(pool, &[path], |tree| {
+        if mode & !MODE_BITS != 0 {
+            return Err(Error::invalid_argument(format!("{mode:o} is no file mode")));
+        }
+        tree.existing(path, Some(&Kind::Directory))?.mode = mode;
+        Ok(())
+    })
+}
+
+/// Nothing in memory can exceed a promise, so it counts as enforced.
+pub(crate) fn set_quota(pool: &str, path: &str, bytes: Option<u64>) -> Result<bool, Error> {
+    in_pool(pool, &[path], |tree| {
+        let promised = tree
+            .existing(path, Some(&Kind::Directory))?
+            .quota
+            .unwrap_or(0);
+        tree.afford(path, bytes.unwrap_or(0).saturating_sub(promised))?;
+        tree.existing(path, None)?.quota = bytes;
+        Ok(true)
+    })
+}
+
+/// The tree of a granted pool, once the paths are known to be safe.
+fn in_pool<R>(
+    pool: &str,
+    paths: &[&str],
+    call: impl FnOnce(&mut Tree) -> Result<R, Error>,
+) -> Result<R, Error> {
+    attempt(|host| {
+        let tree = host.pools.0.get_mut(pool).ok_or_else(|| {
+            Error::permission_denied(format!(
+                "pool `{pool}` is not granted: add it to `grants.pools`"
+            ))
+        })?;
+        for path in paths {
+            check_path(path)?;
+        }
+        call(tree)
+    })
+}
+
+#[cfg(test)]
+mod tests;

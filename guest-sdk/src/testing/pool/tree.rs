@@ -1,0 +1,218 @@
+//! What a pool in memory holds, as a map of paths. Apart from the calls because it is the data and its invariants: each parent exists,
+//! nothing is promised that is not there.
+//!
+//! It does not know who asks.
+
+use crate::error::Error;
+use crate::pool::{Entry, Kind, Usage};
+use std::collections::BTreeMap;
+
+/// The host's own folder in a pool, as on the host.
+const RESERVED_NAME: &str = ".wasmount";
+/// Mode of a new directory, as on the host.
+const DEFAULT_MODE: u32 = 0o755;
+/// Longest path, in bytes, as on the host.
+const PATH_BYTES: usize = 4095;
+
+pub(super) struct Tree {
+    total_bytes: u64,
+    nodes: BTreeMap<String, Node>,
+}
+
+#[derive(Clone)]
+pub(super) struct Node {
+    pub(super) kind: Kind,
+    pub(super) size_bytes: u64,
+    pub(super) quota: Option<u64>,
+    /// Permission bits of a directory.
+    pub(super) mode: u32,
+    /// For a copy: of what, so that its repetition is known.
+    copy_of: Option<String>,
+}
+
+impl Node {
+    pub(super) fn new(kind: Kind, size_bytes: u64) -> Self {
+        Self {
+            kind,
+            size_bytes,
+            quota: None,
+            mode: DEFAULT_MODE,
+            copy_of: None,
+        }
+    }
+
+    pub(super) fn entry(&self, path: &str) -> Entry {
+        Entry {
+            path: path.to_owned(),
+            kind: self.kind.clone(),
+            size_bytes: self.size_bytes,
+            allocated_bytes: 0,
+        }
+    }
+}
+
+impl Tree {
+    pub(super) fn new(total_bytes: u64) -> Self {
+        Self {
+            total_bytes,
+            nodes: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        let promised = self
+            .nodes
+            .values()
+            .map(|node| node.size_bytes.saturating_add(node.quota.unwrap_or(0)))
+            .fold(0, u64::saturating_add);
+        Usage {
+            total_bytes: self.total_bytes,
+            available_bytes: self.total_bytes.saturating_sub(promised),
+        }
+    }
+
+    pub(super) fn paths(&self) -> Vec<String> {
+        self.nodes.keys().cloned().collect()
+    }
+
+    pub(super) fn get(&self, path: &str) -> Option<&Node> {
+        self.nodes.get(path)
+    }
+
+    /// Names and entries directly below a path, in order of names.
+    pub(super) fn children(&self, path: &str) -> impl Iterator<Item = (&str, Entry)> {
+        self.nodes.iter().filter_map(move |(child, node)| {
+            let (parent, name) = child.rsplit_once('/').unwrap_or(("", child));
+            (parent == path).then(|| (name, node.entry(child)))
+        })
+    }
+
+    /// What must be there, and of this kind if one is given.
+    pub(super) fn existing(&mut self, path: &str, kind: Option<&Kind>) -> Result<&mut Node, Error> {
+        let node = self
+            .nodes
+            .get_mut(path)
+            .ok_or_else(|| Error::not_found(format!("`{path}` does not exist")))?;
+        match kind {
+            Some(kind) if node.kind != *kind => Err(otherwise(path)),
+            _ => Ok(node),
+        }
+    }
+
+    pub(super) fn create(&mut self, path: &str, node: Node) -> Result<(), Error> {
+        if let Some(there) = self.nodes.get(path) {
+            let alike = there.kind == node.kind && there.size_bytes == node.size_bytes;
+            return if alike { Ok(()) } else { Err(otherwise(path)) };
+        }
+        self.parent_exists(path)?;
+        self.afford(path, node.size_bytes)?;
+        self.nodes.insert(path.to_owned(), node);
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, path: &str, kind: &Kind) -> Result<(), Error> {
+        match self.nodes.get(path) {
+            None => Ok(()),
+            Some(node) if node.kind != *kind => Err(otherwise(path)),
+            Some(_) => {
+                self.nodes.retain(|other, _| !is_within(other, path));
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn copy(&mut self, source: &str, target: &str, kind: &Kind) -> Result<(), Error> {
+        if let Some(there) = self.nodes.get(target) {
+            let alike = there.copy_of.as_deref() == Some(source);
+            return if alike {
+                Ok(())
+            } else {
+                Err(otherwise(target))
+            };
+        }
+        let size = self.existing(source, Some(kind))?.size_bytes;
+        self.parent_exists(target)?;
+        self.afford(target, size)?;
+        let copies: Vec<(String, Node)> = self
+            .nodes
+            .iter()
+            .filter_map(|(path, node)| {
+                let copy = Node {
+                    quota: None,
+                    copy_of: Some(path.clone()),
+                    ..node.clone()
+                };
+                Some((moved(path, source, target)?, copy))
+            })
+            .collect();
+        self.nodes.extend(copies);
+        Ok(())
+    }
+
+    pub(super) fn rename(&mut self, source: &str, target: &str) -> Result<(), Error> {
+        if self.nodes.contains_key(target) {
+            return Err(otherwise(target));
+        }
+        self.existing(source, None)?;
+        self.parent_exists(target)?;
+        self.nodes = std::mem::take(&mut self.nodes)
+            .into_iter()
+            .map(|(path, node)| (moved(&path, source, target).unwrap_or(path), node))
+            .collect();
+        Ok(())
+    }
+
+    /// Refuses what was not left to promise.
+    pub(super) fn afford(&self, path: &str, more_bytes: u64) -> Result<(), Error> {
+        let available = self.usage().available_bytes;
+        if more_bytes > available {
+            return Err(Error::resource_exhausted(format!(
+                "no space for `{path}`: {more_bytes} more bytes are wanted, {available} are left"
+            )));
+        }
+        Ok(())
+    }
+
+    fn parent_exists(&self, path: &str) -> Result<(), Error> {
+        match path.rsplit_once('/') {
+            Some((parent, _)) if !self.nodes.contains_key(parent) => {
+                Err(Error::not_found(format!("`{parent}` does not exist")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Refuses what is not relative, `/`-separated and without `.` and `..`.
+pub(super) fn check_path(path: &str) -> Result<(), Error> {
+    let is_safe = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
+    if path.split('/').next() == Some(RESERVED_NAME) {
+        return Err(Error::invalid_argument(format!(
+            "`{RESERVED_NAME}` is the host's own folder"
+        )));
+    }
+    if path.len() <= PATH_BYTES && path.split('/').all(is_safe) {
+        return Ok(());
+    }
+    Err(Error::invalid_argument(format!(
+        "`{}` is no path of a pool: relative, separated by `/`, without `.` and `..`",
+        path.escape_debug()
+    )))
+}
+
+fn is_within(path: &str, root: &str) -> bool {
+    path.strip_prefix(root)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Where a path below `source` lies when `source` is called `target`.
+fn moved(path: &str, source: &str, target: &str) -> Option<String> {
+    is_within(path, source)
+        .then(|| path.strip_prefix(source))
+        .flatten()
+        .map(|rest| format!("{target}{rest}"))
+}
+
+fn otherwise(path: &str) -> Error {
+    Error::already_exists(format!("`{path}` exists and is something else"))
+}

@@ -1,0 +1,221 @@
+//! The interface `state` in memory, with revisions and conflicts. Apart from the other fakes because only this one is closed to node calls.
+//!
+//! It keeps the host's limits and its order of keys; it does not know durability.
+
+use super::{Host, attempt};
+use crate::error::Error;
+use crate::state::{Entry, Expect, Outcome, Revision};
+use std::collections::BTreeMap;
+
+/// Longest key, in bytes, as on the host.
+const KEY_BYTES: usize = 1024;
+/// Largest value, in bytes, as on the host.
+const VALUE_BYTES: usize = 1 << 20;
+/// Most entries of one scan, as on the host.
+const SCAN_ENTRIES: u32 = 1000;
+
+#[derive(Default)]
+pub(super) struct State {
+    records: BTreeMap<String, (Vec<u8>, Revision)>,
+    last_revision: Revision,
+}
+
+impl State {
+    pub(super) fn keys(&self) -> Vec<String> {
+        self.records.keys().cloned().collect()
+    }
+
+    fn entry(&self, key: &str) -> Option<Entry> {
+        let (value, revision) = self.records.get(key)?;
+        Some(Entry {
+            key: key.to_owned(),
+            value: value.clone(),
+            revision: *revision,
+        })
+    }
+
+    fn is_expected(&self, key: &str, expect: Expect) -> bool {
+        let revision = self.records.get(key).map(|(_, revision)| *revision);
+        match expect {
+            Expect::Any => true,
+            Expect::Absent => revision.is_none(),
+            Expect::Revision(expected) => revision == Some(expected),
+        }
+    }
+}
+
+pub(crate) fn get(key: &str) -> Result<Option<Entry>, Error> {
+    at_key(key, |state| Ok(state.entry(key)))
+}
+
+pub(crate) fn put(key: &str, value: &[u8], expect: Expect) -> Result<Outcome, Error> {
+    at_key(key, |state| {
+        if value.len() > VALUE_BYTES {
+            return Err(Error::invalid_argument(format!(
+                "the value is {} bytes long, at most {VALUE_BYTES} are allowed",
+                value.len()
+            )));
+        }
+        if !state.is_expected(key, expect) {
+            return Ok(Outcome::Conflict(state.entry(key)));
+        }
+        state.last_revision += 1;
+        state
+            .records
+            .insert(key.to_owned(), (value.to_vec(), state.last_revision));
+        Ok(Outcome::Done(state.last_revision))
+    })
+}
+
+pub(crate) fn remove(key: &str, expect: Expect) -> Result<Outcome, Error> {
+    at_key(key, |state| {
+        if !state.is_expected(key, expect) {
+            return Ok(Outcome::Conflict(state.entry(key)));
+        }
+        let last = state.records.remove(key).map(|(_, revision)| revision);
+        Ok(Outcome::Done(last.unwrap_or(0)))
+    })
+}
+
+pub(crate) fn scan(prefix: &str, after: Option<&str>, limit: u32) -> Result<Vec<Entry>, Error> {
+    open(prefix, |state| {
+        let limit = usize::try_from(limit.min(SCAN_ENTRIES)).unwrap_or(usize::MAX);
+        Ok(state
+            .records
+            .keys()
+            .filter(|key| key.starts_with(prefix) && after.is_none_or(|after| key.as_str() > after))
+            .take(limit)
+            .filter_map(|key| state.entry(key))
+            .collect())
+    })
+}
+
+/// The store, for one record.
+fn at_key<R>(key: &str, call: impl FnOnce(&mut State) -> Result<R, Error>) -> Result<R, Error> {
+    open(key, |state| {
+        if key.is_empty() || key.contains('\0') {
+            return Err(Error::invalid_argument(
+                "the key is empty or contains a NUL byte",
+            ));
+        }
+        call(state)
+    })
+}
+
+/// The store, unless a node call runs or the key, or its beginning, is too long.
+fn open<R>(key: &str, call: impl FnOnce(&mut State) -> Result<R, Error>) -> Result<R, Error> {
+    attempt(|host: &mut Host| {
+        if host.recording.is_some() {
+            return Err(Error::failed_precondition(
+                "`state` belongs to the controller service: pass what the node must know in the volume context",
+            ));
+        }
+        if key.len() > KEY_BYTES {
+            return Err(Error::invalid_argument(format!(
+                "the key is {} bytes long, at most {KEY_BYTES} are allowed",
+                key.len()
+            )));
+        }
+        call(&mut host.state)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::{Code, Error};
+    use crate::state::{self, Expect, Outcome, Record};
+    use crate::testing;
+
+    #[test]
+    fn a_record_is_created_read_updated_and_deleted() {
+        testing::reset();
+        let first = state::create("a", &7_u64).unwrap();
+        assert_eq!(state::create("a", &7_u64), Ok(first));
+        let record = Record {
+            value: 7_u64,
+            revision: first,
+        };
+        assert_eq!(state::get("a"), Ok(Some(record)));
+        let second = state::update("a", &8_u64, first).unwrap();
+        assert!(second > first);
+        assert_eq!(state::require::<String>("a").unwrap().value, "8");
+        state::delete("a").unwrap();
+        state::delete("a").unwrap();
+        assert_eq!(state::get::<u64>("a"), Ok(None));
+    }
+
+    #[test]
+    fn a_write_over_something_else_is_refused() {
+        testing::reset();
+        let first = state::create("a", &7_u64).unwrap();
+        let aborted = Err(Code::Aborted);
+        assert_eq!(
+            state::create("a", &9_u64).map_err(|error| error.code),
+            aborted
+        );
+        assert_eq!(
+            state::update("a", &9_u64, first + 1).map_err(|error| error.code),
+            aborted
+        );
+        let Ok(Outcome::Conflict(Some(stored))) = state::put("a", &9_u64, Expect::Absent) else {
+            panic!("a conflict tells what is stored");
+        };
+        assert_eq!((stored.value, stored.revision), (b"7".to_vec(), first));
+        assert_eq!(
+            state::remove("a", Expect::Absent)
+                .map(|outcome| matches!(outcome, Outcome::Conflict(_))),
+            Ok(true)
+        );
+    }
+
+    #[test]
+    fn a_missing_or_unreadable_record_is_told_apart() {
+        testing::reset();
+        state::create("a", &"seven".to_owned()).unwrap();
+        let code = |key| state::require::<u64>(key).map_err(|error| error.code);
+        assert_eq!(code("a"), Err(Code::DataLoss));
+        assert_eq!(code("b"), Err(Code::NotFound));
+    }
+
+    #[test]
+    fn a_scan_goes_on_after_a_key() {
+        testing::reset();
+        for key in ["v/1", "v/2", "v/3", "w/1"] {
+            state::create(key, &0_u64).unwrap();
+        }
+        let keys = |after, limit| -> Vec<String> {
+            let page = state::scan::<u64>("v/", after, limit).unwrap();
+            page.into_iter().map(|(key, _)| key).collect()
+        };
+        assert_eq!(keys(None, 2), ["v/1", "v/2"]);
+        assert_eq!(keys(Some("v/2"), 2), ["v/3"]);
+        assert_eq!(keys(Some("v/3"), 2), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_node_call_has_no_state() {
+        testing::reset();
+        let answer = testing::record(|_| state::get::<u64>("a").map(drop));
+        assert_eq!(
+            answer.map_err(|error| error.code),
+            Err(Code::FailedPrecondition)
+        );
+    }
+
+    #[test]
+    fn limits_are_the_hosts() {
+        testing::reset();
+        let code = |answer: Result<_, Error>| answer.map(drop).map_err(|error| error.code);
+        let refused = Err(Code::InvalidArgument);
+        assert_eq!(code(state::create("", &0_u64)), refused);
+        assert_eq!(code(state::create(&"k".repeat(1025), &0_u64)), refused);
+        assert_eq!(
+            code(state::create("a", &vec![0_u8; (1 << 20) + 1])),
+            refused
+        );
+        assert_eq!(
+            code(state::create(&"k".repeat(1024), &vec![0_u8; 1 << 20])),
+            Ok(())
+        );
+    }
+}

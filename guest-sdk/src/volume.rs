@@ -1,0 +1,198 @@
+//! The words that several services share: a volume, what it must be able to do, how large it may be. Apart because requests and answers of
+//! most services are made of them; the questions that every backend asks of them are answered here once.
+//!
+//! It does not know where a volume lies: that is the backend's.
+
+use crate::error::Error;
+
+pub use crate::bindings::imports::wasmount::csi::types::{
+    AccessMode, AccessType, CapacityRange, ContentSource, MountAccess, NodeId, PageRequest,
+    Snapshot, SnapshotId, Timestamp, Topology, TopologyRequirement, Volume, VolumeCapability,
+    VolumeCondition, VolumeEntry, VolumeId, VolumeStatus,
+};
+
+impl Volume {
+    /// A volume that is reachable from everywhere, without context and source. `capacity_bytes` 0: unknown.
+    pub fn new(id: impl Into<VolumeId>, capacity_bytes: u64) -> Self {
+        Self {
+            id: id.into(),
+            capacity_bytes,
+            context: Vec::new(),
+            content_source: None,
+            accessible_topology: Vec::new(),
+        }
+    }
+}
+
+impl CapacityRange {
+    /// The size in bytes of a new volume: what is required, at least `minimum`; where nothing is required `default`, or less if the limit
+    /// wants it so. `out-of-range` when the limit lies below.
+    pub fn choose(&self, minimum: u64, default: u64) -> Result<u64, Error> {
+        let limit = self.limit_bytes.unwrap_or(u64::MAX);
+        let wanted = self.required_bytes.unwrap_or(default.min(limit));
+        self.within_limit(wanted.max(minimum))
+    }
+
+    /// The size in bytes of a volume that shall grow and has `current` bytes: it never shrinks. `out-of-range` when the limit lies below.
+    pub fn grown(&self, current: u64) -> Result<u64, Error> {
+        self.within_limit(current.max(self.required_bytes.unwrap_or(0)))
+    }
+
+    /// Whether a volume of this many bytes is what was asked for.
+    pub fn contains(&self, bytes: u64) -> bool {
+        bytes >= self.required_bytes.unwrap_or(0) && bytes <= self.limit_bytes.unwrap_or(u64::MAX)
+    }
+
+    fn within_limit(&self, bytes: u64) -> Result<u64, Error> {
+        match self.limit_bytes {
+            Some(limit) if limit < bytes => Err(Error::out_of_range(format!(
+                "the volume takes {bytes} bytes, the limit is {limit}: raise the limit"
+            ))),
+            _ => Ok(bytes),
+        }
+    }
+}
+
+impl VolumeCapability {
+    /// Whether a mounted file system is asked for, not a block device.
+    pub fn is_mount(&self) -> bool {
+        matches!(self.access_type, AccessType::Mount(_))
+    }
+
+    /// Whether a raw block device is asked for.
+    pub fn is_block(&self) -> bool {
+        matches!(self.access_type, AccessType::Block)
+    }
+
+    /// Refuses anything but a mounted file system, with `invalid-argument`.
+    pub fn must_be_mount(&self) -> Result<(), Error> {
+        if self.is_mount() {
+            return Ok(());
+        }
+        Err(Error::invalid_argument(
+            "volumes of this driver are file systems: use volumeMode Filesystem",
+        ))
+    }
+
+    /// Refuses the use on several nodes, with `invalid-argument`.
+    pub fn must_be_on_one_node(&self) -> Result<(), Error> {
+        if self.access_mode.is_single_node() {
+            return Ok(());
+        }
+        Err(Error::invalid_argument(
+            "volumes of this driver are used on one node at a time: use ReadWriteOnce or ReadWriteOncePod",
+        ))
+    }
+}
+
+impl AccessMode {
+    /// Whether the volume is used on one node at a time.
+    pub fn is_single_node(&self) -> bool {
+        matches!(
+            self,
+            AccessMode::SingleNodeWriter
+                | AccessMode::SingleNodeReaderOnly
+                | AccessMode::SingleNodeSingleWriter
+                | AccessMode::SingleNodeMultiWriter
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    const MINIMUM: u64 = 10;
+    const DEFAULT: u64 = 100;
+
+    fn range(required_bytes: Option<u64>, limit_bytes: Option<u64>) -> CapacityRange {
+        CapacityRange {
+            required_bytes,
+            limit_bytes,
+        }
+    }
+
+    #[test]
+    fn a_new_volume_gets_what_is_required_or_the_default() {
+        for (required, limit, chosen) in [
+            (None, None, 100),
+            (Some(50), None, 50),
+            (Some(5), None, 10),
+            (Some(500), Some(500), 500),
+            (None, Some(60), 60),
+            (None, Some(10), 10),
+        ] {
+            assert_eq!(
+                range(required, limit).choose(MINIMUM, DEFAULT),
+                Ok(chosen),
+                "{required:?} {limit:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_limit_below_the_minimum_is_out_of_range() {
+        for (required, limit) in [(None, Some(9)), (Some(5), Some(9)), (Some(1), Some(1))] {
+            assert_eq!(
+                range(required, limit)
+                    .choose(MINIMUM, DEFAULT)
+                    .map_err(|error| error.code),
+                Err(Code::OutOfRange),
+                "{required:?} {limit:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_volume_grows_and_never_shrinks() {
+        assert_eq!(range(Some(200), None).grown(100), Ok(200));
+        assert_eq!(range(Some(50), None).grown(100), Ok(100));
+        assert_eq!(range(None, Some(100)).grown(100), Ok(100));
+        assert_eq!(
+            range(None, Some(99)).grown(100).map_err(|error| error.code),
+            Err(Code::OutOfRange)
+        );
+    }
+
+    #[test]
+    fn a_capability_is_what_it_must_be_or_is_refused() {
+        let capability = |access_type, access_mode| VolumeCapability {
+            access_type,
+            access_mode,
+        };
+        let mount = || {
+            AccessType::Mount(MountAccess {
+                fs_type: None,
+                mount_flags: Vec::new(),
+                volume_mount_group: None,
+            })
+        };
+        let writer = capability(mount(), AccessMode::SingleNodeWriter);
+        assert_eq!(writer.must_be_mount(), Ok(()));
+        assert_eq!(writer.must_be_on_one_node(), Ok(()));
+        for (access_type, mode) in [
+            (AccessType::Block, AccessMode::MultiNodeReaderOnly),
+            (AccessType::Other(9), AccessMode::MultiNodeSingleWriter),
+            (AccessType::Block, AccessMode::MultiNodeMultiWriter),
+            (AccessType::Block, AccessMode::Other(9)),
+        ] {
+            let other = capability(access_type, mode);
+            let refused = Err(Code::InvalidArgument);
+            assert_eq!(other.must_be_mount().map_err(|error| error.code), refused);
+            assert_eq!(
+                other.must_be_on_one_node().map_err(|error| error.code),
+                refused
+            );
+        }
+    }
+
+    #[test]
+    fn a_size_is_in_the_range_with_its_bounds() {
+        assert!(range(Some(10), Some(20)).contains(10));
+        assert!(range(Some(10), Some(20)).contains(20));
+        assert!(range(None, None).contains(0));
+        assert!(!range(Some(10), Some(20)).contains(9));
+        assert!(!range(Some(10), Some(20)).contains(21));
+    }
+}

@@ -1,0 +1,22 @@
+//! What is wrong with a volume, as the storage sees it. Apart because the host asks often and caches the answer.
+//!
+//! It does not know the node's view: the host adds that.
+
+use crate::bindings::volume_health::exports::wasmount::csi::volume_health::Guest;
+use crate::error::Error;
+use crate::export::Adapter;
+use crate::volume::VolumeId;
+
+pub use crate::bindings::volume_health::exports::wasmount::csi::volume_health::Health;
+
+/// The interface `volume-health`.
+pub trait VolumeHealth: 'static {
+    /// Serves the volume conditions of CSI 1.12. Empty: healthy. Answer within two seconds.
+    fn get_volume_health(id: VolumeId) -> Result<Vec<Health>, Error>;
+}
+
+impl<T: VolumeHealth> Guest for Adapter<T> {
+    fn get_volume_health(id: VolumeId) -> Result<Vec<Health>, Error> {
+        T::get_volume_health(id)
+    }
+}

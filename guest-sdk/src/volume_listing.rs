@@ -1,0 +1,22 @@
+//! Listing all volumes. Apart because many backends cannot enumerate what they hold.
+//!
+//! It does not know the client's page size limits: the host asks for what it needs.
+
+use crate::bindings::volume_listing::exports::wasmount::csi::volume_listing::Guest;
+use crate::error::Error;
+use crate::export::Adapter;
+use crate::volume::PageRequest;
+
+pub use crate::bindings::volume_listing::exports::wasmount::csi::volume_listing::VolumePage;
+
+/// The interface `volume-listing`.
+pub trait VolumeListing: 'static {
+    /// `ListVolumes`: one page. A token that is not known any more: `aborted`.
+    fn list_volumes(page: PageRequest) -> Result<VolumePage, Error>;
+}
+
+impl<T: VolumeListing> Guest for Adapter<T> {
+    fn list_volumes(page: PageRequest) -> Result<VolumePage, Error> {
+        T::list_volumes(page)
+    }
+}
