@@ -1,0 +1,26 @@
+//! The CSI face of the host: gRPC over a Unix socket.
+//!
+//! It decodes a request, checks every word of it, calls `core::driver`, and turns the answer or the error back into CSI's words. It is apart
+//! so that tonic and protobuf stay in one crate; it must not know mounts, guests or stores, and decides nothing about volumes.
+//!
+//! ```text
+//! socket ─▶ server ─▶ identity, controller, .. ─▶ parse ─▶ core::driver
+//!                            rpc (the frame)   ◀─ answer ◀─┘
+//!                                              ◀─ status ◀─┘ (errors)
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod controller;
+mod error;
+mod group_controller;
+mod identity;
+mod node;
+mod parse;
+mod rpc;
+pub mod server;
+mod snapshot_metadata;
+pub mod socket;
+mod status;
+pub mod wire;

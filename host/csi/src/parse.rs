@@ -1,0 +1,68 @@
+//! From the wire to the core's words, one file a service; this one has what they share. Apart so that no validation is left for later: what
+//! comes out of here is well-formed. It does not know whether anything exists.
+//!
+//! Fields are checked in the order of the specification, a missing one before anything that needs a look at the world. Every message is
+//! destructured without `..`: a new field does not compile until somebody has decided what to do with it. Messages name the field, never
+//! its content.
+
+mod controller;
+mod group_controller;
+mod node;
+mod snapshot_metadata;
+mod snapshots;
+mod words;
+
+pub(crate) use controller::*;
+pub(crate) use group_controller::*;
+pub(crate) use node::*;
+pub(crate) use snapshot_metadata::*;
+pub(crate) use snapshots::*;
+
+use crate::error::Error;
+use wasmount_core::secrets::Secrets;
+
+/// A well-formed request.
+#[derive(Debug)]
+pub(crate) struct Parsed<T> {
+    /// For the span.
+    pub(crate) subject: Subject,
+    /// Taken out of the request, so that nothing else holds them.
+    pub(crate) secrets: Secrets,
+    /// What the driver takes.
+    pub(crate) arguments: T,
+}
+
+/// What a call is about, by the client's own word for it: an id, or the name of what is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// All of them, or the driver itself.
+    Driver,
+    Volume(String),
+    Snapshot(String),
+    Group(String),
+}
+
+/// What every parser answers.
+pub(crate) type Result<T> = std::result::Result<Parsed<T>, Error>;
+
+impl<T> Parsed<T> {
+    fn new(
+        subject: Subject,
+        secrets: impl IntoIterator<Item = (String, String)>,
+        arguments: T,
+    ) -> Self {
+        Self {
+            subject,
+            secrets: secrets.into_iter().collect(),
+            arguments,
+        }
+    }
+}
+
+/// A request without fields. The caller destructures the empty message, so that a field in a later CSI is seen.
+pub(crate) fn nothing() -> Result<()> {
+    Ok(Parsed::new(Subject::Driver, [], ()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! Requests of the Controller service about volumes; those about snapshots are beside it.
+
+use super::words::{
+    any_capabilities, attributes, capabilities, capability, capacity, content_source, optional,
+    page, required, required_capacity, topology, topology_requirement,
+};
+use super::{Parsed, Result, Subject};
+use crate::wire::csi::v1 as wire;
+use wasmount_core::attributes::Attributes;
+use wasmount_core::backend::{
+    ControllerExpand, ControllerPublish, CreateVolume, GetCapacity, ValidateVolume,
+};
+use wasmount_core::names::{NodeId, RequestedName, VolumeId};
+use wasmount_core::volume::PageRequest;
+
+pub(crate) fn create_volume(request: wire::CreateVolumeRequest) -> Result<CreateVolume> {
+    let wire::CreateVolumeRequest {
+        name,
+        capacity_range,
+        volume_capabilities,
+        parameters,
+        secrets,
+        volume_content_source,
+        accessibility_requirements,
+        mutable_parameters,
+    } = request;
+    let name = RequestedName::parse("name", name)?;
+    let capabilities = capabilities(volume_capabilities)?;
+    Ok(Parsed::new(
+        Subject::Volume(name.as_str().to_owned()),
+        secrets,
+        CreateVolume {
+            name,
+            capabilities,
+            capacity: capacity(capacity_range)?,
+            parameters: attributes("parameters", parameters)?,
+            mutable_parameters: attributes("mutable_parameters", mutable_parameters)?,
+            content_source: volume_content_source.map(content_source).transpose()?,
+            accessibility: accessibility_requirements
+                .map(topology_requirement)
+                .transpose()?,
+        },
+    ))
+}
+
+pub(crate) fn delete_volume(request: wire::DeleteVolumeRequest) -> Result<VolumeId> {
+    let wire::DeleteVolumeRequest { volume_id, secrets } = request;
+    let id = VolumeId::parse("volume_id", volume_id)?;
+    Ok(Parsed::new(volume(&id), secrets, id))
+}
+
+pub(crate) fn controller_publish_volume(
+    request: wire::ControllerPublishVolumeRequest,
+) -> Result<ControllerPublish> {
+    let wire::ControllerPublishVolumeRequest {
+        volume_id,
+        node_id,
+        volume_capability,
+        readonly,
+        secrets,
+        volume_context,
+    } = request;
+    let id = VolumeId::parse("volume_id", volume_id)?;
+    let node = NodeId::parse("node_id", node_id)?;
+    let wanted = required("volume_capability", volume_capability)?;
+    Ok(Parsed::new(
+        volume(&id),
+        secrets,
+        ControllerPublish {
+            id,
+            node,
+            capability: capability("volume_capability", wanted)?,
+            readonly,
+            context: attributes("volume_context", volume_context)?,
+        },
+    ))
+}
+
+pub(crate) fn controller_unpublish_volume(
+    request: wire::ControllerUnpublishVolumeRequest,
+) -> Result<(VolumeId, Option<NodeId>)> {
+    let wire::ControllerUnpublishVolumeRequest {
+        volume_id,
+        node_id,
+        secrets,
+    } = request;
+    let id = VolumeId::parse("volume_id", volume_id)?;
+    let node = optional(node_id, |word| NodeId::parse("node_id", word))?;
+    Ok(Parsed::new(volume(&id), secrets, (id, node)))
+}
+
+pub(crate) fn validate_volume_capabilities(
+    request: wire::ValidateVolumeCapabilitiesRequest,
+) -> Result<ValidateVolume> {
+    let wire::ValidateVolumeCapabilitiesRequest {
+        volume_id,
+        volume_context,
+        volume_capabilities,
+        parameters,
+        secrets,
+        mutable_parameters,
+    } = request;
+    let id = VolumeId::parse("volume_id", volume_id)?;
+    let capabilities = capabilities(volume_capabilities)?;
+    Ok(Parsed::new(
+        volume(&id),
+        secrets,
+        ValidateVolume {
+            id,
+            capabilities,
+            context: attributes("volume_context", volume_context)?,
+            parameters: attributes("parameters", parameters)?,
+            mutable_parameters: attributes("mutable_parameters", mutable_parameters)?,
+        },
+    ))
+}
+
+pub(crate) fn list_volumes(request: wire::ListVolumesRequest) -> Result<PageRequest> {
+    let wire::ListVolumesRequest {
+        max_entries,
+        starting_token,
+    } = request;
+    Ok(Parsed::new(
+        Subject::Driver,
+        [],
+        page(max_entries, starting_token)?,
+    ))
+}
+
+pub(crate) fn get_capacity(request: wire::GetCapacityRequest) -> Result<GetCapacity> {
+    let wire::GetCapacityRequest {
+        volume_capabilities,
+        parameters,
+        accessible_topology,
+    } = request;
+    let arguments = GetCapacity {
+        capabilities: any_capabilities(volume_capabilities)?,
+        parameters: attributes("parameters", parameters)?,
+        accessible_topology: accessible_topology.map(topology).transpose()?,
+    };
+    Ok(Parsed::new(Subject::Driver, [], arguments))
+}
+
+pub(crate) fn controller_expand_volume(
+    request: wire::ControllerExpandVolumeRequest,
+) -> Result<ControllerExpand> {
+    let wire::ControllerExpandVolumeRequest {
+        volume_id,
+        capacity_range,
+        secrets,
+        volume_capability,
+    } = request;
+    let id = VolumeId::parse("volume_id", volume_id)?;
+    let capacity = required_capacity(capacity_range)?;
+    let capability = volume_capability
+        .map(|wanted| capability("volume_capability", wanted))
+        .transpose()?;
+    Ok(Parsed::new(
+        volume(&id),
+        secrets,
+        ControllerExpand {
+            id,
+            capacity,
+            capability,
+        },
+    ))
+}
+
+pub(crate) fn controller_get_volume(request: wire::ControllerGetVolumeRequest) -> Result<VolumeId> {
+    let wire::ControllerGetVolumeRequest { volume_id } = request;
+    let id = VolumeId::parse("volume_id", volume_id)?;
+    Ok(Parsed::new(volume(&id), [], id))
+}
+
+pub(crate) fn controller_modify_volume(
+    request: wire::ControllerModifyVolumeRequest,
+) -> Result<(VolumeId, Attributes)> {
+    let wire::ControllerModifyVolumeRequest {
+        volume_id,
+        secrets,
+        mutable_parameters,
+    } = request;
+    let id = VolumeId::parse("volume_id", volume_id)?;
+    // May be empty: whether that asks for anything is the backend's to say.
+    let mutable = attributes("mutable_parameters", mutable_parameters)?;
+    Ok(Parsed::new(volume(&id), secrets, (id, mutable)))
+}
+
+fn volume(id: &VolumeId) -> Subject {
+    Subject::Volume(id.as_str().to_owned())
+}

@@ -1,0 +1,80 @@
+//! Requests of the GroupController service.
+
+use super::words::attributes;
+use super::{Parsed, Result, Subject};
+use crate::wire::csi::v1 as wire;
+use wasmount_core::backend::CreateGroup;
+use wasmount_core::names::{GroupSnapshotId, InvalidWord, RequestedName, SnapshotId, VolumeId};
+
+/// A group and those of its members that the client knows.
+pub(crate) type GroupAndMembers = (GroupSnapshotId, Vec<SnapshotId>);
+
+pub(crate) fn create_volume_group_snapshot(
+    request: wire::CreateVolumeGroupSnapshotRequest,
+) -> Result<CreateGroup> {
+    let wire::CreateVolumeGroupSnapshotRequest {
+        name,
+        source_volume_ids,
+        secrets,
+        parameters,
+    } = request;
+    let what = "source_volume_ids";
+    let name = RequestedName::parse("name", name)?;
+    if source_volume_ids.is_empty() {
+        return Err(InvalidWord::Empty { what }.into());
+    }
+    let source_volumes = source_volume_ids
+        .into_iter()
+        .map(|id| VolumeId::parse(what, id))
+        .collect::<std::result::Result<_, _>>()?;
+    let parameters = attributes("parameters", parameters)?;
+    Ok(Parsed::new(
+        Subject::Group(name.as_str().to_owned()),
+        secrets,
+        CreateGroup {
+            name,
+            source_volumes,
+            parameters,
+        },
+    ))
+}
+
+pub(crate) fn delete_volume_group_snapshot(
+    request: wire::DeleteVolumeGroupSnapshotRequest,
+) -> Result<GroupAndMembers> {
+    let wire::DeleteVolumeGroupSnapshotRequest {
+        group_snapshot_id,
+        snapshot_ids,
+        secrets,
+    } = request;
+    group_and_members(group_snapshot_id, snapshot_ids, secrets)
+}
+
+pub(crate) fn get_volume_group_snapshot(
+    request: wire::GetVolumeGroupSnapshotRequest,
+) -> Result<GroupAndMembers> {
+    let wire::GetVolumeGroupSnapshotRequest {
+        group_snapshot_id,
+        snapshot_ids,
+        secrets,
+    } = request;
+    group_and_members(group_snapshot_id, snapshot_ids, secrets)
+}
+
+/// No members are taken too: csi-sanity asks so, and a client that lost its list must be able to delete.
+fn group_and_members(
+    group: String,
+    members: Vec<String>,
+    secrets: impl IntoIterator<Item = (String, String)>,
+) -> Result<GroupAndMembers> {
+    let id = GroupSnapshotId::parse("group_snapshot_id", group)?;
+    let members = members
+        .into_iter()
+        .map(|id| SnapshotId::parse("snapshot_ids", id))
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(Parsed::new(
+        Subject::Group(id.as_str().to_owned()),
+        secrets,
+        (id, members),
+    ))
+}

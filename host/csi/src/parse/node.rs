@@ -1,0 +1,165 @@
+//! Requests of the Node service. Paths are only words here: whether one lies below a root, or is there at all, is the mount room's question
+//! (csi-sanity asks with a relative path and wants NOT_FOUND).
+
+use super::words::{attributes, capability, capacity, optional, required};
+use super::{Parsed, Result, Subject};
+use crate::wire::csi::v1 as wire;
+use wasmount_core::driver::{
+    NodeExpandRequest, NodePublishRequest, NodeStageRequest, NodeStatsRequest,
+};
+use wasmount_core::names::{NodePath, VolumeId};
+
+/// Where kubelet puts the tokens of a pod's service account when the CSIDriver object asks for them: in the volume context, unless
+/// `serviceAccountTokenInSecrets` is set. They are secrets in either place.
+const SERVICE_ACCOUNT_TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
+
+/// How kubelet marks an inline volume of a pod (only with `podInfoOnMount`).
+const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
+
+pub(crate) fn node_stage_volume(request: wire::NodeStageVolumeRequest) -> Result<NodeStageRequest> {
+    let wire::NodeStageVolumeRequest {
+        volume_id,
+        publish_context,
+        staging_target_path,
+        volume_capability,
+        secrets,
+        volume_context,
+    } = request;
+    let id = VolumeId::parse("volume_id", volume_id)?;
+    let staging_path = NodePath::parse("staging_target_path", staging_target_path)?;
+    let wanted = required("volume_capability", volume_capability)?;
+    Ok(Parsed::new(
+        volume(&id),
+        secrets,
+        NodeStageRequest {
+            id,
+            staging_path,
+            capability: capability("volume_capability", wanted)?,
+            publish_context: attributes("publish_context", publish_context)?,
+            volume_context: attributes("volume_context", volume_context)?,
+        },
+    ))
+}
+
+pub(crate) fn node_unstage_volume(
+    request: wire::NodeUnstageVolumeRequest,
+) -> Result<(VolumeId, NodePath)> {
+    let wire::NodeUnstageVolumeRequest {
+        volume_id,
+        staging_target_path,
+    } = request;
+    let id = VolumeId::parse("volume_id", volume_id)?;
+    let path = NodePath::parse("staging_target_path", staging_target_path)?;
+    Ok(Parsed::new(volume(&id), [], (id, path)))
+}
+
+pub(crate) fn node_publish_volume(
+    request: wire::NodePublishVolumeRequest,
+) -> Result<NodePublishRequest> {
+    let wire::NodePublishVolumeRequest {
+        volume_id,
+        publish_context,
+        staging_target_path,
+        target_path,
+        volume_capability,
+        readonly,
+        mut secrets,
+        mut volume_context,
+    } = request;
+    let id = VolumeId::parse("volume_id", volume_id)?;
+    let target_path = NodePath::parse("target_path", target_path)?;
+    let wanted = required("volume_capability", volume_capability)?;
+    if let Some(tokens) = volume_context.remove(SERVICE_ACCOUNT_TOKENS) {
+        // Where both are set the context's may be the PersistentVolume author's, the secret is kubelet's.
+        secrets
+            .entry(SERVICE_ACCOUNT_TOKENS.to_owned())
+            .or_insert(tokens);
+    }
+    let volume_context = attributes("volume_context", volume_context)?;
+    Ok(Parsed::new(
+        volume(&id),
+        secrets,
+        NodePublishRequest {
+            id,
+            staging_path: optional(staging_target_path, |word| {
+                NodePath::parse("staging_target_path", word)
+            })?,
+            target_path,
+            capability: capability("volume_capability", wanted)?,
+            readonly,
+            ephemeral: volume_context.get(EPHEMERAL) == Some("true"),
+            publish_context: attributes("publish_context", publish_context)?,
+            volume_context,
+        },
+    ))
+}
+
+pub(crate) fn node_unpublish_volume(
+    request: wire::NodeUnpublishVolumeRequest,
+) -> Result<(VolumeId, NodePath)> {
+    let wire::NodeUnpublishVolumeRequest {
+        volume_id,
+        target_path,
+    } = request;
+    let id = VolumeId::parse("volume_id", volume_id)?;
+    let path = NodePath::parse("target_path", target_path)?;
+    Ok(Parsed::new(volume(&id), [], (id, path)))
+}
+
+pub(crate) fn node_get_volume_stats(
+    request: wire::NodeGetVolumeStatsRequest,
+) -> Result<NodeStatsRequest> {
+    let wire::NodeGetVolumeStatsRequest {
+        volume_id,
+        volume_path,
+        staging_target_path,
+    } = request;
+    let id = VolumeId::parse("volume_id", volume_id)?;
+    let volume_path = NodePath::parse("volume_path", volume_path)?;
+    let staging_path = optional(staging_target_path, |word| {
+        NodePath::parse("staging_target_path", word)
+    })?;
+    Ok(Parsed::new(
+        volume(&id),
+        [],
+        NodeStatsRequest {
+            id,
+            volume_path,
+            staging_path,
+        },
+    ))
+}
+
+pub(crate) fn node_expand_volume(
+    request: wire::NodeExpandVolumeRequest,
+) -> Result<NodeExpandRequest> {
+    let wire::NodeExpandVolumeRequest {
+        volume_id,
+        volume_path,
+        capacity_range,
+        staging_target_path,
+        volume_capability,
+        secrets,
+    } = request;
+    let id = VolumeId::parse("volume_id", volume_id)?;
+    let volume_path = NodePath::parse("volume_path", volume_path)?;
+    Ok(Parsed::new(
+        volume(&id),
+        secrets,
+        NodeExpandRequest {
+            id,
+            volume_path,
+            staging_path: optional(staging_target_path, |word| {
+                NodePath::parse("staging_target_path", word)
+            })?,
+            capacity: capacity(capacity_range)?,
+            capability: volume_capability
+                .map(|wanted| capability("volume_capability", wanted))
+                .transpose()?,
+        },
+    ))
+}
+
+fn volume(id: &VolumeId) -> Subject {
+    Subject::Volume(id.as_str().to_owned())
+}

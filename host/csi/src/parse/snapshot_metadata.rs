@@ -1,0 +1,90 @@
+//! Requests of the SnapshotMetadata service.
+
+use super::words::count;
+use super::{Parsed, Result, Subject};
+use crate::error::Error;
+use crate::wire::csi::v1 as wire;
+use wasmount_core::names::SnapshotId;
+
+/// Which extents are wanted, from where, in which portions.
+#[derive(Debug)]
+pub(crate) struct WantedExtents {
+    pub(crate) of: ExtentsOf,
+    /// In bytes.
+    pub(crate) starting_offset: u64,
+    /// Most extents of one answer; absent: ours to choose.
+    pub(crate) max_results: Option<u32>,
+}
+
+/// Of what.
+#[derive(Debug, Clone)]
+pub(crate) enum ExtentsOf {
+    /// What a snapshot holds.
+    Allocated(SnapshotId),
+    /// What changed between two.
+    Delta {
+        base: SnapshotId,
+        target: SnapshotId,
+    },
+}
+
+pub(crate) fn get_metadata_allocated(
+    request: wire::GetMetadataAllocatedRequest,
+) -> Result<WantedExtents> {
+    let wire::GetMetadataAllocatedRequest {
+        snapshot_id,
+        starting_offset,
+        max_results,
+        secrets,
+    } = request;
+    let snapshot = SnapshotId::parse("snapshot_id", snapshot_id)?;
+    wanted(
+        ExtentsOf::Allocated(snapshot),
+        starting_offset,
+        max_results,
+        secrets,
+    )
+}
+
+pub(crate) fn get_metadata_delta(request: wire::GetMetadataDeltaRequest) -> Result<WantedExtents> {
+    let wire::GetMetadataDeltaRequest {
+        base_snapshot_id,
+        target_snapshot_id,
+        starting_offset,
+        max_results,
+        secrets,
+    } = request;
+    let base = SnapshotId::parse("base_snapshot_id", base_snapshot_id)?;
+    let target = SnapshotId::parse("target_snapshot_id", target_snapshot_id)?;
+    wanted(
+        ExtentsOf::Delta { base, target },
+        starting_offset,
+        max_results,
+        secrets,
+    )
+}
+
+fn wanted(
+    of: ExtentsOf,
+    starting_offset: i64,
+    max_results: i32,
+    secrets: impl IntoIterator<Item = (String, String)>,
+) -> Result<WantedExtents> {
+    let (ExtentsOf::Allocated(snapshot)
+    | ExtentsOf::Delta {
+        base: _,
+        target: snapshot,
+    }) = &of;
+    let subject = Subject::Snapshot(snapshot.as_str().to_owned());
+    let starting_offset = u64::try_from(starting_offset).map_err(|_| Error::NegativeOffset)?;
+    let max_results = count("max_results", max_results)?;
+    Ok(Parsed::new(
+        subject,
+        secrets,
+        WantedExtents {
+            of,
+            starting_offset,
+            max_results,
+        },
+    ))
+}

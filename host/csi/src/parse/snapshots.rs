@@ -1,0 +1,75 @@
+//! Requests of the Controller service about snapshots. Apart from those about volumes because a backend can lack all of them.
+
+use super::words::{attributes, optional, page};
+use super::{Parsed, Result, Subject};
+use crate::wire::csi::v1 as wire;
+use wasmount_core::backend::CreateSnapshot;
+use wasmount_core::driver::ListSnapshotsRequest;
+use wasmount_core::names::{RequestedName, SnapshotId, VolumeId};
+
+pub(crate) fn create_snapshot(request: wire::CreateSnapshotRequest) -> Result<CreateSnapshot> {
+    let wire::CreateSnapshotRequest {
+        source_volume_id,
+        name,
+        secrets,
+        parameters,
+    } = request;
+    let source_volume = VolumeId::parse("source_volume_id", source_volume_id)?;
+    let name = RequestedName::parse("name", name)?;
+    let parameters = attributes("parameters", parameters)?;
+    Ok(Parsed::new(
+        Subject::Snapshot(name.as_str().to_owned()),
+        secrets,
+        CreateSnapshot {
+            source_volume,
+            name,
+            parameters,
+        },
+    ))
+}
+
+pub(crate) fn delete_snapshot(request: wire::DeleteSnapshotRequest) -> Result<SnapshotId> {
+    let wire::DeleteSnapshotRequest {
+        snapshot_id,
+        secrets,
+    } = request;
+    let id = SnapshotId::parse("snapshot_id", snapshot_id)?;
+    Ok(Parsed::new(snapshot(&id), secrets, id))
+}
+
+pub(crate) fn list_snapshots(request: wire::ListSnapshotsRequest) -> Result<ListSnapshotsRequest> {
+    let wire::ListSnapshotsRequest {
+        max_entries,
+        starting_token,
+        source_volume_id,
+        snapshot_id,
+        secrets,
+    } = request;
+    let page = page(max_entries, starting_token)?;
+    let source_volume = optional(source_volume_id, |word| {
+        VolumeId::parse("source_volume_id", word)
+    })?;
+    let id = optional(snapshot_id, |word| SnapshotId::parse("snapshot_id", word))?;
+    Ok(Parsed::new(
+        id.as_ref().map_or(Subject::Driver, snapshot),
+        secrets,
+        ListSnapshotsRequest {
+            snapshot: id,
+            source_volume,
+            page,
+        },
+    ))
+}
+
+pub(crate) fn get_snapshot(request: wire::GetSnapshotRequest) -> Result<SnapshotId> {
+    let wire::GetSnapshotRequest {
+        snapshot_id,
+        secrets,
+    } = request;
+    let id = SnapshotId::parse("snapshot_id", snapshot_id)?;
+    Ok(Parsed::new(snapshot(&id), secrets, id))
+}
+
+fn snapshot(id: &SnapshotId) -> Subject {
+    Subject::Snapshot(id.as_str().to_owned())
+}

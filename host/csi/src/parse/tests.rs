@@ -1,0 +1,57 @@
+//! What is taken and what is refused, message by message. `anything` throws arbitrary bytes at every parser.
+
+mod anything;
+mod controller;
+mod node;
+mod snapshots;
+mod words;
+
+use super::Parsed;
+use crate::error::Error;
+use crate::wire::csi::v1 as wire;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use wasmount_core::code::Code;
+use wire::volume_capability::access_mode::Mode;
+use wire::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
+
+fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+fn mount_capability() -> wire::VolumeCapability {
+    capability(
+        Some(AccessType::Mount(MountVolume::default())),
+        Mode::SingleNodeWriter.into(),
+    )
+}
+
+fn capability(access_type: Option<AccessType>, mode: i32) -> wire::VolumeCapability {
+    wire::VolumeCapability {
+        access_type,
+        access_mode: Some(AccessMode { mode }),
+    }
+}
+
+fn block_capability(mode: i32) -> wire::VolumeCapability {
+    capability(Some(AccessType::Block(BlockVolume {})), mode)
+}
+
+/// The words with which a request is refused; all of these are INVALID_ARGUMENT.
+#[track_caller]
+fn refusal<T: Debug>(parsed: super::Result<T>) -> String {
+    let error = parsed.unwrap_err();
+    assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+    error.to_string()
+}
+
+#[track_caller]
+fn taken<T>(parsed: Result<Parsed<T>, Error>) -> T {
+    match parsed {
+        Ok(parsed) => parsed.arguments,
+        Err(error) => panic!("refused: {error}"),
+    }
+}

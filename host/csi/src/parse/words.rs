@@ -1,0 +1,253 @@
+//! The words that several requests share: capabilities, capacities, places, pages, maps. Apart because each has one rule, wherever it
+//! stands. It knows no request.
+
+use crate::wire::csi::v1 as wire;
+use std::collections::BTreeMap;
+use wasmount_core::attributes::Attributes;
+use wasmount_core::names::{InvalidWord, SnapshotId, VolumeId};
+use wasmount_core::topology::{Topology, TopologyRequirement};
+use wasmount_core::volume::{
+    AccessMode, AccessType, CapacityRange, ContentSource, MountAccess, PageRequest,
+    VolumeCapability,
+};
+use wire::volume_capability::access_mode::Mode;
+use wire::volume_capability::{AccessType as WireAccessType, BlockVolume, MountVolume};
+use wire::volume_content_source::{SnapshotSource, Type as WireSource, VolumeSource};
+
+/// Largest incoming map in bytes: what Kubernetes lets a StorageClass carry (`maxProvisionerParameterSize` of its validation). The
+/// specification says 4 KiB, but no sidecar holds to it and refusing would make a volume unusable that another driver takes.
+const INCOMING_MAP_BYTES: usize = 256 * 1024;
+
+/// Most bytes of all mount flags (CSI specification, `MountVolume.mount_flags`); it is also what mount(2) takes.
+const MOUNT_FLAGS_BYTES: usize = 4096;
+
+type Checked<T> = Result<T, InvalidWord>;
+
+/// The field is required.
+pub(super) fn required<T>(what: &'static str, field: Option<T>) -> Checked<T> {
+    field.ok_or(InvalidWord::Empty { what })
+}
+
+/// Absent when empty, as proto3 has it.
+pub(super) fn optional<T>(
+    word: String,
+    parse: impl FnOnce(String) -> Checked<T>,
+) -> Checked<Option<T>> {
+    if word.is_empty() {
+        Ok(None)
+    } else {
+        parse(word).map(Some)
+    }
+}
+
+pub(super) fn attributes(what: &'static str, map: BTreeMap<String, String>) -> Checked<Attributes> {
+    Attributes::from(map).within(what, INCOMING_MAP_BYTES)
+}
+
+/// At least one.
+pub(super) fn capabilities(
+    capabilities: Vec<wire::VolumeCapability>,
+) -> Checked<Vec<VolumeCapability>> {
+    let what = "volume_capabilities";
+    if capabilities.is_empty() {
+        return Err(InvalidWord::Empty { what });
+    }
+    any_capabilities(capabilities)
+}
+
+/// Also none: GetCapacity may ask without.
+pub(super) fn any_capabilities(
+    capabilities: Vec<wire::VolumeCapability>,
+) -> Checked<Vec<VolumeCapability>> {
+    capabilities
+        .into_iter()
+        .map(|each| capability("volume_capabilities", each))
+        .collect()
+}
+
+pub(super) fn capability(
+    what: &'static str,
+    capability: wire::VolumeCapability,
+) -> Checked<VolumeCapability> {
+    let wire::VolumeCapability {
+        access_mode,
+        access_type,
+    } = capability;
+    let access_type = match access_type {
+        // A type of a later CSI arrives as none too: protobuf drops what it does not know.
+        None => {
+            return Err(InvalidWord::Rule {
+                what,
+                rule: "has no access_type",
+            });
+        }
+        Some(WireAccessType::Block(BlockVolume {})) => AccessType::Block,
+        Some(WireAccessType::Mount(mount)) => AccessType::Mount(mount_access(mount)?),
+    };
+    let Some(wire::volume_capability::AccessMode { mode }) = access_mode else {
+        return Err(InvalidWord::Rule {
+            what,
+            rule: "has no access_mode",
+        });
+    };
+    Ok(VolumeCapability {
+        access_type,
+        access_mode: self::access_mode(what, mode)?,
+    })
+}
+
+fn mount_access(mount: MountVolume) -> Checked<MountAccess> {
+    let MountVolume {
+        fs_type,
+        mount_flags,
+        volume_mount_group,
+    } = mount;
+    let what = "mount_flags";
+    let length = mount_flags.iter().map(String::len).sum();
+    if length > MOUNT_FLAGS_BYTES {
+        return Err(InvalidWord::TooLong {
+            what,
+            length,
+            limit: MOUNT_FLAGS_BYTES,
+        });
+    }
+    for (what, word) in mount_flags.iter().map(|flag| (what, flag)).chain([
+        ("fs_type", &fs_type),
+        ("volume_mount_group", &volume_mount_group),
+    ]) {
+        if word.contains('\0') {
+            return Err(InvalidWord::Character {
+                what,
+                character: "a NUL byte",
+            });
+        }
+    }
+    let said = |word: String| Some(word).filter(|word| !word.is_empty());
+    Ok(MountAccess {
+        fs_type: said(fs_type),
+        mount_flags,
+        volume_mount_group: said(volume_mount_group),
+    })
+}
+
+fn access_mode(what: &'static str, mode: i32) -> Checked<AccessMode> {
+    match Mode::try_from(mode) {
+        Ok(Mode::Unknown) => Err(InvalidWord::Rule {
+            what,
+            rule: "has an access_mode of UNKNOWN",
+        }),
+        Ok(Mode::SingleNodeWriter) => Ok(AccessMode::SingleNodeWriter),
+        Ok(Mode::SingleNodeReaderOnly) => Ok(AccessMode::SingleNodeReaderOnly),
+        Ok(Mode::MultiNodeReaderOnly) => Ok(AccessMode::MultiNodeReaderOnly),
+        Ok(Mode::MultiNodeSingleWriter) => Ok(AccessMode::MultiNodeSingleWriter),
+        Ok(Mode::MultiNodeMultiWriter) => Ok(AccessMode::MultiNodeMultiWriter),
+        Ok(Mode::SingleNodeSingleWriter) => Ok(AccessMode::SingleNodeSingleWriter),
+        Ok(Mode::SingleNodeMultiWriter) => Ok(AccessMode::SingleNodeMultiWriter),
+        // Of a later CSI: the backend may know it.
+        Err(_) => u32::try_from(mode)
+            .map(AccessMode::Other)
+            .map_err(|_| InvalidWord::Rule {
+                what,
+                rule: "has a negative access_mode",
+            }),
+    }
+}
+
+/// An absent range, and one that says nothing, are unbounded. Negative or contradictory bounds are INVALID_ARGUMENT and not OUT_OF_RANGE:
+/// the latter is for a range "not allowed by the Plugin" (CSI specification, "CreateVolume Errors"), these no plugin could allow.
+pub(super) fn capacity(range: Option<wire::CapacityRange>) -> Checked<CapacityRange> {
+    let Some(wire::CapacityRange {
+        required_bytes,
+        limit_bytes,
+    }) = range
+    else {
+        return Ok(CapacityRange::default());
+    };
+    CapacityRange::new(
+        bound("required_bytes", required_bytes)?,
+        bound("limit_bytes", limit_bytes)?,
+    )
+}
+
+/// A range that says something: what growing cannot do without.
+pub(super) fn required_capacity(range: Option<wire::CapacityRange>) -> Checked<CapacityRange> {
+    let what = "capacity_range";
+    let range = capacity(Some(required(what, range)?))?;
+    match (range.required(), range.limit()) {
+        (None, None) => Err(InvalidWord::Rule {
+            what,
+            rule: "says neither required_bytes nor limit_bytes",
+        }),
+        _ => Ok(range),
+    }
+}
+
+fn bound(what: &'static str, bytes: i64) -> Checked<Option<u64>> {
+    let bytes = u64::try_from(bytes).map_err(|_| InvalidWord::Rule {
+        what,
+        rule: "is negative",
+    })?;
+    Ok(Some(bytes).filter(|bytes| *bytes != 0))
+}
+
+pub(super) fn content_source(source: wire::VolumeContentSource) -> Checked<ContentSource> {
+    let wire::VolumeContentSource { r#type } = source;
+    match r#type {
+        None => Err(InvalidWord::Rule {
+            what: "volume_content_source",
+            rule: "names neither a snapshot nor a volume",
+        }),
+        Some(WireSource::Snapshot(SnapshotSource { snapshot_id })) => {
+            SnapshotId::parse("snapshot_id of volume_content_source", snapshot_id)
+                .map(ContentSource::Snapshot)
+        }
+        Some(WireSource::Volume(VolumeSource { volume_id })) => {
+            VolumeId::parse("volume_id of volume_content_source", volume_id)
+                .map(ContentSource::Volume)
+        }
+    }
+}
+
+pub(super) fn topology(topology: wire::Topology) -> Checked<Topology> {
+    let wire::Topology { segments } = topology;
+    Ok(Topology {
+        segments: attributes("topology segments", segments)?,
+    })
+}
+
+pub(super) fn topology_requirement(
+    requirement: wire::TopologyRequirement,
+) -> Checked<TopologyRequirement> {
+    let wire::TopologyRequirement {
+        requisite,
+        preferred,
+    } = requirement;
+    let all = |places: Vec<wire::Topology>| {
+        places
+            .into_iter()
+            .map(topology)
+            .collect::<Checked<Vec<_>>>()
+    };
+    Ok(TopologyRequirement {
+        requisite: all(requisite)?,
+        preferred: all(preferred)?,
+    })
+}
+
+pub(super) fn page(max_entries: i32, starting_token: String) -> Checked<PageRequest> {
+    let max_entries = count("max_entries", max_entries)?;
+    // Opaque: whether it is valid is the backend's to say, with ABORTED.
+    Ok(PageRequest {
+        max_entries,
+        starting_token: Some(starting_token).filter(|token| !token.is_empty()),
+    })
+}
+
+/// Absent when 0.
+pub(super) fn count(what: &'static str, count: i32) -> Checked<Option<u32>> {
+    let count = u32::try_from(count).map_err(|_| InvalidWord::Rule {
+        what,
+        rule: "is negative",
+    })?;
+    Ok(Some(count).filter(|count| *count != 0))
+}

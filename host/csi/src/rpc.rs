@@ -1,0 +1,302 @@
+//! The frame of every call: its span, its id, the client's deadline; parse, work, status. Apart so that a service method says only what is
+//! its own.
+//!
+//! It never looks at a body, and does not keep work alive: `core::driver` runs a call in a task of its own, so that a client which goes
+//! away, or whose deadline passes, takes nothing with it.
+
+use crate::error::Error;
+use crate::parse::{self, Parsed, Subject};
+use crate::status::status;
+use std::future::Future;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+use tonic::{Request, Response, Status};
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
+use wasmount_core::call::Incoming;
+use wasmount_core::driver::Driver;
+use wasmount_core::rpc::Rpc;
+
+/// How much earlier than the client's deadline the answer is given. tonic's own timer answers CANCELLED; ours, DEADLINE_EXCEEDED, must win
+/// by more than the timer's grain of 1 ms.
+const DEADLINE_MARGIN: Duration = Duration::from_millis(3);
+
+/// The header with the client's patience, as the gRPC protocol names it.
+const TIMEOUT_HEADER: &str = "grpc-timeout";
+
+/// When a request's headers came in; put there by the server, before the body is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival(pub(crate) Instant);
+
+/// What all services of one driver share.
+#[derive(Clone)]
+pub(crate) struct Frame {
+    driver: Arc<Driver>,
+    request_ids: Arc<RequestIds>,
+}
+
+/// Ids that differ between requests and between runs of the host.
+struct RequestIds {
+    run: u32,
+    next: AtomicU64,
+}
+
+/// One call that came in.
+pub(crate) struct IncomingCall {
+    rpc: Rpc,
+    request_id: String,
+    pub(crate) span: Span,
+    /// When the client gives up.
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl Frame {
+    pub(crate) fn new(driver: Arc<Driver>) -> Self {
+        // Random enough to tell two runs apart in a log, without a source that can fail.
+        let run = std::hash::RandomState::new().hash_one(0_u8) as u32;
+        Self {
+            driver,
+            request_ids: Arc::new(RequestIds {
+                run,
+                next: AtomicU64::new(1),
+            }),
+        }
+    }
+
+    pub(crate) fn driver(&self) -> &Arc<Driver> {
+        &self.driver
+    }
+
+    /// Serves a call with one answer.
+    pub(crate) async fn answer<W, P, A, F>(
+        &self,
+        rpc: Rpc,
+        request: Request<W>,
+        parse: impl FnOnce(W) -> parse::Result<P>,
+        work: impl FnOnce(Arc<Driver>, Incoming, P) -> F,
+    ) -> Result<Response<A>, Status>
+    where
+        F: Future<Output = Result<A, wasmount_core::error::Error>>,
+    {
+        let call = self.call(rpc, &request);
+        let span = call.span.clone();
+        async move {
+            let (incoming, arguments) = self.open(&call, request, parse)?;
+            let work = work(Arc::clone(&self.driver), incoming, arguments);
+            let answer = call.before_deadline(async { Ok(work.await?) }).await;
+            let answer = answer.map_err(|error| status(&error))?;
+            tracing::debug!("call answered");
+            Ok(Response::new(answer))
+        }
+        .instrument(span)
+        .await
+    }
+
+    /// Span, id and deadline of a request.
+    pub(crate) fn call<W>(&self, rpc: Rpc, request: &Request<W>) -> IncomingCall {
+        let request_id = self.request_ids.next();
+        // At error level, so that it is there whatever the level of the events in it.
+        let span = tracing::error_span!(
+            "rpc",
+            %rpc,
+            driver = %self.driver.name(),
+            request_id,
+            volume = Empty,
+            snapshot = Empty,
+            group = Empty,
+        );
+        IncomingCall {
+            rpc,
+            request_id,
+            span,
+            deadline: deadline(request),
+        }
+    }
+
+    /// Refuses what is not served, then what is not well-formed. Within the call's span.
+    pub(crate) fn open<W, P>(
+        &self,
+        call: &IncomingCall,
+        request: Request<W>,
+        parse: impl FnOnce(W) -> parse::Result<P>,
+    ) -> Result<(Incoming, P), Status> {
+        let parsed = self
+            .driver
+            .serves(call.rpc)
+            .map_err(Error::from)
+            .and_then(|()| parse(request.into_inner()));
+        let Parsed {
+            subject,
+            secrets,
+            arguments,
+        } = parsed.map_err(|error| status(&error))?;
+        call.name(&subject);
+        Ok((
+            Incoming {
+                request_id: call.request_id.clone(),
+                secrets: Arc::new(secrets),
+            },
+            arguments,
+        ))
+    }
+}
+
+impl IncomingCall {
+    /// The result, or, when the client's patience ends first, that the work is still under way.
+    pub(crate) async fn before_deadline<T>(
+        &self,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        match self.deadline {
+            None => work.await,
+            Some(deadline) => timeout_at(deadline, work).await.unwrap_or_else(|_| {
+                Err(wasmount_core::error::Error::StillUnderWay { rpc: self.rpc }.into())
+            }),
+        }
+    }
+
+    fn name(&self, subject: &Subject) {
+        let (field, word) = match subject {
+            Subject::Driver => return,
+            Subject::Volume(word) => ("volume", word),
+            Subject::Snapshot(word) => ("snapshot", word),
+            Subject::Group(word) => ("group", word),
+        };
+        self.span.record(field, word.as_str());
+    }
+}
+
+impl RequestIds {
+    fn next(&self) -> String {
+        format!(
+            "{:08x}-{}",
+            self.run,
+            self.next.fetch_add(1, Ordering::Relaxed)
+        )
+    }
+}
+
+fn deadline<W>(request: &Request<W>) -> Option<Instant> {
+    let timeout = request
+        .metadata()
+        .get(TIMEOUT_HEADER)?
+        .to_str()
+        .ok()
+        .and_then(timeout)?;
+    let Arrival(arrival) = *request.extensions().get::<Arrival>()?;
+    arrival.checked_add(timeout.saturating_sub(DEADLINE_MARGIN))
+}
+
+/// At most eight digits and a unit (gRPC over HTTP/2, "Timeout").
+fn timeout(header: &str) -> Option<Duration> {
+    let (digits, unit) = header.split_at_checked(header.len().checked_sub(1)?)?;
+    if digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let count = digits.parse::<u64>().ok()?;
+    match unit {
+        "H" => Some(Duration::from_secs(count * 3600)),
+        "M" => Some(Duration::from_secs(count * 60)),
+        "S" => Some(Duration::from_secs(count)),
+        "m" => Some(Duration::from_millis(count)),
+        "u" => Some(Duration::from_micros(count)),
+        "n" => Some(Duration::from_nanos(count)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_read_in_every_unit_of_the_protocol() {
+        let table = [
+            ("1H", Duration::from_secs(3600)),
+            ("2M", Duration::from_secs(120)),
+            ("15S", Duration::from_secs(15)),
+            ("99999999m", Duration::from_millis(99_999_999)),
+            ("7u", Duration::from_micros(7)),
+            ("0n", Duration::ZERO),
+        ];
+        for (header, expected) in table {
+            assert_eq!(timeout(header), Some(expected), "{header}");
+        }
+    }
+
+    #[test]
+    fn a_timeout_that_the_protocol_does_not_know_is_none() {
+        for header in [
+            "",
+            "S",
+            "1",
+            "1s",
+            "-1S",
+            "+1S",
+            "1.5S",
+            "123456789S",
+            "1ä",
+            "ä",
+        ] {
+            assert_eq!(timeout(header), None, "{header}");
+        }
+    }
+
+    fn request(timeout: Option<&str>, arrival: Instant) -> Request<()> {
+        let mut request = Request::new(());
+        if let Some(timeout) = timeout {
+            let metadata = request.metadata_mut();
+            metadata.insert(TIMEOUT_HEADER, timeout.parse().unwrap());
+        }
+        request.extensions_mut().insert(Arrival(arrival));
+        request
+    }
+
+    #[test]
+    fn a_deadline_counts_from_the_arrival_and_comes_before_that_of_the_transport() {
+        let arrival = Instant::now();
+        let in_time = arrival + Duration::from_millis(47);
+        assert_eq!(deadline(&request(Some("50m"), arrival)), Some(in_time));
+        assert_eq!(deadline(&request(Some("0n"), arrival)), Some(arrival));
+        assert_eq!(deadline(&request(Some("soon"), arrival)), None);
+        assert_eq!(deadline(&request(None, arrival)), None);
+    }
+
+    fn call(deadline: Option<Instant>) -> IncomingCall {
+        IncomingCall {
+            rpc: Rpc::CreateVolume,
+            request_id: String::new(),
+            span: Span::none(),
+            deadline,
+        }
+    }
+
+    #[tokio::test]
+    async fn work_that_outlasts_the_deadline_is_still_under_way() {
+        let never = std::future::pending::<Result<(), Error>>();
+        let late = call(Some(Instant::now())).before_deadline(never).await;
+        let status = status(&late.unwrap_err());
+        assert_eq!(status.code(), tonic::Code::DeadlineExceeded);
+        assert_eq!(status.message(), "CreateVolume is still under way");
+    }
+
+    #[tokio::test]
+    async fn work_that_has_ended_is_answered_whatever_the_deadline() {
+        for deadline in [None, Some(Instant::now())] {
+            let answer = call(deadline).before_deadline(async { Ok(7) }).await;
+            assert_eq!(answer.unwrap(), 7);
+        }
+    }
+
+    #[test]
+    fn request_ids_differ() {
+        let ids = RequestIds {
+            run: 0xab,
+            next: AtomicU64::new(1),
+        };
+        assert_eq!([ids.next(), ids.next()], ["000000ab-1", "000000ab-2"]);
+    }
+}

@@ -1,0 +1,127 @@
+//! From errors to gRPC statuses; the one place where a failed call is logged. Apart so that every failure leaves the host the same way:
+//! once in the log with its whole chain of causes, once on the wire.
+//!
+//! It does not choose codes (`core::code` does) and redacts nothing: errors hold no secrets. Called inside of the call's span, which names
+//! the rpc, the driver and the request.
+
+use crate::error::Error;
+use std::error::Error as StdError;
+use std::fmt::Write;
+use tonic::Status;
+use wasmount_core::backend::BackendError;
+use wasmount_core::code::Code;
+use wasmount_core::error::Error as DriverError;
+use wasmount_core::mounter::MountError;
+use wasmount_core::state::StateError;
+
+/// Longest message that goes to a client, in bytes. It travels in a header, percent-encoded up to three times as long, and HTTP/2 clients
+/// commonly take 16 KiB of headers.
+const MESSAGE_BYTES: usize = 4096;
+
+/// Logs a failed call and tells the client.
+pub(crate) fn status(error: &Error) -> Status {
+    let code = code(error.code());
+    let causes = causes(error);
+    if is_fault(error) {
+        tracing::error!(?code, error = %causes, "call failed");
+    } else {
+        tracing::warn!(?code, error = %causes, "call refused");
+    }
+    Status::new(code, shortened(causes))
+}
+
+/// gRPC's own number for a code.
+fn code(code: Code) -> tonic::Code {
+    match code {
+        Code::Cancelled => tonic::Code::Cancelled,
+        Code::Unknown => tonic::Code::Unknown,
+        Code::InvalidArgument => tonic::Code::InvalidArgument,
+        Code::DeadlineExceeded => tonic::Code::DeadlineExceeded,
+        Code::NotFound => tonic::Code::NotFound,
+        Code::AlreadyExists => tonic::Code::AlreadyExists,
+        Code::PermissionDenied => tonic::Code::PermissionDenied,
+        Code::ResourceExhausted => tonic::Code::ResourceExhausted,
+        Code::FailedPrecondition => tonic::Code::FailedPrecondition,
+        Code::Aborted => tonic::Code::Aborted,
+        Code::OutOfRange => tonic::Code::OutOfRange,
+        Code::Unimplemented => tonic::Code::Unimplemented,
+        Code::Internal => tonic::Code::Internal,
+        Code::Unavailable => tonic::Code::Unavailable,
+        Code::DataLoss => tonic::Code::DataLoss,
+        Code::Unauthenticated => tonic::Code::Unauthenticated,
+    }
+}
+
+/// Whether somebody has to mend something: the plugin, the store, the node or the host. All else is an ordinary answer.
+fn is_fault(error: &Error) -> bool {
+    match error {
+        Error::Invalid(_) | Error::NegativeOffset => false,
+        Error::NoProgress { .. } => true,
+        Error::Driver(error) => match error {
+            DriverError::Backend(error) => match error {
+                BackendError::Trapped { .. }
+                | BackendError::OverLimit { .. }
+                | BackendError::OutOfTime { .. }
+                | BackendError::BadAnswer { .. } => true,
+                BackendError::Answered { .. }
+                | BackendError::Busy { .. }
+                | BackendError::NotOffered { .. }
+                | BackendError::Cancelled => false,
+            },
+            DriverError::Mount(error) => match error {
+                MountError::Hung { .. }
+                | MountError::Kernel { .. }
+                | MountError::Unreachable { .. }
+                | MountError::Invalid { .. } => true,
+                MountError::OutsideRoots { .. }
+                | MountError::NotFound { .. }
+                | MountError::NotStaged { .. }
+                | MountError::Precondition { .. }
+                | MountError::OtherwiseThere { .. }
+                | MountError::InUse { .. }
+                | MountError::NotGranted { .. }
+                | MountError::Unsupported { .. }
+                | MountError::NoSpace { .. }
+                | MountError::UnderWay { .. } => false,
+            },
+            DriverError::State(error) => match error {
+                StateError::Full | StateError::Failed { .. } => true,
+                StateError::TooLarge { .. } => false,
+            },
+            DriverError::Lost { .. } => true,
+            DriverError::Invalid(_)
+            | DriverError::InFlight { .. }
+            | DriverError::NotServed { .. }
+            | DriverError::NotOffered { .. }
+            | DriverError::NoPlugin { .. }
+            | DriverError::NotFound { .. }
+            | DriverError::Precondition(_)
+            | DriverError::SnapshotNotReady { .. }
+            | DriverError::ShuttingDown
+            | DriverError::StillUnderWay { .. } => false,
+        },
+    }
+}
+
+/// The error and what caused it, in one line.
+fn causes(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // Writing to a string cannot fail.
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > MESSAGE_BYTES {
+        text.truncate(text.floor_char_boundary(MESSAGE_BYTES));
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Codes over their whole space, and what a client is told.
+
+use super::*;
+use wasmount_core::backend::PluginLabel;
+
+fn answered(code: Code) -> Error {
+    Error::Driver(
+        BackendError::Answered {
+            code,
+            message: "the backend's words".to_owned(),
+        }
+        .into(),
+    )
+}
+
+#[test]
+fn every_code_of_a_backend_arrives_as_grpcs_code_of_that_number() {
+    for (number, each) in (1..).zip(Code::ALL) {
+        assert_eq!(status(&answered(each)).code() as i32, number, "{each:?}");
+    }
+}
+
+#[test]
+fn every_code_of_grpc_but_ok_is_told_by_some_error() {
+    let told = Code::ALL.map(|each| code(each) as i32);
+    let all = (1..=16).map(|number| tonic::Code::from_i32(number) as i32);
+    assert_eq!(told.to_vec(), all.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_client_is_told_the_whole_chain_of_causes() {
+    let error = Error::Driver(
+        StateError::Failed {
+            operation: "put",
+            source: Box::new(std::io::Error::other("the disk is gone")),
+        }
+        .into(),
+    );
+    let status = status(&error);
+    assert_eq!(status.code(), tonic::Code::Unavailable);
+    assert_eq!(
+        status.message(),
+        "the state store failed to put: the disk is gone"
+    );
+}
+
+#[test]
+fn a_trap_names_plugin_version_and_digest() {
+    let plugin = PluginLabel {
+        name: "p".to_owned(),
+        version: "1.2".to_owned(),
+        digest: "sha256:00".to_owned(),
+    };
+    let trap = BackendError::Trapped {
+        plugin,
+        function: "create-volume",
+        reason: "unreachable".to_owned(),
+    };
+    let status = status(&Error::Driver(trap.into()));
+    assert_eq!(status.code(), tonic::Code::Internal);
+    assert_eq!(
+        status.message(),
+        "plugin p 1.2 (sha256:00) trapped in create-volume: unreachable"
+    );
+}
+
+#[test]
+fn a_message_that_would_not_fit_a_header_is_cut_between_characters() {
+    let long = "ä".repeat(MESSAGE_BYTES);
+    let cut = shortened(format!("x{long}"));
+    assert_eq!(cut.len(), MESSAGE_BYTES - 1 + "…".len());
+    assert!(cut.ends_with("ä…"));
+    assert_eq!(shortened("short".to_owned()), "short");
+}
+
+#[test]
+fn words_of_a_request_are_refused_with_the_codes_of_the_specification() {
+    use wasmount_core::names::InvalidWord;
+    let empty = Error::Invalid(InvalidWord::Empty { what: "volume_id" });
+    assert_eq!(status(&empty).code(), tonic::Code::InvalidArgument);
+    assert_eq!(status(&empty).message(), "volume_id is empty");
+    assert_eq!(
+        status(&Error::NegativeOffset).code(),
+        tonic::Code::OutOfRange
+    );
+}
+
+#[test]
+fn a_fault_of_the_plugin_is_told_from_an_ordinary_answer() {
+    let plugin = || PluginLabel {
+        name: String::new(),
+        version: String::new(),
+        digest: String::new(),
+    };
+    let out_of_time = BackendError::OutOfTime {
+        plugin: plugin(),
+        function: "probe",
+        seconds: 60,
+    };
+    assert!(is_fault(&Error::Driver(out_of_time.into())));
+    assert!(is_fault(&Error::NoProgress { offset: 1, next: 1 }));
+    assert!(!is_fault(&answered(Code::NotFound)));
+    assert!(!is_fault(&Error::Driver(DriverError::ShuttingDown)));
+}

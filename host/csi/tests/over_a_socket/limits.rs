@@ -1,0 +1,49 @@
+//! How large a request may be.
+
+use crate::support::{Served, refused};
+use prost::Message;
+use std::collections::BTreeMap;
+use tonic::Code;
+use wasmount_csi::wire::csi::v1 as wire;
+
+const MESSAGE_BYTES: usize = 4 << 20;
+
+/// A request of exactly so many bytes; secrets have no limit of their own.
+fn request_of(bytes: usize) -> wire::DeleteVolumeRequest {
+    let with = |length: usize| wire::DeleteVolumeRequest {
+        volume_id: "v".to_owned(),
+        secrets: BTreeMap::from([("password".to_owned(), "s".repeat(length))]),
+    };
+    let around = with(bytes).encoded_len() - bytes;
+    let request = with(bytes - around);
+    assert_eq!(request.encoded_len(), bytes);
+    request
+}
+
+#[tokio::test]
+async fn a_request_of_4_mib_is_taken_whole() {
+    let served = Served::whole();
+    served
+        .controller()
+        .await
+        .delete_volume(request_of(MESSAGE_BYTES))
+        .await
+        .unwrap();
+    let password = served.backend.password.lock().unwrap().take().unwrap();
+    assert!(password.len() > MESSAGE_BYTES - 100);
+}
+
+#[tokio::test]
+async fn a_request_of_one_byte_more_is_refused_and_the_connection_lives() {
+    let served = Served::whole();
+    let mut controller = served.controller().await;
+    let (code, words) = refused(
+        controller
+            .delete_volume(request_of(MESSAGE_BYTES + 1))
+            .await,
+    );
+    assert_eq!(code, Code::OutOfRange, "{words}");
+    assert!(!words.contains("sss"), "{words}");
+    assert_eq!(*served.backend.password.lock().unwrap(), None);
+    controller.delete_volume(request_of(100)).await.unwrap();
+}

@@ -1,0 +1,18 @@
+//! The CSI face as clients see it: a real Unix socket, real gRPC, a driver over a native backend and stores in memory.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test: clippy.toml allows it in test functions, the helpers beside them are meant too"
+)]
+
+mod controller;
+mod hostile;
+mod identity;
+mod limits;
+mod log;
+mod node;
+mod patience;
+mod snapshot_metadata;
+mod snapshots;
+mod support;

@@ -1,0 +1,176 @@
+//! Streams of extents: whole, in portions, at the client's pace.
+
+use crate::support::backend::EXTENT_BYTES;
+use crate::support::{Served, refused, until};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tonic::{Code, Status, Streaming};
+use wasmount_csi::wire::csi::v1 as wire;
+
+fn allocated(
+    snapshot: &str,
+    starting_offset: i64,
+    max_results: i32,
+) -> wire::GetMetadataAllocatedRequest {
+    wire::GetMetadataAllocatedRequest {
+        snapshot_id: snapshot.to_owned(),
+        starting_offset,
+        max_results,
+        ..Default::default()
+    }
+}
+
+/// Offsets of all extents, message by message.
+async fn offsets(
+    mut stream: Streaming<wire::GetMetadataAllocatedResponse>,
+) -> Result<Vec<Vec<i64>>, Status> {
+    let mut messages = Vec::new();
+    while let Some(message) = stream.message().await? {
+        assert_eq!(message.block_metadata_type, 1);
+        messages.push(
+            message
+                .block_metadata
+                .into_iter()
+                .map(|extent| extent.byte_offset)
+                .collect(),
+        );
+    }
+    Ok(messages)
+}
+
+#[tokio::test]
+async fn all_extents_arrive_in_portions_of_the_size_that_was_asked() {
+    let served = Served::whole();
+    let mut metadata = served.metadata().await;
+    // Five extents, each with a gap behind it.
+    let snapshot = (10 * EXTENT_BYTES).to_string();
+    let stream = metadata
+        .get_metadata_allocated(allocated(&snapshot, 0, 2))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(
+        offsets(stream).await.unwrap(),
+        [vec![0, 8192], vec![16384, 24576], vec![32768]]
+    );
+    let stream = metadata
+        .get_metadata_allocated(allocated(&snapshot, 16384, 0))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(offsets(stream).await.unwrap(), [vec![16384, 24576, 32768]]);
+}
+
+#[tokio::test]
+async fn the_difference_of_two_snapshots_is_streamed_too() {
+    let served = Served::whole();
+    let delta = |base: &str| wire::GetMetadataDeltaRequest {
+        base_snapshot_id: base.to_owned(),
+        target_snapshot_id: "8192".to_owned(),
+        ..Default::default()
+    };
+    let mut metadata = served.metadata().await;
+    let mut stream = metadata
+        .get_metadata_delta(delta("4096"))
+        .await
+        .unwrap()
+        .into_inner();
+    let message = stream.message().await.unwrap().unwrap();
+    assert_eq!(message.volume_capacity_bytes, 8192);
+    assert_eq!(
+        message.block_metadata,
+        [wire::BlockMetadata {
+            byte_offset: 0,
+            size_bytes: 4096
+        }]
+    );
+    assert_eq!(stream.message().await.unwrap(), None);
+
+    let mut stream = metadata
+        .get_metadata_delta(delta("gone"))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(stream.message().await.unwrap_err().code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn an_empty_snapshot_is_one_message_without_extents() {
+    let served = Served::whole();
+    let stream = served
+        .metadata()
+        .await
+        .get_metadata_allocated(allocated("0", 0, 0))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(offsets(stream).await.unwrap(), [Vec::<i64>::new()]);
+}
+
+#[tokio::test]
+async fn a_negative_offset_is_out_of_range() {
+    let served = Served::whole();
+    let answer = served
+        .metadata()
+        .await
+        .get_metadata_allocated(allocated("8192", -1, 0))
+        .await;
+    assert_eq!(refused(answer).0, Code::OutOfRange);
+}
+
+#[tokio::test]
+async fn a_backend_that_does_not_go_on_ends_the_stream() {
+    let served = Served::whole();
+    let mut metadata = served.metadata().await;
+    let mut stream = metadata
+        .get_metadata_allocated(allocated("stuck", 0, 0))
+        .await
+        .unwrap()
+        .into_inner();
+    stream.message().await.unwrap().unwrap();
+    let status = stream.message().await.unwrap_err();
+    assert_eq!(status.code(), Code::Internal);
+    assert!(
+        status.message().contains("fault of the plugin"),
+        "{}",
+        status.message()
+    );
+    assert_eq!(served.backend.pages.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn pages_are_fetched_at_the_clients_pace_and_no_more_when_it_has_gone() {
+    let served = Served::whole();
+    // A thousand pages of ten thousand extents: 200 MB on the wire.
+    let pages = 1000;
+    let snapshot = (pages * 10_000 * 2 * EXTENT_BYTES).to_string();
+    let fetched = || served.backend.pages.load(Ordering::SeqCst);
+    let mut metadata = served.metadata().await;
+    let mut stream = metadata
+        .get_metadata_allocated(allocated(&snapshot, 0, 0))
+        .await
+        .unwrap()
+        .into_inner();
+    stream.message().await.unwrap().unwrap();
+    // As long as it takes until nothing more is fetched: the windows of HTTP/2 are full.
+    let mut before = 0;
+    while before != fetched() {
+        before = fetched();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(
+        before < 100,
+        "{before} pages were fetched for a client that took one"
+    );
+
+    drop(stream);
+    drop(metadata);
+    served.answers().await;
+    let after = fetched();
+    assert!(
+        after <= before + 2,
+        "{after} pages were fetched, {} of them for nobody",
+        after - before
+    );
+    until("the stream ended", || fetched() <= after).await;
+}

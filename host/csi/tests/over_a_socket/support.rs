@@ -1,0 +1,164 @@
+//! Serves a driver for the length of a test, and calls it.
+
+pub(crate) mod backend;
+pub(crate) mod memory;
+
+use backend::MemoryBackend;
+use memory::{MemoryMounter, MemoryStore};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Response, Status};
+use wasmount_core::driver::{Driver, DriverConfig, Hidden, Role};
+use wasmount_core::names::{DriverName, NodeId};
+use wasmount_core::services::{Feature, Offer, Service};
+use wasmount_csi::server::serve;
+use wasmount_csi::socket::{BoundSocket, SocketError};
+use wasmount_csi::wire::csi::v1::controller_client::ControllerClient;
+use wasmount_csi::wire::csi::v1::group_controller_client::GroupControllerClient;
+use wasmount_csi::wire::csi::v1::identity_client::IdentityClient;
+use wasmount_csi::wire::csi::v1::node_client::NodeClient;
+use wasmount_csi::wire::csi::v1::snapshot_metadata_client::SnapshotMetadataClient;
+use wasmount_csi::wire::csi::v1::volume_capability::access_mode::Mode;
+use wasmount_csi::wire::csi::v1::volume_capability::{AccessMode, AccessType, MountVolume};
+use wasmount_csi::wire::csi::v1::{self as wire};
+
+/// Longer than anything here takes on a busy machine; a test that hangs ends.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A driver that is being served.
+pub(crate) struct Served {
+    pub(crate) backend: Arc<MemoryBackend>,
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) socket: PathBuf,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) task: JoinHandle<Result<(), SocketError>>,
+    _directory: tempfile::TempDir,
+}
+
+impl Served {
+    /// Everything that a backend can offer.
+    pub(crate) fn whole() -> Self {
+        let features = [
+            Feature::CloneVolume,
+            Feature::SingleNodeMultiWriter,
+            Feature::Topology,
+        ];
+        Self::offering(Offer::new(Service::ALL.iter().copied(), features))
+    }
+
+    pub(crate) fn offering(offer: Offer) -> Self {
+        Self::in_role(Role::All, offer)
+    }
+
+    pub(crate) fn in_role(role: Role, offer: Offer) -> Self {
+        let backend = Arc::new(MemoryBackend::new(offer));
+        let config = DriverConfig {
+            name: DriverName::parse("memory.wasmount.io").unwrap(),
+            role,
+            node_id: NodeId::parse("node", "node-1").unwrap(),
+            time_budget: PATIENCE,
+            hidden: Hidden::default(),
+        };
+        let driver = Driver::new(
+            config,
+            Arc::new(MemoryMounter::default()),
+            Arc::new(MemoryStore::default()),
+        );
+        driver.put_to_use(Arc::clone(&backend) as _);
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("csi.sock");
+        let bound = BoundSocket::bind(&socket).unwrap();
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(serve(bound, Arc::clone(&driver), shutdown.clone()));
+        Self {
+            backend,
+            driver,
+            socket,
+            shutdown,
+            task,
+            _directory: directory,
+        }
+    }
+
+    /// A connection of its own.
+    pub(crate) async fn channel(&self) -> Channel {
+        let uri = format!("unix://{}", self.socket.display());
+        Endpoint::from_shared(uri).unwrap().connect().await.unwrap()
+    }
+
+    pub(crate) async fn identity(&self) -> IdentityClient<Channel> {
+        IdentityClient::new(self.channel().await)
+    }
+
+    pub(crate) async fn controller(&self) -> ControllerClient<Channel> {
+        ControllerClient::new(self.channel().await)
+    }
+
+    pub(crate) async fn groups(&self) -> GroupControllerClient<Channel> {
+        GroupControllerClient::new(self.channel().await)
+    }
+
+    pub(crate) async fn metadata(&self) -> SnapshotMetadataClient<Channel> {
+        SnapshotMetadataClient::new(self.channel().await)
+    }
+
+    pub(crate) async fn node(&self) -> NodeClient<Channel> {
+        NodeClient::new(self.channel().await)
+    }
+
+    /// The plainest of calls, over a new connection, as kubelet makes it.
+    pub(crate) async fn answers(&self) {
+        let mut identity = self.identity().await;
+        let answer = tokio::time::timeout(
+            PATIENCE,
+            identity.get_plugin_info(wire::GetPluginInfoRequest {}),
+        )
+        .await;
+        assert_eq!(
+            answer.unwrap().unwrap().into_inner().name,
+            "memory.wasmount.io"
+        );
+    }
+}
+
+/// Code and words of a refusal.
+#[track_caller]
+pub(crate) fn refused<T: std::fmt::Debug>(answer: Result<Response<T>, Status>) -> (Code, String) {
+    let status = answer.unwrap_err();
+    (status.code(), status.message().to_owned())
+}
+
+pub(crate) fn mounted() -> wire::VolumeCapability {
+    wire::VolumeCapability {
+        access_type: Some(AccessType::Mount(MountVolume::default())),
+        access_mode: Some(AccessMode {
+            mode: Mode::SingleNodeWriter.into(),
+        }),
+    }
+}
+
+pub(crate) fn volume_named(name: &str) -> wire::CreateVolumeRequest {
+    wire::CreateVolumeRequest {
+        name: name.to_owned(),
+        volume_capabilities: vec![mounted()],
+        capacity_range: Some(wire::CapacityRange {
+            required_bytes: 1024,
+            limit_bytes: 0,
+        }),
+        ..Default::default()
+    }
+}
+
+/// Waits until something is so; fails when it never is.
+pub(crate) async fn until(what: &str, so: impl Fn() -> bool) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !so() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    assert!(waited.await.is_ok(), "never: {what}");
+}

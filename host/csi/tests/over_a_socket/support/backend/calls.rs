@@ -1,0 +1,317 @@
+//! The calls of the backend in memory.
+
+use super::{MOMENT, MemoryBackend, VOLUME_BYTES, not_found, tmpfs};
+use async_trait::async_trait;
+use std::sync::atomic::Ordering;
+use wasmount_core::attributes::Attributes;
+use wasmount_core::backend::*;
+use wasmount_core::call::Call;
+use wasmount_core::code::Code;
+use wasmount_core::names::{GroupSnapshotId, NodeId, SnapshotId, VolumeId};
+use wasmount_core::plan::Plan;
+use wasmount_core::services::Offer;
+use wasmount_core::snapshot::{GroupSnapshot, MetadataPage, Snapshot};
+use wasmount_core::topology::Topology;
+use wasmount_core::volume::{Page, PageRequest, Volume, VolumeEntry};
+
+#[async_trait]
+impl Backend for MemoryBackend {
+    fn label(&self) -> &PluginLabel {
+        &self.label
+    }
+
+    fn offer(&self) -> &Offer {
+        &self.offer
+    }
+
+    fn manifest(&self) -> &Attributes {
+        &self.manifest
+    }
+
+    async fn probe(&self, _: &Call) -> Result<bool, BackendError> {
+        Ok(true)
+    }
+
+    async fn create_volume(&self, call: &Call, args: CreateVolume) -> Result<Volume, BackendError> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        drop(self.gate.read().await);
+        *self.password.lock().unwrap() = call.secrets.get("password").map(str::to_owned);
+        let volume = Volume {
+            id: VolumeId::parse("id", format!("v-{}", args.name)).unwrap(),
+            capacity_bytes: args.capacity.required().unwrap_or(VOLUME_BYTES),
+            context: args.parameters,
+            content_source: args.content_source,
+            accessible_topology: vec![Topology {
+                segments: Attributes::from_iter([("zone".to_owned(), "a".to_owned())]),
+            }],
+        };
+        let found = self
+            .volumes
+            .lock()
+            .unwrap()
+            .entry(volume.id.to_string())
+            .or_insert(volume.clone())
+            .clone();
+        if found.capacity_bytes != volume.capacity_bytes {
+            let message = format!("{} exists with another size", volume.id);
+            return Err(BackendError::Answered {
+                code: Code::AlreadyExists,
+                message,
+            });
+        }
+        self.created.fetch_add(1, Ordering::SeqCst);
+        Ok(found)
+    }
+
+    async fn delete_volume(&self, call: &Call, id: VolumeId) -> Result<(), BackendError> {
+        *self.password.lock().unwrap() = call.secrets.get("password").map(str::to_owned);
+        self.volumes.lock().unwrap().remove(id.as_str());
+        Ok(())
+    }
+
+    async fn validate_volume(
+        &self,
+        _: &Call,
+        args: ValidateVolume,
+    ) -> Result<Validation, BackendError> {
+        self.volume(&args.id)?;
+        Ok(match args.parameters.get("unsupported") {
+            None => Validation::Confirmed,
+            Some(reason) => Validation::Unsupported(reason.to_owned()),
+        })
+    }
+
+    async fn controller_publish(
+        &self,
+        _: &Call,
+        args: ControllerPublish,
+    ) -> Result<Attributes, BackendError> {
+        self.volume(&args.id)?;
+        Ok(Attributes::from_iter([(
+            "device".to_owned(),
+            format!("on-{}", args.node),
+        )]))
+    }
+
+    async fn controller_unpublish(
+        &self,
+        _: &Call,
+        _: VolumeId,
+        _: Option<NodeId>,
+    ) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    async fn controller_expand(
+        &self,
+        _: &Call,
+        args: ControllerExpand,
+    ) -> Result<Expanded, BackendError> {
+        self.volume(&args.id)?;
+        let capacity_bytes = args.capacity.required().unwrap_or(VOLUME_BYTES);
+        Ok(Expanded {
+            capacity_bytes,
+            node_expansion_required: true,
+        })
+    }
+
+    async fn modify_volume(
+        &self,
+        _: &Call,
+        id: VolumeId,
+        _: Attributes,
+    ) -> Result<(), BackendError> {
+        self.volume(&id).map(drop)
+    }
+
+    async fn list_volumes(
+        &self,
+        _: &Call,
+        page: PageRequest,
+    ) -> Result<Page<VolumeEntry>, BackendError> {
+        let after = page.starting_token.unwrap_or_default();
+        let limit = page.max_entries.map_or(usize::MAX, |limit| limit as usize);
+        let volumes = self.volumes.lock().unwrap();
+        let mut later = volumes
+            .iter()
+            .filter(|(id, _)| **id > after)
+            .map(|(_, volume)| volume.clone());
+        let entries = later
+            .by_ref()
+            .take(limit)
+            .map(Self::entry)
+            .collect::<Vec<_>>();
+        let last = entries.last().map(|entry| entry.volume.id.to_string());
+        Ok(Page {
+            entries,
+            next_token: later.next().and(last),
+        })
+    }
+
+    async fn get_volume(&self, _: &Call, id: VolumeId) -> Result<VolumeEntry, BackendError> {
+        self.volume(&id).map(Self::entry)
+    }
+
+    async fn get_capacity(&self, _: &Call, _: GetCapacity) -> Result<Available, BackendError> {
+        Ok(Available {
+            available_bytes: 1 << 30,
+            maximum_volume_bytes: Some(1 << 20),
+            minimum_volume_bytes: None,
+        })
+    }
+
+    async fn create_snapshot(
+        &self,
+        _: &Call,
+        args: CreateSnapshot,
+    ) -> Result<Snapshot, BackendError> {
+        self.snapshot_of(&args.source_volume, args.name.as_str())
+    }
+
+    async fn delete_snapshot(&self, _: &Call, id: SnapshotId) -> Result<(), BackendError> {
+        self.snapshots.lock().unwrap().remove(id.as_str());
+        Ok(())
+    }
+
+    async fn get_snapshot(&self, _: &Call, id: SnapshotId) -> Result<Snapshot, BackendError> {
+        self.snapshots
+            .lock()
+            .unwrap()
+            .get(id.as_str())
+            .cloned()
+            .ok_or_else(|| not_found(id))
+    }
+
+    async fn list_snapshots(
+        &self,
+        _: &Call,
+        args: ListSnapshots,
+    ) -> Result<Page<Snapshot>, BackendError> {
+        let snapshots = self.snapshots.lock().unwrap();
+        let wanted = |snapshot: &&Snapshot| {
+            args.source_volume
+                .as_ref()
+                .is_none_or(|id| *id == snapshot.source_volume)
+        };
+        Ok(Page {
+            entries: snapshots.values().filter(wanted).cloned().collect(),
+            next_token: None,
+        })
+    }
+
+    async fn create_group(
+        &self,
+        _: &Call,
+        args: CreateGroup,
+    ) -> Result<GroupSnapshot, BackendError> {
+        let id = GroupSnapshotId::parse("id", format!("g-{}", args.name)).unwrap();
+        let members = args.source_volumes.iter().map(|source| {
+            let snapshot = self.snapshot_of(source, &format!("{}-{source}", args.name))?;
+            Ok(Snapshot {
+                group: Some(id.clone()),
+                ..snapshot
+            })
+        });
+        let snapshots = members.collect::<Result<_, BackendError>>()?;
+        let group = GroupSnapshot {
+            id,
+            snapshots,
+            created_at: MOMENT,
+            ready_to_use: true,
+        };
+        self.groups
+            .lock()
+            .unwrap()
+            .insert(group.id.to_string(), group.clone());
+        Ok(group)
+    }
+
+    async fn delete_group(
+        &self,
+        _: &Call,
+        id: GroupSnapshotId,
+        _: Vec<SnapshotId>,
+    ) -> Result<(), BackendError> {
+        self.groups.lock().unwrap().remove(id.as_str());
+        Ok(())
+    }
+
+    async fn get_group(
+        &self,
+        _: &Call,
+        id: GroupSnapshotId,
+        _: Vec<SnapshotId>,
+    ) -> Result<GroupSnapshot, BackendError> {
+        self.groups
+            .lock()
+            .unwrap()
+            .get(id.as_str())
+            .cloned()
+            .ok_or_else(|| not_found(id))
+    }
+
+    /// The number in the snapshot's name is its size; `stuck` never goes on.
+    async fn get_allocated(
+        &self,
+        _: &Call,
+        id: SnapshotId,
+        offset: u64,
+        max: u32,
+    ) -> Result<MetadataPage, BackendError> {
+        if id.as_str() == "stuck" {
+            let page = self.extents(u64::MAX, offset, 1);
+            return Ok(MetadataPage {
+                next_offset: Some(offset),
+                ..page
+            });
+        }
+        let size = id.as_str().parse().map_err(|_| not_found(&id))?;
+        Ok(self.extents(size, offset, max))
+    }
+
+    async fn get_delta(
+        &self,
+        call: &Call,
+        base: SnapshotId,
+        target: SnapshotId,
+        offset: u64,
+        max: u32,
+    ) -> Result<MetadataPage, BackendError> {
+        base.as_str().parse::<u64>().map_err(|_| not_found(&base))?;
+        self.get_allocated(call, target, offset, max).await
+    }
+
+    async fn volume_health(&self, _: &Call, _: VolumeId) -> Result<Vec<Health>, BackendError> {
+        Ok(vec![Health {
+            reason: "Degraded".to_owned(),
+            message: "a disk is slow".to_owned(),
+        }])
+    }
+
+    async fn node_info(&self, _: &Call) -> Result<NodeDescription, BackendError> {
+        let segments = Attributes::from_iter([("zone".to_owned(), "a".to_owned())]);
+        Ok(NodeDescription {
+            id: None,
+            max_volumes: Some(39),
+            topology: Some(Topology { segments }),
+        })
+    }
+
+    async fn node_stage(&self, _: &Call, args: NodeStage) -> Result<Plan, BackendError> {
+        self.volume(&args.id)?;
+        Ok(tmpfs())
+    }
+
+    async fn node_publish(&self, _: &Call, _: NodePublish) -> Result<Plan, BackendError> {
+        Ok(tmpfs())
+    }
+
+    async fn before_unstage(
+        &self,
+        _: &Call,
+        _: VolumeId,
+        _: Attributes,
+    ) -> Result<(), BackendError> {
+        Ok(())
+    }
+}
