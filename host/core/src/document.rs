@@ -1,18 +1,32 @@
 //! The `StorageBackend` document after parsing: what an administrator says about one backend. Apart because three rooms read a part each:
 //! the mount room its grants, the engine its limits, the binary the rest. The same document is a local YAML file and, later, a CRD.
 //!
-//! It knows neither YAML nor files: `raw` is the shape on disk, parsing text is the binary's, which can point at a line.
+//! It knows neither YAML nor files: [`raw`] is the shape on disk, `check` turns it into these words, and parsing text is the binary's,
+//! which can point at a line.
+
+pub mod amounts;
+mod check;
+mod csi_driver;
+mod key_path;
+pub mod raw;
+
+pub use csi_driver::{CsiDriver, FsGroupPolicy, TokenRequest, VolumeLifecycleMode};
+pub use key_path::{InvalidDocument, KeyPath};
 
 use crate::attributes::Attributes;
+use crate::capabilities::Hidden;
 use crate::names::DriverName;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// One backend, checked.
+/// One backend, checked. Made only from a [`raw::Document`], so that whoever holds one need not check it again.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct StorageBackend {
+    /// `metadata.name`: how an administrator calls it.
+    pub name: String,
     /// The CSI driver's name.
     pub driver_name: DriverName,
     /// Where the component comes from.
@@ -25,8 +39,10 @@ pub struct StorageBackend {
     pub grants: Grants,
     /// How much it may use.
     pub limits: Limits,
-    /// Capabilities that are not advertised, by CSI's names.
-    pub hidden: Vec<String>,
+    /// Capabilities that are neither advertised nor served.
+    pub hidden: Hidden,
+    /// What the Kubernetes object of the driver says beyond what the exports tell.
+    pub csi_driver: CsiDriver,
 }
 
 /// Where a component comes from.
@@ -41,7 +57,7 @@ pub struct PluginSource {
 /// Where a secret of the backend's is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecretSource {
-    /// A file; its content without a last line break.
+    /// A file; its content without a last line break. Absolute, or relative to the document.
     File(PathBuf),
 }
 
@@ -57,7 +73,7 @@ pub struct Grants {
 /// A directory whose trees and images a plugin may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolGrant {
-    /// Absolute.
+    /// Absolute, or relative to the data directory until [`Grants::resolved`].
     pub path: PathBuf,
     /// Clones may copy all data where the file system cannot share blocks.
     pub full_copies: bool,
@@ -123,5 +139,14 @@ impl Grants {
             }
         }
         self
+    }
+}
+
+impl TryFrom<raw::Document> for StorageBackend {
+    type Error = InvalidDocument;
+
+    /// Checks everything that can be checked without the node: a path's existence cannot, its form can.
+    fn try_from(document: raw::Document) -> Result<Self, InvalidDocument> {
+        check::document(document)
     }
 }

@@ -9,11 +9,16 @@
 //!            └─────▶ trait StateStore (state: redb)
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod attributes;
 pub mod backend;
 pub mod call;
+pub mod capabilities;
+mod claims;
 pub mod code;
 pub mod document;
+pub mod driver;
 pub mod error;
 pub mod mounter;
 pub mod names;

@@ -6,6 +6,7 @@ use crate::attributes::Attributes;
 use crate::names::{InvalidWord, NodeId, SnapshotId, VolumeId};
 use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Wanted capacity in bytes. An absent bound is unbounded; `required <= limit` always holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -66,14 +67,29 @@ pub enum AccessMode {
 }
 
 /// How a file system is to be mounted (CSI `VolumeCapability.MountVolume`).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MountAccess {
     /// Absent: the backend or the host chooses.
     pub fs_type: Option<String>,
-    /// May hold sensitive data: never log them.
+    /// May hold sensitive data (CSI specification, `MountVolume.mount_flags`): `Debug` shows how many there are.
     pub mount_flags: Vec<String>,
     /// Group that must be able to use the volume.
     pub volume_mount_group: Option<String>,
+}
+
+impl fmt::Debug for MountAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            fs_type,
+            mount_flags,
+            volume_mount_group,
+        } = self;
+        f.debug_struct("MountAccess")
+            .field("fs_type", fs_type)
+            .field("mount_flags", &format_args!("{} flags", mount_flags.len()))
+            .field("volume_mount_group", volume_mount_group)
+            .finish()
+    }
 }
 
 /// As a device or as a file system (CSI `VolumeCapability.access_type`).
@@ -187,6 +203,19 @@ mod tests {
             [false, true, true, false]
         );
         assert!(CapacityRange::default().contains(u64::MAX));
+    }
+
+    #[test]
+    fn formatting_a_mount_access_shows_no_flag() {
+        let access = MountAccess {
+            mount_flags: vec!["password=hunter22".to_owned()],
+            ..MountAccess::default()
+        };
+        let shown = format!("{access:?}");
+        assert!(
+            shown.contains("1 flags") && !shown.contains("hunter22"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -1,0 +1,249 @@
+//! What a driver advertises, derived from what its backend offers. Apart because it is pure: the same function answers kubelet, sidecars,
+//! admission and `inspect`.
+//!
+//! What is advertised is what is served: `served` reads the derived lists, so the two cannot part. It knows neither the wire
+//! numbers (`csi`) nor how an export was found (`engine`).
+
+mod features;
+mod hidden;
+mod served;
+
+pub use features::{FeatureWithoutExport, check_features};
+pub use hidden::{Hidden, UnknownCapability};
+pub(crate) use served::{advertised_as, needs_no_plugin, serves};
+
+use crate::services::{Feature, Offer, Service};
+
+macro_rules! capabilities {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident = $csi:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[allow(missing_docs, reason = "the names are CSI's, described there")]
+        pub enum $name { $($variant),+ }
+
+        impl $name {
+            /// All of them, in the order of the specification.
+            pub const ALL: &[$name] = &[$($name::$variant),+];
+
+            /// Its name, as CSI spells it.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $csi),+ }
+            }
+        }
+    };
+}
+
+capabilities! {
+    /// CSI `PluginCapability`: services, and the two kinds of `VolumeExpansion`.
+    PluginCapability {
+        ControllerService = "CONTROLLER_SERVICE",
+        VolumeAccessibilityConstraints = "VOLUME_ACCESSIBILITY_CONSTRAINTS",
+        GroupControllerService = "GROUP_CONTROLLER_SERVICE",
+        SnapshotMetadataService = "SNAPSHOT_METADATA_SERVICE",
+        VolumeExpansionOnline = "ONLINE",
+        VolumeExpansionOffline = "OFFLINE",
+    }
+}
+
+capabilities! {
+    /// CSI `ControllerServiceCapability`.
+    ControllerCapability {
+        CreateDeleteVolume = "CREATE_DELETE_VOLUME",
+        PublishUnpublishVolume = "PUBLISH_UNPUBLISH_VOLUME",
+        ListVolumes = "LIST_VOLUMES",
+        GetCapacity = "GET_CAPACITY",
+        CreateDeleteSnapshot = "CREATE_DELETE_SNAPSHOT",
+        ListSnapshots = "LIST_SNAPSHOTS",
+        CloneVolume = "CLONE_VOLUME",
+        PublishReadonly = "PUBLISH_READONLY",
+        ExpandVolume = "EXPAND_VOLUME",
+        ListVolumesPublishedNodes = "LIST_VOLUMES_PUBLISHED_NODES",
+        VolumeCondition = "VOLUME_CONDITION",
+        GetVolume = "GET_VOLUME",
+        SingleNodeMultiWriter = "SINGLE_NODE_MULTI_WRITER",
+        ModifyVolume = "MODIFY_VOLUME",
+        GetSnapshot = "GET_SNAPSHOT",
+    }
+}
+
+capabilities! {
+    /// CSI `GroupControllerServiceCapability`.
+    GroupCapability {
+        CreateDeleteGetVolumeGroupSnapshot = "CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT",
+    }
+}
+
+capabilities! {
+    /// CSI `NodeServiceCapability`.
+    NodeCapability {
+        StageUnstageVolume = "STAGE_UNSTAGE_VOLUME",
+        GetVolumeStats = "GET_VOLUME_STATS",
+        ExpandVolume = "EXPAND_VOLUME",
+        VolumeCondition = "VOLUME_CONDITION",
+        SingleNodeMultiWriter = "SINGLE_NODE_MULTI_WRITER",
+        VolumeMountGroup = "VOLUME_MOUNT_GROUP",
+    }
+}
+
+/// Which services this process serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Controller and node.
+    All,
+    /// The controller services alone.
+    Controller,
+    /// The node service alone.
+    Node,
+}
+
+impl Role {
+    /// Whether a service, by CSI's name, is served in this role. Identity always is.
+    pub fn includes(self, service: &str) -> bool {
+        match (self, service) {
+            (Role::All, _) | (_, "Identity") => true,
+            (Role::Controller, service) => service != "Node",
+            (Role::Node, service) => service == "Node",
+        }
+    }
+}
+
+/// What a driver advertises, each list in the order of the specification.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// GetPluginCapabilities.
+    pub plugin: Vec<PluginCapability>,
+    /// ControllerGetCapabilities.
+    pub controller: Vec<ControllerCapability>,
+    /// GroupControllerGetCapabilities.
+    pub group: Vec<GroupCapability>,
+    /// NodeGetCapabilities.
+    pub node: Vec<NodeCapability>,
+}
+
+impl Capabilities {
+    /// From what a backend offers.
+    ///
+    /// The plugin's list does not depend on the role: it speaks of the plugin, which has both halves wherever one of them runs. Real
+    /// drivers' node processes answer so, and csi-sanity takes it from the node's socket to decide whether to run its life-cycle specs
+    /// against a controller endpoint of its own.
+    pub fn derive(offer: &Offer, role: Role, hidden: &Hidden) -> Self {
+        let shown = |name| !hidden.hides(name);
+        let plugin = PluginCapability::ALL
+            .iter()
+            .copied()
+            .filter(|capability| shown(capability.name()) && plugin_has(offer, hidden, *capability))
+            .collect::<Vec<_>>();
+        let services = role.includes("Controller");
+        let controls = services && plugin.contains(&PluginCapability::ControllerService);
+        let groups = services && plugin.contains(&PluginCapability::GroupControllerService);
+        let node_service = role.includes("Node") && offer.has_node_service();
+        Self {
+            controller: ControllerCapability::ALL
+                .iter()
+                .copied()
+                .filter(|capability| {
+                    controls
+                        && shown(capability.name())
+                        && controller_has(offer, hidden, *capability)
+                })
+                .collect(),
+            group: GroupCapability::ALL
+                .iter()
+                .copied()
+                .filter(|capability| groups && shown(capability.name()))
+                .collect(),
+            node: NodeCapability::ALL
+                .iter()
+                .copied()
+                .filter(|capability| {
+                    node_service && shown(capability.name()) && node_has(offer, *capability)
+                })
+                .collect(),
+            plugin,
+        }
+    }
+
+    /// While no plugin was ever loaded: what kubelet must know to tear volumes down.
+    pub fn without_plugin(role: Role, hidden: &Hidden) -> Self {
+        let tears_down = [
+            NodeCapability::StageUnstageVolume,
+            NodeCapability::GetVolumeStats,
+        ];
+        Self {
+            node: tears_down
+                .into_iter()
+                .filter(|capability| role.includes("Node") && !hidden.hides(capability.name()))
+                .collect(),
+            ..Self::default()
+        }
+    }
+}
+
+fn plugin_has(offer: &Offer, hidden: &Hidden, capability: PluginCapability) -> bool {
+    let grows = !hidden.hides(ControllerCapability::ExpandVolume.name())
+        && (offer.has(Service::ControllerExpand) || offer.claims(Feature::NodeOnlyExpansion));
+    match capability {
+        PluginCapability::ControllerService => offer.has(Service::Controller),
+        PluginCapability::VolumeAccessibilityConstraints => offer.claims(Feature::Topology),
+        PluginCapability::GroupControllerService => offer.has(Service::GroupSnapshots),
+        PluginCapability::SnapshotMetadataService => offer.has(Service::SnapshotMetadata),
+        PluginCapability::VolumeExpansionOnline => {
+            grows && !offer.claims(Feature::OfflineExpansion)
+        }
+        PluginCapability::VolumeExpansionOffline => {
+            grows && offer.claims(Feature::OfflineExpansion)
+        }
+    }
+}
+
+fn controller_has(offer: &Offer, hidden: &Hidden, capability: ControllerCapability) -> bool {
+    let publishes = offer.has(Service::ControllerPublish)
+        && !hidden.hides(ControllerCapability::PublishUnpublishVolume.name());
+    let lists = offer.has(Service::VolumeListing)
+        && !hidden.hides(ControllerCapability::ListVolumes.name());
+    let looks_up =
+        offer.has(Service::VolumeLookup) && !hidden.hides(ControllerCapability::GetVolume.name());
+    match capability {
+        ControllerCapability::CreateDeleteVolume => offer.has(Service::Controller),
+        ControllerCapability::PublishUnpublishVolume => publishes,
+        ControllerCapability::ListVolumes => lists,
+        ControllerCapability::GetCapacity => offer.has(Service::Capacity),
+        ControllerCapability::CreateDeleteSnapshot | ControllerCapability::GetSnapshot => {
+            offer.has(Service::Snapshots)
+        }
+        ControllerCapability::ListSnapshots => {
+            offer.has(Service::Snapshots) && offer.has(Service::SnapshotListing)
+        }
+        ControllerCapability::CloneVolume => offer.claims(Feature::CloneVolume),
+        ControllerCapability::PublishReadonly => {
+            publishes && offer.claims(Feature::PublishReadonly)
+        }
+        ControllerCapability::ExpandVolume => offer.has(Service::ControllerExpand),
+        ControllerCapability::ListVolumesPublishedNodes => {
+            publishes && lists && offer.claims(Feature::PublishedNodes)
+        }
+        ControllerCapability::VolumeCondition => {
+            offer.has(Service::VolumeHealth) && (lists || looks_up)
+        }
+        ControllerCapability::GetVolume => looks_up,
+        ControllerCapability::SingleNodeMultiWriter => offer.claims(Feature::SingleNodeMultiWriter),
+        ControllerCapability::ModifyVolume => offer.has(Service::ControllerModify),
+    }
+}
+
+fn node_has(offer: &Offer, capability: NodeCapability) -> bool {
+    match capability {
+        NodeCapability::StageUnstageVolume => offer.has(Service::NodeStage),
+        // Statistics come from the kernel.
+        NodeCapability::GetVolumeStats => true,
+        NodeCapability::ExpandVolume => {
+            offer.has(Service::ControllerExpand) || offer.claims(Feature::NodeOnlyExpansion)
+        }
+        NodeCapability::VolumeCondition => offer.has(Service::VolumeHealth),
+        NodeCapability::SingleNodeMultiWriter => offer.claims(Feature::SingleNodeMultiWriter),
+        NodeCapability::VolumeMountGroup => offer.claims(Feature::VolumeMountGroup),
+    }
+}
+
+#[cfg(test)]
+mod tests;

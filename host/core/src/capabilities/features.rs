@@ -1,0 +1,162 @@
+//! Whether what a backend claims can be true beside what it exports. Apart because admission asks it before anything is served.
+//!
+//! It also holds the interfaces that mean nothing alone. It does not know the running version: what a swap may take away is `versions`'.
+
+use crate::services::{Feature, Offer, Service};
+
+/// Something is claimed or exported without what it rests on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{claim} {rule}")]
+pub struct FeatureWithoutExport {
+    /// The feature's or interface's name in the contract.
+    pub claim: &'static str,
+    /// What is wrong, as the end of a sentence.
+    pub rule: &'static str,
+}
+
+/// Interfaces that mean nothing without another one, and what is said of them.
+const PARTS: &[(&[Service], Service, &str)] = &[
+    // ValidateVolumeCapabilities is mandatory in CSI's Controller service, and only `controller` has it.
+    (
+        &[
+            Service::ControllerPublish,
+            Service::ControllerExpand,
+            Service::ControllerModify,
+            Service::VolumeListing,
+            Service::VolumeLookup,
+            Service::Capacity,
+            Service::Snapshots,
+        ],
+        Service::Controller,
+        CONTROLLER_IS_MISSING,
+    ),
+    // ListSnapshots by id asks `snapshots`.
+    (
+        &[Service::SnapshotListing],
+        Service::Snapshots,
+        "needs the interface `snapshots`",
+    ),
+    (
+        &[Service::NodeHooks],
+        Service::NodeStage,
+        "needs the interface `node-stage`",
+    ),
+];
+
+const CONTROLLER_IS_MISSING: &str = "needs the interface `controller`";
+
+/// Refuses features, and interfaces, that contradict the exports.
+pub fn check_features(offer: &Offer) -> Result<(), FeatureWithoutExport> {
+    for (parts, whole, rule) in PARTS {
+        let part = parts.iter().find(|part| offer.has(**part));
+        if let Some(part) = part.filter(|_| !offer.has(*whole)) {
+            return Err(FeatureWithoutExport {
+                claim: part.interface(),
+                rule,
+            });
+        }
+    }
+    match offer
+        .features()
+        .find_map(|feature| contradiction(offer, feature).map(|rule| (feature, rule)))
+    {
+        Some((feature, rule)) => Err(FeatureWithoutExport {
+            claim: feature.word(),
+            rule,
+        }),
+        None => Ok(()),
+    }
+}
+
+fn contradiction(offer: &Offer, feature: Feature) -> Option<&'static str> {
+    let controller = offer.has(Service::Controller);
+    let publishes = offer.has(Service::ControllerPublish);
+    let lists = offer.has(Service::VolumeListing) || offer.has(Service::VolumeLookup);
+    let mounts = offer.has(Service::NodeStage) || offer.has(Service::NodePublish);
+    let grows = offer.has(Service::ControllerExpand);
+    match feature {
+        Feature::CloneVolume => (!controller).then_some(CONTROLLER_IS_MISSING),
+        Feature::PublishReadonly => {
+            (!publishes).then_some("needs the interface `controller-publish`")
+        }
+        // CSI, LIST_VOLUMES_PUBLISHED_NODES: "the SP MUST also support PUBLISH_UNPUBLISH_VOLUME".
+        Feature::PublishedNodes => (!publishes || !lists).then_some(
+            "needs the interfaces `controller-publish` and `volume-listing` or `volume-lookup`",
+        ),
+        Feature::SingleNodeMultiWriter => (!controller && !mounts)
+            .then_some("needs the interface `controller`, `node-stage` or `node-publish`"),
+        Feature::VolumeMountGroup => {
+            (!mounts).then_some("needs the interface `node-stage` or `node-publish`")
+        }
+        // A driver with VOLUME_ACCESSIBILITY_CONSTRAINTS must answer NodeGetInfo with a topology.
+        Feature::Topology => {
+            (!offer.has(Service::NodeInfo)).then_some("needs the interface `node-info`")
+        }
+        Feature::OfflineExpansion => (!grows && !offer.claims(Feature::NodeOnlyExpansion))
+            .then_some(
+                "needs the interface `controller-expand` or the feature `node-only-expansion`",
+            ),
+        Feature::NodeOnlyExpansion if grows => {
+            Some("contradicts the interface `controller-expand`")
+        }
+        Feature::NodeOnlyExpansion => {
+            (!mounts).then_some("needs the interface `node-stage` or `node-publish`")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(services: &[Service], features: &[Feature]) -> Result<(), &'static str> {
+        let offer = Offer::new(services.iter().copied(), features.iter().copied());
+        check_features(&offer).map_err(|error| error.claim)
+    }
+
+    #[test]
+    fn features_that_rest_on_their_exports_are_taken() {
+        use Feature as F;
+        use Service as S;
+        let growing = [
+            F::CloneVolume,
+            F::PublishReadonly,
+            F::PublishedNodes,
+            F::SingleNodeMultiWriter,
+            F::VolumeMountGroup,
+            F::Topology,
+            F::OfflineExpansion,
+        ];
+        assert_eq!(check(S::ALL, &growing), Ok(()));
+        assert_eq!(check(&[], &[]), Ok(()));
+        let node_only = [F::NodeOnlyExpansion, F::OfflineExpansion];
+        assert_eq!(check(&[S::Controller, S::NodeStage], &node_only), Ok(()));
+    }
+
+    #[test]
+    fn a_feature_without_its_export_is_refused() {
+        for feature in Feature::ALL {
+            assert_eq!(check(&[], &[*feature]), Err(feature.word()));
+        }
+        use Service as S;
+        let unlisted = [S::Controller, S::ControllerPublish];
+        let unpublished = [S::Controller, S::VolumeListing];
+        for services in [unlisted, unpublished] {
+            assert_eq!(
+                check(&services, &[Feature::PublishedNodes]),
+                Err("published-nodes")
+            );
+        }
+        assert_eq!(
+            check(S::ALL, &[Feature::NodeOnlyExpansion]),
+            Err("node-only-expansion")
+        );
+    }
+
+    #[test]
+    fn an_interface_that_means_nothing_alone_is_refused() {
+        for part in PARTS.iter().flat_map(|(parts, _, _)| *parts) {
+            assert_eq!(check(&[*part], &[]), Err(part.interface()));
+        }
+    }
+}

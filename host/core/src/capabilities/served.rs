@@ -1,0 +1,113 @@
+//! Which call stands for which capability. Apart because hiding, refusing and advertising must read the same table.
+//!
+//! It does not know why a capability is missing: role, document and backend are the driver's to tell apart.
+
+use super::{
+    Capabilities, ControllerCapability, GroupCapability, NodeCapability, PluginCapability,
+};
+use crate::rpc::Rpc;
+use crate::services::{Offer, Service};
+
+/// What must be advertised for a call to be served.
+enum Needs {
+    /// Nothing.
+    Nothing,
+    /// One of the services of the plugin.
+    Plugin(PluginCapability),
+    /// An ability of the controller.
+    Controller(ControllerCapability),
+    /// An ability of the group controller.
+    Group(GroupCapability),
+    /// A node service.
+    Node,
+    /// A node service that mounts.
+    Publishing,
+    /// An ability of the node.
+    NodeAbility(NodeCapability),
+}
+
+fn needs(rpc: Rpc) -> Needs {
+    use ControllerCapability as C;
+    use NodeCapability as N;
+    match rpc {
+        Rpc::GetPluginInfo | Rpc::GetPluginCapabilities | Rpc::Probe => Needs::Nothing,
+        Rpc::ControllerGetCapabilities | Rpc::ValidateVolumeCapabilities => {
+            Needs::Plugin(PluginCapability::ControllerService)
+        }
+        Rpc::CreateVolume | Rpc::DeleteVolume => Needs::Controller(C::CreateDeleteVolume),
+        Rpc::ControllerPublishVolume | Rpc::ControllerUnpublishVolume => {
+            Needs::Controller(C::PublishUnpublishVolume)
+        }
+        Rpc::ListVolumes => Needs::Controller(C::ListVolumes),
+        Rpc::GetCapacity => Needs::Controller(C::GetCapacity),
+        Rpc::CreateSnapshot | Rpc::DeleteSnapshot => Needs::Controller(C::CreateDeleteSnapshot),
+        Rpc::ListSnapshots => Needs::Controller(C::ListSnapshots),
+        Rpc::GetSnapshot => Needs::Controller(C::GetSnapshot),
+        Rpc::ControllerExpandVolume => Needs::Controller(C::ExpandVolume),
+        Rpc::ControllerGetVolume => Needs::Controller(C::GetVolume),
+        Rpc::ControllerModifyVolume => Needs::Controller(C::ModifyVolume),
+        Rpc::GroupControllerGetCapabilities => {
+            Needs::Plugin(PluginCapability::GroupControllerService)
+        }
+        Rpc::CreateVolumeGroupSnapshot
+        | Rpc::DeleteVolumeGroupSnapshot
+        | Rpc::GetVolumeGroupSnapshot => {
+            Needs::Group(GroupCapability::CreateDeleteGetVolumeGroupSnapshot)
+        }
+        Rpc::GetMetadataAllocated | Rpc::GetMetadataDelta => {
+            Needs::Plugin(PluginCapability::SnapshotMetadataService)
+        }
+        // Tear-down is never refused: an earlier version of the plugin may have staged.
+        Rpc::NodeUnstageVolume | Rpc::NodeUnpublishVolume => Needs::Nothing,
+        Rpc::NodeGetCapabilities | Rpc::NodeGetInfo => Needs::Node,
+        Rpc::NodePublishVolume => Needs::Publishing,
+        Rpc::NodeStageVolume => Needs::NodeAbility(N::StageUnstageVolume),
+        Rpc::NodeGetVolumeStats => Needs::NodeAbility(N::GetVolumeStats),
+        Rpc::NodeExpandVolume => Needs::NodeAbility(N::ExpandVolume),
+    }
+}
+
+/// Whether a backend that offers this, and is advertised so, serves a call. The role is not looked at.
+pub(crate) fn serves(offer: &Offer, capabilities: &Capabilities, rpc: Rpc) -> bool {
+    match needs(rpc) {
+        Needs::Nothing => true,
+        Needs::Plugin(capability) => capabilities.plugin.contains(&capability),
+        Needs::Controller(capability) => capabilities.controller.contains(&capability),
+        Needs::Group(capability) => capabilities.group.contains(&capability),
+        Needs::Node => offer.has_node_service(),
+        Needs::Publishing => offer.has(Service::NodeStage) || offer.has(Service::NodePublish),
+        Needs::NodeAbility(capability) => capabilities.node.contains(&capability),
+    }
+}
+
+/// The capability that hides a call, by CSI's name.
+pub(crate) fn advertised_as(rpc: Rpc) -> Option<&'static str> {
+    match needs(rpc) {
+        Needs::Nothing | Needs::Node | Needs::Publishing => None,
+        Needs::Plugin(capability) => Some(capability.name()),
+        Needs::Controller(capability) => Some(capability.name()),
+        Needs::Group(capability) => Some(capability.name()),
+        Needs::NodeAbility(capability) => Some(capability.name()),
+    }
+}
+
+/// Calls that kernel and journal can answer. Stage and publish are among them: of a volume that is staged already, a repeated stage and a
+/// publish need no plan.
+pub(crate) fn needs_no_plugin(rpc: Rpc) -> bool {
+    matches!(
+        rpc,
+        Rpc::GetPluginInfo
+            | Rpc::Probe
+            | Rpc::NodeStageVolume
+            | Rpc::NodeUnstageVolume
+            | Rpc::NodePublishVolume
+            | Rpc::NodeUnpublishVolume
+            | Rpc::NodeGetVolumeStats
+            | Rpc::NodeExpandVolume
+            | Rpc::NodeGetCapabilities
+            | Rpc::NodeGetInfo
+    )
+}
+
+#[cfg(test)]
+mod tests;

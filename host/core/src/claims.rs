@@ -1,0 +1,31 @@
+//! Claims: which calls of one driver may run beside one another. Apart because it is the answer to CSI's only rule about concurrency
+//! ("ABORTED: an operation is pending for this volume") and can be checked without a driver.
+//!
+//! `table` is pure data, `rules` says which call claims what, `lock` puts the table behind a mutex. Controller and node of one process
+//! share a table: a delete is excluded while the same volume is being staged.
+
+mod lock;
+mod rules;
+mod table;
+
+/// The primitives of `lock`; its model test puts others in their place.
+mod sync {
+    pub(super) use std::sync::{Arc, Mutex};
+}
+
+pub(crate) use lock::{ClaimLock, Claimed};
+pub(crate) use rules::{Subject, changes, claims, volume_alone};
+pub(crate) use table::{Claim, Conflict};
+
+use crate::error::Error;
+
+impl From<Conflict> for Error {
+    fn from(conflict: Conflict) -> Self {
+        Error::InFlight {
+            subject: conflict.key.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

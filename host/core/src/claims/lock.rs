@@ -1,0 +1,48 @@
+//! The table of claims behind a mutex, and the guard that gives them back. Apart because it is the only part that threads share: its model
+//! test (`tests/claims_model.rs`) compiles this file against other primitives.
+//!
+//! The mutex is held for table look-ups only, never across an await.
+
+use super::sync::{Arc, Mutex};
+use super::table::{Claim, Conflict, Table, Token};
+use std::sync::PoisonError;
+
+/// The claims of one driver.
+#[derive(Clone, Default)]
+pub(crate) struct ClaimLock {
+    table: Arc<Mutex<Table>>,
+}
+
+/// A granted set of claims; dropping it gives them back.
+#[must_use = "claims end when this is dropped"]
+pub(crate) struct Claimed {
+    table: Arc<Mutex<Table>>,
+    token: Option<Token>,
+}
+
+impl ClaimLock {
+    /// Grants all claims or none, at once.
+    pub(crate) fn acquire(
+        &self,
+        set: impl IntoIterator<Item = Claim>,
+    ) -> Result<Claimed, Conflict> {
+        let token = with(&self.table, |table| table.acquire(set))?;
+        Ok(Claimed {
+            table: Arc::clone(&self.table),
+            token: Some(token),
+        })
+    }
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        if let Some(token) = self.token.take() {
+            with(&self.table, |table| table.release(token));
+        }
+    }
+}
+
+/// No look-up can panic half way, so a poisoned table is a whole one.
+fn with<T>(table: &Mutex<Table>, work: impl FnOnce(&mut Table) -> T) -> T {
+    work(&mut table.lock().unwrap_or_else(PoisonError::into_inner))
+}

@@ -1,0 +1,146 @@
+//! Which call claims what: one table, as data. Apart because it is a decision of the design and read as such.
+//!
+//! A call without a row of claims is a read: it changes nothing, so it excludes nobody and nobody excludes it.
+
+use super::table::{Claim, ClaimKey, Kind, Mode};
+use crate::names::{GroupSnapshotId, NodeId, NodePath, RequestedName, SnapshotId, VolumeId};
+use crate::rpc::Rpc;
+use crate::volume::ContentSource;
+
+/// What a call is about: the words of its request that can be claimed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Subject<'a> {
+    /// The volume.
+    pub(crate) volume: Option<&'a VolumeId>,
+    /// The node that it is attached to; absent: all.
+    pub(crate) node: Option<&'a NodeId>,
+    /// Where it is published.
+    pub(crate) target: Option<&'a NodePath>,
+    /// The name of what is to be made.
+    pub(crate) name: Option<&'a RequestedName>,
+    /// What a new volume begins with.
+    pub(crate) source: Option<&'a ContentSource>,
+    /// Volumes that are to be snapshotted.
+    pub(crate) members: &'a [VolumeId],
+    /// The group of snapshots.
+    pub(crate) group: Option<&'a GroupSnapshotId>,
+    /// Snapshots that are to go.
+    pub(crate) snapshots: &'a [SnapshotId],
+}
+
+/// A part of a [`Subject`].
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Volume,
+    Attachment,
+    Target,
+    Name(Kind),
+    Source,
+    Members,
+    Group,
+    Snapshots,
+}
+
+fn row(rpc: Rpc) -> &'static [(Part, Mode)] {
+    use Mode::{Exclusive, Shared};
+    match rpc {
+        Rpc::GetPluginInfo
+        | Rpc::GetPluginCapabilities
+        | Rpc::Probe
+        | Rpc::ValidateVolumeCapabilities
+        | Rpc::ListVolumes
+        | Rpc::GetCapacity
+        | Rpc::ControllerGetCapabilities
+        | Rpc::ListSnapshots
+        | Rpc::GetSnapshot
+        | Rpc::ControllerGetVolume
+        | Rpc::GroupControllerGetCapabilities
+        | Rpc::GetVolumeGroupSnapshot
+        | Rpc::GetMetadataAllocated
+        | Rpc::GetMetadataDelta
+        | Rpc::NodeGetVolumeStats
+        | Rpc::NodeGetCapabilities
+        | Rpc::NodeGetInfo => &[],
+        Rpc::NodePublishVolume | Rpc::NodeUnpublishVolume => {
+            &[(Part::Volume, Shared), (Part::Target, Exclusive)]
+        }
+        Rpc::NodeStageVolume | Rpc::NodeUnstageVolume | Rpc::NodeExpandVolume => {
+            &[(Part::Volume, Exclusive)]
+        }
+        Rpc::ControllerPublishVolume | Rpc::ControllerUnpublishVolume => {
+            &[(Part::Attachment, Exclusive)]
+        }
+        Rpc::CreateVolume => &[
+            (Part::Name(Kind::Volume), Exclusive),
+            (Part::Source, Shared),
+        ],
+        Rpc::CreateSnapshot => &[
+            (Part::Name(Kind::Snapshot), Exclusive),
+            (Part::Volume, Shared),
+        ],
+        Rpc::CreateVolumeGroupSnapshot => &[
+            (Part::Name(Kind::Group), Exclusive),
+            (Part::Members, Shared),
+        ],
+        Rpc::DeleteVolume | Rpc::ControllerExpandVolume | Rpc::ControllerModifyVolume => {
+            &[(Part::Volume, Exclusive)]
+        }
+        Rpc::DeleteSnapshot => &[(Part::Snapshots, Exclusive)],
+        Rpc::DeleteVolumeGroupSnapshot => &[(Part::Group, Exclusive), (Part::Snapshots, Exclusive)],
+    }
+}
+
+/// Whether a call changes anything.
+pub(crate) fn changes(rpc: Rpc) -> bool {
+    !row(rpc).is_empty()
+}
+
+/// What a call claims.
+pub(crate) fn claims(rpc: Rpc, subject: Subject<'_>) -> Vec<Claim> {
+    row(rpc)
+        .iter()
+        .flat_map(|(part, mode)| part.claims(subject, *mode))
+        .collect()
+}
+
+/// A volume alone: what CreateVolume claims besides, once it knows the id and before it answers, and what recovery claims.
+pub(crate) fn volume_alone(id: &VolumeId) -> Vec<Claim> {
+    vec![(ClaimKey::Volume(id.clone()), Mode::Exclusive)]
+}
+
+impl Part {
+    fn claims(self, subject: Subject<'_>, mode: Mode) -> Vec<Claim> {
+        let one = |key: Option<ClaimKey>| key.map(|key| (key, mode)).into_iter().collect();
+        match self {
+            Part::Volume => one(subject.volume.cloned().map(ClaimKey::Volume)),
+            // On one node, beside the volume's other nodes; on all nodes, the volume alone.
+            Part::Attachment => match (subject.volume.cloned(), subject.node.cloned()) {
+                (Some(volume), Some(node)) => vec![
+                    (ClaimKey::Volume(volume.clone()), Mode::Shared),
+                    (ClaimKey::Attachment(volume, node), mode),
+                ],
+                (volume, _) => one(volume.map(ClaimKey::Volume)),
+            },
+            Part::Target => one(subject.target.cloned().map(ClaimKey::Target)),
+            Part::Name(kind) => one(subject.name.cloned().map(|name| ClaimKey::Name(kind, name))),
+            Part::Source => one(subject.source.map(|source| match source {
+                ContentSource::Snapshot(id) => ClaimKey::Snapshot(id.clone()),
+                ContentSource::Volume(id) => ClaimKey::Volume(id.clone()),
+            })),
+            Part::Members => subject
+                .members
+                .iter()
+                .map(|id| (ClaimKey::Volume(id.clone()), mode))
+                .collect(),
+            Part::Group => one(subject.group.cloned().map(ClaimKey::Group)),
+            Part::Snapshots => subject
+                .snapshots
+                .iter()
+                .map(|id| (ClaimKey::Snapshot(id.clone()), mode))
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,329 @@
+//! From the shape on disk to the checked words: every rule of a document that needs neither node nor plugin. Apart so that the words and
+//! the shape stay readable, and so that a file and a CRD are checked alike.
+//!
+//! It does not know lines: each refusal names its key, the reader of the text finds the place.
+
+use super::{
+    FilesystemGrant, Grants, InvalidDocument, KeyPath, Limits, PluginSource, PoolGrant,
+    SecretSource, StorageBackend, amounts, csi_driver, raw,
+};
+use crate::capabilities::Hidden;
+use crate::names::DriverName;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, PathBuf};
+use std::time::Duration;
+
+/// Longest `metadata.name` and other names, in bytes (Kubernetes, DNS subdomain names).
+const NAME_BYTES: usize = 253;
+/// A page of WebAssembly memory: less cannot be given, in bytes.
+const MEMORY_BYTES_MIN: u64 = 64 << 10;
+/// All that a 32-bit guest can address, in bytes.
+const MEMORY_BYTES_MAX: u64 = 4 << 30;
+/// Longest budget of a call: a day. More would be a slip, and would hold a volume's claims as long.
+const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Most calls, handles or table elements that a limit may allow: what the host keeps 32-bit counts of.
+const COUNT_MAX: u64 = i32::MAX as u64;
+/// The digest that a plugin may be pinned to, before its hexadecimal digits.
+const DIGEST_PREFIX: &str = "sha256:";
+/// Hexadecimal digits of a SHA-256 digest.
+const DIGEST_DIGITS: usize = 64;
+
+type Checked<T> = Result<T, InvalidDocument>;
+
+/// The whole document.
+pub(super) fn document(document: raw::Document) -> Checked<StorageBackend> {
+    let raw::Document {
+        api_version,
+        kind,
+        metadata,
+        spec,
+    } = document;
+    one_of("apiVersion", &api_version, raw::API_VERSION)?;
+    one_of("kind", &kind, raw::KIND)?;
+    // Labels and annotations are Kubernetes' own; the host has no use for them.
+    let raw::Metadata {
+        name: backend_name,
+        labels: _,
+        annotations: _,
+    } = metadata;
+    name(&KeyPath::of("metadata.name"), &backend_name)?;
+
+    let raw::Spec {
+        driver_name,
+        plugin,
+        settings,
+        secrets,
+        grants,
+        limits,
+        csi,
+        csi_driver,
+    } = spec;
+    let raw::Csi { hide_capabilities } = csi;
+    csi_driver::check(&KeyPath::of("spec.csiDriver"), &csi_driver)?;
+    Ok(StorageBackend {
+        name: backend_name,
+        driver_name: named_driver(&KeyPath::of("spec.driverName"), driver_name)?,
+        plugin: plugin_source(&KeyPath::of("spec.plugin"), plugin)?,
+        settings: settings.into(),
+        secrets: secret_sources(&KeyPath::of("spec.secrets"), secrets)?,
+        grants: granted(&KeyPath::of("spec.grants"), grants)?,
+        limits: limited(&KeyPath::of("spec.limits"), limits)?,
+        hidden: hidden(
+            &KeyPath::of("spec.csi.hideCapabilities"),
+            &hide_capabilities,
+        )?,
+        csi_driver,
+    })
+}
+
+fn one_of(key: &str, given: &str, known: &str) -> Checked<()> {
+    if given == known {
+        return Ok(());
+    }
+    Err(KeyPath::of(key).invalid(format!("this host reads `{known}` only")))
+}
+
+/// A Kubernetes name: it becomes part of object names, events and log lines.
+fn name(key: &KeyPath, name: &str) -> Checked<()> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let right = name.len() <= NAME_BYTES
+        && name.chars().all(allowed)
+        && end(name.chars().next())
+        && end(name.chars().last());
+    if right {
+        return Ok(());
+    }
+    Err(key.invalid(
+        "must be 1 to 253 lower-case letters, digits, `-` and `.`, with a letter or digit at both ends",
+    ))
+}
+
+fn named_driver(key: &KeyPath, name: String) -> Checked<DriverName> {
+    DriverName::parse(name).map_err(|invalid| {
+        // The word's own message begins with its name, which the key says already.
+        let message = invalid.to_string();
+        let reason = message.strip_prefix("driverName ").unwrap_or(&message);
+        key.invalid(reason)
+    })
+}
+
+fn plugin_source(key: &KeyPath, plugin: raw::Plugin) -> Checked<PluginSource> {
+    let raw::Plugin { path, digest } = plugin;
+    let path = file_path(&key.key("path"), path)?;
+    if let Some(digest) = &digest {
+        let digits = digest.strip_prefix(DIGEST_PREFIX).unwrap_or_default();
+        let lower_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if digits.len() != DIGEST_DIGITS || !digits.bytes().all(lower_hex) {
+            return Err(key
+                .key("digest")
+                .invalid("must be `sha256:` and 64 lower-case hexadecimal digits"));
+        }
+    }
+    Ok(PluginSource { path, digest })
+}
+
+fn secret_sources(
+    key: &KeyPath,
+    secrets: BTreeMap<String, raw::Secret>,
+) -> Checked<BTreeMap<String, SecretSource>> {
+    secrets
+        .into_iter()
+        .map(|(name, raw::Secret { file })| {
+            let key = key.key(&name);
+            non_empty(&key, &name)?;
+            let path = file_path(&key.key("file"), file)?;
+            Ok((name, SecretSource::File(path)))
+        })
+        .collect()
+}
+
+fn granted(key: &KeyPath, grants: raw::Grants) -> Checked<Grants> {
+    let raw::Grants { pools, filesystems } = grants;
+    let pools_key = key.key("pools");
+    let pools = pools
+        .into_iter()
+        .map(|(name, pool)| {
+            let key = pools_key.key(&name);
+            non_empty(&key, &name)?;
+            Ok((name, pool_grant(&key, pool)?))
+        })
+        .collect::<Checked<_>>()?;
+    let list_key = key.key("filesystems");
+    let mut types = BTreeSet::new();
+    let filesystems = filesystems
+        .into_iter()
+        .enumerate()
+        .map(|(index, filesystem)| {
+            let key = list_key.index(index);
+            let grant = filesystem_grant(&key, filesystem)?;
+            if !types.insert(grant.fs_type.clone()) {
+                return Err(key.key("type").invalid(format!(
+                    "`{}` stands in the list twice; join the two",
+                    grant.fs_type
+                )));
+            }
+            Ok(grant)
+        })
+        .collect::<Checked<_>>()?;
+    Ok(Grants { pools, filesystems })
+}
+
+fn pool_grant(key: &KeyPath, pool: raw::Pool) -> Checked<PoolGrant> {
+    let raw::Pool {
+        path,
+        full_copies,
+        mount_options,
+    } = pool;
+    let path_key = key.key("path");
+    let path = file_path(&path_key, path)?;
+    if path.components().any(|part| part == Component::ParentDir) {
+        return Err(path_key.invalid("must not contain `..`"));
+    }
+    Ok(PoolGrant {
+        path,
+        full_copies,
+        mount_options: options(&key.key("mountOptions"), mount_options)?,
+    })
+}
+
+fn filesystem_grant(key: &KeyPath, filesystem: raw::Filesystem) -> Checked<FilesystemGrant> {
+    let raw::Filesystem {
+        fs_type,
+        sources,
+        mount_options,
+        max_bytes,
+    } = filesystem;
+    let sources_key = key.key("sources");
+    let max_key = key.key("maxBytes");
+    let in_memory = fs_type == "tmpfs";
+    non_empty(&key.key("type"), &fs_type)?;
+    if in_memory && !sources.is_empty() {
+        return Err(sources_key.invalid("a tmpfs has no source; take `sources` away"));
+    }
+    if !in_memory && sources.is_empty() {
+        return Err(sources_key.invalid("grants nothing; name sources, such as `server:/export/*`"));
+    }
+    if !in_memory && max_bytes.is_some() {
+        return Err(max_key.invalid("only a tmpfs can be bounded by the host"));
+    }
+    for (index, source) in sources.iter().enumerate() {
+        let key = sources_key.index(index);
+        non_empty(&key, source)?;
+        if source.strip_suffix('*').unwrap_or(source).contains('*') {
+            return Err(key.invalid("may have a `*` at its end only"));
+        }
+    }
+    Ok(FilesystemGrant {
+        fs_type,
+        sources,
+        mount_options: options(&key.key("mountOptions"), mount_options)?,
+        max_bytes: max_bytes
+            .map(|amount| bytes(&max_key, &amount))
+            .transpose()?,
+    })
+}
+
+/// Mount options, one each: a comma would smuggle in a second one.
+fn options(key: &KeyPath, options: Vec<String>) -> Checked<Vec<String>> {
+    for (index, option) in options.iter().enumerate() {
+        let key = key.index(index);
+        non_empty(&key, option)?;
+        if option.contains([',', ' ']) {
+            return Err(key.invalid("must be one option, without comma or space"));
+        }
+    }
+    Ok(options)
+}
+
+fn limited(key: &KeyPath, limits: raw::Limits) -> Checked<Limits> {
+    let raw::Limits {
+        memory,
+        time,
+        cpu,
+        concurrency,
+        host_call_bytes,
+        table_elements,
+        handles,
+        long_ids,
+    } = limits;
+    let mut limits = Limits::default();
+    if let Some(amount) = memory {
+        let key = key.key("memory");
+        limits.memory_bytes = bytes(&key, &amount)?;
+        if !(MEMORY_BYTES_MIN..=MEMORY_BYTES_MAX).contains(&limits.memory_bytes) {
+            return Err(key.invalid("must be between 64Ki and 4Gi"));
+        }
+    }
+    if let Some(text) = time {
+        limits.time = time_limit(&key.key("time"), &text)?;
+    }
+    if let Some(text) = cpu {
+        limits.cpu = time_limit(&key.key("cpu"), &text)?;
+    }
+    if let Some(amount) = host_call_bytes {
+        let key = key.key("hostCallBytes");
+        limits.host_call_bytes = count(&key, bytes(&key, &amount)?)?;
+    }
+    for (name, given, limit) in [
+        ("concurrency", concurrency, &mut limits.concurrency),
+        ("tableElements", table_elements, &mut limits.table_elements),
+        ("handles", handles, &mut limits.handles),
+    ] {
+        if let Some(number) = given {
+            *limit = count(&key.key(name), number)?;
+        }
+    }
+    limits.long_ids = long_ids.unwrap_or(limits.long_ids);
+    Ok(limits)
+}
+
+fn hidden(key: &KeyPath, names: &[String]) -> Checked<Hidden> {
+    for (index, name) in names.iter().enumerate() {
+        // One at a time: the error then has its place.
+        Hidden::parse([name]).map_err(|unknown| {
+            key.index(index).invalid(format!(
+                "unknown capability; did you mean `{}`?",
+                unknown.nearest
+            ))
+        })?;
+    }
+    Hidden::parse(names).map_err(|unknown| key.invalid(unknown.to_string()))
+}
+
+fn time_limit(key: &KeyPath, text: &str) -> Checked<Duration> {
+    let time = amounts::duration(text)
+        .ok_or_else(|| key.invalid("must be a duration such as `60s` or `1m30s`"))?;
+    if time.is_zero() || time > TIME_MAX {
+        return Err(key.invalid("must be longer than nothing and at most 24h"));
+    }
+    Ok(time)
+}
+
+fn bytes(key: &KeyPath, amount: &raw::Amount) -> Checked<u64> {
+    amounts::quantity(&amount.0).ok_or_else(|| {
+        key.invalid("must be whole bytes, such as `67108864`, `64Mi` (1024 x 1024) or `64M`")
+    })
+}
+
+fn count(key: &KeyPath, number: u64) -> Checked<usize> {
+    usize::try_from(number)
+        .ok()
+        .filter(|_| (1..=COUNT_MAX).contains(&number))
+        .ok_or_else(|| key.invalid(format!("must be between 1 and {COUNT_MAX}")))
+}
+
+fn file_path(key: &KeyPath, path: String) -> Checked<PathBuf> {
+    non_empty(key, &path)?;
+    Ok(PathBuf::from(path))
+}
+
+fn non_empty(key: &KeyPath, text: &str) -> Checked<()> {
+    if text.is_empty() {
+        return Err(key.invalid("is empty"));
+    }
+    if text.contains('\0') {
+        return Err(key.invalid("contains a NUL byte"));
+    }
+    Ok(())
+}

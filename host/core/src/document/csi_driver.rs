@@ -1,0 +1,90 @@
+//! What the Kubernetes `CSIDriver` object of a driver says beyond what the exports of its plugin tell. Apart because only the Kubernetes
+//! room reads it; it is kept with the document because an administrator writes it there.
+//!
+//! The names are `CSIDriver.spec`'s. It does not know the API server; `attachRequired` is missing on purpose, since the export of
+//! `controller-publish` decides it.
+
+use super::key_path::{InvalidDocument, KeyPath};
+use serde::Deserialize;
+
+/// Shortest life of a token and shortest period of node updates, in seconds (Kubernetes API validation of `CSIDriver`): the API server
+/// would refuse less, but only when the object is written.
+const TOKEN_SECONDS_MIN: u64 = 600;
+const UPDATE_PERIOD_SECONDS_MIN: u64 = 10;
+
+/// Parts of `CSIDriver.spec`. Absent: Kubernetes' own default, or what the host derives.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[allow(missing_docs, reason = "the fields are CSIDriver's")]
+pub struct CsiDriver {
+    pub fs_group_policy: Option<FsGroupPolicy>,
+    pub volume_lifecycle_modes: Vec<VolumeLifecycleMode>,
+    pub token_requests: Vec<TokenRequest>,
+    pub pod_info_on_mount: Option<bool>,
+    pub requires_republish: Option<bool>,
+    #[serde(rename = "seLinuxMount")]
+    pub selinux_mount: Option<bool>,
+    pub storage_capacity: Option<bool>,
+    pub node_allocatable_update_period_seconds: Option<u64>,
+    pub service_account_token_in_secrets: Option<bool>,
+    pub prevent_pod_scheduling_if_missing: Option<bool>,
+}
+
+/// How kubelet treats `fsGroup`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[allow(missing_docs, reason = "the variants are CSIDriver's")]
+pub enum FsGroupPolicy {
+    ReadWriteOnceWithFSType,
+    File,
+    None,
+}
+
+/// Which volumes a driver serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[allow(missing_docs, reason = "the variants are CSIDriver's")]
+pub enum VolumeLifecycleMode {
+    Persistent,
+    Ephemeral,
+}
+
+/// A service account token that kubelet passes along.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the fields are CSIDriver's")]
+pub struct TokenRequest {
+    pub audience: String,
+    pub expiration_seconds: Option<u64>,
+}
+
+/// What the API server would refuse, said before anything serves.
+pub(super) fn check(key: &KeyPath, driver: &CsiDriver) -> Result<(), InvalidDocument> {
+    let tokens = key.key("tokenRequests");
+    for (index, request) in driver.token_requests.iter().enumerate() {
+        let key = tokens.index(index);
+        if driver
+            .token_requests
+            .iter()
+            .take(index)
+            .any(|earlier| earlier.audience == request.audience)
+        {
+            return Err(key.key("audience").invalid("stands in the list twice"));
+        }
+        if request
+            .expiration_seconds
+            .is_some_and(|seconds| seconds < TOKEN_SECONDS_MIN)
+        {
+            return Err(key
+                .key("expirationSeconds")
+                .invalid(format!("must be at least {TOKEN_SECONDS_MIN}")));
+        }
+    }
+    if driver
+        .node_allocatable_update_period_seconds
+        .is_some_and(|seconds| seconds < UPDATE_PERIOD_SECONDS_MIN)
+    {
+        return Err(key
+            .key("nodeAllocatableUpdatePeriodSeconds")
+            .invalid(format!("must be at least {UPDATE_PERIOD_SECONDS_MIN}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Where in a document something stands, and what is wrong there. Apart because the check of a document and the reader of its text share
+//! it: the first says which key, the second finds the line.
+//!
+//! It does not know what the keys mean.
+
+use std::fmt;
+
+/// The way from the top of a document to one value, such as `spec.grants.pools.fast.path` or `spec.grants.filesystems[0].type`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyPath(Vec<Step>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// A value that a document must not have. Never repeats a value of `settings`, which may be a password in the wrong place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {reason}")]
+pub struct InvalidDocument {
+    /// Where.
+    pub key: KeyPath,
+    /// What is wrong and what would be right.
+    pub reason: String,
+}
+
+impl KeyPath {
+    /// The path of a key below this one.
+    pub fn key(&self, key: impl Into<String>) -> Self {
+        self.with(Step::Key(key.into()))
+    }
+
+    /// The path of a list element below this one.
+    pub fn index(&self, index: usize) -> Self {
+        self.with(Step::Index(index))
+    }
+
+    /// The path of what this one stands in; none for the document itself.
+    pub fn parent(&self) -> Option<Self> {
+        let (_, above) = self.0.split_last()?;
+        Some(Self(above.to_vec()))
+    }
+
+    /// From a literal such as `spec.limits.memory`; keys that have dots themselves are added by [`KeyPath::key`].
+    pub fn of(literal: &str) -> Self {
+        Self(
+            literal
+                .split('.')
+                .map(|key| Step::Key(key.to_owned()))
+                .collect(),
+        )
+    }
+
+    /// Joins a reason to this place.
+    pub fn invalid(&self, reason: impl Into<String>) -> InvalidDocument {
+        InvalidDocument {
+            key: self.clone(),
+            reason: reason.into(),
+        }
+    }
+
+    fn with(&self, step: Step) -> Self {
+        let mut steps = self.0.clone();
+        steps.push(step);
+        Self(steps)
+    }
+}
+
+impl fmt::Display for KeyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Key(key) if key.contains('.') => write!(f, "[{key:?}]")?,
+                Step::Key(key) if position == 0 => f.write_str(key)?,
+                Step::Key(key) => write!(f, ".{key}")?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_reads_as_an_administrator_would_write_it() {
+        let pools = KeyPath::of("spec.grants.pools");
+        assert_eq!(
+            pools.key("fast").key("path").to_string(),
+            "spec.grants.pools.fast.path"
+        );
+        assert_eq!(
+            pools.key("a.b").key("path").to_string(),
+            "spec.grants.pools[\"a.b\"].path"
+        );
+        assert_eq!(
+            KeyPath::of("spec").key("list").index(2).to_string(),
+            "spec.list[2]"
+        );
+    }
+}

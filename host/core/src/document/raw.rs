@@ -1,0 +1,157 @@
+//! The shape of a `StorageBackend` document on disk, key by key, and nothing else. Apart from the checked words because a parser must be
+//! able to point at every key that does not belong, and because the CRD's schema follows it.
+//!
+//! It knows neither YAML nor what a value may be: amounts are kept as they were written.
+
+use super::csi_driver::CsiDriver;
+use serde::{Deserialize, Deserializer, de};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The API version that this host reads.
+pub const API_VERSION: &str = "wasmount.io/v1alpha1";
+/// The kind that this host reads.
+pub const KIND: &str = "StorageBackend";
+
+/// The document.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct Document {
+    pub api_version: String,
+    pub kind: String,
+    pub metadata: Metadata,
+    pub spec: Spec,
+}
+
+/// Of Kubernetes' metadata what a local file can mean.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct Metadata {
+    pub name: String,
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    #[serde(default)]
+    pub annotations: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct Spec {
+    pub driver_name: String,
+    pub plugin: Plugin,
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+    #[serde(default)]
+    pub secrets: BTreeMap<String, Secret>,
+    #[serde(default)]
+    pub grants: Grants,
+    #[serde(default)]
+    pub limits: Limits,
+    #[serde(default)]
+    pub csi: Csi,
+    #[serde(default)]
+    pub csi_driver: CsiDriver,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct Plugin {
+    pub path: String,
+    pub digest: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct Secret {
+    pub file: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct Grants {
+    pub pools: BTreeMap<String, Pool>,
+    pub filesystems: Vec<Filesystem>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct Pool {
+    pub path: String,
+    #[serde(default)]
+    pub full_copies: bool,
+    #[serde(default)]
+    pub mount_options: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct Filesystem {
+    #[serde(rename = "type")]
+    pub fs_type: String,
+    #[serde(default)]
+    pub sources: Vec<String>,
+    #[serde(default)]
+    pub mount_options: Vec<String>,
+    pub max_bytes: Option<Amount>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct Limits {
+    pub memory: Option<Amount>,
+    pub time: Option<String>,
+    pub cpu: Option<String>,
+    pub concurrency: Option<u64>,
+    pub host_call_bytes: Option<Amount>,
+    pub table_elements: Option<u64>,
+    pub handles: Option<u64>,
+    pub long_ids: Option<bool>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct Csi {
+    pub hide_capabilities: Vec<String>,
+}
+
+/// A quantity as it was written: `64Mi`, or a plain number, which YAML does not call a string.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Amount(pub String);
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AmountVisitor)
+    }
+}
+
+struct AmountVisitor;
+
+impl de::Visitor<'_> for AmountVisitor {
+    type Value = Amount;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a quantity such as `64Mi`")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Amount, E> {
+        Ok(Amount(text.to_owned()))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Amount, E> {
+        Ok(Amount(number.to_string()))
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Amount, E> {
+        Ok(Amount(number.to_string()))
+    }
+}

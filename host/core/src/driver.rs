@@ -1,0 +1,178 @@
+//! One CSI driver name: joins a backend, the node's mounts and the store. Apart because it is where decisions are made; every call reads
+//! claims, decision, effects.
+//!
+//! One file a CSI service, with the same name in `csi` and `engine`; `work` runs a call in a task of its own, `life` recovers and shuts
+//! down. It knows no wire, no wasm and no system call.
+
+mod controller;
+mod groups;
+mod health;
+mod hooks;
+mod identity;
+mod life;
+mod node;
+mod node_info;
+mod requests;
+mod snapshot_metadata;
+mod snapshots;
+mod work;
+
+pub use crate::capabilities::{Hidden, Role};
+pub use requests::{
+    ListSnapshotsRequest, NodeExpandRequest, NodeInfo, NodePublishRequest, NodeStageRequest,
+    NodeStats, NodeStatsRequest, PluginInfo,
+};
+
+use crate::backend::Backend;
+use crate::capabilities::{Capabilities, advertised_as, needs_no_plugin, serves};
+use crate::claims::ClaimLock;
+use crate::error::Error;
+use crate::mounter::{Mounter, VolumeKey};
+use crate::names::{DriverName, NodeId, VolumeId};
+use crate::rpc::Rpc;
+use crate::state::StateStore;
+use arc_swap::ArcSwapOption;
+use health::Conditions;
+use hooks::Hooks;
+use node_info::KeptNode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// What does not change while a driver lives.
+#[derive(Debug, Clone)]
+pub struct DriverConfig {
+    /// The driver's name.
+    pub name: DriverName,
+    /// Which services are served.
+    pub role: Role,
+    /// The node's name as the host knows it.
+    pub node_id: NodeId,
+    /// How long one call of the backend may take (`limits.time`).
+    pub time_budget: Duration,
+    /// What is neither advertised nor served.
+    pub hidden: Hidden,
+}
+
+/// One CSI driver.
+pub struct Driver {
+    config: DriverConfig,
+    mounter: Arc<dyn Mounter>,
+    state: Arc<dyn StateStore>,
+    plugin: ArcSwapOption<Plugin>,
+    fault: ArcSwapOption<String>,
+    claims: ClaimLock,
+    /// Tasks that change something.
+    tasks: TaskTracker,
+    closing: AtomicBool,
+    cancelled: CancellationToken,
+    hooks: Hooks,
+    conditions: Conditions,
+}
+
+/// A backend in use, with what was derived from it: taken once by a call, so that a swap never shows in the middle of one.
+struct Plugin {
+    backend: Arc<dyn Backend>,
+    capabilities: Capabilities,
+    /// What it said of the node.
+    node: OnceCell<KeptNode>,
+}
+
+impl Plugin {
+    fn serves(&self, rpc: Rpc) -> bool {
+        serves(self.backend.offer(), &self.capabilities, rpc)
+    }
+}
+
+impl Driver {
+    /// A driver without a plugin: tear-down works, calls that need one are refused as unavailable.
+    pub fn new(
+        config: DriverConfig,
+        mounter: Arc<dyn Mounter>,
+        state: Arc<dyn StateStore>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            config,
+            mounter,
+            state,
+            plugin: ArcSwapOption::empty(),
+            fault: ArcSwapOption::empty(),
+            claims: ClaimLock::default(),
+            tasks: TaskTracker::new(),
+            closing: AtomicBool::new(false),
+            cancelled: CancellationToken::new(),
+            hooks: Hooks::default(),
+            conditions: Conditions::default(),
+        })
+    }
+
+    /// From now on calls go to this backend; running ones keep theirs.
+    pub fn put_to_use(&self, backend: Arc<dyn Backend>) {
+        let capabilities =
+            Capabilities::derive(backend.offer(), self.config.role, &self.config.hidden);
+        self.plugin.store(Some(Arc::new(Plugin {
+            backend,
+            capabilities,
+            node: OnceCell::new(),
+        })));
+        self.fault.store(None);
+    }
+
+    /// Why there is no plugin, for the messages of calls that need one.
+    pub fn set_fault(&self, reason: String) {
+        self.fault.store(Some(Arc::new(reason)));
+    }
+
+    /// The driver's name.
+    pub fn name(&self) -> &DriverName {
+        &self.config.name
+    }
+
+    /// Which services are served.
+    pub fn role(&self) -> Role {
+        self.config.role
+    }
+
+    /// Whether a call is served now, and if not, why: role, document, missing plugin, missing interface.
+    pub fn serves(&self, rpc: Rpc) -> Result<(), Error> {
+        self.plugin_for(rpc).map(drop)
+    }
+
+    /// The plugin that serves a call; absent where none is loaded and the call can do without.
+    fn plugin_for(&self, rpc: Rpc) -> Result<Option<Arc<Plugin>>, Error> {
+        let not_served = |reason| Err(Error::NotServed { rpc, reason });
+        if !self.config.role.includes(rpc.service()) {
+            return not_served("this process does not run that service (--role)");
+        }
+        if advertised_as(rpc).is_some_and(|name| self.config.hidden.hides(name)) {
+            return not_served("its capability is hidden (csi.hideCapabilities)");
+        }
+        match self.plugin.load_full() {
+            None if needs_no_plugin(rpc) => Ok(None),
+            None => Err(self.no_plugin()),
+            Some(plugin) if plugin.serves(rpc) => Ok(Some(plugin)),
+            Some(_) => not_served("the backend does not offer it"),
+        }
+    }
+
+    fn no_plugin(&self) -> Error {
+        let reason = match self.fault.load_full() {
+            Some(reason) => reason.as_ref().clone(),
+            None => "it was not loaded yet".to_owned(),
+        };
+        Error::NoPlugin {
+            driver: self.config.name.to_string(),
+            reason,
+        }
+    }
+
+    fn key(&self, volume: VolumeId) -> VolumeKey {
+        VolumeKey {
+            driver: self.config.name.clone(),
+            volume,
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! CSI's Controller service, but for snapshots: volumes as the backend knows them. What CSI lets no backend decide is decided here: whether
+//! a source or a mutable parameter is offered at all, whether the answer echoes its source.
+
+use super::Driver;
+use super::work::Work;
+use crate::attributes::Attributes;
+use crate::backend::{
+    Available, ControllerExpand, ControllerPublish, CreateVolume, Expanded, GetCapacity,
+    ValidateVolume, Validation,
+};
+use crate::call::Incoming;
+use crate::capabilities::ControllerCapability;
+use crate::claims::{Subject, claims, volume_alone};
+use crate::error::Error;
+use crate::names::{NodeId, VolumeId};
+use crate::rpc::Rpc;
+use crate::services::Feature;
+use crate::volume::{ContentSource, Page, PageRequest, Volume, VolumeEntry};
+use std::sync::Arc;
+
+impl Driver {
+    /// CreateVolume.
+    pub async fn create_volume(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        args: CreateVolume,
+    ) -> Result<Volume, Error> {
+        let rpc = Rpc::CreateVolume;
+        let subject = Subject {
+            name: Some(&args.name),
+            source: args.content_source.as_ref(),
+            ..Subject::default()
+        };
+        self.run(rpc, incoming, claims(rpc, subject), |work| async move {
+            work.check_offered(&args)?;
+            let source = args.content_source.clone();
+            let volume = work.backend()?.create_volume(&work.call, args).await?;
+            if volume.content_source != source {
+                return Err(
+                    work.bad_answer("create-volume", "content-source is not that of the request")
+                );
+            }
+            // The answer makes the id known: nothing else may be under way on it, such as the delete of an earlier volume.
+            let _created = work.driver.claims.acquire(volume_alone(&volume.id))?;
+            Ok(volume)
+        })
+        .await
+    }
+
+    /// DeleteVolume.
+    pub async fn delete_volume(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        id: VolumeId,
+    ) -> Result<(), Error> {
+        let rpc = Rpc::DeleteVolume;
+        let claims = claims(rpc, of_volume(&id));
+        self.run(rpc, incoming, claims, |work| async move {
+            Ok(work.backend()?.delete_volume(&work.call, id).await?)
+        })
+        .await
+    }
+
+    /// ControllerPublishVolume; the answer is the publish context.
+    pub async fn controller_publish_volume(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        args: ControllerPublish,
+    ) -> Result<Attributes, Error> {
+        let rpc = Rpc::ControllerPublishVolume;
+        let subject = Subject {
+            node: Some(&args.node),
+            ..of_volume(&args.id)
+        };
+        self.run(rpc, incoming, claims(rpc, subject), |work| async move {
+            if args.readonly && !work.offers(ControllerCapability::PublishReadonly) {
+                return Err(not_offered("publishing a volume as read-only"));
+            }
+            Ok(work.backend()?.controller_publish(&work.call, args).await?)
+        })
+        .await
+    }
+
+    /// ControllerUnpublishVolume; without a node, from all.
+    pub async fn controller_unpublish_volume(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        id: VolumeId,
+        node: Option<NodeId>,
+    ) -> Result<(), Error> {
+        let rpc = Rpc::ControllerUnpublishVolume;
+        let subject = Subject {
+            node: node.as_ref(),
+            ..of_volume(&id)
+        };
+        self.run(rpc, incoming, claims(rpc, subject), |work| async move {
+            let backend = work.backend()?;
+            Ok(backend.controller_unpublish(&work.call, id, node).await?)
+        })
+        .await
+    }
+
+    /// ValidateVolumeCapabilities.
+    pub async fn validate_volume_capabilities(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        args: ValidateVolume,
+    ) -> Result<Validation, Error> {
+        self.read(
+            Rpc::ValidateVolumeCapabilities,
+            incoming,
+            |work| async move { Ok(work.backend()?.validate_volume(&work.call, args).await?) },
+        )
+        .await
+    }
+
+    /// ListVolumes.
+    pub async fn list_volumes(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        page: PageRequest,
+    ) -> Result<Page<VolumeEntry>, Error> {
+        self.read(Rpc::ListVolumes, incoming, |work| async move {
+            let mut page = work.backend()?.list_volumes(&work.call, page).await?;
+            work.complete(&mut page.entries).await;
+            Ok(page)
+        })
+        .await
+    }
+
+    /// ControllerGetVolume.
+    pub async fn controller_get_volume(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        id: VolumeId,
+    ) -> Result<VolumeEntry, Error> {
+        self.read(Rpc::ControllerGetVolume, incoming, |work| async move {
+            let mut entry = work.backend()?.get_volume(&work.call, id).await?;
+            work.complete(std::slice::from_mut(&mut entry)).await;
+            Ok(entry)
+        })
+        .await
+    }
+
+    /// GetCapacity.
+    pub async fn get_capacity(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        args: GetCapacity,
+    ) -> Result<Available, Error> {
+        self.read(Rpc::GetCapacity, incoming, |work| async move {
+            Ok(work.backend()?.get_capacity(&work.call, args).await?)
+        })
+        .await
+    }
+
+    /// ControllerExpandVolume.
+    pub async fn controller_expand_volume(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        args: ControllerExpand,
+    ) -> Result<Expanded, Error> {
+        let rpc = Rpc::ControllerExpandVolume;
+        let claims = claims(rpc, of_volume(&args.id));
+        self.run(rpc, incoming, claims, |work| async move {
+            Ok(work.backend()?.controller_expand(&work.call, args).await?)
+        })
+        .await
+    }
+
+    /// ControllerModifyVolume.
+    pub async fn controller_modify_volume(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        id: VolumeId,
+        mutable: Attributes,
+    ) -> Result<(), Error> {
+        let rpc = Rpc::ControllerModifyVolume;
+        let claims = claims(rpc, of_volume(&id));
+        self.run(rpc, incoming, claims, |work| async move {
+            let backend = work.backend()?;
+            Ok(backend.modify_volume(&work.call, id, mutable).await?)
+        })
+        .await
+    }
+}
+
+impl Work {
+    fn check_offered(&self, args: &CreateVolume) -> Result<(), Error> {
+        use ControllerCapability as C;
+        match &args.content_source {
+            Some(ContentSource::Volume(_)) if !self.offers(C::CloneVolume) => {
+                return Err(not_offered("a volume as the source of another"));
+            }
+            Some(ContentSource::Snapshot(_)) if !self.offers(C::CreateDeleteSnapshot) => {
+                return Err(not_offered("a snapshot as the source of a volume"));
+            }
+            _ => {}
+        }
+        if !args.mutable_parameters.is_empty() && !self.offers(C::ModifyVolume) {
+            return Err(not_offered("mutable_parameters"));
+        }
+        Ok(())
+    }
+
+    /// Brings listed volumes in line with what is advertised: no published nodes without the feature, a condition with VOLUME_CONDITION.
+    async fn complete(&self, entries: &mut [VolumeEntry]) {
+        let hidden = &self.driver.config.hidden;
+        let lists_nodes = !hidden.hides(ControllerCapability::ListVolumesPublishedNodes.name())
+            && self
+                .plugin()
+                .is_some_and(|plugin| plugin.backend.offer().claims(Feature::PublishedNodes));
+        if !lists_nodes {
+            for entry in &mut *entries {
+                entry.status.published_nodes.clear();
+            }
+        }
+        if hidden.hides(ControllerCapability::VolumeCondition.name()) {
+            for entry in entries {
+                entry.status.condition = None;
+            }
+        } else if self.offers(ControllerCapability::VolumeCondition) {
+            self.fill_conditions(entries).await;
+        }
+    }
+}
+
+fn of_volume(id: &VolumeId) -> Subject<'_> {
+    Subject {
+        volume: Some(id),
+        ..Subject::default()
+    }
+}
+
+fn not_offered(what: &str) -> Error {
+    Error::NotOffered {
+        what: what.to_owned(),
+    }
+}

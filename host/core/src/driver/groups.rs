@@ -1,0 +1,64 @@
+//! CSI's GroupController service: snapshots of several volumes at one moment. Apart because it is a service of its own in CSI.
+
+use super::Driver;
+use crate::backend::CreateGroup;
+use crate::call::Incoming;
+use crate::claims::{Subject, claims};
+use crate::error::Error;
+use crate::names::{GroupSnapshotId, SnapshotId};
+use crate::rpc::Rpc;
+use crate::snapshot::GroupSnapshot;
+use std::sync::Arc;
+
+impl Driver {
+    /// CreateVolumeGroupSnapshot.
+    pub async fn create_volume_group_snapshot(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        args: CreateGroup,
+    ) -> Result<GroupSnapshot, Error> {
+        let rpc = Rpc::CreateVolumeGroupSnapshot;
+        let subject = Subject {
+            name: Some(&args.name),
+            members: &args.source_volumes,
+            ..Subject::default()
+        };
+        self.run(rpc, incoming, claims(rpc, subject), |work| async move {
+            Ok(work.backend()?.create_group(&work.call, args).await?)
+        })
+        .await
+    }
+
+    /// DeleteVolumeGroupSnapshot, with the members that the client knows of.
+    pub async fn delete_volume_group_snapshot(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        id: GroupSnapshotId,
+        snapshots: Vec<SnapshotId>,
+    ) -> Result<(), Error> {
+        let rpc = Rpc::DeleteVolumeGroupSnapshot;
+        let subject = Subject {
+            group: Some(&id),
+            snapshots: &snapshots,
+            ..Subject::default()
+        };
+        self.run(rpc, incoming, claims(rpc, subject), |work| async move {
+            let backend = work.backend()?;
+            Ok(backend.delete_group(&work.call, id, snapshots).await?)
+        })
+        .await
+    }
+
+    /// GetVolumeGroupSnapshot, with the members that the client knows of.
+    pub async fn get_volume_group_snapshot(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        id: GroupSnapshotId,
+        snapshots: Vec<SnapshotId>,
+    ) -> Result<GroupSnapshot, Error> {
+        self.read(Rpc::GetVolumeGroupSnapshot, incoming, |work| async move {
+            Ok(work.backend()?.get_group(&work.call, id, snapshots).await?)
+        })
+        .await
+    }
+}

@@ -1,0 +1,110 @@
+//! The `before-unstage` hook and its limits. Apart because it is the one place where tear-down asks the plugin, and it must not be able to
+//! stop tear-down: no plugin, a trap or silence never count, and a plugin that says no is asked three times and for 30 s at most.
+
+use super::work::Work;
+use crate::attributes::Attributes;
+use crate::backend::BackendError;
+use crate::error::Error;
+use crate::names::VolumeId;
+use crate::services::Service;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// How often a volume's hook is asked (contract, `node-hooks`).
+const HOOK_CALLS: u32 = 3;
+/// How long a volume's hook may take, from its first call on (contract, `node-hooks`).
+const HOOK_TIME: Duration = Duration::from_secs(30);
+
+/// Volumes whose hook was asked and that are not unstaged yet.
+#[derive(Default)]
+pub(super) struct Hooks(Mutex<HashMap<VolumeId, Asked>>);
+
+/// What a volume's hook has used of its limits.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    calls: u32,
+    since: Instant,
+}
+
+impl Asked {
+    fn until(self) -> Instant {
+        self.since + HOOK_TIME
+    }
+
+    fn may_be_asked(self) -> bool {
+        self.calls < HOOK_CALLS && Instant::now() < self.until()
+    }
+}
+
+impl Hooks {
+    /// Counts one more call, if the limits allow it.
+    fn ask(&self, id: &VolumeId) -> Option<Asked> {
+        let mut hooks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = hooks.entry(id.clone()).or_insert_with(|| Asked {
+            calls: 0,
+            since: Instant::now(),
+        });
+        asked.may_be_asked().then(|| {
+            asked.calls += 1;
+            *asked
+        })
+    }
+
+    /// The volume is gone from this node: its next stay begins anew.
+    pub(super) fn forget(&self, id: &VolumeId) {
+        let mut hooks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        hooks.remove(id);
+    }
+}
+
+impl Work {
+    /// Tells the backend that a volume is to be unstaged. An error asks the client to come again.
+    pub(super) async fn before_unstage(&self, id: &VolumeId) -> Result<(), Error> {
+        let Some(plugin) = self.plugin() else {
+            return Ok(());
+        };
+        if !plugin.backend.offer().has(Service::NodeHooks) {
+            return Ok(());
+        }
+        let Some(asked) = self.driver.hooks.ask(id) else {
+            tracing::warn!(volume = %id, "before-unstage is not asked again: unstaging goes on");
+            return Ok(());
+        };
+        let notes = self.notes(id).await;
+        let call = self.limited(asked.until());
+        let hook = plugin.backend.before_unstage(&call, id.clone(), notes);
+        match timeout_at(call.deadline, hook).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) if may_yet_agree(&error) && asked.may_be_asked() => Err(error.into()),
+            Ok(Err(error)) => {
+                tracing::warn!(volume = %id, %error, "before-unstage failed: unstaging goes on");
+                Ok(())
+            }
+            Err(_) => {
+                tracing::warn!(volume = %id, "before-unstage gave no answer: unstaging goes on");
+                Ok(())
+            }
+        }
+    }
+
+    async fn notes(&self, id: &VolumeId) -> Attributes {
+        let notes = self.driver.mounter.notes(self.driver.key(id.clone())).await;
+        match notes {
+            Ok(notes) => notes.into(),
+            Err(error) => {
+                tracing::warn!(volume = %id, %error, "the notes of the volume cannot be read");
+                Attributes::default()
+            }
+        }
+    }
+}
+
+/// The plugin is well and says no, or was not reached: worth another try. Everything else would fail again.
+fn may_yet_agree(error: &BackendError) -> bool {
+    matches!(
+        error,
+        BackendError::Answered { .. } | BackendError::Busy { .. } | BackendError::Cancelled
+    )
+}

@@ -1,0 +1,231 @@
+//! CSI's Node service: the backend says what a volume is, the mount room does the rest. Only the first stage, and the publish of a volume
+//! without a stage step, ask the plugin; everything else comes from kernel and journal, so that a missing plugin never holds a pod.
+
+use super::work::Work;
+use super::{
+    Driver, NodeExpandRequest, NodePublishRequest, NodeStageRequest, NodeStats, NodeStatsRequest,
+};
+use crate::backend::{NodePublish, NodeStage};
+use crate::call::Incoming;
+use crate::capabilities::NodeCapability;
+use crate::claims::{Subject, claims};
+use crate::error::Error;
+use crate::mounter::{
+    ExpandVolume, PublishVolume, StageVolume, Staged, StagedQuery, StatVolume, UnpublishVolume,
+    UnstageVolume,
+};
+use crate::names::{NodePath, VolumeId};
+use crate::plan::Plan;
+use crate::rpc::Rpc;
+use crate::services::Service;
+use std::sync::Arc;
+
+impl Driver {
+    /// NodeStageVolume.
+    pub async fn node_stage_volume(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        request: NodeStageRequest,
+    ) -> Result<(), Error> {
+        let rpc = Rpc::NodeStageVolume;
+        let claims = claims(rpc, of_volume(&request.id));
+        self.run(rpc, incoming, claims, |work| async move {
+            let NodeStageRequest {
+                id,
+                staging_path,
+                capability,
+                publish_context,
+                volume_context,
+            } = request;
+            let key = work.driver.key(id.clone());
+            let query = StagedQuery {
+                key: key.clone(),
+                staging_path: staging_path.clone(),
+                capability: capability.clone(),
+            };
+            match work.driver.mounter.staged(query).await? {
+                Staged::AsWanted => return Ok(()),
+                Staged::No => {}
+            }
+            let args = NodeStage {
+                id,
+                capability: capability.clone(),
+                publish_context,
+                volume_context,
+            };
+            let plan = work.backend()?.node_stage(&work.call, args).await?;
+            let stage = StageVolume {
+                key,
+                staging_path,
+                capability,
+                plan,
+            };
+            Ok(work.driver.mounter.stage(stage).await?)
+        })
+        .await
+    }
+
+    /// NodeUnstageVolume.
+    pub async fn node_unstage_volume(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        id: VolumeId,
+        staging_path: NodePath,
+    ) -> Result<(), Error> {
+        let rpc = Rpc::NodeUnstageVolume;
+        let claims = claims(rpc, of_volume(&id));
+        self.run(rpc, incoming, claims, |work| async move {
+            work.before_unstage(&id).await?;
+            let unstage = UnstageVolume {
+                key: work.driver.key(id.clone()),
+                staging_path,
+            };
+            work.driver.mounter.unstage(unstage).await?;
+            work.driver.hooks.forget(&id);
+            Ok(())
+        })
+        .await
+    }
+
+    /// NodePublishVolume.
+    pub async fn node_publish_volume(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        request: NodePublishRequest,
+    ) -> Result<(), Error> {
+        let rpc = Rpc::NodePublishVolume;
+        let subject = Subject {
+            target: Some(&request.target_path),
+            ..of_volume(&request.id)
+        };
+        self.run(rpc, incoming, claims(rpc, subject), |work| async move {
+            let (staging_path, plan) = match work.staging_path(&request)? {
+                Some(staging_path) => (Some(staging_path), None),
+                None => (None, Some(work.publish_plan(&request).await?)),
+            };
+            let publish = PublishVolume {
+                key: work.driver.key(request.id),
+                staging_path,
+                target_path: request.target_path,
+                capability: request.capability,
+                readonly: request.readonly,
+                plan,
+            };
+            Ok(work.driver.mounter.publish(publish).await?)
+        })
+        .await
+    }
+
+    /// NodeUnpublishVolume.
+    pub async fn node_unpublish_volume(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        id: VolumeId,
+        target_path: NodePath,
+    ) -> Result<(), Error> {
+        let rpc = Rpc::NodeUnpublishVolume;
+        let subject = Subject {
+            target: Some(&target_path),
+            ..of_volume(&id)
+        };
+        self.run(rpc, incoming, claims(rpc, subject), |work| async move {
+            let unpublish = UnpublishVolume {
+                key: work.driver.key(id),
+                target_path,
+            };
+            Ok(work.driver.mounter.unpublish(unpublish).await?)
+        })
+        .await
+    }
+
+    /// NodeGetVolumeStats.
+    pub async fn node_get_volume_stats(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        request: NodeStatsRequest,
+    ) -> Result<NodeStats, Error> {
+        self.read(Rpc::NodeGetVolumeStats, incoming, |work| async move {
+            let stat = StatVolume {
+                key: work.driver.key(request.id.clone()),
+                volume_path: request.volume_path,
+                staging_path: request.staging_path,
+            };
+            let usage = work.driver.mounter.stats(stat).await?;
+            let condition = if work.node_offers(NodeCapability::VolumeCondition) {
+                Some(work.condition(&request.id).await)
+            } else {
+                None
+            };
+            Ok(NodeStats { usage, condition })
+        })
+        .await
+    }
+
+    /// NodeExpandVolume; the answer is the size in bytes (0: unknown).
+    pub async fn node_expand_volume(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        request: NodeExpandRequest,
+    ) -> Result<u64, Error> {
+        let rpc = Rpc::NodeExpandVolume;
+        let claims = claims(rpc, of_volume(&request.id));
+        self.run(rpc, incoming, claims, |work| async move {
+            let expand = ExpandVolume {
+                key: work.driver.key(request.id),
+                volume_path: request.volume_path,
+                required_bytes: request.capacity.required(),
+                limit_bytes: request.capacity.limit(),
+            };
+            Ok(work.driver.mounter.expand(expand).await?)
+        })
+        .await
+    }
+}
+
+impl Work {
+    fn node_offers(&self, capability: NodeCapability) -> bool {
+        self.plugin()
+            .is_some_and(|plugin| plugin.capabilities.node.contains(&capability))
+    }
+
+    /// Where the volume was staged; absent for one without a stage step, which needs a plan instead. While no plugin is loaded, the driver
+    /// advertises staging, so a staging path means a staged volume.
+    fn staging_path(&self, request: &NodePublishRequest) -> Result<Option<NodePath>, Error> {
+        let stages =
+            self.plugin().is_none() || self.node_offers(NodeCapability::StageUnstageVolume);
+        match &request.staging_path {
+            _ if request.ephemeral || !stages => Ok(None),
+            Some(path) => Ok(Some(path.clone())),
+            // Without a plugin nobody knows whether a plan would do.
+            None => self.backend().and(Err(Error::Precondition(
+                "staging_target_path is missing: this driver stages volumes, call NodeStageVolume first"
+                    .to_owned(),
+            ))),
+        }
+    }
+
+    async fn publish_plan(&self, request: &NodePublishRequest) -> Result<Plan, Error> {
+        let backend = self.backend()?;
+        if !backend.offer().has(Service::NodePublish) {
+            return Err(Error::NotOffered {
+                what: "publishing a volume that is not staged".to_owned(),
+            });
+        }
+        let args = NodePublish {
+            id: request.id.clone(),
+            capability: request.capability.clone(),
+            readonly: request.readonly,
+            ephemeral: request.ephemeral,
+            publish_context: request.publish_context.clone(),
+            volume_context: request.volume_context.clone(),
+        };
+        Ok(backend.node_publish(&self.call, args).await?)
+    }
+}
+
+fn of_volume(id: &VolumeId) -> Subject<'_> {
+    Subject {
+        volume: Some(id),
+        ..Subject::default()
+    }
+}

@@ -1,0 +1,90 @@
+//! Requests and answers of the driver that are not the backend's own: node calls carry paths, which no backend sees, and some answers join
+//! what several rooms say. Apart so that the driver's files hold decisions only.
+
+use crate::attributes::Attributes;
+use crate::mounter::VolumeStats;
+use crate::names::{DriverName, NodeId, NodePath, SnapshotId, VolumeId};
+use crate::topology::Topology;
+use crate::volume::{CapacityRange, PageRequest, VolumeCapability, VolumeCondition};
+
+/// CSI GetPluginInfo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct PluginInfo {
+    pub name: DriverName,
+    pub vendor_version: String,
+    pub manifest: Attributes,
+}
+
+/// CSI ListSnapshots.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct ListSnapshotsRequest {
+    pub snapshot: Option<SnapshotId>,
+    pub source_volume: Option<VolumeId>,
+    pub page: PageRequest,
+}
+
+/// CSI NodeStageVolume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct NodeStageRequest {
+    pub id: VolumeId,
+    pub staging_path: NodePath,
+    pub capability: VolumeCapability,
+    pub publish_context: Attributes,
+    pub volume_context: Attributes,
+}
+
+/// CSI NodePublishVolume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct NodePublishRequest {
+    pub id: VolumeId,
+    pub staging_path: Option<NodePath>,
+    pub target_path: NodePath,
+    pub capability: VolumeCapability,
+    pub readonly: bool,
+    /// An inline volume of a pod: never staged.
+    pub ephemeral: bool,
+    pub publish_context: Attributes,
+    pub volume_context: Attributes,
+}
+
+/// CSI NodeGetVolumeStats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct NodeStatsRequest {
+    pub id: VolumeId,
+    pub volume_path: NodePath,
+    pub staging_path: Option<NodePath>,
+}
+
+/// The answer to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeStats {
+    /// What the kernel says.
+    pub usage: VolumeStats,
+    /// What the backend says, if it can.
+    pub condition: Option<VolumeCondition>,
+}
+
+/// CSI NodeExpandVolume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct NodeExpandRequest {
+    pub id: VolumeId,
+    pub volume_path: NodePath,
+    pub staging_path: Option<NodePath>,
+    pub capacity: CapacityRange,
+    pub capability: Option<VolumeCapability>,
+}
+
+/// CSI NodeGetInfo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct NodeInfo {
+    pub id: NodeId,
+    pub max_volumes: Option<u64>,
+    pub topology: Option<Topology>,
+}

@@ -1,0 +1,165 @@
+//! How a call runs: served, claimed, and then in a task of its own that outlives its caller. Apart because all calls share it, and because
+//! the order of these steps is what makes retries safe.
+//!
+//! A client that hangs up drops the future of [`Driver::run`]; the task of a change goes on under its claims, so that the retry finds the
+//! work done. A read that nobody waits for is told to stop. It does not know what a call does.
+
+use super::{Driver, Plugin};
+use crate::backend::{Backend, BackendError};
+use crate::call::{Call, Incoming};
+use crate::capabilities::ControllerCapability;
+use crate::claims::{Claim, changes};
+use crate::error::Error;
+use crate::rpc::Rpc;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::time::{Instant, sleep_until};
+use tracing::Instrument;
+
+/// A call at work.
+pub(super) struct Work {
+    pub(super) driver: Arc<Driver>,
+    pub(super) call: Call,
+    plugin: Option<Arc<Plugin>>,
+}
+
+/// Logs a panic of a call's task, which may have nobody left to tell.
+struct Told(Rpc);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!(rpc = %self.0, "a call panicked: this is a bug of the host");
+        }
+    }
+}
+
+impl Driver {
+    /// Serves, claims, spawns, waits. `body` is the decision and the effects.
+    pub(super) async fn run<T, F>(
+        self: &Arc<Self>,
+        rpc: Rpc,
+        incoming: Incoming,
+        claims: Vec<Claim>,
+        body: impl FnOnce(Arc<Work>) -> F,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        let plugin = self.plugin_for(rpc)?;
+        // Taken before `closing` is read: shutdown sets it first and then waits for all tokens, so no change slips in between.
+        let tracked = changes(rpc).then(|| self.tasks.token());
+        // Reads are answered until the sockets go: a probe that fails while the last change ends would have the process killed.
+        if tracked.is_some() && self.closing.load(Ordering::SeqCst) {
+            return Err(Error::ShuttingDown);
+        }
+        let claimed = self.claims.acquire(claims)?;
+        let work = Arc::new(Work {
+            driver: Arc::clone(self),
+            call: Call {
+                rpc,
+                request_id: incoming.request_id,
+                secrets: incoming.secrets,
+                deadline: Instant::now() + self.config.time_budget,
+                cancelled: self.cancelled.child_token(),
+            },
+            plugin,
+        });
+        let stop_reading = (!changes(rpc)).then(|| work.call.cancelled.clone().drop_guard());
+        let body = body(Arc::clone(&work));
+        let task = async move {
+            let _told = Told(rpc);
+            let answer = work.within_budget(body).await;
+            drop(claimed);
+            drop(tracked);
+            answer
+        };
+        let answer = tokio::spawn(task.instrument(tracing::Span::current())).await;
+        drop(stop_reading);
+        answer.unwrap_or(Err(Error::Lost { rpc }))
+    }
+
+    /// Runs a call that claims nothing.
+    pub(super) async fn read<T, F>(
+        self: &Arc<Self>,
+        rpc: Rpc,
+        incoming: Incoming,
+        body: impl FnOnce(Arc<Work>) -> F,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        self.run(rpc, incoming, Vec::new(), body).await
+    }
+}
+
+impl Work {
+    /// The plugin that this call began with, for calls that can do without.
+    pub(super) fn plugin(&self) -> Option<&Plugin> {
+        self.plugin.as_deref()
+    }
+
+    /// The backend that this call began with.
+    pub(super) fn backend(&self) -> Result<&dyn Backend, Error> {
+        match self.plugin() {
+            Some(plugin) => Ok(plugin.backend.as_ref()),
+            None => Err(self.driver.no_plugin()),
+        }
+    }
+
+    /// Whether the controller offers something, and it is not hidden.
+    pub(super) fn offers(&self, capability: ControllerCapability) -> bool {
+        self.plugin()
+            .is_some_and(|plugin| plugin.capabilities.controller.contains(&capability))
+    }
+
+    /// This call with less time: for questions that must not hold up what they belong to.
+    pub(super) fn limited(&self, until: Instant) -> Call {
+        Call {
+            deadline: self.call.deadline.min(until),
+            ..self.call.clone()
+        }
+    }
+
+    /// What the plugin answered breaks a rule that only the driver can see.
+    pub(super) fn bad_answer(&self, function: &'static str, reason: &str) -> Error {
+        match self.plugin() {
+            Some(plugin) => Error::Backend(BackendError::BadAnswer {
+                plugin: plugin.backend.label().clone(),
+                function,
+                reason: reason.to_owned(),
+            }),
+            None => self.driver.no_plugin(),
+        }
+    }
+
+    /// Tells the backend to stop when the budget is spent, and still waits for it: what it began must end before its claims do.
+    async fn within_budget<T>(
+        &self,
+        body: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let mut body = pin!(body);
+        tokio::select! {
+            biased;
+            answer = &mut body => return answer,
+            () = sleep_until(self.call.deadline) => self.call.cancelled.cancel(),
+        }
+        match (body.await, self.plugin()) {
+            // It stopped because its time was up, not because the host goes down.
+            (Err(Error::Backend(BackendError::Cancelled)), Some(plugin))
+                if !self.driver.cancelled.is_cancelled() =>
+            {
+                Err(Error::Backend(BackendError::OutOfTime {
+                    plugin: plugin.backend.label().clone(),
+                    function: self.call.rpc.name(),
+                    seconds: self.driver.config.time_budget.as_secs(),
+                }))
+            }
+            (answer, _) => answer,
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What CSI lets no backend decide.
+
+use crate::backend::{entry, snapshot};
+use crate::script::{Act, answered};
+use crate::words::*;
+use wasmount_core::backend::{BackendError, ControllerPublish, CreateVolume};
+use wasmount_core::code::Code;
+use wasmount_core::driver::ListSnapshotsRequest;
+use wasmount_core::error::Error;
+use wasmount_core::names::NodeId;
+use wasmount_core::services::{Feature, Service};
+use wasmount_core::volume::{ContentSource, VolumeCondition};
+
+fn clone_of(source: &str) -> CreateVolume {
+    create_from("x", ContentSource::Volume(volume_id(source)))
+}
+
+fn restore_of(source: &str) -> CreateVolume {
+    create_from("x", ContentSource::Snapshot(snapshot_id(source)))
+}
+
+fn mutable() -> CreateVolume {
+    CreateVolume {
+        mutable_parameters: attributes(&[("iops", "1")]),
+        ..create("x")
+    }
+}
+
+#[tokio::test]
+async fn what_is_offered_is_passed_on() {
+    for args in [clone_of("s"), restore_of("s"), mutable()] {
+        let bench = full(&[Feature::CloneVolume]);
+        let source = args.content_source.clone();
+        let volume = bench.driver.create_volume(incoming(), args).await.unwrap();
+        assert_eq!(volume.content_source, source);
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_offered_is_an_invalid_argument_and_the_backend_is_not_asked() {
+    for args in [clone_of("s"), restore_of("s"), mutable()] {
+        let bench = bench(&[Service::Controller], &[]);
+        let refused = bench.driver.create_volume(incoming(), args).await;
+        assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
+        assert_eq!(bench.backend.script.count("create_volume"), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_volume_that_forgets_its_source_is_the_plugins_fault() {
+    let bench = full(&[Feature::CloneVolume]);
+    *bench.backend.forgets_source.lock().unwrap() = true;
+    let refused = bench.driver.create_volume(incoming(), clone_of("s")).await;
+    assert!(matches!(
+        refused,
+        Err(Error::Backend(BackendError::BadAnswer {
+            function: "create-volume",
+            ..
+        }))
+    ));
+}
+
+#[tokio::test]
+async fn publishing_read_only_needs_the_feature() {
+    let args = || ControllerPublish {
+        id: volume_id("v"),
+        node: NodeId::parse("node_id", "n").unwrap(),
+        capability: capability(),
+        readonly: true,
+        context: attributes(&[]),
+    };
+    let with = full(&[Feature::PublishReadonly]);
+    let published = with.driver.controller_publish_volume(incoming(), args());
+    assert!(published.await.is_ok());
+    let without = full(&[]);
+    let refused = without.driver.controller_publish_volume(incoming(), args());
+    assert_eq!(refused.await.unwrap_err().code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn a_snapshot_that_cannot_be_listed_is_not_told_before_it_is_ready() {
+    let unlisted = bench(&[Service::Controller, Service::Snapshots], &[]);
+    let listed = full(&[]);
+    for bench in [&unlisted, &listed] {
+        bench.backend.snapshot.lock().unwrap().ready_to_use = false;
+    }
+    let early = unlisted
+        .driver
+        .create_snapshot(incoming(), create_snapshot("s", "v"));
+    let early = early.await.unwrap_err();
+    assert!(matches!(&early, Error::SnapshotNotReady { id } if id == "snap"));
+    assert_eq!(early.code(), Code::Aborted);
+    unlisted.backend.snapshot.lock().unwrap().ready_to_use = true;
+    for (bench, ready) in [(&unlisted, true), (&listed, false)] {
+        let made = bench
+            .driver
+            .create_snapshot(incoming(), create_snapshot("s", "v"));
+        assert_eq!(made.await.unwrap().ready_to_use, ready);
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_of_another_volume_is_the_plugins_fault() {
+    let bench = full(&[]);
+    let made = bench
+        .driver
+        .create_snapshot(incoming(), create_snapshot("s", "other"));
+    assert_eq!(made.await.unwrap_err().code(), Code::Internal);
+}
+
+#[tokio::test]
+async fn listing_one_snapshot_is_a_look_up_and_nothing_found_is_an_empty_page() {
+    let bench = full(&[]);
+    let list = |snapshot: &str, source: Option<&str>| {
+        let request = ListSnapshotsRequest {
+            snapshot: Some(snapshot_id(snapshot)),
+            source_volume: source.map(volume_id),
+            ..ListSnapshotsRequest::default()
+        };
+        let driver = bench.driver.clone();
+        async move { driver.list_snapshots(incoming(), request).await }
+    };
+    let one = [snapshot("snap", "v")];
+    assert_eq!(list("snap", None).await.unwrap().entries, one);
+    assert_eq!(list("snap", Some("v")).await.unwrap().entries, one);
+    assert_eq!(list("snap", Some("other")).await.unwrap().entries, []);
+    assert_eq!(bench.backend.script.count("list_snapshots"), 0);
+
+    let script = &bench.backend.script;
+    script.on("get_snapshot", Act::Fail(answered(Code::NotFound)));
+    assert_eq!(list("snap", None).await.unwrap().entries, []);
+    script.on("get_snapshot", Act::Fail(answered(Code::Unavailable)));
+    let failed = list("snap", None).await;
+    assert_eq!(failed.unwrap_err().code(), Code::Unavailable);
+}
+
+#[tokio::test]
+async fn listed_volumes_carry_what_is_advertised_and_no_more() {
+    let mut listed = entry("v");
+    listed.status.published_nodes = vec![NodeId::parse("node_id", "n").unwrap()];
+    let healthy = Some(VolumeCondition {
+        abnormal: false,
+        message: String::new(),
+    });
+    for (features, nodes) in [(&[Feature::PublishedNodes][..], 1), (&[][..], 0)] {
+        let bench = full(features);
+        *bench.backend.entries.lock().unwrap() = vec![listed.clone()];
+        let page = bench.driver.list_volumes(incoming(), Default::default());
+        let entries = page.await.unwrap().entries;
+        let looked_up = bench
+            .driver
+            .controller_get_volume(incoming(), volume_id("v"));
+        for entry in [entries.first().unwrap(), &looked_up.await.unwrap()] {
+            assert_eq!(entry.status.published_nodes.len(), nodes);
+            assert_eq!(entry.status.condition, healthy);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The node's calls: who is asked, and who is not.
+
+use crate::backend::plan;
+use crate::mounter::USAGE;
+use crate::script::{Act, answered};
+use crate::words::*;
+use std::time::Duration;
+use wasmount_core::backend::Health;
+use wasmount_core::code::Code;
+use wasmount_core::driver::{NodeExpandRequest, NodePublishRequest, Role};
+use wasmount_core::error::Error;
+use wasmount_core::services::Service;
+use wasmount_core::volume::{CapacityRange, VolumeCondition};
+
+#[tokio::test]
+async fn a_volume_that_is_staged_is_not_asked_for_again() {
+    let bench = full(&[]);
+    for _ in 0..2 {
+        let staged = bench.driver.node_stage_volume(incoming(), stage("v"));
+        staged.await.unwrap();
+    }
+    assert_eq!(bench.backend.script.calls(), ["node_stage v"]);
+    assert_eq!(bench.mounter.script.calls(), ["stage v"]);
+}
+
+#[tokio::test]
+async fn a_backend_that_refuses_leaves_nothing_to_the_mount_room() {
+    let bench = full(&[]);
+    let refusal = answered(Code::NotFound);
+    bench.backend.script.on("node_stage", Act::Fail(refusal));
+    let refused = bench.driver.node_stage_volume(incoming(), stage("v")).await;
+    assert_eq!(refused.unwrap_err().code(), Code::NotFound);
+    assert_eq!(bench.mounter.script.count("stage"), 0);
+}
+
+#[tokio::test]
+async fn publishing_a_staged_volume_does_not_ask_the_backend() {
+    let bench = full(&[]);
+    let published = bench
+        .driver
+        .node_publish_volume(incoming(), publish("v", "/t"));
+    published.await.unwrap();
+    assert_eq!(bench.backend.script.calls(), Vec::<String>::new());
+    let request = bench.mounter.published.lock().unwrap().pop().unwrap();
+    assert_eq!(request.staging_path, Some(path("/staging")));
+    assert_eq!(request.plan, None);
+}
+
+#[tokio::test]
+async fn a_publish_before_its_stage_is_a_failed_precondition() {
+    let bench = full(&[]);
+    let request = NodePublishRequest {
+        staging_path: None,
+        ..publish("v", "/t")
+    };
+    let refused = bench.driver.node_publish_volume(incoming(), request).await;
+    assert_eq!(refused.unwrap_err().code(), Code::FailedPrecondition);
+    assert_eq!(bench.mounter.script.count("publish"), 0);
+}
+
+#[tokio::test]
+async fn a_volume_without_a_stage_step_is_published_by_its_plan() {
+    let staged_elsewhere = bench(&[Service::NodePublish], &[]);
+    let inline = full(&[]);
+    let request = NodePublishRequest {
+        staging_path: None,
+        ..publish("v", "/t")
+    };
+    let ephemeral = NodePublishRequest {
+        ephemeral: true,
+        ..request.clone()
+    };
+    for (bench, request) in [(staged_elsewhere, request), (inline, ephemeral)] {
+        let published = bench.driver.node_publish_volume(incoming(), request);
+        published.await.unwrap();
+        assert_eq!(bench.backend.script.calls(), ["node_publish v"]);
+        let request = bench.mounter.published.lock().unwrap().pop().unwrap();
+        assert_eq!((request.staging_path, request.plan), (None, Some(plan())));
+    }
+}
+
+#[tokio::test]
+async fn an_inline_volume_of_a_backend_that_cannot_make_one_is_refused() {
+    let bench = bench(&[Service::NodeStage], &[]);
+    let request = NodePublishRequest {
+        ephemeral: true,
+        ..publish("v", "/t")
+    };
+    let refused = bench.driver.node_publish_volume(incoming(), request).await;
+    assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn everything_that_kernel_and_journal_know_is_served_without_a_plugin() {
+    let bench = bench_without_plugin(Role::Node, &[]);
+    let driver = &bench.driver;
+    bench.mounter.staged.lock().unwrap().insert(volume_id("v"));
+    driver
+        .node_stage_volume(incoming(), stage("v"))
+        .await
+        .unwrap();
+    let publish = driver.node_publish_volume(incoming(), publish("v", "/t"));
+    publish.await.unwrap();
+    let stats = driver.node_get_volume_stats(incoming(), stats("v"));
+    assert_eq!(stats.await.unwrap().usage, USAGE);
+    let expand = NodeExpandRequest {
+        id: volume_id("v"),
+        volume_path: path("/t"),
+        staging_path: None,
+        capacity: CapacityRange::new(Some(7), None).unwrap(),
+        capability: None,
+    };
+    let expanded = driver.node_expand_volume(incoming(), expand);
+    assert_eq!(expanded.await.unwrap(), 7);
+    let unpublish = driver.node_unpublish_volume(incoming(), volume_id("v"), path("/t"));
+    unpublish.await.unwrap();
+    let unstage = driver.node_unstage_volume(incoming(), volume_id("v"), path("/staging"));
+    unstage.await.unwrap();
+    assert_eq!(
+        bench.mounter.script.calls(),
+        [
+            "publish v",
+            "stats v",
+            "expand v",
+            "unpublish v",
+            "unstage v"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn what_needs_a_plan_is_unavailable_without_a_plugin_and_says_why() {
+    let bench = bench_without_plugin(Role::All, &[]);
+    bench.driver.set_fault("its file is missing".to_owned());
+    let stage = bench.driver.node_stage_volume(incoming(), stage("v"));
+    let inline = NodePublishRequest {
+        staging_path: None,
+        ..publish("v", "/t")
+    };
+    let publish = bench.driver.node_publish_volume(incoming(), inline);
+    for error in [stage.await.unwrap_err(), publish.await.unwrap_err()] {
+        assert_eq!(error.code(), Code::Unavailable);
+        assert_eq!(
+            error.to_string(),
+            "the plugin of fake.example.com is not ready: its file is missing"
+        );
+    }
+}
+
+#[tokio::test]
+async fn statistics_carry_the_condition_and_ask_for_it_once_in_a_while() {
+    let bench = full(&[]);
+    let read = || bench.driver.node_get_volume_stats(incoming(), stats("v"));
+    bench.backend.health.lock().unwrap().push(Health {
+        reason: "Degraded".to_owned(),
+        message: "one disk is gone".to_owned(),
+    });
+    for _ in 0..2 {
+        assert_eq!(
+            read().await.unwrap().condition,
+            Some(VolumeCondition {
+                abnormal: true,
+                message: "Degraded: one disk is gone".to_owned()
+            })
+        );
+    }
+    assert_eq!(bench.backend.script.count("volume_health"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_cannot_be_had_does_not_hold_up_or_fail_statistics() {
+    let bench = full(&[]);
+    bench.backend.script.on("volume_health", Act::Hang);
+    let begun = tokio::time::Instant::now();
+    let read = bench.driver.node_get_volume_stats(incoming(), stats("v"));
+    let answer = read.await.unwrap();
+    assert_eq!(begun.elapsed(), Duration::from_secs(2));
+    assert_eq!(answer.usage, USAGE);
+    assert!(!answer.condition.unwrap().abnormal);
+}
+
+#[tokio::test]
+async fn a_backend_without_health_gives_no_condition() {
+    let bench = bench(&[Service::NodeStage], &[]);
+    let read = bench.driver.node_get_volume_stats(incoming(), stats("v"));
+    assert_eq!(read.await.unwrap().condition, None);
+    let gone: Result<(), Error> = bench
+        .driver
+        .serves(wasmount_core::rpc::Rpc::NodeExpandVolume);
+    assert_eq!(gone.unwrap_err().code(), Code::Unimplemented);
+}

@@ -1,0 +1,83 @@
+//! What is served in which role, with what hidden, and with no plugin.
+
+use crate::words::*;
+use wasmount_core::code::Code;
+use wasmount_core::driver::Role;
+use wasmount_core::error::Error;
+use wasmount_core::rpc::Rpc;
+
+fn refusal(bench: &Bench, rpc: Rpc) -> Option<Code> {
+    bench.driver.serves(rpc).err().map(|error| error.code())
+}
+
+#[test]
+fn a_role_serves_its_own_services() {
+    for (role, controller, node) in [
+        (Role::All, None, None),
+        (Role::Controller, None, Some(Code::Unimplemented)),
+        (Role::Node, Some(Code::Unimplemented), None),
+    ] {
+        let bench = bench_without_plugin(role, &[]);
+        bench.driver.put_to_use(bench.backend.clone());
+        for rpc in Rpc::ALL {
+            let expected = match rpc.service() {
+                "Identity" => None,
+                "Node" => node,
+                _ => controller,
+            };
+            assert_eq!(refusal(&bench, *rpc), expected, "{role:?} {rpc}");
+        }
+    }
+}
+
+#[test]
+fn without_a_plugin_what_needs_one_is_unavailable_and_not_unimplemented() {
+    let bench = bench_without_plugin(Role::All, &[]);
+    for rpc in Rpc::ALL {
+        let expected = match rpc.service() {
+            "Node" => None,
+            _ if matches!(rpc, Rpc::GetPluginInfo | Rpc::Probe) => None,
+            _ => Some(Code::Unavailable),
+        };
+        assert_eq!(refusal(&bench, *rpc), expected, "{rpc}");
+    }
+    let info = bench.driver.plugin_info();
+    assert_eq!(info.name.as_str(), "fake.example.com");
+    assert_eq!(info.vendor_version, "unknown");
+}
+
+#[tokio::test]
+async fn what_is_hidden_is_not_served() {
+    let bench = bench_without_plugin(Role::All, &["GET_SNAPSHOT", "STAGE_UNSTAGE_VOLUME"]);
+    bench.driver.put_to_use(bench.backend.clone());
+    let refused = bench
+        .driver
+        .get_snapshot(incoming(), snapshot_id("s"))
+        .await;
+    assert!(matches!(
+        &refused,
+        Err(Error::NotServed {
+            rpc: Rpc::GetSnapshot,
+            ..
+        })
+    ));
+    assert_eq!(refused.unwrap_err().code(), Code::Unimplemented);
+    let staged = bench.driver.node_stage_volume(incoming(), stage("v")).await;
+    assert_eq!(staged.unwrap_err().code(), Code::Unimplemented);
+    assert_eq!(bench.backend.script.calls(), Vec::<String>::new());
+    // What an earlier configuration staged is torn down all the same.
+    let unstage = bench
+        .driver
+        .node_unstage_volume(incoming(), volume_id("v"), path("/staging"));
+    unstage.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_swap_shows_in_the_next_call() {
+    let bench = full(&[]);
+    assert_eq!(bench.driver.plugin_info().vendor_version, "1.2.3");
+    assert!(bench.driver.serves(Rpc::GetCapacity).is_ok());
+    let poorer = crate::backend::FakeBackend::new(Default::default());
+    bench.driver.put_to_use(std::sync::Arc::new(poorer));
+    assert_eq!(refusal(&bench, Rpc::GetCapacity), Some(Code::Unimplemented));
+}
