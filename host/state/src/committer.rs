@@ -1,0 +1,134 @@
+//! Group commit: one thread makes durable what waits, once for all who wait. Apart so that the only place that waits for the disk is one
+//! thread, which no async task shares.
+//!
+//! It knows nothing of keys and values.
+
+use crate::database::Database;
+use crate::pending::Pending;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use tokio::sync::oneshot;
+use wasmount_core::state::StateError;
+
+/// What the store and its committer share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pending: Mutex<Pending>,
+    /// The file below.
+    pub(crate) database: Database,
+}
+
+impl Shared {
+    pub(crate) fn new(database: Database, pending: Pending) -> Self {
+        Self {
+            pending: Mutex::new(pending),
+            database,
+        }
+    }
+
+    /// The writes that wait. Held for microseconds.
+    pub(crate) fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn commit(&self) -> Result<(), StateError> {
+        let batch = {
+            let mut pending = self.pending();
+            if pending.is_empty() {
+                return Ok(());
+            }
+            pending.batch()
+        };
+        let result = self.database.commit(&batch);
+        match &result {
+            Ok(()) => self.pending().settle(&batch),
+            Err(_) => self.pending().keep(&batch),
+        }
+        result
+    }
+}
+
+/// The thread, and the way to it. Ends, after a last commit, when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Committer {
+    requests: Option<Sender<Waiter>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+type Waiter = oneshot::Sender<Result<(), Arc<StateError>>>;
+
+/// One failure, told to all who waited.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct SharedFailure(Arc<StateError>);
+
+impl Committer {
+    pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<Self> {
+        let (requests, waiting) = channel();
+        let thread = std::thread::Builder::new()
+            .name("state-commit".to_owned())
+            .spawn(move || run(&shared, &waiting))?;
+        Ok(Self {
+            requests: Some(requests),
+            thread: Some(thread),
+        })
+    }
+
+    /// Returns after a commit that began after this call.
+    pub(crate) async fn commit(&self) -> Result<(), StateError> {
+        let (waiter, answer) = oneshot::channel();
+        let sent = self
+            .requests
+            .as_ref()
+            .is_some_and(|requests| requests.send(waiter).is_ok());
+        if !sent {
+            return Err(ended());
+        }
+        match answer.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(match *error {
+                StateError::Full => StateError::Full,
+                _ => StateError::Failed {
+                    operation: "commit",
+                    source: Box::new(SharedFailure(error)),
+                },
+            }),
+            Err(_) => Err(ended()),
+        }
+    }
+}
+
+impl Drop for Committer {
+    fn drop(&mut self) {
+        self.requests = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the state store's committer ended with a panic");
+        }
+    }
+}
+
+fn run(shared: &Shared, waiting: &Receiver<Waiter>) {
+    while let Ok(first) = waiting.recv() {
+        // Whoever asked before the batch is taken is served by it.
+        let waiters: Vec<Waiter> = std::iter::once(first).chain(waiting.try_iter()).collect();
+        let result = shared.commit().map_err(Arc::new);
+        for waiter in waiters {
+            // A caller that gave up is gone.
+            let _ = waiter.send(result.clone());
+        }
+    }
+    if let Err(error) = shared.commit() {
+        let error: &dyn std::error::Error = &error;
+        tracing::error!(error, "the state store lost writes that nobody waited for");
+    }
+}
+
+fn ended() -> StateError {
+    StateError::Failed {
+        operation: "commit",
+        source: "the committer has ended".into(),
+    }
+}

@@ -1,0 +1,219 @@
+//! The redb file in use: read, committed to, and opened again after an I/O error. With `open` below it is the only place that knows redb.
+//! One table a keyspace, key to (revision, value); one table for the store itself.
+//!
+//! Reads take microseconds: redb keeps its hot pages, the kernel the rest of a file of some megabytes. A commit waits for the disk, so only
+//! the committer's thread calls it.
+
+mod open;
+
+pub use open::OpenError;
+
+use crate::pending::Batch;
+use redb::{ReadOnlyTable, ReadableDatabase, TableDefinition, TableError};
+use rustix::fs::{Mode, OFlags};
+use std::io::{self, ErrorKind};
+use std::ops::Bound;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+use wasmount_core::state::{Keyspace, KeyspaceOwner, StateEntry, StateError};
+
+/// A new value is refused when the file system has less free, in bytes, so that what waits for a commit and every removal still finds
+/// space. A commit copies the pages it changes: four times [`crate::pending::PENDING_BYTES`].
+const FREE_BYTES: u64 = 16 << 20;
+
+const STORE: TableDefinition<'_, &str, u64> = TableDefinition::new("store");
+const STORE_REVISION: &str = "last revision";
+
+type Records<'a> = TableDefinition<'a, &'static str, (u64, &'static [u8])>;
+type OpenRecords = ReadOnlyTable<&'static str, (u64, &'static [u8])>;
+
+/// The open file.
+#[derive(Debug)]
+pub(crate) struct Database {
+    path: PathBuf,
+    directory: OwnedFd,
+    /// None after an I/O error, until [`Database::reopen`] succeeds.
+    open: RwLock<Option<redb::Database>>,
+}
+
+/// A view of one keyspace that later commits do not change.
+pub(crate) struct Snapshot(Option<OpenRecords>);
+
+impl Database {
+    /// Opens the store of a data directory that the caller has locked; makes it if there is none. Also the last revision in it.
+    pub(crate) fn open(directory: &Path) -> Result<(Self, u64), OpenError> {
+        let path = directory.join(open::FILE_NAME);
+        let failed = |source: io::Error| OpenError::Io {
+            path: path.clone(),
+            source,
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(directory, flags, Mode::empty())
+            .map_err(|errno| failed(errno.into()))?;
+        if !path.try_exists().map_err(failed)? {
+            open::make(directory, &fd, &path)?;
+        }
+        let (database, last_revision) = open::open_file(&path)?;
+        let database = Self {
+            path,
+            directory: fd,
+            open: RwLock::new(Some(database)),
+        };
+        Ok((database, last_revision))
+    }
+
+    /// The stored value of a key.
+    pub(crate) fn get(
+        &self,
+        space: &Keyspace,
+        key: &str,
+    ) -> Result<Option<StateEntry>, StateError> {
+        let snapshot = self.snapshot(space)?;
+        let Some(records) = snapshot.0 else {
+            return Ok(None);
+        };
+        let record = records.get(key).map_err(|error| failed("read", error))?;
+        Ok(record.map(|record| entry(key, record.value())))
+    }
+
+    /// The keyspace as it is now.
+    pub(crate) fn snapshot(&self, space: &Keyspace) -> Result<Snapshot, StateError> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let database = open.as_ref().ok_or_else(|| closed("read"))?;
+        let transaction = database
+            .begin_read()
+            .map_err(|error| failed("read", error))?;
+        match transaction.open_table(Records::new(&table_name(space))) {
+            Ok(records) => Ok(Snapshot(Some(records))),
+            Err(TableError::TableDoesNotExist(_)) => Ok(Snapshot(None)),
+            Err(error) => Err(failed("read", error)),
+        }
+    }
+
+    /// Whether the file system has space for new values, beyond what commits and removals need. redb may double the file when it grows.
+    pub(crate) fn has_space(&self) -> bool {
+        // A file system that cannot say is taken at its word when it is full.
+        let Ok(disk) = rustix::fs::fstatvfs(&self.directory) else {
+            return true;
+        };
+        disk.f_bfree.saturating_mul(disk.f_frsize) >= FREE_BYTES
+    }
+
+    /// Makes a batch durable: waits for the disk. After an error nothing of it is stored, and the file has been opened again.
+    pub(crate) fn commit(&self, batch: &Batch) -> Result<(), StateError> {
+        let result = self.try_commit(batch);
+        if result.is_err() {
+            // After an I/O error redb refuses everything until it is opened again.
+            self.reopen();
+        }
+        result
+    }
+
+    fn try_commit(&self, batch: &Batch) -> Result<(), StateError> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let database = open.as_ref().ok_or_else(|| closed("commit"))?;
+        write(database, batch).map_err(|error| failed("commit", error))
+    }
+
+    fn reopen(&self) {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        *open = None;
+        match open::open_file(&self.path) {
+            Ok((database, _)) => *open = Some(database),
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::error!(error, "the state store cannot be opened again");
+            }
+        }
+    }
+}
+
+impl Snapshot {
+    /// Entries in key order that begin with `prefix`.
+    pub(crate) fn range(
+        &self,
+        from: Bound<&str>,
+        prefix: &str,
+    ) -> Result<impl Iterator<Item = Result<StateEntry, StateError>>, StateError> {
+        let records = match &self.0 {
+            Some(records) => Some(
+                records
+                    .range::<&str>((from, Bound::Unbounded))
+                    .map_err(|error| failed("scan", error))?,
+            ),
+            None => None,
+        };
+        let prefix = prefix.to_owned();
+        Ok(records
+            .into_iter()
+            .flatten()
+            .map(|record| match record {
+                Ok((key, record)) => Ok(entry(key.value(), record.value())),
+                Err(error) => Err(failed("scan", error)),
+            })
+            .take_while(move |entry| match entry {
+                Ok(entry) => entry.key.starts_with(&prefix),
+                Err(_) => true,
+            }))
+    }
+}
+
+fn write(database: &redb::Database, batch: &Batch) -> Result<(), redb::Error> {
+    let mut transaction = database.begin_write()?;
+    // Opening after a kill then costs the same at every size.
+    transaction.set_quick_repair(true);
+    transaction
+        .open_table(STORE)?
+        .insert(STORE_REVISION, batch.last_revision)?;
+    for (space, writes) in &batch.writes {
+        let name = table_name(space);
+        let mut records = transaction.open_table(Records::new(&name))?;
+        for (key, write) in writes {
+            match &write.value {
+                Some(value) => drop(records.insert(key.as_str(), (write.revision, &**value))?),
+                None => drop(records.remove(key.as_str())?),
+            }
+        }
+    }
+    Ok(transaction.commit()?)
+}
+
+/// No driver name has a `/`, so keyspaces never meet, nor the store's own table.
+fn table_name(space: &Keyspace) -> String {
+    let owner = match space.owner {
+        KeyspaceOwner::Backend => "backend",
+        KeyspaceOwner::Host => "host",
+    };
+    format!("{owner}/{}", space.driver)
+}
+
+fn entry(key: &str, (revision, value): (u64, &[u8])) -> StateEntry {
+    StateEntry {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        revision,
+    }
+}
+
+fn failed(operation: &'static str, error: impl Into<redb::Error>) -> StateError {
+    let error = error.into();
+    match &error {
+        redb::Error::Io(io)
+            if matches!(io.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
+        {
+            StateError::Full
+        }
+        _ => StateError::Failed {
+            operation,
+            source: Box::new(error),
+        },
+    }
+}
+
+fn closed(operation: &'static str) -> StateError {
+    failed(operation, redb::Error::DatabaseClosed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! How a store file is made, recognised and opened. Apart from its use because here a file is a stranger's until it is proven ours: what is
+//! not a store, or not of this format, is refused with words and left as it is.
+
+use super::{STORE, STORE_REVISION};
+use crate::file::ReservedFile;
+use crate::lock::LockError;
+use redb::{ReadableDatabase, TableError};
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+/// The store's file in the data directory.
+pub(super) const FILE_NAME: &str = "state.redb";
+/// Where a new one is made before it is renamed: a killed host leaves no half-made store.
+pub(super) const NEW_FILE_NAME: &str = "state.redb.new";
+/// What a redb file begins with (redb, docs/design.md, "Database header").
+pub(super) const MAGIC: [u8; 9] = [b'r', b'e', b'd', b'b', 0x1A, 0x0A, 0xA9, 0x0D, 0x0A];
+/// Changes with the tables; a store with another number is refused.
+pub(super) const FORMAT: u64 = 1;
+/// redb's cache, in bytes: the hot pages of 100,000 records of a few hundred bytes. Its default is 1 GiB.
+const CACHE_BYTES: usize = 16 << 20;
+pub(super) const STORE_FORMAT: &str = "format";
+
+/// Why a store could not be opened. The file is never changed then.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The data directory is not ours.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The file cannot be read or made.
+    #[error("cannot open state store {}", .path.display())]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// Something else has this name.
+    #[error("{} is not a state store: move it away, or name another data directory", .path.display())]
+    Foreign {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// Made by another version of this host.
+    #[error("state store {} has format {found}, this host reads {FORMAT}: use the host that wrote it", .path.display())]
+    Format {
+        /// Which file.
+        path: PathBuf,
+        /// Its format.
+        found: u64,
+    },
+    /// redb cannot make sense of it.
+    #[error("state store {} is damaged: restore it from a copy, or move it away to begin with an empty one", .path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What redb said.
+        #[source]
+        source: Box<redb::Error>,
+    },
+}
+
+/// Makes an empty store under another name and renames it.
+pub(super) fn make(directory: &Path, fd: &OwnedFd, path: &Path) -> Result<(), OpenError> {
+    let new = directory.join(NEW_FILE_NAME);
+    let failed = |source: io::Error| OpenError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = rustix::fs::open(&new, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(|errno| failed(errno.into()))?;
+    let database = guarded(path, || {
+        Ok(redb::Database::builder().create_with_backend(ReservedFile::new(File::from(file)))?)
+    })?;
+    guarded(path, || write_format(&database))?;
+    drop(database);
+    std::fs::rename(&new, path).map_err(failed)?;
+    rustix::fs::fsync(fd).map_err(|errno| failed(errno.into()))
+}
+
+/// Opens a store that is there; also the last revision in it.
+pub(super) fn open_file(path: &Path) -> Result<(redb::Database, u64), OpenError> {
+    let io_failed = |source: io::Error| OpenError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let open = || File::options().read(true).write(true).open(path);
+    let file = open().map_err(io_failed)?;
+    let mut magic = [0; MAGIC.len()];
+    match file.read_exact_at(&mut magic, 0) {
+        Ok(()) if magic == MAGIC => {}
+        Err(error) if error.kind() != ErrorKind::UnexpectedEof => return Err(io_failed(error)),
+        _ => {
+            return Err(OpenError::Foreign {
+                path: path.to_owned(),
+            });
+        }
+    }
+    // redb writes to a file as soon as it opens it to be written. A file that needs recovery cannot be looked at before.
+    let look = guarded(path, || {
+        Ok(redb::Database::builder().open_read_only_with_backend(ReservedFile::new(file))?)
+    });
+    if let Ok(look) = look {
+        check(path, &look)?;
+    }
+    let file = open().map_err(io_failed)?;
+    let database = guarded(path, || {
+        Ok(redb::Database::builder()
+            .set_cache_size(CACHE_BYTES)
+            .create_with_backend(ReservedFile::new(file))?)
+    })?;
+    let last_revision = check(path, &database)?;
+    Ok((database, last_revision))
+}
+
+/// Refuses what is not a store of this format; the last revision in it.
+fn check(path: &Path, database: &impl ReadableDatabase) -> Result<u64, OpenError> {
+    let (format, last_revision) = guarded(path, || read_store(database))?;
+    match format {
+        Some(FORMAT) => Ok(last_revision),
+        Some(found) => Err(OpenError::Format {
+            path: path.to_owned(),
+            found,
+        }),
+        None => Err(OpenError::Foreign {
+            path: path.to_owned(),
+        }),
+    }
+}
+
+/// redb trusts what it reads and panics where that makes no sense (`Builder::set_check_integrity_on_open`; that option reads the whole file at
+/// each start).
+fn guarded<T>(path: &Path, open: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, OpenError> {
+    let result = catch_unwind(AssertUnwindSafe(open))
+        .unwrap_or_else(|_| Err(redb::Error::Corrupted("redb panicked".to_owned())));
+    result.map_err(|error| match error {
+        redb::Error::Io(source) if source.raw_os_error().is_some() => OpenError::Io {
+            path: path.to_owned(),
+            source,
+        },
+        error => OpenError::Damaged {
+            path: path.to_owned(),
+            source: Box::new(error),
+        },
+    })
+}
+
+fn read_store(database: &impl ReadableDatabase) -> Result<(Option<u64>, u64), redb::Error> {
+    let transaction = database.begin_read()?;
+    let table = match transaction.open_table(STORE) {
+        Ok(table) => table,
+        Err(TableError::TableDoesNotExist(_) | TableError::TableTypeMismatch { .. }) => {
+            return Ok((None, 0));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let number = |key| -> Result<Option<u64>, redb::Error> {
+        Ok(table.get(key)?.map(|number| number.value()))
+    };
+    Ok((number(STORE_FORMAT)?, number(STORE_REVISION)?.unwrap_or(0)))
+}
+
+fn write_format(database: &redb::Database) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    transaction
+        .open_table(STORE)?
+        .insert(STORE_FORMAT, FORMAT)?;
+    Ok(transaction.commit()?)
+}

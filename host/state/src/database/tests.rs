@@ -1,0 +1,116 @@
+//! Files that are not, or no longer, a store: refused with words, and left as they are.
+
+use super::open::{FILE_NAME, FORMAT, MAGIC, NEW_FILE_NAME, STORE_FORMAT};
+use super::*;
+use crate::conformance::space;
+use crate::pending::Pending;
+use std::sync::Arc;
+
+fn write_one(directory: &Path, value: &[u8]) {
+    let (database, revision) = Database::open(directory).unwrap();
+    let mut pending = Pending::after(revision);
+    pending.write(&space("a"), "k", Some(Arc::from(value)));
+    database.commit(&pending.batch()).unwrap();
+}
+
+#[test]
+fn a_new_store_is_for_the_host_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    drop(Database::open(directory.path()).unwrap());
+    let metadata = std::fs::metadata(directory.path().join(FILE_NAME)).unwrap();
+    assert_eq!(metadata.permissions().mode() & 0o7777, 0o600);
+}
+
+#[test]
+fn what_a_host_killed_at_its_first_start_left_behind_is_made_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join(NEW_FILE_NAME), b"half").unwrap();
+    write_one(directory.path(), b"v");
+    let (database, _) = Database::open(directory.path()).unwrap();
+    assert_eq!(database.get(&space("a"), "k").unwrap().unwrap().value, b"v");
+}
+
+#[test]
+fn a_foreign_file_is_refused_and_left_as_it_is() {
+    for content in [b"".as_slice(), b"red", b"redb?", &[0x7f; 100_000]] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(FILE_NAME);
+        std::fs::write(&path, content).unwrap();
+        let error = Database::open(directory.path()).unwrap_err();
+        assert!(matches!(error, OpenError::Foreign { .. }), "{error:?}");
+        assert_eq!(std::fs::read(&path).unwrap(), content);
+    }
+}
+
+#[test]
+fn a_redb_file_of_another_program_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(FILE_NAME);
+    let database = redb::Database::create(&path).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let table: TableDefinition<'_, u64, u64> = TableDefinition::new("store");
+    transaction.open_table(table).unwrap().insert(1, 1).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    let content = std::fs::read(&path).unwrap();
+    let error = Database::open(directory.path()).unwrap_err();
+    assert!(matches!(error, OpenError::Foreign { .. }), "{error:?}");
+    assert!(std::fs::read(&path).unwrap() == content, "the file changed");
+}
+
+#[test]
+fn a_store_of_another_format_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    write_one(directory.path(), b"v");
+    let database = redb::Database::open(directory.path().join(FILE_NAME)).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let mut table = transaction.open_table(STORE).unwrap();
+    table.insert(STORE_FORMAT, FORMAT + 1).unwrap();
+    drop(table);
+    transaction.commit().unwrap();
+    drop(database);
+    let error = Database::open(directory.path()).unwrap_err();
+    assert!(
+        matches!(error, OpenError::Format { found, .. } if found == FORMAT + 1),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_damaged_header_is_refused_and_left_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    write_one(directory.path(), &[3; 100_000]);
+    let path = directory.path().join(FILE_NAME);
+    let good = std::fs::read(&path).unwrap();
+    let cut = good[..good.len() / 2].to_vec();
+    let mut scribbled = good.clone();
+    scribbled[MAGIC.len()..512].fill(0xA5);
+    for content in [cut, scribbled] {
+        std::fs::write(&path, &content).unwrap();
+        let error = Database::open(directory.path()).unwrap_err();
+        assert!(matches!(error, OpenError::Damaged { .. }), "{error:?}");
+        assert!(std::fs::read(&path).unwrap() == content, "the file changed");
+    }
+}
+
+/// Bits that change on the disk make redb panic in places: no reason to take the host down, and a reason to say what to do.
+#[test]
+fn a_store_with_wrong_bits_opens_or_says_that_it_is_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    write_one(directory.path(), &[3; 10_000]);
+    let path = directory.path().join(FILE_NAME);
+    let good = std::fs::read(&path).unwrap();
+    let mut refused = 0;
+    for at in (MAGIC.len()..good.len()).step_by(509) {
+        let mut bad = good.clone();
+        bad[at] ^= 0x55;
+        std::fs::write(&path, &bad).unwrap();
+        match Database::open(directory.path()) {
+            Ok(_) => {}
+            Err(OpenError::Damaged { .. } | OpenError::Foreign { .. }) => refused += 1,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert!(refused > 0);
+}

@@ -1,0 +1,23 @@
+//! The durable store behind `state`: small records with revisions, in one redb file of the data directory.
+//!
+//! ```text
+//! put, remove ──▶ pending (memory, visible at once) ──sync──▶ committer thread ──one durable commit──▶ redb file
+//! get, scan   ──▶ pending over redb
+//! ```
+//!
+//! It is apart because a second store, on Kubernetes objects, answers the same trait. It does not know what is stored.
+
+#![forbid(unsafe_code)]
+
+mod committer;
+#[cfg(test)]
+mod conformance;
+mod database;
+mod file;
+mod lock;
+mod pending;
+mod store;
+
+pub use database::OpenError;
+pub use lock::{DataDirLock, LockError};
+pub use store::RedbStore;

@@ -1,0 +1,141 @@
+//! The lock of a data directory: two hosts must never write one store. Apart from the store so that a second host can say that it waits
+//! before it does.
+//!
+//! It is an advisory `flock` on the directory itself: the kernel lets go of it when the process dies, however it dies.
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// Only the host reads its data: records may name volumes of every tenant.
+const DATA_DIRECTORY_MODE: u32 = 0o700;
+
+/// Holds a data directory until it is dropped.
+#[derive(Debug)]
+pub struct DataDirLock {
+    directory: PathBuf,
+    _fd: OwnedFd,
+}
+
+/// Why a data directory could not be locked.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another host has it.
+    #[error("data directory {} is in use by another host: stop that one, or name another directory", .directory.display())]
+    Held {
+        /// Which directory.
+        directory: PathBuf,
+    },
+    /// It could not be made or opened.
+    #[error("cannot lock data directory {}", .directory.display())]
+    Io {
+        /// Which directory.
+        directory: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl DataDirLock {
+    /// Makes the directory if need be (its parents too) and locks it. Without `wait` a lock that is held is [`LockError::Held`]; with it
+    /// the call blocks until the other host has ended.
+    pub fn acquire(directory: &Path, wait: bool) -> Result<Self, LockError> {
+        let failed = |source: io::Error| LockError::Io {
+            directory: directory.to_owned(),
+            source,
+        };
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(DATA_DIRECTORY_MODE)
+            .create(directory)
+            .map_err(failed)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(directory, flags, Mode::empty())
+            .map_err(|errno| failed(errno.into()))?;
+        let operation = if wait {
+            FlockOperation::LockExclusive
+        } else {
+            FlockOperation::NonBlockingLockExclusive
+        };
+        loop {
+            match rustix::fs::flock(&fd, operation) {
+                Ok(()) => break,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    return Err(LockError::Held {
+                        directory: directory.to_owned(),
+                    });
+                }
+                Err(errno) => return Err(failed(errno.into())),
+            }
+        }
+        Ok(Self {
+            directory: directory.to_owned(),
+            _fd: fd,
+        })
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_data_directory_is_made_for_the_host_alone_and_locked() {
+        use std::os::unix::fs::PermissionsExt;
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("a/b");
+        let lock = DataDirLock::acquire(&directory, false).unwrap();
+        let mode = std::fs::metadata(lock.directory())
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o7777, 0o700);
+    }
+
+    #[test]
+    fn a_second_host_is_refused_until_the_first_lets_go() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = DataDirLock::acquire(directory.path(), false).unwrap();
+        assert!(matches!(
+            DataDirLock::acquire(directory.path(), false),
+            Err(LockError::Held { .. })
+        ));
+        drop(first);
+        DataDirLock::acquire(directory.path(), false).unwrap();
+    }
+
+    #[test]
+    fn a_second_host_that_waits_gets_it_when_the_first_lets_go() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = DataDirLock::acquire(directory.path(), false).unwrap();
+        let path = directory.path().to_owned();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let waiter = std::thread::spawn(move || {
+            let lock = DataDirLock::acquire(&path, true);
+            sender.send(()).unwrap();
+            lock
+        });
+        let early = receiver.recv_timeout(std::time::Duration::from_millis(50));
+        assert!(early.is_err(), "it did not wait");
+        drop(first);
+        waiter.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_path_that_is_a_file_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(matches!(
+            DataDirLock::acquire(file.path(), false),
+            Err(LockError::Io { .. })
+        ));
+    }
+}

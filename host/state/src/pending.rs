@@ -1,0 +1,205 @@
+//! Writes that are visible and not yet durable, and the revision counter. Apart because it is plain data: what a batch is, when it is
+//! settled and how large it may grow can be read and tested without a file.
+//!
+//! redb has writes of its own that are visible before they are durable, but an I/O error makes it forget them; a write that somebody has
+//! seen must outlive a full disk.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+use wasmount_core::state::Keyspace;
+
+/// Weight of writes that may wait for a commit before a writer has to wait too, in bytes: four values of the largest size.
+pub(crate) const PENDING_BYTES: usize = 4 << 20;
+/// What a write weighs beside its key and value, in bytes: about what its entry takes in memory.
+const WRITE_OVERHEAD_BYTES: usize = 128;
+/// How far revisions jump at each start. Those of writes that were seen but lost with the process must not be given out again for other
+/// content; between two commits there are at most `2 * PENDING_BYTES / WRITE_OVERHEAD_BYTES` = 65,536 of them.
+pub(crate) const REVISIONS_AHEAD: u64 = 1 << 20;
+
+/// One change of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Write {
+    /// Of this change; no two have the same.
+    pub(crate) revision: u64,
+    /// None: removed.
+    pub(crate) value: Option<Arc<[u8]>>,
+}
+
+type Writes = HashMap<Keyspace, BTreeMap<String, Write>>;
+
+/// All writes that wait for a commit.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    writes: Writes,
+    weight: usize,
+    last_revision: u64,
+    failing: bool,
+}
+
+/// What one commit makes durable.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// The last change of each key.
+    pub(crate) writes: Writes,
+    /// The counter, so that revisions grow across restarts.
+    pub(crate) last_revision: u64,
+    weight: usize,
+}
+
+impl Pending {
+    /// Nothing waits; revisions go on above those of earlier processes.
+    pub(crate) fn after(last_durable_revision: u64) -> Self {
+        Self {
+            last_revision: last_durable_revision.saturating_add(REVISIONS_AHEAD),
+            ..Self::default()
+        }
+    }
+
+    /// The write of a key that waits, if one does.
+    pub(crate) fn get(&self, space: &Keyspace, key: &str) -> Option<&Write> {
+        self.writes.get(space)?.get(key)
+    }
+
+    /// Writes of a range that wait, in key order.
+    pub(crate) fn range(
+        &self,
+        space: &Keyspace,
+        from: Bound<&str>,
+        prefix: &str,
+    ) -> Vec<(String, Write)> {
+        let Some(writes) = self.writes.get(space) else {
+            return Vec::new();
+        };
+        writes
+            .range::<str, _>((from, Bound::Unbounded))
+            .take_while(|(key, _)| key.starts_with(prefix))
+            .map(|(key, write)| (key.clone(), write.clone()))
+            .collect()
+    }
+
+    /// Adds a change and gives it a revision.
+    pub(crate) fn write(&mut self, space: &Keyspace, key: &str, value: Option<Arc<[u8]>>) -> u64 {
+        self.last_revision += 1;
+        self.weight +=
+            WRITE_OVERHEAD_BYTES + key.len() + value.as_ref().map_or(0, |value| value.len());
+        let write = Write {
+            revision: self.last_revision,
+            value,
+        };
+        self.writes
+            .entry(space.clone())
+            .or_default()
+            .insert(key.to_owned(), write);
+        self.last_revision
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// Whether a new value has to wait for a commit: too much waits already, or the last commit failed and would fail again.
+    pub(crate) fn is_full(&self) -> bool {
+        self.failing || self.weight >= PENDING_BYTES
+    }
+
+    /// All that waits. It stays visible here until [`Pending::settle`].
+    pub(crate) fn batch(&mut self) -> Batch {
+        Batch {
+            writes: self.writes.clone(),
+            last_revision: self.last_revision,
+            weight: std::mem::take(&mut self.weight),
+        }
+    }
+
+    /// The batch is durable: forgets it, but for keys that have changed since.
+    pub(crate) fn settle(&mut self, batch: &Batch) {
+        self.failing = false;
+        for (space, settled) in &batch.writes {
+            let Some(writes) = self.writes.get_mut(space) else {
+                continue;
+            };
+            writes.retain(|key, write| settled.get(key) != Some(write));
+            if writes.is_empty() {
+                self.writes.remove(space);
+            }
+        }
+    }
+
+    /// The batch is not durable: it waits on.
+    pub(crate) fn keep(&mut self, batch: &Batch) {
+        self.failing = true;
+        self.weight += batch.weight;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::space;
+
+    fn value(text: &str) -> Option<Arc<[u8]>> {
+        Some(Arc::from(text.as_bytes()))
+    }
+
+    #[test]
+    fn a_settled_write_is_forgotten() {
+        let mut pending = Pending::default();
+        pending.write(&space("a"), "k", value("1"));
+        let batch = pending.batch();
+        pending.settle(&batch);
+        assert!(pending.is_empty());
+    }
+
+    #[test]
+    fn a_key_that_changed_during_the_commit_waits_on() {
+        let mut pending = Pending::default();
+        pending.write(&space("a"), "k", value("1"));
+        let batch = pending.batch();
+        // The same value again is another change: it has another revision.
+        let second = pending.write(&space("a"), "k", value("1"));
+        pending.settle(&batch);
+        assert_eq!(
+            pending.get(&space("a"), "k"),
+            Some(&Write {
+                revision: second,
+                value: value("1")
+            })
+        );
+    }
+
+    #[test]
+    fn a_batch_that_failed_waits_on_and_makes_writers_wait() {
+        let mut pending = Pending::default();
+        let revision = pending.write(&space("a"), "k", value("1"));
+        let batch = pending.batch();
+        pending.keep(&batch);
+        assert!(pending.is_full());
+        let again = pending.batch();
+        assert_eq!(again.writes[&space("a")]["k"].revision, revision);
+        pending.settle(&again);
+        assert!(!pending.is_full());
+    }
+
+    #[test]
+    fn writers_wait_once_too_much_waits() {
+        let mut pending = Pending::default();
+        let large: Arc<[u8]> = Arc::from(vec![0; PENDING_BYTES / 2].as_slice());
+        pending.write(&space("a"), "k", Some(Arc::clone(&large)));
+        assert!(!pending.is_full());
+        pending.write(&space("a"), "k", Some(large));
+        assert!(pending.is_full(), "each write weighs, also of one key");
+    }
+
+    #[test]
+    fn revisions_jump_at_a_start_further_than_can_have_been_lost() {
+        let mut pending = Pending::after(7);
+        assert_eq!(
+            pending.write(&space("a"), "k", None),
+            7 + REVISIONS_AHEAD + 1
+        );
+        let lost = 2 * PENDING_BYTES / WRITE_OVERHEAD_BYTES;
+        assert!(REVISIONS_AHEAD > u64::try_from(lost).unwrap());
+    }
+}

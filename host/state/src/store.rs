@@ -1,0 +1,246 @@
+//! The store itself: expectations, limits, and the merge of what waits with what is durable. It decides nothing about files or threads.
+//!
+//! Reads and writes are done where they are called: they touch memory and take microseconds, a hop to another thread costs more. A scan
+//! may be long and goes to a blocking thread; a sync waits for the committer.
+
+use crate::committer::{Committer, Shared};
+use crate::database::{Database, OpenError, Snapshot};
+use crate::lock::DataDirLock;
+use crate::pending::{Pending, Write};
+use async_trait::async_trait;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use wasmount_core::state::{
+    Expect, Keyspace, Outcome, STATE_KEY_BYTES, STATE_SCAN_ENTRIES, STATE_VALUE_BYTES, StateEntry,
+    StateError, StateStore,
+};
+
+/// Most bytes of one scan answer: half of what one guest call may carry by default, as one entry may still come on top.
+const SCAN_BYTES: usize = 2 << 20;
+
+/// The store in a file of the data directory.
+#[derive(Debug)]
+pub struct RedbStore {
+    // Dropped in this order: the last commit comes before the lock is let go.
+    committer: Committer,
+    shared: Arc<Shared>,
+    _lock: DataDirLock,
+}
+
+impl RedbStore {
+    /// Locks the data directory (without waiting) and opens its store; makes both if need be. Blocks for the disk.
+    pub fn open(data_dir: &Path) -> Result<Arc<RedbStore>, OpenError> {
+        Self::open_locked(DataDirLock::acquire(data_dir, false)?)
+    }
+
+    /// The same for a directory that is locked already, for callers that waited for the lock.
+    pub fn open_locked(lock: DataDirLock) -> Result<Arc<RedbStore>, OpenError> {
+        let (database, last_revision) = Database::open(lock.directory())?;
+        let shared = Arc::new(Shared::new(database, Pending::after(last_revision)));
+        let committer = Committer::start(Arc::clone(&shared)).map_err(|source| OpenError::Io {
+            path: lock.directory().to_owned(),
+            source,
+        })?;
+        Ok(Arc::new(Self {
+            committer,
+            shared,
+            _lock: lock,
+        }))
+    }
+
+    /// Writes under the lock of what waits, so that nobody writes between the check and the change.
+    fn change(
+        &self,
+        space: &Keyspace,
+        key: &str,
+        value: Option<Vec<u8>>,
+        expect: Expect,
+    ) -> Result<Outcome, StateError> {
+        let mut pending = self.shared.pending();
+        // A value without an expectation needs no look at what is there.
+        let current = if value.is_some() && expect == Expect::Any {
+            None
+        } else {
+            current(&self.shared.database, &pending, space, key)?
+        };
+        let as_expected = match expect {
+            Expect::Any => true,
+            Expect::Absent => current.is_none(),
+            Expect::Revision(revision) => {
+                current.as_ref().map(|entry| entry.revision) == Some(revision)
+            }
+        };
+        if !as_expected {
+            return Ok(Outcome::Conflict(current));
+        }
+        let revision = match (value, current) {
+            (Some(value), _) => pending.write(space, key, Some(Arc::from(value))),
+            (None, Some(current)) => {
+                pending.write(space, key, None);
+                current.revision
+            }
+            (None, None) => 0,
+        };
+        Ok(Outcome::Done(revision))
+    }
+}
+
+#[async_trait]
+impl StateStore for RedbStore {
+    async fn get(&self, space: &Keyspace, key: &str) -> Result<Option<StateEntry>, StateError> {
+        check_key(key)?;
+        let waiting = self
+            .shared
+            .pending()
+            .get(space, key)
+            .map(|write| written(key, write));
+        match waiting {
+            Some(entry) => Ok(entry),
+            None => self.shared.database.get(space, key),
+        }
+    }
+
+    async fn put(
+        &self,
+        space: &Keyspace,
+        key: &str,
+        value: Vec<u8>,
+        expect: Expect,
+    ) -> Result<Outcome, StateError> {
+        check_key(key)?;
+        check_length("value", value.len(), STATE_VALUE_BYTES)?;
+        if !self.shared.database.has_space() {
+            return Err(StateError::Full);
+        }
+        if self.shared.pending().is_full() {
+            self.committer.commit().await?;
+        }
+        self.change(space, key, Some(value), expect)
+    }
+
+    async fn remove(
+        &self,
+        space: &Keyspace,
+        key: &str,
+        expect: Expect,
+    ) -> Result<Outcome, StateError> {
+        check_key(key)?;
+        // Never refused for lack of space: it is what makes some.
+        self.change(space, key, None, expect)
+    }
+
+    async fn scan(
+        &self,
+        space: &Keyspace,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<StateEntry>, StateError> {
+        let shared = Arc::clone(&self.shared);
+        let space = space.clone();
+        let prefix = prefix.to_owned();
+        let after = after.map(str::to_owned);
+        let scan = tokio::task::spawn_blocking(move || {
+            let from = match &after {
+                Some(after) if *after >= prefix => Bound::Excluded(after.as_str()),
+                _ => Bound::Included(prefix.as_str()),
+            };
+            // Both under one lock: a commit in between would move entries from one to the other.
+            let (waiting, durable) = {
+                let pending = shared.pending();
+                let durable = shared.database.snapshot(&space)?;
+                (pending.range(&space, from, &prefix), durable)
+            };
+            merge(waiting, &durable, from, &prefix, limit)
+        });
+        scan.await.map_err(|error| StateError::Failed {
+            operation: "scan",
+            source: Box::new(error),
+        })?
+    }
+
+    async fn sync(&self) -> Result<(), StateError> {
+        if self.shared.pending().is_empty() {
+            return Ok(());
+        }
+        self.committer.commit().await
+    }
+}
+
+fn current(
+    database: &Database,
+    pending: &Pending,
+    space: &Keyspace,
+    key: &str,
+) -> Result<Option<StateEntry>, StateError> {
+    match pending.get(space, key) {
+        Some(write) => Ok(written(key, write)),
+        None => database.get(space, key),
+    }
+}
+
+fn written(key: &str, write: &Write) -> Option<StateEntry> {
+    let value = write.value.as_ref()?;
+    Some(StateEntry {
+        key: key.to_owned(),
+        value: value.to_vec(),
+        revision: write.revision,
+    })
+}
+
+/// Two runs in key order become one; of a key in both, what waits is newer.
+fn merge(
+    waiting: Vec<(String, Write)>,
+    durable: &Snapshot,
+    from: Bound<&str>,
+    prefix: &str,
+    limit: u32,
+) -> Result<Vec<StateEntry>, StateError> {
+    let limit = usize::try_from(limit.min(STATE_SCAN_ENTRIES)).unwrap_or(usize::MAX);
+    let mut waiting = waiting.into_iter().peekable();
+    let mut durable = durable.range(from, prefix)?.peekable();
+    let mut entries = Vec::new();
+    let mut bytes = 0;
+    while entries.len() < limit && bytes < SCAN_BYTES {
+        let order = match (waiting.peek(), durable.peek()) {
+            (None, None) => break,
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) | (Some(_), Some(Err(_))) => std::cmp::Ordering::Greater,
+            (Some((key, _)), Some(Ok(entry))) => key.cmp(&entry.key),
+        };
+        if order.is_eq() {
+            durable.next();
+        }
+        let entry = if order.is_gt() {
+            durable.next().transpose()?
+        } else {
+            waiting
+                .next()
+                .and_then(|(key, write)| written(&key, &write))
+        };
+        if let Some(entry) = entry {
+            bytes += entry.key.len() + entry.value.len();
+            entries.push(entry);
+        }
+    }
+    Ok(entries)
+}
+
+fn check_key(key: &str) -> Result<(), StateError> {
+    check_length("key", key.len(), STATE_KEY_BYTES)
+}
+
+fn check_length(what: &'static str, length: usize, limit: usize) -> Result<(), StateError> {
+    if length > limit {
+        return Err(StateError::TooLarge {
+            what,
+            length,
+            limit,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
