@@ -1,0 +1,233 @@
+//! Paths in a pool: a plugin's words become descriptors here, and never lead out of the pool, through a symbolic link or onto another mount.
+//!
+//! It is apart because it is the wall between a plugin's string and the file system; nothing else opens a pool's path. Parsing is pure:
+//! a part is just bytes, only `/` and NUL mean anything (a backslash or a look-alike of a dot is a name like any other). It must not know
+//! what a path is for.
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::path::Arg;
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Longest path in a pool, in bytes: `PATH_MAX` without its NUL.
+const PATH_BYTES: usize = 4095;
+/// Longest part of a path, in bytes: `NAME_MAX`.
+const PART_BYTES: usize = 255;
+/// How often an `openat2` is tried again that the kernel could not finish because of a rename elsewhere (openat2(2), EAGAIN).
+const OPEN_ATTEMPTS: usize = 128;
+/// The host's own folder in a pool.
+pub(crate) const RESERVED_NAME: &str = ".wasmount";
+
+/// A path of one or more parts, relative to a pool, whose words were checked. Nothing was opened yet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct PoolPath(String);
+
+/// Why a path is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PathFault {
+    #[error("it is empty")]
+    Empty,
+    #[error("it is longer than 4095 bytes")]
+    TooLong,
+    #[error("a part of it is longer than 255 bytes")]
+    PartTooLong,
+    #[error("it has an empty part: it must not begin or end with `/`, nor have two in a row")]
+    EmptyPart,
+    #[error("it has a part `.` or `..`")]
+    Dots,
+    #[error("it contains a NUL byte")]
+    Nul,
+    #[error("`.wasmount` is the host's own folder")]
+    Reserved,
+}
+
+impl PoolPath {
+    /// Checks the words.
+    pub(crate) fn parse(path: &str) -> Result<Self, PathFault> {
+        if path.is_empty() {
+            return Err(PathFault::Empty);
+        }
+        if path.len() > PATH_BYTES {
+            return Err(PathFault::TooLong);
+        }
+        if path.contains('\0') {
+            return Err(PathFault::Nul);
+        }
+        for part in path.split('/') {
+            match part {
+                "" => return Err(PathFault::EmptyPart),
+                "." | ".." => return Err(PathFault::Dots),
+                part if part.len() > PART_BYTES => return Err(PathFault::PartTooLong),
+                _ => {}
+            }
+        }
+        if path.split('/').next() == Some(RESERVED_NAME) {
+            return Err(PathFault::Reserved);
+        }
+        Ok(Self(path.to_owned()))
+    }
+
+    /// The path as it came.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The last part.
+    pub(crate) fn name(&self) -> &str {
+        self.0.rsplit_once('/').map_or(&self.0, |(_, name)| name)
+    }
+
+    /// All but the last part; `.`, the pool itself, for a path of one part.
+    pub(crate) fn parent(&self) -> &str {
+        self.0.rsplit_once('/').map_or(".", |(parent, _)| parent)
+    }
+
+    /// Whether this is `other` or lies in it.
+    pub(crate) fn is_in(&self, other: &str) -> bool {
+        self.0
+            .strip_prefix(other)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+impl fmt::Display for PoolPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&crate::failure::shown(&self.0))
+    }
+}
+
+/// Opens what lies below a directory: `ELOOP` at a symbolic link, `EXDEV` at another mount or at the way out.
+pub(crate) fn open_confined(
+    directory: impl AsFd,
+    path: impl Arg + Copy,
+    flags: OFlags,
+) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH
+        | ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_MAGICLINKS
+        | ResolveFlags::NO_XDEV;
+    let mut attempts = 1;
+    loop {
+        let flags = flags | OFlags::CLOEXEC;
+        match rustix::fs::openat2(&directory, path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) if attempts < OPEN_ATTEMPTS => attempts += 1,
+            result => return result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::os::unix::fs::symlink;
+
+    const READ: OFlags = OFlags::RDONLY;
+
+    #[test]
+    fn a_path_of_plain_parts_is_taken_as_it_is() {
+        let long = "x".repeat(255);
+        for path in [
+            "a",
+            "a/b/c",
+            "...",
+            "a/.wasmount",
+            ".wasmount2",
+            "a\\..\\b",
+            "a\nb",
+            "\u{2024}\u{2024}/\u{ff0f}",
+            " ",
+            long.as_str(),
+        ] {
+            assert_eq!(PoolPath::parse(path).unwrap().as_str(), path);
+        }
+    }
+
+    #[test]
+    fn a_path_that_could_lead_elsewhere_is_refused() {
+        let long = "x".repeat(256);
+        let very_long = "x/".repeat(2048);
+        for (path, fault) in [
+            ("", PathFault::Empty),
+            ("/", PathFault::EmptyPart),
+            ("/a", PathFault::EmptyPart),
+            ("a/", PathFault::EmptyPart),
+            ("a//b", PathFault::EmptyPart),
+            (".", PathFault::Dots),
+            ("..", PathFault::Dots),
+            ("a/../b", PathFault::Dots),
+            ("a/..", PathFault::Dots),
+            ("a/./b", PathFault::Dots),
+            ("a\0b", PathFault::Nul),
+            (".wasmount", PathFault::Reserved),
+            (".wasmount/trash", PathFault::Reserved),
+            (long.as_str(), PathFault::PartTooLong),
+            (very_long.as_str(), PathFault::TooLong),
+        ] {
+            assert_eq!(PoolPath::parse(path), Err(fault), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_lies_in_itself_and_in_its_parents_only() {
+        let path = PoolPath::parse("a/b").unwrap();
+        assert!(path.is_in("a/b") && path.is_in("a"));
+        assert!(!path.is_in("a/b/c") && !path.is_in("a/bc") && !path.is_in("b"));
+        assert!(!PoolPath::parse("ab").unwrap().is_in("a"));
+        assert_eq!((path.parent(), path.name()), ("a", "b"));
+        let top = PoolPath::parse("a").unwrap();
+        assert_eq!((top.parent(), top.name()), (".", "a"));
+    }
+
+    #[test]
+    fn what_lies_below_is_opened_and_what_does_not_is_refused() {
+        let pool = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("secret"), "x").unwrap();
+        std::fs::create_dir(pool.path().join("tree")).unwrap();
+        std::fs::write(pool.path().join("tree/file"), "x").unwrap();
+        symlink(outside.path(), pool.path().join("link")).unwrap();
+        symlink("tree", pool.path().join("inner")).unwrap();
+        symlink("/proc/self/root", pool.path().join("magic")).unwrap();
+        let root = std::fs::File::open(pool.path()).unwrap();
+        open_confined(&root, "tree/file", READ).unwrap();
+        for (path, errno) in [
+            ("link", Errno::LOOP),
+            ("link/secret", Errno::LOOP),
+            ("inner/file", Errno::LOOP),
+            ("magic/etc", Errno::LOOP),
+            ("tree/none", Errno::NOENT),
+            ("../x", Errno::XDEV),
+            ("/etc", Errno::XDEV),
+        ] {
+            assert_eq!(
+                open_confined(&root, path, READ).unwrap_err(),
+                errno,
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn another_mount_is_not_entered() {
+        let root = std::fs::File::open("/").unwrap();
+        let error = open_confined(&root, "proc/version", READ).unwrap_err();
+        assert_eq!(error, Errno::XDEV);
+    }
+
+    proptest! {
+        #[test]
+        fn a_taken_path_stays_below_and_keeps_its_parts(path in "[a.\\\\/\0\\n\u{e4}]{0,12}") {
+            if let Ok(taken) = PoolPath::parse(&path) {
+                let mut depth = 0;
+                for part in std::path::Path::new(taken.as_str()).components() {
+                    prop_assert!(matches!(part, std::path::Component::Normal(_)));
+                    depth += 1;
+                }
+                prop_assert_eq!(depth, path.split('/').count());
+                prop_assert!(taken.is_in(taken.as_str()));
+            }
+        }
+    }
+}

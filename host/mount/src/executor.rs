@@ -1,0 +1,94 @@
+//! The system calls that make a mount visible, all by descriptor: clone, set flags, attach, verify, take back.
+//!
+//! It is apart so that the order of privileged calls can be read in one place. Flags are set on a mount that is attached nowhere, so there
+//! is no moment in which it is writable, or honours set-user bits, in anybody's sight. It must not know journal or plans.
+
+use crate::failure::kernel;
+use crate::observe::{Identity, Seen, look};
+use crate::plan::options::MountFlags;
+use crate::roots::CheckedPath;
+use crate::source::Prepared;
+use rustix::io::Errno;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use wasmount_core::mounter::MountError;
+use wasmount_sys::mount_setattr::{Propagation, mount_setattr};
+
+/// A detached clone of the mount that a descriptor lies in, with the descriptor's directory as its root, without what is mounted below.
+pub(crate) fn clone_mount(root: impl AsFd, what: &str) -> Result<OwnedFd, MountError> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    open_tree(root, c"", flags).map_err(|errno| kernel("open_tree", what, errno))
+}
+
+/// Sets the flags of a detached mount, and cuts it off from the mount that it was cloned of: what is mounted inside the one must not appear
+/// in the other. When it is attached below a shared mount, the kernel makes it shared again, with its own copies only.
+pub(crate) fn dress(mount: impl AsFd, flags: MountFlags, what: &str) -> Result<(), MountError> {
+    mount_setattr(mount, flags.set, flags.clear, Propagation::Private)
+        .map_err(|errno| kernel("mount_setattr", what, errno))
+}
+
+/// Attaches a detached mount onto an opened directory and makes sure that the client's path leads to it. If not, it is taken off again.
+pub(crate) fn attach(
+    prepared: &Prepared,
+    onto: impl AsFd,
+    path: &CheckedPath,
+    flags: MountFlags,
+) -> Result<(), MountError> {
+    let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(&prepared.mount, c"", onto, c"", both)
+        .map_err(|errno| kernel("move_mount", path.text(), errno))?;
+    verify(path, prepared.identity, flags).inspect_err(|_| take_back(prepared, path))
+}
+
+/// Takes an attached mount off by its descriptor, wherever somebody may have moved what it was attached to.
+fn take_back(prepared: &Prepared, path: &CheckedPath) {
+    let mount = format!("/proc/self/fd/{}", prepared.mount.as_raw_fd());
+    // Lazily, since the descriptor itself keeps the mount busy. Nothing else does yet: it was there for microseconds.
+    match unmount(mount, UnmountFlags::DETACH) {
+        Ok(()) | Err(Errno::INVAL) => {}
+        Err(errno) => {
+            tracing::error!(path = path.text(), %errno, "a mount could not be taken back; unpublishing or unstaging its path removes it");
+        }
+    }
+}
+
+/// Walks the client's path once more: it must lead to the mount that was attached, with the flags that were meant.
+fn verify(path: &CheckedPath, identity: Identity, flags: MountFlags) -> Result<(), MountError> {
+    let seen = match path.locate()? {
+        Some(location) => look(&location)?,
+        None => Seen::Nothing,
+    };
+    let changed = "it was changed during the call, which was undone";
+    let (errno, text) = match seen {
+        Seen::Mounted(mount) if mount.identity == identity => {
+            if flags.agree_with(mount.flags()?) {
+                return Ok(());
+            }
+            if mount.is_read_only()? && !flags.is_read_only() {
+                let text = "the storage is read-only, and writing was asked for".to_owned();
+                (Errno::ROFS, text)
+            } else {
+                (
+                    Errno::STALE,
+                    format!("its flags are not what was set; {changed}"),
+                )
+            }
+        }
+        Seen::Mounted(_) => (
+            Errno::STALE,
+            format!("it leads to another mount; {changed}"),
+        ),
+        Seen::Nothing | Seen::Plain(..) | Seen::Corrupted(_) => (
+            Errno::STALE,
+            format!("it does not lead to the mount; {changed}"),
+        ),
+    };
+    Err(MountError::Kernel {
+        operation: "verify".to_owned(),
+        object: path.text().to_owned(),
+        errno: errno.raw_os_error(),
+        text,
+    })
+}

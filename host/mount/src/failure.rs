@@ -1,0 +1,111 @@
+//! What the kernel's error numbers mean to a caller, and why the room cannot be set up. Apart so that no file words an error number its own
+//! way.
+//!
+//! It must not know which call failed but by name: callers say what they did and on what.
+
+use rustix::io::Errno;
+use std::fmt::Display;
+use std::path::PathBuf;
+use wasmount_core::mounter::MountError;
+
+/// Longest path that an error message shows, in characters: four lines of a terminal. Paths can be 4095 bytes long.
+const SHOWN_CHARACTERS: usize = 320;
+
+/// Why the mount room could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum MountSetupError {
+    /// A path root is not absolute, so what it names would depend on where the host was started.
+    #[error("path root {root:?} is not absolute; give the full path")]
+    RelativeRoot {
+        /// As it was given.
+        root: PathBuf,
+    },
+    /// The journal's directory cannot be used.
+    #[error(
+        "cannot {operation} the journal directory {path:?}; choose another run directory or correct its rights"
+    )]
+    Journal {
+        /// What was tried.
+        operation: &'static str,
+        /// On which directory or file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// The error of a system call on something.
+pub(crate) fn kernel(operation: &str, object: impl Display, errno: Errno) -> MountError {
+    if matches!(errno, Errno::NOSPC | Errno::DQUOT) {
+        return MountError::NoSpace {
+            what: object.to_string(),
+            reason: format!("{operation}: {}", words(errno)),
+        };
+    }
+    MountError::Kernel {
+        operation: operation.to_owned(),
+        object: object.to_string(),
+        errno: errno.raw_os_error(),
+        text: words(errno),
+    }
+}
+
+/// A path for a message: escaped and shortened, since it came from a client.
+pub(crate) fn shown(path: &str) -> String {
+    let mut text: String = path.escape_debug().take(SHOWN_CHARACTERS).collect();
+    if text.len() < path.len() {
+        text.push_str("..");
+    }
+    text
+}
+
+/// Whether an error number says that a mount is there, but that what it shows is gone (mount-utils, `IsCorruptedMnt`).
+pub(crate) fn is_corrupted(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::NOTCONN
+            | Errno::STALE
+            | Errno::IO
+            | Errno::ACCESS
+            | Errno::HOSTDOWN
+            | Errno::WOULDBLOCK
+            | Errno::NODEV
+            | Errno::NXIO
+    )
+}
+
+fn words(errno: Errno) -> String {
+    let text = std::io::Error::from(errno).to_string();
+    match errno {
+        Errno::PERM => {
+            format!("{text}; the host needs CAP_SYS_ADMIN in the namespace of these mounts")
+        }
+        Errno::NOSYS => format!("{text}; a Linux kernel of at least 5.12 is needed"),
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_or_quota_is_told_from_other_refusals() {
+        let variant = |errno| match kernel("mkdir", "a", errno) {
+            MountError::NoSpace { .. } => "space",
+            MountError::Kernel { .. } => "kernel",
+            _ => "other",
+        };
+        assert_eq!(
+            [Errno::NOSPC, Errno::DQUOT, Errno::PERM].map(variant),
+            ["space", "space", "kernel"]
+        );
+    }
+
+    #[test]
+    fn a_long_or_odd_path_is_shown_short_and_escaped() {
+        assert_eq!(shown("/a\nb"), "/a\\nb");
+        assert!(shown(&"x".repeat(4000)).len() < 400);
+    }
+}

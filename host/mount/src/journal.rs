@@ -1,0 +1,207 @@
+//! The journal: what was meant and what was done for each volume, one file a volume, written aside and renamed.
+//!
+//! It is apart because idempotence and recovery rest on it, and tear-down must not. It lies in the run directory, which dies with the mounts
+//! that it describes, so nothing is synced. A file that is torn or of another version is put aside and reported, and never stops the host.
+//! It must not know the kernel: whether a record still holds is for its readers to see.
+
+pub(crate) mod entry;
+
+use crate::failure::{MountSetupError, kernel};
+use crate::observe::Identity;
+use entry::{Entry, SCHEMA, hex};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use wasmount_core::mounter::{MountError, VolumeKey};
+use wasmount_core::names::DriverName;
+
+/// The directory in the run directory.
+const DIRECTORY: &str = "journal";
+/// End of a whole entry's name.
+const WHOLE: &str = "json";
+/// End of the name of one that is being written.
+const ASIDE: &str = "aside";
+/// End of the name of one that could not be read.
+const QUARANTINED: &str = "quarantined";
+/// Only root reads it: paths and plans are nobody else's business.
+const DIRECTORY_MODE: u32 = 0o700;
+/// The same for a file.
+const FILE_MODE: u32 = 0o600;
+
+/// All volumes. Read once; then memory and files say the same.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    directory: PathBuf,
+    /// Held while a file is written: some microseconds in memory, and no storage of a volume is touched.
+    entries: Mutex<BTreeMap<VolumeKey, Entry>>,
+}
+
+impl Journal {
+    /// Reads what an earlier host left.
+    pub(crate) fn open(run_directory: &Path) -> Result<Self, MountSetupError> {
+        let directory = run_directory.join(DIRECTORY);
+        DirBuilder::new()
+            .recursive(true)
+            .mode(DIRECTORY_MODE)
+            .create(&directory)
+            .map_err(|source| setup("create", &directory, source))?;
+        let files = fs::read_dir(&directory).map_err(|source| setup("read", &directory, source))?;
+        let mut entries = BTreeMap::new();
+        for file in files {
+            let path = file
+                .map_err(|source| setup("read", &directory, source))?
+                .path();
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some(WHOLE) => match read_entry(&path) {
+                    Ok(entry) => {
+                        entries.insert(entry.key.clone(), entry);
+                    }
+                    Err(reason) => quarantine(&path, &reason)?,
+                },
+                // Of a host that was killed while it wrote: the entry itself is as it was.
+                Some(ASIDE) => {
+                    fs::remove_file(&path).map_err(|source| setup("clean", &path, source))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(Self {
+            directory,
+            entries: Mutex::new(entries),
+        })
+    }
+
+    /// What is known of a volume.
+    pub(crate) fn entry(&self, key: &VolumeKey) -> Entry {
+        self.lock()
+            .get(key)
+            .cloned()
+            .unwrap_or_else(|| Entry::empty(key.clone()))
+    }
+
+    /// All volumes of a driver.
+    pub(crate) fn of_driver(&self, driver: &DriverName) -> Vec<Entry> {
+        self.lock()
+            .values()
+            .filter(|entry| entry.key.driver == *driver)
+            .cloned()
+            .collect()
+    }
+
+    /// Whose mount is recorded at a path, and what its root is.
+    pub(crate) fn holder_of(&self, path: &str) -> Option<(VolumeKey, Identity)> {
+        self.lock().values().find_map(|entry| {
+            entry
+                .mounts()
+                .find(|(mounted, _, _)| *mounted == path)
+                .map(|(_, _, identity)| (entry.key.clone(), identity))
+        })
+    }
+
+    /// Changes what is known of a volume: first on disk, then in memory. An error of `change` changes nothing.
+    pub(crate) fn update<T>(
+        &self,
+        key: &VolumeKey,
+        change: impl FnOnce(&mut Entry) -> Result<T, MountError>,
+    ) -> Result<T, MountError> {
+        let mut entries = self.lock();
+        let before = entries.get(key);
+        let mut entry = before.cloned().unwrap_or_else(|| Entry::empty(key.clone()));
+        let answer = change(&mut entry)?;
+        if before != Some(&entry) {
+            self.store(&entry).map_err(|error| {
+                let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+                kernel("write", "the mount journal", errno)
+            })?;
+        }
+        if entry.is_empty() {
+            entries.remove(key);
+        } else {
+            entries.insert(key.clone(), entry);
+        }
+        Ok(answer)
+    }
+
+    fn store(&self, entry: &Entry) -> io::Result<()> {
+        let path = self.directory.join(file_name(&entry.key));
+        if entry.is_empty() {
+            return match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            };
+        }
+        let aside = path.with_extension(ASIDE);
+        let written = write_entry(&aside, entry).and_then(|()| fs::rename(&aside, &path));
+        if written.is_err() {
+            // A full disk must not stay full of halves; the error that counts is the first.
+            let _ = fs::remove_file(&aside);
+        }
+        written
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<VolumeKey, Entry>> {
+        // What a panicking thread leaves is whole: memory changes after the file, in one step.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn file_name(key: &VolumeKey) -> String {
+    let mut hash = Sha256::new();
+    hash.update(key.driver.as_str());
+    // In neither of the two words, so no two volumes hash alike.
+    hash.update([0]);
+    hash.update(key.volume.as_str());
+    format!("{}.{WHOLE}", hex(&hash.finalize()))
+}
+
+fn write_entry(path: &Path, entry: &Entry) -> io::Result<()> {
+    let bytes = serde_json::to_vec(entry)?;
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(FILE_MODE)
+        .open(path)?
+        .write_all(&bytes)
+}
+
+fn read_entry(path: &Path) -> Result<Entry, String> {
+    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    let entry: Entry = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+    if entry.schema != SCHEMA {
+        return Err(format!(
+            "its schema is {}, this host knows {SCHEMA}",
+            entry.schema
+        ));
+    }
+    if path.file_name() != Some(file_name(&entry.key).as_ref()) {
+        return Err("its name is not that of its volume".to_owned());
+    }
+    Ok(entry)
+}
+
+fn quarantine(path: &Path, reason: &str) -> Result<(), MountSetupError> {
+    let aside = path.with_extension(QUARANTINED);
+    tracing::error!(
+        file = %aside.display(),
+        reason,
+        "a journal entry cannot be read and was put aside; its volume can still be unpublished and unstaged"
+    );
+    fs::rename(path, &aside).map_err(|source| setup("put aside an entry of", path, source))
+}
+
+fn setup(operation: &'static str, path: &Path, source: io::Error) -> MountSetupError {
+    MountSetupError::Journal {
+        operation,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! What the journal keeps of a volume: its words on disk.
+//!
+//! Apart from the keeping, since this is a format that a later host reads: a change of meaning is a new [`SCHEMA`]. It never holds the
+//! content of files, a secret, or mount flags in clear, which the specification calls sensitive.
+
+use crate::observe::Identity;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use wasmount_core::mounter::VolumeKey;
+use wasmount_core::plan::{Plan, Source};
+use wasmount_core::volume::{AccessType, VolumeCapability};
+
+/// Version of the format. Others are put aside, not guessed at.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// One volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Entry {
+    pub(crate) schema: u32,
+    pub(crate) key: VolumeKey,
+    pub(crate) stage: Option<StageRecord>,
+    /// By path.
+    pub(crate) targets: BTreeMap<String, TargetRecord>,
+}
+
+/// How far a mount is. Written before the first and after the last visible step, so whatever a killed host leaves is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Progress {
+    /// Meant, perhaps done: to be undone.
+    Coming,
+    /// Done and verified.
+    Settled,
+    /// Meant to go, perhaps gone: to be finished.
+    Going,
+}
+
+/// A volume at its staging path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StageRecord {
+    pub(crate) progress: Progress,
+    pub(crate) path: String,
+    pub(crate) capability: RecordedCapability,
+    pub(crate) plan: Plan,
+    /// Of the mount's root.
+    pub(crate) identity: Identity,
+    pub(crate) read_only: bool,
+}
+
+/// A volume at a target path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TargetRecord {
+    pub(crate) progress: Progress,
+    pub(crate) capability: RecordedCapability,
+    /// Of a volume without a stage step.
+    pub(crate) plan: Option<Plan>,
+    /// Of the mount's root.
+    pub(crate) identity: Identity,
+    pub(crate) read_only: bool,
+}
+
+/// A capability that can be compared with another, and shows no mount flag.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RecordedCapability {
+    /// Its mount flags are left out.
+    pub(crate) shape: VolumeCapability,
+    /// SHA-256 of the mount flags.
+    mount_flags: String,
+}
+
+impl Entry {
+    /// Nothing is known of the volume.
+    pub(crate) fn empty(key: VolumeKey) -> Self {
+        Self {
+            schema: SCHEMA,
+            key,
+            stage: None,
+            targets: BTreeMap::new(),
+        }
+    }
+
+    /// Nothing is left to remember.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stage.is_none() && self.targets.is_empty()
+    }
+
+    /// All mounts: path, progress, and which root is there.
+    pub(crate) fn mounts(&self) -> impl Iterator<Item = (&str, Progress, Identity)> {
+        let stage = self
+            .stage
+            .iter()
+            .map(|stage| (stage.path.as_str(), stage.progress, stage.identity));
+        let targets = self
+            .targets
+            .iter()
+            .map(|(path, target)| (path.as_str(), target.progress, target.identity));
+        stage.chain(targets)
+    }
+
+    /// The stage, if it is done.
+    pub(crate) fn settled_stage(&self) -> Option<&StageRecord> {
+        self.stage
+            .as_ref()
+            .filter(|stage| stage.progress == Progress::Settled)
+    }
+}
+
+impl RecordedCapability {
+    /// Takes what is to be remembered.
+    pub(crate) fn of(capability: &VolumeCapability) -> Self {
+        let mut shape = capability.clone();
+        let mut hash = Sha256::new();
+        if let AccessType::Mount(access) = &mut shape.access_type {
+            for flag in access.mount_flags.drain(..) {
+                // Each with its length, so that no two lists of flags are alike.
+                hash.update(flag.len().to_le_bytes());
+                hash.update(flag);
+            }
+        }
+        Self {
+            shape,
+            mount_flags: hex(&hash.finalize()),
+        }
+    }
+}
+
+/// A plan without what must not be written down.
+pub(crate) fn recorded_plan(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    if let Source::Files { files } = &mut plan.source {
+        files.iter_mut().for_each(|file| file.content.clear());
+    }
+    plan
+}
+
+/// Bytes as lower case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

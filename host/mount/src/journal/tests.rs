@@ -1,0 +1,177 @@
+//! Entries on disk and in memory.
+
+use super::*;
+use crate::journal::entry::{Progress, RecordedCapability, StageRecord, recorded_plan};
+use wasmount_core::names::VolumeId;
+use wasmount_core::plan::{Plan, PlanFile, Source};
+use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
+
+fn key(volume: &str) -> VolumeKey {
+    VolumeKey {
+        driver: DriverName::parse("a.test").unwrap(),
+        volume: VolumeId::parse("volume_id", volume).unwrap(),
+    }
+}
+
+fn identity(inode: u64) -> Identity {
+    Identity {
+        device_major: 8,
+        device_minor: 1,
+        inode,
+    }
+}
+
+fn capability(flags: &[&str]) -> VolumeCapability {
+    VolumeCapability {
+        access_type: AccessType::Mount(MountAccess {
+            mount_flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
+            ..MountAccess::default()
+        }),
+        access_mode: AccessMode::SingleNodeWriter,
+    }
+}
+
+fn files_plan() -> Plan {
+    let file = PlanFile {
+        path: "token".to_owned(),
+        mode: 0o400,
+        content: b"hunter22".to_vec(),
+    };
+    Plan {
+        source: Source::Files { files: vec![file] },
+        default_fs_type: None,
+        mount_options: Vec::new(),
+        notes: BTreeMap::new(),
+    }
+}
+
+fn stage(path: &str) -> StageRecord {
+    StageRecord {
+        progress: Progress::Settled,
+        path: path.to_owned(),
+        capability: RecordedCapability::of(&capability(&["password=hunter22"])),
+        plan: recorded_plan(&files_plan()),
+        identity: identity(7),
+        read_only: false,
+    }
+}
+
+fn put(journal: &Journal, volume: &str, path: &str) {
+    journal
+        .update(&key(volume), |entry| {
+            entry.stage = Some(stage(path));
+            Ok(())
+        })
+        .unwrap();
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(directory.join(DIRECTORY)).unwrap();
+    files.map(|file| file.unwrap().path()).collect()
+}
+
+#[test]
+fn an_entry_outlives_the_host_and_goes_when_it_is_empty() {
+    let run = tempfile::tempdir().unwrap();
+    put(&Journal::open(run.path()).unwrap(), "v", "/k/a");
+    let journal = Journal::open(run.path()).unwrap();
+    assert_eq!(journal.entry(&key("v")).stage, Some(stage("/k/a")));
+    assert_eq!(journal.holder_of("/k/a"), Some((key("v"), identity(7))));
+    assert_eq!(journal.holder_of("/k/b"), None);
+    assert_eq!(journal.entry(&key("w")), Entry::empty(key("w")));
+    journal
+        .update(&key("v"), |entry| {
+            entry.stage = None;
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(files(run.path()), Vec::<PathBuf>::new());
+    assert_eq!(journal.holder_of("/k/a"), None);
+}
+
+#[test]
+fn no_content_secret_or_mount_flag_reaches_the_disk() {
+    let run = tempfile::tempdir().unwrap();
+    put(&Journal::open(run.path()).unwrap(), "v", "/k/a");
+    let [file] = files(run.path()).try_into().unwrap();
+    let text = fs::read_to_string(file).unwrap();
+    assert!(
+        text.contains("token") && !text.contains("hunter22"),
+        "{text}"
+    );
+    let bytes = format!("{:?}", b"hunter22");
+    assert!(!text.contains(bytes.trim_matches(['[', ']'])), "{text}");
+}
+
+#[test]
+fn capabilities_with_other_flags_are_told_apart_without_showing_them() {
+    let of = |flags: &[&str]| RecordedCapability::of(&capability(flags));
+    assert_eq!(of(&["a", "b"]), of(&["a", "b"]));
+    assert_ne!(of(&["a", "b"]), of(&["ab"]));
+    assert_ne!(of(&["a"]), of(&[]));
+}
+
+#[test]
+fn a_change_that_fails_changes_nothing() {
+    let run = tempfile::tempdir().unwrap();
+    let journal = Journal::open(run.path()).unwrap();
+    put(&journal, "v", "/k/a");
+    let refused = journal.update(&key("v"), |entry| {
+        entry.stage = None;
+        Err::<(), _>(MountError::NotFound {
+            what: "x".to_owned(),
+        })
+    });
+    assert!(refused.is_err());
+    assert_eq!(journal.entry(&key("v")).stage, Some(stage("/k/a")));
+    // A file that cannot be written: its directory is gone.
+    fs::remove_dir_all(run.path()).unwrap();
+    let refused = journal.update(&key("w"), |entry| {
+        entry.stage = Some(stage("/k/b"));
+        Ok(())
+    });
+    assert!(matches!(refused, Err(MountError::Kernel { .. })));
+    assert_eq!(journal.entry(&key("w")), Entry::empty(key("w")));
+}
+
+#[test]
+fn what_cannot_be_read_is_put_aside_and_the_rest_is_there() {
+    let run = tempfile::tempdir().unwrap();
+    let journal = Journal::open(run.path()).unwrap();
+    for volume in ["torn", "later", "moved", "whole"] {
+        put(&journal, volume, "/k/a");
+    }
+    let directory = run.path().join(DIRECTORY);
+    let file = |volume: &str| directory.join(file_name(&key(volume)));
+    let text = fs::read_to_string(file("torn")).unwrap();
+    fs::write(file("torn"), &text[..text.len() - 1]).unwrap();
+    let later = fs::read_to_string(file("later")).unwrap();
+    fs::write(file("later"), later.replace("\"schema\":1", "\"schema\":2")).unwrap();
+    fs::rename(file("moved"), directory.join("00.json")).unwrap();
+    fs::write(file("whole").with_extension(ASIDE), "half").unwrap();
+
+    let journal = Journal::open(run.path()).unwrap();
+    let known: Vec<_> = journal
+        .of_driver(&key("whole").driver)
+        .into_iter()
+        .map(|entry| entry.key)
+        .collect();
+    assert_eq!(known, [key("whole")]);
+    let mut ends: Vec<_> = files(run.path())
+        .into_iter()
+        .map(|path| path.extension().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    ends.sort();
+    assert_eq!(ends, ["json", QUARANTINED, QUARANTINED, QUARANTINED]);
+}
+
+#[test]
+fn a_volumes_file_is_named_by_driver_and_id_together() {
+    let other = VolumeKey {
+        driver: DriverName::parse("a.tes").unwrap(),
+        volume: VolumeId::parse("volume_id", "tv").unwrap(),
+    };
+    assert_ne!(file_name(&key("v")), file_name(&other));
+    let slashes = file_name(&key("../../etc/passwd"));
+    assert!(slashes.len() == 69 && !slashes.contains('/'), "{slashes}");
+}

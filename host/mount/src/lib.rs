@@ -1,0 +1,40 @@
+//! Everything that touches the node: checks a plan against the administrator's grants, journals, executes by file descriptor, verifies,
+//! undoes; and the pools.
+//!
+//! It is apart because it is what runs privileged: it knows neither gRPC, nor wasm, nor Kubernetes, and a test of the workspace holds the
+//! list of what it links.
+//!
+//! ```text
+//! local ──▶ stage, publish, teardown, stats, recovery     one file a kind of call; blocking, on threads of the driver's own budget
+//!             ├──▶ plan      what was asked against what was granted: pure
+//!             ├──▶ roots     a path of the client's as descriptors, never through a link
+//!             ├──▶ source    makes a detached mount of what the volume is; nobody can see it yet
+//!             ├──▶ executor  attaches it, and looks at the result
+//!             └──▶ journal   what is meant and what was done, one file a volume
+//! local ──▶ pool             trees and images for a backend; `confine` opens a plugin's paths, `in_use` tells what is mounted
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod confine;
+mod executor;
+mod failure;
+mod in_use;
+mod journal;
+mod local;
+mod mountinfo;
+mod node;
+mod observe;
+mod plan;
+mod pool;
+mod publish;
+mod recovery;
+mod roots;
+mod source;
+mod stage;
+mod stats;
+mod teardown;
+mod threads;
+
+pub use failure::MountSetupError;
+pub use local::{LocalMounter, MounterConfig};

@@ -1,0 +1,164 @@
+//! The mount room in this process: `Mounter`, with each call on a thread of its driver's budget.
+//!
+//! It is apart because it is the only face of the room; it decides nothing. `wasmount mounter` puts the same face behind a socket. It must
+//! not know what a call does.
+
+use crate::failure::MountSetupError;
+use crate::in_use::DriverVolumes;
+use crate::journal::Journal;
+use crate::node::Node;
+use crate::pool::Pools;
+use crate::roots::Roots;
+use crate::stats::{self, Figures};
+use crate::threads::Threads;
+use async_trait::async_trait;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use wasmount_core::document::Grants;
+use wasmount_core::mounter::{
+    ExpandVolume, MountError, Mounter, PublishVolume, StageVolume, Staged, StagedQuery, StatVolume,
+    UnpublishVolume, UnstageVolume, VolumeKey, VolumeStats,
+};
+use wasmount_core::names::{DriverName, VolumeId};
+use wasmount_core::pool::{PoolCall, PoolReply};
+
+/// What the administrator says about this node.
+#[derive(Debug, Clone)]
+pub struct MounterConfig {
+    /// Directories strictly below which clients may name paths; absolute. Links on the way to a root are followed.
+    pub roots: Vec<PathBuf>,
+    /// Where the journal is kept; best on a file system that dies with the mounts, such as `/run`.
+    pub run_dir: PathBuf,
+    /// What each driver may use.
+    pub grants: BTreeMap<DriverName, Grants>,
+    /// How many blocking calls of one driver may run at a time.
+    pub threads_per_driver: usize,
+}
+
+/// The node's mounts, in this process.
+pub struct LocalMounter {
+    node: Arc<Node>,
+    pools: BTreeMap<DriverName, Arc<Pools>>,
+    threads: Mutex<BTreeMap<DriverName, Threads>>,
+    threads_per_driver: usize,
+}
+
+impl LocalMounter {
+    /// Reads the journal. Mounts nothing and waits for nothing; [`Mounter::unsettled`] tells what an earlier host left.
+    pub fn new(config: MounterConfig) -> Result<Self, MountSetupError> {
+        if let Some(root) = config.roots.iter().find(|root| !root.is_absolute()) {
+            return Err(MountSetupError::RelativeRoot { root: root.clone() });
+        }
+        let node = Arc::new(Node {
+            roots: Roots::new(config.roots),
+            journal: Journal::open(&config.run_dir)?,
+            grants: config.grants,
+            figures: Figures::default(),
+        });
+        Ok(Self {
+            pools: pools(&node),
+            node,
+            threads: Mutex::default(),
+            threads_per_driver: config.threads_per_driver,
+        })
+    }
+
+    /// One sentence for each path root that is not on a shared mount. Beside a kubelet there must be none: it would not see the volumes.
+    /// Blocks for as long as it takes to read the mount table; meant for the start.
+    pub fn check_roots_shared(&self) -> Result<Vec<String>, MountError> {
+        self.node.unshared_roots()
+    }
+
+    fn threads(&self, driver: &DriverName) -> Threads {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads
+            .entry(driver.clone())
+            .or_insert_with(|| Threads::new(driver, self.threads_per_driver))
+            .clone()
+    }
+
+    async fn work<T: Send + 'static>(
+        &self,
+        driver: &DriverName,
+        job: impl FnOnce(&Node) -> Result<T, MountError> + Send + 'static,
+    ) -> Result<T, MountError> {
+        let node = self.node.clone();
+        self.threads(driver).work(move || job(&node)).await
+    }
+}
+
+#[async_trait]
+impl Mounter for LocalMounter {
+    async fn staged(&self, query: StagedQuery) -> Result<Staged, MountError> {
+        let driver = query.key.driver.clone();
+        self.work(&driver, move |node| node.staged(&query)).await
+    }
+
+    async fn stage(&self, request: StageVolume) -> Result<(), MountError> {
+        let driver = request.key.driver.clone();
+        self.work(&driver, move |node| node.stage(&request)).await
+    }
+
+    async fn notes(&self, key: VolumeKey) -> Result<BTreeMap<String, String>, MountError> {
+        Ok(self.node.notes(&key))
+    }
+
+    async fn unstage(&self, request: UnstageVolume) -> Result<(), MountError> {
+        let driver = request.key.driver.clone();
+        self.work(&driver, move |node| node.unstage(&request)).await
+    }
+
+    async fn publish(&self, request: PublishVolume) -> Result<(), MountError> {
+        let driver = request.key.driver.clone();
+        self.work(&driver, move |node| node.publish(&request)).await
+    }
+
+    async fn unpublish(&self, request: UnpublishVolume) -> Result<(), MountError> {
+        let driver = request.key.driver.clone();
+        self.work(&driver, move |node| node.unpublish(&request))
+            .await
+    }
+
+    async fn stats(&self, request: StatVolume) -> Result<VolumeStats, MountError> {
+        let threads = self.threads(&request.key.driver);
+        stats::stats(&self.node, &threads, request).await
+    }
+
+    async fn expand(&self, request: ExpandVolume) -> Result<u64, MountError> {
+        let driver = request.key.driver.clone();
+        self.work(&driver, move |node| node.expand(&request)).await
+    }
+
+    async fn unsettled(&self, driver: DriverName) -> Result<Vec<VolumeId>, MountError> {
+        let of = driver.clone();
+        self.work(&driver, move |node| node.unsettled(&of)).await
+    }
+
+    async fn recover(&self, key: VolumeKey) -> Result<(), MountError> {
+        let driver = key.driver.clone();
+        self.work(&driver, move |node| node.recover(&key)).await
+    }
+
+    async fn pool(&self, driver: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {
+        let Some(pools) = self.pools.get(&driver).cloned() else {
+            return Err(MountError::NotGranted {
+                step: "pool".to_owned(),
+                reason: format!("driver {driver} has no backend document on this node"),
+            });
+        };
+        self.threads(&driver).pool(move || pools.call(call)).await
+    }
+}
+
+fn pools(node: &Arc<Node>) -> BTreeMap<DriverName, Arc<Pools>> {
+    let pools_of = |(driver, grants): (&DriverName, &Grants)| {
+        let in_use = DriverVolumes {
+            node: node.clone(),
+            driver: driver.clone(),
+        };
+        let pools = Pools::new(&grants.pools, Arc::new(in_use));
+        (driver.clone(), Arc::new(pools))
+    };
+    node.grants.iter().map(pools_of).collect()
+}

@@ -1,0 +1,121 @@
+//! What all blocking calls of the room share: roots, grants and journal. Apart so that each kind of call is a file of its own.
+//!
+//! Its methods stand in `stage`, `publish`, `teardown`, `recovery` and `stats`; here is only what several of them need. It must not know
+//! the async world.
+
+use crate::failure::{kernel, shown};
+use crate::journal::Journal;
+use crate::journal::entry::Entry;
+use crate::observe::{Identity, Seen, SeenMount, look};
+use crate::roots::{CheckedPath, Location, Roots};
+use crate::stats::Figures;
+use rustix::fs::FileType;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use wasmount_core::document::Grants;
+use wasmount_core::mounter::{MountError, VolumeKey};
+use wasmount_core::names::DriverName;
+
+/// One node, as this room sees it.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) roots: Roots,
+    pub(crate) journal: Journal,
+    pub(crate) grants: BTreeMap<DriverName, Grants>,
+    pub(crate) figures: Figures,
+}
+
+/// What is in the way of a new mount, if anything.
+pub(crate) enum Place {
+    /// Nothing has the name.
+    Missing,
+    /// An ordinary directory.
+    Free(OwnedFd),
+    /// Some mount.
+    Taken(SeenMount),
+}
+
+impl Node {
+    /// What a driver was granted; a driver without a document was granted nothing.
+    pub(crate) fn grants_of(&self, driver: &DriverName) -> Grants {
+        self.grants.get(driver).cloned().unwrap_or_default()
+    }
+
+    /// The mount at a path, if it has this root. Not being able to look is an error, not a no.
+    pub(crate) fn mounted(
+        &self,
+        path: &CheckedPath,
+        identity: Identity,
+    ) -> Result<Option<SeenMount>, MountError> {
+        let Some(location) = path.locate()? else {
+            return Ok(None);
+        };
+        match look(&location)? {
+            Seen::Mounted(mount) if mount.identity == identity => Ok(Some(mount)),
+            Seen::Corrupted(errno) => Err(kernel("look at the mount at", path.text(), errno)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The same for a path of the journal's.
+    pub(crate) fn still_mounted(&self, path: &str, identity: Identity) -> Result<bool, MountError> {
+        let path = self.roots.check_text(path)?;
+        Ok(self.mounted(&path, identity)?.is_some())
+    }
+
+    /// Refuses to touch a path where another volume is mounted: a client that mixes two up must not take down the wrong one.
+    pub(crate) fn refuse_others(
+        &self,
+        key: &VolumeKey,
+        path: &CheckedPath,
+    ) -> Result<(), MountError> {
+        let Some((holder, identity)) = self.journal.holder_of(path.text()) else {
+            return Ok(());
+        };
+        // Storage that does not answer is the holder's all the same, but must not keep its own path from being cleaned up.
+        if holder == *key
+            || !self
+                .mounted(path, identity)
+                .is_ok_and(|mount| mount.is_some())
+        {
+            return Ok(());
+        }
+        Err(MountError::InUse {
+            what: path.text().to_owned(),
+            by: volume_words(&holder),
+        })
+    }
+
+    /// Records a step of a tear-down. The journal's disk may be full: that must not make a tear-down fail, since a record that does not hold
+    /// any more harms nobody and goes at the next recovery.
+    pub(crate) fn record_teardown(&self, key: &VolumeKey, change: impl FnOnce(&mut Entry)) {
+        let stored = self.journal.update(key, |entry| {
+            change(entry);
+            Ok(())
+        });
+        if let Err(error) = stored {
+            tracing::warn!(%key.driver, %key.volume, %error, "the journal keeps an outdated record of a volume");
+        }
+    }
+}
+
+/// A volume, for messages.
+pub(crate) fn volume_words(key: &VolumeKey) -> String {
+    format!("volume {} of {}", shown(key.volume.as_str()), key.driver)
+}
+
+/// What is at a place where a mount is to go. A corrupted mount must be torn down by the client first: it may still be somebody's.
+pub(crate) fn place(location: &Location) -> Result<Place, MountError> {
+    match look(location)? {
+        Seen::Nothing => Ok(Place::Missing),
+        Seen::Mounted(mount) => Ok(Place::Taken(mount)),
+        Seen::Plain(directory, observation) if observation.kind == FileType::Directory => {
+            Ok(Place::Free(directory))
+        }
+        Seen::Plain(..) => Err(MountError::OtherwiseThere {
+            what: location.path.clone(),
+            difference: "it is not a directory".to_owned(),
+        }),
+        Seen::Corrupted(errno) => Err(kernel("use the corrupted mount at", &location.path, errno)),
+    }
+}

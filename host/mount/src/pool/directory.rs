@@ -1,0 +1,143 @@
+//! Trees: made, removed, renamed, given permissions. Always by descriptor of the parent, one name at a time.
+//!
+//! What a tree may hold is `promise`'s subject, how its content goes away `trash`'s.
+
+use crate::confine::open_confined;
+use crate::pool::open::{DIRECTORY, Pool, rename_no_replace};
+use crate::pool::place::Place;
+use crate::pool::trash;
+use rustix::fs::{FileType, Gid, Mode, Statx, Uid};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use wasmount_core::mounter::MountError;
+
+/// Of a new tree: as `mkdir` makes one. The backend says otherwise with `set-permissions`.
+const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o755);
+/// All bits that permissions may have: also setgid and the sticky bit.
+const MODE_BITS: u32 = 0o7777;
+
+/// What `statx` says that something is.
+pub(super) fn file_type(status: &Statx) -> FileType {
+    FileType::from_raw_mode(status.stx_mode.into())
+}
+
+/// Opens a tree, to be read and synced.
+pub(super) fn open(pool: &Pool, place: &Place) -> Result<OwnedFd, MountError> {
+    open_confined(&pool.root, place.path.as_str(), DIRECTORY)
+        .map_err(|errno| place.failed("open", errno))
+}
+
+/// Makes an empty tree. There already: done.
+pub(super) fn create(pool: &Pool, place: &Place) -> Result<(), MountError> {
+    let parent = pool.parent(place)?;
+    match rustix::fs::mkdirat(&parent, place.path.name(), DIRECTORY_MODE) {
+        Ok(()) => {
+            // The mode of mkdir is cut by the process's umask.
+            let tree = open(pool, place)?;
+            rustix::fs::fchmod(&tree, DIRECTORY_MODE)
+                .and_then(|()| rustix::fs::fsync(&tree))
+                .map_err(|errno| place.failed("set the mode", errno))?;
+        }
+        Err(Errno::EXIST) => match pool.look(parent.as_fd(), place)? {
+            Some(status) if file_type(&status) == FileType::Directory => {}
+            Some(_) => return Err(place.otherwise_there("it is not a directory")),
+            None => return Err(place.failed("make", Errno::AGAIN)),
+        },
+        Err(errno) => return Err(place.failed("make", errno)),
+    }
+    pool.sync_parent(&parent, place)
+}
+
+/// Removes a tree with everything in it. Not there: done.
+pub(super) fn remove(pool: &Pool, place: &Place) -> Result<(), MountError> {
+    let parent = match pool.parent(place) {
+        Err(MountError::NotFound { .. }) => return Ok(()),
+        parent => parent?,
+    };
+    let Some(status) = pool.look(parent.as_fd(), place)? else {
+        // An earlier call may have been killed between rename and sync.
+        return pool.sync_parent(&parent, place);
+    };
+    if file_type(&status) != FileType::Directory {
+        return Err(place.invalid("it is not a directory"));
+    }
+    let held = |errno| match errno {
+        Errno::XDEV | Errno::BUSY => place.in_use("there is a mount in it"),
+        errno => place.failed("remove", errno),
+    };
+    let tree = open_confined(&parent, place.path.name(), DIRECTORY).map_err(held)?;
+    if trash::has_mount(tree.as_fd()).map_err(held)? {
+        return Err(held(Errno::BUSY));
+    }
+    drop(tree);
+    match trash::discard(pool, parent.as_fd(), place.path.name()) {
+        Ok(discarded) => trash::delete(pool, discarded, status.stx_ino).map_err(held),
+        // Somebody else removes the same tree at this moment.
+        Err(Errno::NOENT) => pool.sync_parent(&parent, place),
+        Err(errno) => Err(held(errno)),
+    }
+}
+
+/// Gives something another path in the pool. When the source is gone and the target there, an earlier call did it.
+pub(super) fn rename(pool: &Pool, source: &Place, target: &Place) -> Result<(), MountError> {
+    if target.path.is_in(source.path.as_str()) {
+        return Err(target.invalid("it is the source of the rename, or lies in it"));
+    }
+    let to = pool.parent(target)?;
+    let from = match pool.parent(source) {
+        Err(MountError::NotFound { .. }) => None,
+        parent => Some(parent?),
+    };
+    let renamed = match &from {
+        Some(from) => rename_no_replace(from, source.path.name(), &to, target.path.name()),
+        None => Err(Errno::NOENT),
+    };
+    match renamed {
+        Ok(()) => {}
+        Err(Errno::NOENT) if pool.look(to.as_fd(), target)?.is_some() => {}
+        Err(Errno::EXIST) => return Err(target.otherwise_there("a rename replaces nothing")),
+        Err(Errno::INVAL) => {
+            return Err(MountError::Unsupported {
+                what: format!("a rename to {target}"),
+                reason: "the file system cannot rename without replacing".to_owned(),
+            });
+        }
+        Err(Errno::XDEV) => {
+            return Err(MountError::Unsupported {
+                what: format!("a rename from {source} to {target}"),
+                reason: "it would lead into another quota or onto another mount".to_owned(),
+            });
+        }
+        Err(errno) => return Err(source.failed("rename", errno)),
+    }
+    // The target first: power may fail in between, and twice is better than nowhere.
+    pool.sync_parent(&to, target)?;
+    match from {
+        Some(from) => pool.sync_parent(&from, source),
+        None => Ok(()),
+    }
+}
+
+/// Sets mode and owner of the top directory of a tree.
+pub(super) fn set_permissions(
+    pool: &Pool,
+    place: &Place,
+    mode: u32,
+    uid: Option<u32>,
+    gid: Option<u32>,
+) -> Result<(), MountError> {
+    if mode & !MODE_BITS != 0 {
+        return Err(place.invalid("its mode has bits beyond 7777"));
+    }
+    // The highest number means "as it is" to the kernel (chown(2)).
+    if [uid, gid].contains(&Some(u32::MAX)) {
+        return Err(place.invalid("its owner or group is 4294967295"));
+    }
+    let tree = open(pool, place)?;
+    let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+    // In this order: a change of owner takes setuid and setgid away.
+    rustix::fs::fchown(&tree, uid, gid)
+        .and_then(|()| rustix::fs::fchmod(&tree, Mode::from_raw_mode(mode)))
+        .and_then(|()| rustix::fs::fsync(&tree))
+        .map_err(|errno| place.failed("set the permissions", errno))
+}

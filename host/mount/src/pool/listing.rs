@@ -1,0 +1,130 @@
+//! What a pool holds. Apart because it only reads: it follows no link, opens no file and shows nothing of the host's folder.
+//!
+//! Names that are not text were made by nobody who calls here; they are not listed.
+
+use crate::confine::RESERVED_NAME;
+use crate::failure::kernel;
+use crate::pool::directory::{self, file_type};
+use crate::pool::ledger::Inode;
+use crate::pool::open::Pool;
+use crate::pool::place::Place;
+use rustix::fs::{AtFlags, Dir, FileType, Statx, StatxAttributes};
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, BorrowedFd};
+use wasmount_core::mounter::MountError;
+use wasmount_core::pool::{PoolEntry, PoolEntryKind};
+use wasmount_sys::quota;
+
+/// Most entries of one answer: an entry is at most a path of 4 KiB, a guest call carries 4 MiB.
+const LIST_ENTRIES: u32 = 1000;
+/// What `stx_blocks` counts in, in bytes (statx(2)).
+const BLOCK_BYTES: u64 = 512;
+
+/// What is at a place.
+pub(super) fn stat(pool: &Pool, place: &Place) -> Result<Option<PoolEntry>, MountError> {
+    let parent = match pool.parent(place) {
+        Err(MountError::NotFound { .. }) => return Ok(None),
+        parent => parent?,
+    };
+    let status = pool.look(parent.as_fd(), place)?;
+    Ok(status.map(|status| entry(pool, place.path.as_str().to_owned(), &status)))
+}
+
+/// Direct children of a tree, or of the pool, in name order after `after`.
+pub(super) fn list(
+    pool: &Pool,
+    name: &str,
+    place: Option<&Place>,
+    after: Option<&str>,
+    limit: u32,
+) -> Result<Vec<PoolEntry>, MountError> {
+    let failed = |errno| match place {
+        Some(place) => place.failed("list", errno),
+        None => kernel("list", format!("pool `{name}`"), errno),
+    };
+    let opened = place
+        .map(|place| directory::open(pool, place))
+        .transpose()?;
+    let directory = opened.as_ref().unwrap_or(&pool.root).as_fd();
+    let limit = usize::try_from(limit.min(LIST_ENTRIES)).unwrap_or(usize::MAX);
+    let mut entries = Vec::new();
+    for name in first_names(directory, place.is_none(), after, limit).map_err(failed)? {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        let status = match rustix::fs::statx(directory, &name, flags, Inode::FIELDS) {
+            Ok(status) => status,
+            // Gone since.
+            Err(Errno::NOENT) => continue,
+            Err(errno) => return Err(failed(errno)),
+        };
+        let path = match place {
+            Some(place) => format!("{}/{name}", place.path.as_str()),
+            None => name,
+        };
+        entries.push(entry(pool, path, &status));
+    }
+    Ok(entries)
+}
+
+/// The smallest names after `after`: memory for one page, however many there are.
+fn first_names(
+    directory: BorrowedFd<'_>,
+    is_pool: bool,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<BTreeSet<String>, Errno> {
+    let mut first = BTreeSet::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().to_str() else {
+            continue;
+        };
+        let hidden = name == "." || name == ".." || (is_pool && name == RESERVED_NAME);
+        if hidden || after.is_some_and(|after| name <= after) {
+            continue;
+        }
+        let is_full = first.len() >= limit;
+        if is_full
+            && first
+                .last()
+                .is_none_or(|last: &String| name >= last.as_str())
+        {
+            continue;
+        }
+        first.insert(name.to_owned());
+        if is_full {
+            first.pop_last();
+        }
+    }
+    Ok(first)
+}
+
+fn entry(pool: &Pool, path: String, status: &Statx) -> PoolEntry {
+    let blocks = status.stx_blocks.saturating_mul(BLOCK_BYTES);
+    let other = |words: &str| (PoolEntryKind::Other(words.to_owned()), 0, 0);
+    let is_mount = status.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+    let (kind, size_bytes, allocated_bytes) = match file_type(status) {
+        _ if is_mount => other("mount point"),
+        FileType::Directory => (PoolEntryKind::Directory, 0, tree_usage(pool, status)),
+        FileType::RegularFile => (PoolEntryKind::Image, status.stx_size, blocks),
+        FileType::Symlink => other("symbolic link"),
+        FileType::Fifo => other("named pipe"),
+        FileType::Socket => other("socket"),
+        FileType::BlockDevice => other("block device"),
+        FileType::CharacterDevice => other("character device"),
+        _ => other("something unknown"),
+    };
+    PoolEntry {
+        path,
+        kind,
+        size_bytes,
+        allocated_bytes,
+    }
+}
+
+/// Known only where a project counts it: adding it up would read the whole tree.
+fn tree_usage(pool: &Pool, status: &Statx) -> u64 {
+    let project = pool.ledger.get(Inode::of(status)).project;
+    let usage = project.and_then(|project| quota::project_usage(&pool.root, project).ok());
+    usage.map_or(0, |usage| usage.used_bytes)
+}

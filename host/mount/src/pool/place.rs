@@ -1,0 +1,88 @@
+//! A place in a pool, and what an error number means there. Apart so that every message names pool and path alike, escaped and shortened.
+//!
+//! It opens nothing.
+
+use crate::confine::PoolPath;
+use crate::failure::{kernel, shown};
+use rustix::io::Errno;
+use std::fmt;
+use wasmount_core::mounter::MountError;
+
+/// A checked path, with the name of its pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pool: String,
+    pub(super) path: PoolPath,
+}
+
+impl Place {
+    /// Checks the words of a plugin.
+    pub(super) fn parse(pool: &str, path: &str) -> Result<Self, MountError> {
+        match PoolPath::parse(path) {
+            Ok(path) => Ok(Self {
+                pool: pool.to_owned(),
+                path,
+            }),
+            Err(fault) => Err(MountError::Invalid {
+                what: format!("path `{}` of pool `{}`", shown(path), shown(pool)),
+                reason: fault.to_string(),
+            }),
+        }
+    }
+
+    /// Whether this is the other path, or lies in it, or it in this.
+    pub(super) fn overlaps(&self, other: &str) -> bool {
+        let path = self.path.as_str();
+        let holds = other
+            .strip_prefix(path)
+            .is_some_and(|rest| rest.starts_with('/'));
+        holds || self.path.is_in(other)
+    }
+
+    /// The error of a system call on it.
+    pub(super) fn failed(&self, operation: &str, errno: Errno) -> MountError {
+        match errno {
+            Errno::NOENT => MountError::NotFound {
+                what: self.to_string(),
+            },
+            Errno::LOOP => self.invalid("it is a symbolic link, or leads through one"),
+            Errno::XDEV => self.invalid("it leads onto another mount"),
+            Errno::NOTDIR => self.invalid("it, or a part of it, is not a directory"),
+            Errno::ISDIR => self.invalid("it is a directory"),
+            Errno::NAMETOOLONG => self.invalid("it is too long for the file system"),
+            Errno::FBIG => self.invalid("it would be larger than the file system allows"),
+            Errno::BUSY => self.in_use("it is a mount point"),
+            errno => kernel(operation, self, errno),
+        }
+    }
+
+    /// The plugin asks for what makes no sense here.
+    pub(super) fn invalid(&self, reason: &str) -> MountError {
+        MountError::Invalid {
+            what: self.to_string(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    /// Something else than what is wanted is there.
+    pub(super) fn otherwise_there(&self, difference: impl Into<String>) -> MountError {
+        MountError::OtherwiseThere {
+            what: self.to_string(),
+            difference: difference.into(),
+        }
+    }
+
+    /// It must stay.
+    pub(super) fn in_use(&self, by: impl Into<String>) -> MountError {
+        MountError::InUse {
+            what: self.to_string(),
+            by: by.into(),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` of pool `{}`", self.path, shown(&self.pool))
+    }
+}

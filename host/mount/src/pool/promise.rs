@@ -1,0 +1,229 @@
+//! Promises: what a pool can still give, what each tree or image may use, and the project quota that enforces it where the file system has
+//! one. Apart because capacity is a matter of the ledger, not of what lies on the disk.
+//!
+//! Available is the lesser of what is free and of what is not promised. A promise beyond that is refused, so a volume that was created can
+//! be filled.
+
+use crate::confine::open_confined;
+use crate::failure::kernel;
+use crate::pool::directory;
+use crate::pool::ledger::{Inode, Record};
+use crate::pool::open::{DIRECTORY, Pool, ledger_failed};
+use crate::pool::place::Place;
+use rustix::fs::{AtFlags, Dir, FileType, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Mutex;
+use wasmount_core::mounter::MountError;
+use wasmount_core::pool::PoolUsage;
+use wasmount_sys::quota;
+
+/// The first project that is tried: far above the small numbers that administrators give by hand in /etc/projid.
+const FIRST_PROJECT: u32 = 1 << 24;
+/// How many taken projects are passed over before giving up. Others may use the same range on the same file system.
+const PROJECT_ATTEMPTS: usize = 4096;
+
+/// Projects are a file system's, and several pools may lie on one: one of them chooses at a time.
+static CHOOSING: Mutex<()> = Mutex::new(());
+
+/// Space of the pool.
+pub(super) fn capacity(pool: &Pool, name: &str) -> Result<PoolUsage, MountError> {
+    let (total, free) = disk(pool)
+        .map_err(|errno| kernel("read the free space", format!("pool `{name}`"), errno))?;
+    Ok(PoolUsage {
+        total_bytes: total,
+        available_bytes: free.min(total.saturating_sub(pool.ledger.promised())),
+    })
+}
+
+/// Promises `bytes` in all to an inode. The record before, for [`restore`]. Durable after the ledger's sync.
+pub(super) fn promise(
+    pool: &Pool,
+    place: &Place,
+    inode: Inode,
+    bytes: u64,
+) -> Result<Record, MountError> {
+    let (total, free) = disk(pool).map_err(|errno| place.failed("read the free space", errno))?;
+    let changed = pool.ledger.update(inode, |others, record| {
+        let more = bytes.saturating_sub(record.promised);
+        let unpromised = total.saturating_sub(others.saturating_add(record.promised));
+        let available = free.min(unpromised);
+        if more > available {
+            return Err(Refused::Space { more, available });
+        }
+        record.promised = bytes;
+        Ok(())
+    });
+    changed.map_err(|refused| match refused {
+        Refused::Space { more, available } => MountError::NoSpace {
+            what: place.to_string(),
+            reason: format!("{more} more bytes are wanted, {available} can still be promised"),
+        },
+        Refused::Ledger(error) => ledger_failed(place, &error),
+    })
+}
+
+/// Takes a change back.
+pub(super) fn restore(
+    pool: &Pool,
+    place: &Place,
+    inode: Inode,
+    before: Record,
+) -> Result<(), MountError> {
+    set(pool, place, inode, move |record| *record = before)
+}
+
+/// Changes a record without a condition.
+pub(super) fn set(
+    pool: &Pool,
+    place: &Place,
+    inode: Inode,
+    change: impl FnOnce(&mut Record),
+) -> Result<(), MountError> {
+    let changed = pool.ledger.update(inode, |_, record| {
+        change(record);
+        Ok::<_, std::io::Error>(())
+    });
+    changed
+        .map(drop)
+        .map_err(|error| ledger_failed(place, &error))
+}
+
+/// Promises bytes to a tree, or takes the promise back; whether the file system enforces it.
+pub(super) fn set_quota(
+    pool: &Pool,
+    place: &Place,
+    bytes: Option<u64>,
+) -> Result<bool, MountError> {
+    let tree = directory::open(pool, place)?;
+    let (inode, _) = Inode::of_fd(&tree).map_err(|errno| place.failed("stat", errno))?;
+    let before = promise(pool, place, inode, bytes.unwrap_or(0))?;
+    let enforced = enforce(pool, place, &tree, inode, &before, bytes);
+    if enforced.is_err() {
+        restore(pool, place, inode, before)?;
+    }
+    pool.sync_ledger(place)?;
+    enforced
+}
+
+/// Limits the tree's project. No project quota here: false.
+fn enforce(
+    pool: &Pool,
+    place: &Place,
+    tree: &OwnedFd,
+    inode: Inode,
+    before: &Record,
+    bytes: Option<u64>,
+) -> Result<bool, MountError> {
+    let failed = |errno| place.failed("set the project quota", errno);
+    let project = match (before.project, bytes) {
+        (Some(project), _) => project,
+        (None, None) => return Ok(false),
+        (None, Some(_)) => match choose_project(pool, place, tree, inode)? {
+            Some(project) => project,
+            None => return Ok(false),
+        },
+    };
+    quota::set_project_limit(tree, project, bytes.unwrap_or(0)).map_err(failed)?;
+    if before.project.is_none() {
+        // A copy has content already. The limit stands first, so nothing slips past it.
+        assign(tree, project).map_err(failed)?;
+        rustix::fs::syncfs(tree).map_err(failed)?;
+    }
+    Ok(bytes.is_some())
+}
+
+/// A project that nobody uses, written down before it is used.
+fn choose_project(
+    pool: &Pool,
+    place: &Place,
+    tree: &OwnedFd,
+    inode: Inode,
+) -> Result<Option<u32>, MountError> {
+    let _choosing = CHOOSING.lock();
+    let first = pool.ledger.last_project().max(FIRST_PROJECT);
+    for project in (first..).take(PROJECT_ATTEMPTS) {
+        match quota::project_usage(tree, project) {
+            Ok(usage) if usage.limit_bytes == 0 && usage.used_bytes == 0 => {}
+            // No quota was ever set for it.
+            Err(Errno::NOENT) => {}
+            Ok(_) => continue,
+            // No project quota here, or not for us.
+            Err(_) => return Ok(None),
+        }
+        // Taken by the limit, so that another pool on this file system passes it over.
+        quota::set_project_limit(tree, project, 1)
+            .map_err(|errno| place.failed("take a project", errno))?;
+        set(pool, place, inode, |record| record.project = Some(project))?;
+        return Ok(Some(project));
+    }
+    Ok(None)
+}
+
+/// Puts what was made aside into the project of the directory that it will lie in, as if it had been made there: the kernel does not move
+/// anything into another project (`EXDEV`).
+pub(super) fn inherit(place: &Place, parent: &OwnedFd, made: &OwnedFd) -> Result<(), MountError> {
+    let project = match quota::project(parent) {
+        // No projects here, or none in force.
+        Err(_) | Ok(0) => return Ok(()),
+        Ok(project) => project,
+    };
+    let inherited = match Inode::of_fd(made) {
+        Ok((_, status)) if directory::file_type(&status) == FileType::Directory => {
+            assign(made, project)
+        }
+        Ok(_) => quota::set_project(made, project, false),
+        Err(errno) => Err(errno),
+    };
+    inherited.map_err(|errno| place.failed("set the project", errno))
+}
+
+/// Puts a tree into a project: directories pass it on to what is made in them.
+fn assign(tree: impl AsFd, project: u32) -> Result<(), Errno> {
+    quota::set_project(&tree, project, true)?;
+    let mut waiting: Vec<Vec<u8>> = vec![b".".to_vec()];
+    while let Some(path) = waiting.pop() {
+        let directory = open_confined(&tree, path.as_slice(), DIRECTORY)?;
+        for entry in Dir::read_from(&directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            let status = rustix::fs::statx(&directory, name, flags, Inode::FIELDS)?;
+            match directory::file_type(&status) {
+                FileType::Directory => {
+                    let inner = open_confined(&directory, name, DIRECTORY)?;
+                    quota::set_project(&inner, project, true)?;
+                    waiting.push([path.as_slice(), b"/", name.to_bytes()].concat());
+                }
+                FileType::RegularFile => {
+                    let file = open_confined(&directory, name, OFlags::RDONLY | OFlags::NONBLOCK)?;
+                    quota::set_project(&file, project, false)?;
+                }
+                // Links and special files have no content to count, and cannot be opened for it.
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Size and free bytes for unprivileged users.
+fn disk(pool: &Pool) -> Result<(u64, u64), Errno> {
+    let disk = rustix::fs::fstatvfs(&pool.root)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+    Ok((bytes(disk.f_blocks), bytes(disk.f_bavail)))
+}
+
+enum Refused {
+    Space { more: u64, available: u64 },
+    Ledger(std::io::Error),
+}
+
+impl From<std::io::Error> for Refused {
+    fn from(error: std::io::Error) -> Self {
+        Self::Ledger(error)
+    }
+}

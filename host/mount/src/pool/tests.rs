@@ -1,0 +1,284 @@
+//! Every call of a pool: right, wrong and twice. Here what holds for all calls; one file a subject below.
+
+mod calls;
+mod copies;
+mod directories;
+mod disks;
+mod images;
+mod kills;
+mod promises;
+
+use super::*;
+use calls::*;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use wasmount_core::pool::{PoolEntry, PoolEntryKind, PoolUsage};
+
+/// A driver with the pool `data`.
+struct Fixture {
+    directory: TempDir,
+    pools: Pools,
+    used: Arc<Used>,
+}
+
+#[derive(Default)]
+struct Used(Mutex<Vec<String>>);
+
+impl InUse for Used {
+    fn paths(&self, pool: &str) -> Vec<String> {
+        assert_eq!(pool, "data");
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self::with(false)
+    }
+
+    fn with(full_copies: bool) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self::below(directory, full_copies)
+    }
+
+    fn below(directory: TempDir, full_copies: bool) -> Self {
+        let used = Arc::new(Used::default());
+        let pools = pools(&directory.path().join("pool"), full_copies, &used);
+        Self {
+            directory,
+            pools,
+            used,
+        }
+    }
+
+    /// As after a restart.
+    fn restarted(self) -> Self {
+        let Self {
+            directory,
+            pools,
+            used,
+        } = self;
+        drop(pools);
+        let pools = super::tests::pools(&directory.path().join("pool"), true, &used);
+        Self {
+            directory,
+            pools,
+            used,
+        }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.directory.path().join("pool").join(path)
+    }
+
+    fn call(&self, call: PoolCall) -> Result<PoolReply, MountError> {
+        self.pools.call(call)
+    }
+
+    fn done(&self, call: PoolCall) {
+        assert_eq!(self.call(call.clone()), Ok(PoolReply::Done), "{call:?}");
+    }
+
+    fn stat(&self, path: &str) -> Option<PoolEntry> {
+        let (pool, path) = ("data".to_owned(), path.to_owned());
+        match self.call(PoolCall::Stat { pool, path }) {
+            Ok(PoolReply::Stat(entry)) => entry,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn capacity(&self) -> PoolUsage {
+        let pool = "data".to_owned();
+        match self.call(PoolCall::Capacity { pool }) {
+            Ok(PoolReply::Capacity(usage)) => usage,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn promised(&self) -> u64 {
+        self.pools.open("data").unwrap().ledger.promised()
+    }
+
+    /// Fills a tree. With names of few files: making files is slow where this runs, and not what is looked at.
+    fn tree_of_10_000(&self, path: &str) {
+        for i in 0..100 {
+            let directory = self.path(path).join(i.to_string());
+            std::fs::create_dir(&directory).unwrap();
+            std::fs::write(directory.join("0"), i.to_string()).unwrap();
+            for j in 1..100 {
+                let name = directory.join(j.to_string());
+                std::fs::hard_link(directory.join("0"), name).unwrap();
+            }
+        }
+    }
+
+    /// Waits until nothing is left in the host's folders.
+    fn wait_until_clear(&self) {
+        self.stat("x");
+        for _ in 0..500 {
+            let left = |name: &str| {
+                let folder = self.path(".wasmount").join(name);
+                std::fs::read_dir(folder).unwrap().count()
+            };
+            if left("trash") + left("unfinished") == 0 {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("the trash is not emptied");
+    }
+}
+
+fn pools(path: &Path, full_copies: bool, used: &Arc<Used>) -> Pools {
+    let grant = PoolGrant {
+        path: path.to_owned(),
+        full_copies,
+        mount_options: vec![],
+    };
+    let used: Arc<dyn InUse> = Arc::<Used>::clone(used);
+    Pools::new(&BTreeMap::from([("data".to_owned(), grant)]), used)
+}
+
+/// Variant of an error, for tables.
+fn kind(result: Result<PoolReply, MountError>) -> &'static str {
+    match result {
+        Ok(_) => "ok",
+        Err(MountError::NotFound { .. }) => "not found",
+        Err(MountError::Invalid { .. }) => "invalid",
+        Err(MountError::OtherwiseThere { .. }) => "otherwise there",
+        Err(MountError::InUse { .. }) => "in use",
+        Err(MountError::NotGranted { .. }) => "not granted",
+        Err(MountError::Unsupported { .. }) => "unsupported",
+        Err(MountError::NoSpace { .. }) => "no space",
+        Err(MountError::UnderWay { .. }) => "under way",
+        Err(MountError::Precondition { .. }) => "precondition",
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn the_names_are_those_of_the_grants() {
+    let names = Fixture::new().call(PoolCall::Names);
+    assert_eq!(names, Ok(PoolReply::Names(vec!["data".to_owned()])));
+}
+
+#[test]
+fn a_pool_that_is_not_granted_is_refused() {
+    let fixture = Fixture::new();
+    let pool = || "else".to_owned();
+    let path = || "a".to_owned();
+    for call in [
+        PoolCall::Capacity { pool: pool() },
+        PoolCall::CreateDirectory {
+            pool: pool(),
+            path: path(),
+        },
+        PoolCall::RemoveDirectory {
+            pool: pool(),
+            path: path(),
+        },
+        PoolCall::CloneImage {
+            pool: pool(),
+            source: path(),
+            target: "b".to_owned(),
+        },
+    ] {
+        assert_eq!(kind(fixture.call(call)), "not granted");
+    }
+}
+
+#[test]
+fn a_path_that_leads_out_of_the_pool_is_refused_by_every_call() {
+    let fixture = Fixture::new();
+    for path in [
+        "..",
+        "a/../..",
+        "/etc",
+        "a//b",
+        ".wasmount",
+        ".wasmount/trash",
+    ] {
+        for call in calls_on(path) {
+            assert_eq!(kind(fixture.call(call.clone())), "invalid", "{call:?}");
+        }
+        assert_eq!(kind(fixture.call(list(path, None, 1))), "invalid");
+    }
+}
+
+#[test]
+fn a_symbolic_link_is_followed_by_no_call() {
+    let fixture = Fixture::with(true);
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::create_dir(outside.path().join("tree")).unwrap();
+    std::fs::write(outside.path().join("image"), [1; 4096]).unwrap();
+    fixture.done(create("start"));
+    symlink(outside.path(), fixture.path("link")).unwrap();
+    symlink(outside.path().join("tree"), fixture.path("tree")).unwrap();
+    symlink(outside.path().join("image"), fixture.path("image")).unwrap();
+    for path in [
+        "link/tree",
+        "link/image",
+        "link/new",
+        "link",
+        "tree",
+        "image",
+    ] {
+        for call in calls_on(path) {
+            let result = fixture.call(call.clone());
+            match call {
+                // The link itself may be looked at, and moved.
+                PoolCall::Stat { .. } if !path.contains('/') => assert!(result.is_ok()),
+                PoolCall::Rename { .. } if !path.contains('/') => {
+                    let _ = result;
+                    let _ = std::fs::rename(fixture.path("other"), fixture.path(path));
+                }
+                _ => assert!(result.is_err(), "{call:?}"),
+            }
+        }
+    }
+    assert_eq!(kind(fixture.call(list("link", None, 10))), "invalid");
+    let mut left: Vec<_> = std::fs::read_dir(outside.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["image", "tree"]);
+    assert_eq!(
+        std::fs::read(outside.path().join("image")).unwrap(),
+        [1; 4096]
+    );
+    let link = fixture.stat("link").unwrap();
+    assert_eq!(link.kind, PoolEntryKind::Other("symbolic link".to_owned()));
+}
+
+#[test]
+fn a_pool_is_made_if_its_parent_is_there_and_refused_if_not() {
+    use std::os::unix::fs::PermissionsExt;
+    let fixture = Fixture::new();
+    assert_eq!(fixture.stat("a"), None);
+    let mode = std::fs::metadata(fixture.path("")).unwrap().permissions();
+    assert_eq!(mode.mode() & 0o7777, 0o700);
+    let missing = pools(&fixture.path("none/pool"), false, &fixture.used);
+    assert_eq!(kind(missing.call(stat("a"))), "precondition");
+}
+
+#[test]
+fn two_backends_of_one_host_share_a_pool() {
+    let fixture = Fixture::new();
+    let other = pools(&fixture.path(""), false, &fixture.used);
+    fixture.done(create_image("a", 1 << 20));
+    assert_eq!(other.open("data").unwrap().ledger.promised(), 1 << 20);
+}
+
+#[test]
+fn a_pool_of_another_host_is_refused_until_that_lets_go() {
+    use rustix::fs::FlockOperation;
+    let fixture = Fixture::new();
+    std::fs::create_dir_all(fixture.path(".wasmount")).unwrap();
+    let folder = std::fs::File::open(fixture.path(".wasmount")).unwrap();
+    rustix::fs::flock(&folder, FlockOperation::LockExclusive).unwrap();
+    assert_eq!(kind(fixture.call(create("a"))), "in use");
+    drop(folder);
+    fixture.done(create("a"));
+}

@@ -1,0 +1,245 @@
+//! File systems of their own: full ones, ones that share blocks, ones with project quotas, and mounts inside a pool.
+
+use super::*;
+use rustix::mount::{MountFlags, UnmountFlags};
+use std::process::Command;
+
+const MIB: u64 = 1 << 20;
+
+/// A file system on a loop device, or in memory; unmounted when it is dropped.
+struct Disk {
+    mounted: PathBuf,
+    _image: Option<tempfile::NamedTempFile>,
+}
+
+impl Disk {
+    fn in_memory(at: &Path, bytes: u64) -> Self {
+        let options = std::ffi::CString::new(format!("size={bytes}")).unwrap();
+        rustix::mount::mount("none", at, "tmpfs", MountFlags::empty(), options.as_c_str())
+            .expect("mounting a tmpfs needs root (CAP_SYS_ADMIN)");
+        Self {
+            mounted: at.to_owned(),
+            _image: None,
+        }
+    }
+
+    fn on_loop(at: &Path, bytes: u64, mkfs: &[&str], options: &str) -> Self {
+        let image = tempfile::NamedTempFile::new().unwrap();
+        image.as_file().set_len(bytes).unwrap();
+        run(Command::new(mkfs[0]).args(&mkfs[1..]).arg(image.path()));
+        let options = format!("loop,{options}");
+        run(Command::new("mount")
+            .args(["-o", options.trim_end_matches(',')])
+            .arg(image.path())
+            .arg(at));
+        Self {
+            mounted: at.to_owned(),
+            _image: Some(image),
+        }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.mounted, UnmountFlags::DETACH);
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?} is missing: install it ({error})"));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?} needs root: {text}");
+}
+
+fn fill(path: &Path) {
+    use std::io::Write;
+    let mut file = std::fs::File::create(path).unwrap();
+    while file.write_all(&[1; 4096]).is_ok() {}
+}
+
+#[test]
+fn privileged_a_mount_in_a_pool_is_neither_entered_nor_removed() {
+    let fixture = Fixture::with(true);
+    fixture.done(create("a"));
+    fixture.done(create("a/b"));
+    fixture.done(create("a/b/mount"));
+    let disk = Disk::in_memory(&fixture.path("a/b/mount"), MIB);
+    std::fs::write(fixture.path("a/b/mount/kept"), "").unwrap();
+    for call in [remove("a"), remove("a/b/mount"), clone_directory("a", "c")] {
+        assert_eq!(kind(fixture.call(call.clone())), "in use", "{call:?}");
+    }
+    for call in [
+        create("a/b/mount/new"),
+        remove("a/b/mount/kept"),
+        set_permissions("a/b/mount", 0o700),
+        list("a/b/mount", None, 1),
+        set_quota("a/b/mount", Some(1)),
+    ] {
+        assert_eq!(kind(fixture.call(call.clone())), "invalid", "{call:?}");
+    }
+    let mount = fixture.stat("a/b/mount").unwrap();
+    assert_eq!(mount.kind, PoolEntryKind::Other("mount point".to_owned()));
+    assert!(fixture.path("a/b/mount/kept").exists());
+    drop(disk);
+    fixture.done(remove("a"));
+    fixture.wait_until_clear();
+}
+
+#[test]
+fn privileged_a_full_disk_is_no_space_and_a_removal_still_works() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Disk::on_loop(
+        directory.path(),
+        32 * MIB,
+        &["mkfs.ext4", "-q", "-m0", "-N64"],
+        "",
+    );
+    // The pool goes before the disk that it is on.
+    let fixture = Fixture::below(directory, true);
+    fixture.done(create("a"));
+    fixture.done(create_image("image", MIB));
+    std::fs::write(fixture.path("a/source"), vec![1; 2 << 20]).unwrap();
+    fill(&fixture.path("a/filler"));
+    assert_eq!(kind(fixture.call(create_image("b", MIB))), "no space");
+    assert_eq!(kind(fixture.call(set_quota("a", Some(MIB)))), "no space");
+    assert_eq!(kind(fixture.call(clone_directory("a", "c"))), "no space");
+    assert_eq!(fixture.stat("c"), None);
+    // No inodes left either.
+    let full = (0..200)
+        .map(|i| fixture.call(create(&format!("n{i}"))))
+        .find(Result::is_err);
+    assert_eq!(kind(full.unwrap()), "no space");
+    fixture.done(remove("a"));
+    fixture.wait_until_clear();
+    fixture.done(create("again"));
+    assert_eq!(fixture.promised(), MIB);
+    drop(fixture.pools);
+    drop(disk);
+}
+
+#[test]
+fn privileged_a_file_system_that_shares_blocks_needs_no_full_copies() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Disk::on_loop(directory.path(), 320 * MIB, &["mkfs.xfs", "-q"], "");
+    let fixture = Fixture::below(directory, false);
+    fixture.done(create("a"));
+    std::fs::write(fixture.path("a/file"), vec![1; 64 << 20]).unwrap();
+    fixture.done(create_image("image", 64 * MIB));
+    std::fs::write(fixture.path("image"), vec![1; 64 << 20]).unwrap();
+    let free = || {
+        let disk = rustix::fs::statvfs(fixture.path("")).unwrap();
+        disk.f_bavail * disk.f_frsize
+    };
+    rustix::fs::sync();
+    let before = free();
+    fixture.done(clone_directory("a", "b"));
+    fixture.done(clone_image("image", "image-2"));
+    assert!(before - free() < 8 * MIB, "blocks are not shared");
+    let read = |path| std::fs::read(fixture.path(path)).unwrap();
+    assert!(read("b/file") == read("a/file") && read("image-2") == read("image"));
+    drop(fixture.pools);
+    drop(disk);
+}
+
+#[test]
+fn privileged_a_file_system_that_cannot_share_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Disk::in_memory(directory.path(), 16 * MIB);
+    let fixture = Fixture::below(directory, false);
+    fixture.done(create("a"));
+    std::fs::write(fixture.path("a/file"), "x").unwrap();
+    fixture.done(create_image("image", MIB));
+    assert_eq!(kind(fixture.call(clone_directory("a", "b"))), "unsupported");
+    assert_eq!(kind(fixture.call(clone_image("image", "b"))), "unsupported");
+    assert_eq!(fixture.stat("b"), None);
+    assert_eq!(fixture.promised(), MIB);
+    fixture.wait_until_clear();
+    drop(fixture.pools);
+    drop(disk);
+}
+
+/// Promises 4 MiB and writes 8: what the reply says about enforcement is what happens.
+fn quota_tells_the_truth(fixture: &Fixture) {
+    fixture.done(create("a"));
+    std::fs::create_dir(fixture.path("a/inner")).unwrap();
+    std::fs::write(fixture.path("a/inner/old"), vec![1; 1 << 20]).unwrap();
+    let Ok(PoolReply::Quota { enforced }) = fixture.call(set_quota("a", Some(4 * MIB))) else {
+        panic!("no quota");
+    };
+    let written = std::fs::write(fixture.path("a/inner/new"), vec![1; 8 << 20]);
+    assert_eq!(written.is_err(), enforced, "{written:?}");
+    if enforced {
+        let allocated = fixture.stat("a").unwrap().allocated_bytes;
+        assert!((3 * MIB..=4 * MIB).contains(&allocated));
+        let grown = fixture.call(set_quota("a", Some(16 * MIB)));
+        assert_eq!(grown, Ok(PoolReply::Quota { enforced: true }));
+        std::fs::write(fixture.path("a/inner/new"), vec![1; 8 << 20]).unwrap();
+    }
+    fixture.done(remove("a"));
+    assert_eq!(fixture.promised(), 0);
+}
+
+#[test]
+fn privileged_a_quota_on_xfs_says_truly_whether_it_is_enforced() {
+    let directory = tempfile::tempdir().unwrap();
+    // A kernel without quotas takes the option and leaves them off, or refuses it; both are truths of that kernel.
+    let options = if quotas_in("xfs") { "prjquota" } else { "" };
+    let disk = Disk::on_loop(directory.path(), 320 * MIB, &["mkfs.xfs", "-q"], options);
+    let fixture = Fixture::below(directory, false);
+    quota_tells_the_truth(&fixture);
+    drop(fixture.pools);
+    drop(disk);
+}
+
+#[test]
+fn privileged_a_quota_on_ext4_says_truly_whether_it_is_enforced() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = if quotas_in("ext4") {
+        let mkfs = [
+            "mkfs.ext4",
+            "-q",
+            "-O",
+            "quota,project",
+            "-E",
+            "quotatype=prjquota",
+        ];
+        Disk::on_loop(directory.path(), 64 * MIB, &mkfs, "prjquota")
+    } else {
+        Disk::on_loop(directory.path(), 64 * MIB, &["mkfs.ext4", "-q"], "")
+    };
+    let fixture = Fixture::below(directory, false);
+    quota_tells_the_truth(&fixture);
+    drop(fixture.pools);
+    drop(disk);
+}
+
+/// Whether this kernel was built with quotas for a file system: found out by mounting one.
+fn quotas_in(file_system: &str) -> bool {
+    let image = tempfile::NamedTempFile::new().unwrap();
+    image.as_file().set_len(320 * MIB).unwrap();
+    let mkfs: &[&str] = match file_system {
+        "ext4" => &[
+            "mkfs.ext4",
+            "-q",
+            "-O",
+            "quota,project",
+            "-E",
+            "quotatype=prjquota",
+        ],
+        _ => &["mkfs.xfs", "-q"],
+    };
+    run(Command::new(mkfs[0]).args(&mkfs[1..]).arg(image.path()));
+    let at = tempfile::tempdir().unwrap();
+    let mounted = Command::new("mount")
+        .args(["-o", "loop,prjquota"])
+        .arg(image.path())
+        .arg(at.path())
+        .output()
+        .unwrap();
+    if mounted.status.success() {
+        rustix::mount::unmount(at.path(), UnmountFlags::DETACH).unwrap();
+    }
+    mounted.status.success()
+}

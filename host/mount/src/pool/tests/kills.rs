@@ -1,0 +1,98 @@
+//! A host that is killed at any moment leaves whole things, true promises and nothing else. A process of its own, since only that can be
+//! killed.
+
+use super::*;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const KILLS: u64 = 12;
+const DIRECTORY: &str = "WASMOUNT_TEST_POOL_DIRECTORY";
+const IMAGE_BYTES: u64 = 256 << 10;
+const PROMISE_BYTES: u64 = 1 << 20;
+/// Written into each tree, and read in each copy.
+const FILES: usize = 8;
+
+#[test]
+#[ignore = "the process that the other test kills"]
+fn worker() {
+    let directory = std::env::var_os(DIRECTORY).expect("started by the other test");
+    let pools = pools(Path::new(&directory), true, &Arc::new(Used::default()));
+    let done = |call: PoolCall| pools.call(call).unwrap();
+    for i in 0..10_000_u64 {
+        // Names of an earlier process are taken; made by process id, no two are the same.
+        let name = |kind: &str| format!("{kind}-{}-{i}", std::process::id());
+        done(create(&name("tree")));
+        done(set_quota(&name("tree"), Some(PROMISE_BYTES)));
+        for file in 0..FILES {
+            let path = Path::new(&directory).join(name("tree"));
+            std::fs::write(path.join(file.to_string()), "content").unwrap();
+        }
+        done(clone_directory(&name("tree"), &name("copy")));
+        done(rename(&name("copy"), &name("renamed")));
+        done(create_image(&name("image"), IMAGE_BYTES));
+        done(clone_image(&name("image"), &name("second")));
+        if i % 2 == 0 {
+            done(remove(&name("renamed")));
+            done(remove(&name("tree")));
+            done(remove_image(&name("image")));
+        }
+    }
+}
+
+#[test]
+fn a_killed_host_leaves_whole_things_and_true_promises() {
+    let mut fixture = Fixture::with(true);
+    let mut seen = 0;
+    for kill in 0..KILLS {
+        // The lock goes with the pool.
+        drop(std::mem::replace(
+            &mut fixture.pools,
+            Pools::new(
+                &BTreeMap::new(),
+                Arc::<Used>::clone(&fixture.used) as Arc<dyn InUse>,
+            ),
+        ));
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["pool::tests::kills::worker", "--exact", "--ignored"])
+            .env(DIRECTORY, fixture.path(""))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(20 + kill * 23));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        fixture.pools = pools(&fixture.path(""), true, &fixture.used);
+        fixture.wait_until_clear();
+        seen = check(&fixture);
+    }
+    assert!(seen > 0, "every kill came too early");
+}
+
+/// Holds what is there to what was promised; the number of things.
+fn check(fixture: &Fixture) -> usize {
+    let mut trees = 0;
+    let mut images = 0;
+    for entry in std::fs::read_dir(fixture.path("")).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        match name.split('-').next().unwrap() {
+            "tree" => trees += 1,
+            "image" | "second" => {
+                assert_eq!(entry.metadata().unwrap().len(), IMAGE_BYTES, "{name}");
+                images += 1;
+            }
+            "copy" | "renamed" => {
+                let count = std::fs::read_dir(entry.path()).unwrap().count();
+                assert_eq!(count, FILES, "{name}");
+            }
+            _ => assert_eq!(name, ".wasmount"),
+        }
+    }
+    // Of each killed process one tree may not have come to its promise.
+    let promised = fixture.promised() - images * IMAGE_BYTES;
+    assert_eq!(promised % PROMISE_BYTES, 0);
+    let promised_trees = promised / PROMISE_BYTES;
+    assert!(promised_trees <= trees && promised_trees + KILLS >= trees);
+    usize::try_from(trees + images).unwrap()
+}

@@ -1,0 +1,223 @@
+//! Paths of the node that a client names: taken only strictly below a path root, and turned into descriptors without following a link.
+//!
+//! It is apart because it is the wall between a client's string and the node's file system: nothing else in the room opens a client's path.
+//! It must not know what a path is for. Below pools, `confine` does the same for a plugin's paths.
+
+use crate::failure::{kernel, shown};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use wasmount_core::mounter::MountError;
+use wasmount_core::names::NodePath;
+
+/// How often an `openat2` is tried again that the kernel could not finish because of a rename elsewhere (openat2(2), EAGAIN).
+const OPEN_ATTEMPTS: usize = 128;
+
+/// The directories below which a client may name paths.
+#[derive(Debug, Clone)]
+pub(crate) struct Roots {
+    roots: Vec<PathBuf>,
+}
+
+/// A path whose words were checked; nothing was opened yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CheckedPath {
+    /// As the administrator named it. It may be, or lead through, a link: that is the administrator's word.
+    root: PathBuf,
+    /// From the root to the directory that holds the name; empty if that is the root.
+    parent: PathBuf,
+    name: OsString,
+    /// The whole path in its shortest spelling: what the journal knows it by.
+    text: String,
+}
+
+/// A name in an opened directory: what calls act on, so that no later rename or link can lead them elsewhere.
+#[derive(Debug)]
+pub(crate) struct Location {
+    /// `O_PATH` of the directory that holds the name.
+    pub(crate) parent: OwnedFd,
+    /// One component.
+    pub(crate) name: OsString,
+    /// For messages and the journal only.
+    pub(crate) path: String,
+}
+
+impl Roots {
+    /// Absolute directories.
+    pub(crate) fn new(roots: Vec<PathBuf>) -> Self {
+        Self { roots }
+    }
+
+    /// The directories as they were named.
+    pub(crate) fn directories(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
+    /// Checks the words of a client's path. `..` and `.` are refused, not resolved: no client of CSI needs them.
+    pub(crate) fn check(&self, path: &NodePath) -> Result<CheckedPath, MountError> {
+        self.check_text(path.as_str())
+    }
+
+    /// The same for a path that comes from the journal: the roots may have changed since.
+    pub(crate) fn check_text(&self, path: &str) -> Result<CheckedPath, MountError> {
+        let refuse = |reason: &str| MountError::OutsideRoots {
+            path: shown(path),
+            reason: reason.to_owned(),
+            roots: self.words(),
+        };
+        if !path.starts_with('/') {
+            return Err(refuse("it is not absolute"));
+        }
+        let mut whole = PathBuf::from("/");
+        for part in path.split('/').filter(|part| !part.is_empty()) {
+            if part == ".." || part == "." {
+                return Err(refuse("it contains `.` or `..`"));
+            }
+            if part.contains('\0') {
+                return Err(refuse("it contains a NUL byte"));
+            }
+            whole.push(part);
+        }
+        let (root, below) = self
+            .roots
+            .iter()
+            .filter_map(|root| Some((root, whole.strip_prefix(root).ok()?)))
+            .min_by_key(|(_, below)| below.components().count())
+            .ok_or_else(|| refuse("it lies elsewhere"))?;
+        let name = below
+            .file_name()
+            .ok_or_else(|| refuse("it is a root itself"))?;
+        Ok(CheckedPath {
+            root: root.clone(),
+            parent: below.parent().unwrap_or(Path::new("")).to_owned(),
+            name: name.to_owned(),
+            text: whole.to_string_lossy().into_owned(),
+        })
+    }
+
+    fn words(&self) -> String {
+        let names: Vec<_> = self
+            .roots
+            .iter()
+            .map(|root| root.display().to_string())
+            .collect();
+        names.join(", ")
+    }
+}
+
+impl CheckedPath {
+    /// The path in its shortest spelling.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Opens the directory that holds the name. `None`: a part of the way is missing.
+    pub(crate) fn locate(&self) -> Result<Option<Location>, MountError> {
+        let Some(root) = open_root(&self.root)? else {
+            return Ok(None);
+        };
+        let parent = if self.parent.as_os_str().is_empty() {
+            root
+        } else {
+            let flags = OFlags::PATH | OFlags::DIRECTORY;
+            match open_beneath(&root, &self.parent, flags) {
+                Ok(parent) => parent,
+                Err(Errno::NOENT) => return Ok(None),
+                Err(errno) => return Err(self.refusal(errno)),
+            }
+        };
+        Ok(Some(Location {
+            parent,
+            name: self.name.clone(),
+            path: self.text.clone(),
+        }))
+    }
+
+    /// The path as the kernel's mount table spells it, in which no link is left of the root's own. `None`: the root is missing. What lies
+    /// below the root is not touched: it may be storage that hangs.
+    pub(crate) fn in_mount_table(&self) -> Result<Option<PathBuf>, MountError> {
+        let Some(root) = open_root(&self.root)? else {
+            return Ok(None);
+        };
+        let link = format!("/proc/self/fd/{}", root.as_raw_fd());
+        let real = std::fs::read_link(&link).map_err(|error| {
+            kernel(
+                "readlink",
+                link,
+                Errno::from_io_error(&error).unwrap_or(Errno::IO),
+            )
+        })?;
+        Ok(Some(real.join(&self.parent).join(&self.name)))
+    }
+
+    fn refusal(&self, errno: Errno) -> MountError {
+        refusal(&self.text, &self.root.display().to_string(), errno)
+    }
+}
+
+impl Location {
+    /// Opens what has the name now, without reading or changing it: the root of the topmost mount, if one is there.
+    pub(crate) fn open(&self) -> Result<OwnedFd, Errno> {
+        open_beneath(&self.parent, Path::new(&self.name), OFlags::PATH)
+    }
+
+    /// Words for an error number of [`Location::open`].
+    pub(crate) fn refusal(&self, errno: Errno) -> MountError {
+        refusal(&self.path, "its root", errno)
+    }
+
+    /// A path of the name that leads through the opened directory: for `umount2`, which takes no descriptor. (One of the mount itself would
+    /// keep it busy.)
+    pub(crate) fn through_descriptor(&self) -> PathBuf {
+        let directory = format!("/proc/self/fd/{}", self.parent.as_raw_fd());
+        Path::new(&directory).join(OsStr::new(&self.name))
+    }
+}
+
+/// Opens a path below a directory; no link and no `..` on the way leads anywhere. Mounts are crossed: a kubelet directory may hold some.
+fn open_beneath(directory: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    for _ in 0..OPEN_ATTEMPTS {
+        match openat2(
+            directory.as_fd(),
+            path,
+            flags | OFlags::CLOEXEC,
+            Mode::empty(),
+            resolve,
+        ) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            other => return other,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Opens a root following links. `None`: it does not exist.
+pub(crate) fn open_root(root: &Path) -> Result<Option<OwnedFd>, MountError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match rustix::fs::open(root, flags, Mode::empty()) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(kernel("open path root", root.display(), errno)),
+    }
+}
+
+fn refusal(path: &str, root: &str, errno: Errno) -> MountError {
+    let reason = match errno {
+        Errno::LOOP => "it leads through a symbolic link",
+        Errno::XDEV => "it leads out of its root",
+        Errno::NOTDIR => "a part of it is not a directory",
+        Errno::NAMETOOLONG => "a part of it is longer than 255 bytes",
+        _ => return kernel("open", shown(path), errno),
+    };
+    MountError::OutsideRoots {
+        path: shown(path),
+        reason: reason.to_owned(),
+        roots: root.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! Words of paths, and the walk below a root.
+
+use super::*;
+use proptest::prelude::*;
+use std::os::unix::fs::symlink;
+
+fn roots() -> Roots {
+    Roots::new(vec![
+        "/var/lib/kubelet".into(),
+        "/var/lib/kubelet/pods/".into(),
+        "/srv".into(),
+    ])
+}
+
+fn reason(path: &str) -> String {
+    match roots().check_text(path) {
+        Err(MountError::OutsideRoots { reason, .. }) => reason,
+        other => panic!("{path:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_path_below_a_root_is_taken_in_its_shortest_spelling() {
+    for (path, text, root) in [
+        ("/srv/a", "/srv/a", "/srv"),
+        ("//srv///a/b/", "/srv/a/b", "/srv"),
+        (
+            "/var/lib/kubelet/x y",
+            "/var/lib/kubelet/x y",
+            "/var/lib/kubelet",
+        ),
+        // The nearest root counts.
+        (
+            "/var/lib/kubelet/pods/a",
+            "/var/lib/kubelet/pods/a",
+            "/var/lib/kubelet/pods/",
+        ),
+        ("/srv/...", "/srv/...", "/srv"),
+        ("/srv/a\\..\\b", "/srv/a\\..\\b", "/srv"),
+    ] {
+        let checked = roots().check_text(path).unwrap();
+        assert_eq!(checked.text(), text);
+        assert_eq!(checked.root, PathBuf::from(root));
+    }
+}
+
+#[test]
+fn a_path_that_is_not_strictly_below_a_root_is_refused() {
+    for path in ["some/path", "", "srv/a", "./srv/a", "~/a"] {
+        assert_eq!(reason(path), "it is not absolute", "{path:?}");
+    }
+    for path in [
+        "/srv/../etc",
+        "/srv/a/..",
+        "/srv/..",
+        "/../srv/a",
+        "/srv/./a",
+        "/srv/a/.",
+    ] {
+        assert_eq!(reason(path), "it contains `.` or `..`", "{path:?}");
+    }
+    for path in [
+        "/",
+        "/etc/passwd",
+        "/srvs/a",
+        "/var/lib",
+        "/var/lib/kubelets/a",
+    ] {
+        assert_eq!(reason(path), "it lies elsewhere", "{path:?}");
+    }
+    for path in ["/srv", "/srv/", "//srv//"] {
+        assert_eq!(reason(path), "it is a root itself", "{path:?}");
+    }
+    assert_eq!(reason("/srv/a\0b"), "it contains a NUL byte");
+}
+
+#[test]
+fn nothing_below_a_root_is_followed_and_a_missing_way_is_no_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::create_dir_all(path("root/a/b")).unwrap();
+    std::fs::create_dir(path("outside")).unwrap();
+    std::fs::write(path("root/file"), "").unwrap();
+    symlink(path("outside"), path("root/out")).unwrap();
+    symlink("a", path("root/in")).unwrap();
+    symlink(path("root"), path("link-to-root")).unwrap();
+    let located = |root: &str, below: &str| {
+        let roots = Roots::new(vec![path(root)]);
+        let text = path(root).join(below).to_str().unwrap().to_owned();
+        roots.check_text(&text).unwrap().locate()
+    };
+    for root in ["root", "link-to-root"] {
+        let location = located(root, "a/b").unwrap().unwrap();
+        location.open().unwrap();
+        for below in ["out/x", "in/b", "file/x"] {
+            let refused = located(root, below);
+            assert!(
+                matches!(refused, Err(MountError::OutsideRoots { .. })),
+                "{below}"
+            );
+        }
+        for below in ["none/x", "a/none/x"] {
+            assert!(located(root, below).unwrap().is_none(), "{below}");
+        }
+        // The way is real, and the name itself a link.
+        for below in ["out", "in"] {
+            let location = located(root, below).unwrap().unwrap();
+            assert_eq!(location.open().unwrap_err(), Errno::LOOP, "{below}");
+        }
+    }
+    assert!(located("no-root", "x").unwrap().is_none());
+}
+
+#[test]
+fn a_path_is_found_in_the_mount_table_under_the_roots_real_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let real = directory.path().canonicalize().unwrap().join("real");
+    std::fs::create_dir(&real).unwrap();
+    let link = directory.path().join("link");
+    symlink(&real, &link).unwrap();
+    let checked = Roots::new(vec![link.clone()])
+        .check_text(link.join("a/b").to_str().unwrap())
+        .unwrap();
+    assert_eq!(checked.in_mount_table().unwrap(), Some(real.join("a/b")));
+}
+
+proptest! {
+    #[test]
+    fn a_taken_path_has_only_plain_parts_below_its_root(path in "(/srv|/etc|)?[/.a\\\\\0 ]{0,12}") {
+        if let Ok(checked) = roots().check_text(&path) {
+            let text = PathBuf::from(checked.text());
+            prop_assert!(text.starts_with(&checked.root) && text != checked.root);
+            let below = checked.parent.join(&checked.name);
+            prop_assert_eq!(checked.root.join(&below), text);
+            for part in below.components() {
+                prop_assert!(matches!(part, std::path::Component::Normal(_)));
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! NodeGetVolumeStats and NodeExpandVolume: figures of a mounted volume, from the kernel.
+//!
+//! It is apart because `statfs` is the one call that asks storage for an answer, every minute and for every volume: it has a deadline, and
+//! the last good answer is kept for storage that does not give one. It must not know tear-down, but for telling it what hangs.
+
+use crate::failure::{kernel, shown};
+use crate::node::{Node, volume_words};
+use crate::observe::Identity;
+use crate::threads::Threads;
+use rustix::fs::{StatVfs, fstatvfs};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use wasmount_core::mounter::{ExpandVolume, MountError, StatVolume, Usage, VolumeKey, VolumeStats};
+
+/// How long storage may take to answer. 2 s: kubelet gives NodeGetVolumeStats much more, local storage takes microseconds, and a server that
+/// takes longer has a problem that should be seen.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// How long an answer stands in for one that does not come. 5 minutes: five of kubelet's rounds; older figures would hide the problem.
+const KEPT_FOR: Duration = Duration::from_secs(300);
+
+/// Size of a volume that has no file system of its own to grow (CSI: unknown).
+const UNKNOWN_BYTES: u64 = 0;
+
+/// Last answers, and what is being asked. By path, which the journal gives to one volume only.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    kept: Mutex<HashMap<String, (Instant, VolumeStats)>>,
+    asked: Mutex<HashMap<String, Instant>>,
+}
+
+/// Notes that a path is being asked, as long as it lives.
+struct Asking {
+    node: Arc<Node>,
+    path: String,
+}
+
+impl Figures {
+    /// Whether storage at a path has been asked and has not answered in time.
+    pub(crate) fn is_hung(&self, path: &str) -> bool {
+        lock(&self.asked)
+            .get(path)
+            .is_some_and(|since| since.elapsed() >= ANSWER_WITHIN)
+    }
+
+    /// Drops the last answer: the mount is gone.
+    pub(crate) fn forget(&self, path: &str) {
+        lock(&self.kept).remove(path);
+    }
+
+    fn keep(&self, path: String, stats: VolumeStats) {
+        lock(&self.kept).insert(path, (Instant::now(), stats));
+    }
+
+    fn kept(&self, path: &str) -> Option<VolumeStats> {
+        lock(&self.kept)
+            .get(path)
+            .filter(|(since, _)| since.elapsed() < KEPT_FOR)
+            .map(|(_, stats)| *stats)
+    }
+}
+
+impl Asking {
+    fn begin(node: Arc<Node>, path: String) -> Self {
+        lock(&node.figures.asked)
+            .entry(path.clone())
+            .or_insert_with(Instant::now);
+        Self { node, path }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        lock(&self.node.figures.asked).remove(&self.path);
+    }
+}
+
+impl Node {
+    /// Grows what the node sees. A tree of a pool and a tmpfs have nothing to grow: the backend or the plan has said how large they are.
+    pub(crate) fn expand(&self, request: &ExpandVolume) -> Result<u64, MountError> {
+        let path = request.volume_path.as_str();
+        let (path, identity) = self.recorded_mount(&request.key, path)?;
+        if !self.still_mounted(&path, identity)? {
+            return Err(not_mounted(&request.key, &path));
+        }
+        Ok(UNKNOWN_BYTES)
+    }
+
+    /// The path of one of the volume's settled mounts. Only what is recorded is looked at: a client can name no other path here, however it
+    /// is spelled.
+    fn recorded_mount(
+        &self,
+        key: &VolumeKey,
+        path: &str,
+    ) -> Result<(String, Identity), MountError> {
+        let entry = self.journal.entry(key);
+        if entry.is_empty() {
+            return Err(MountError::NotFound {
+                what: volume_words(key),
+            });
+        }
+        let spelled = self.roots.check_text(path);
+        spelled
+            .ok()
+            .and_then(|spelled| {
+                entry
+                    .mounts()
+                    .find(|(mounted, _, _)| *mounted == spelled.text())
+                    .map(|(mounted, _, identity)| (mounted.to_owned(), identity))
+            })
+            .ok_or_else(|| not_mounted(key, path))
+    }
+
+    fn ask(
+        &self,
+        key: &VolumeKey,
+        path: &str,
+        identity: Identity,
+    ) -> Result<VolumeStats, MountError> {
+        let checked = self.roots.check_text(path)?;
+        let mount = self
+            .mounted(&checked, identity)?
+            .ok_or_else(|| not_mounted(key, path))?;
+        fstatvfs(&mount.root)
+            .map(|answer| figures(&answer))
+            .map_err(|errno| kernel("statfs", path, errno))
+    }
+}
+
+/// Asks for the use of a volume, for as long as storage may take.
+pub(crate) async fn stats(
+    node: &Arc<Node>,
+    threads: &Threads,
+    request: StatVolume,
+) -> Result<VolumeStats, MountError> {
+    let (path, identity) = node.recorded_mount(&request.key, request.volume_path.as_str())?;
+    let hung = || MountError::Hung {
+        what: format!("{} at {path}", volume_words(&request.key)),
+        reason: format!(
+            "its storage has not answered for {} s; look at the server or disk behind it",
+            ANSWER_WITHIN.as_secs()
+        ),
+    };
+    if node.figures.is_hung(&path) {
+        // Another thread would only hang beside the first.
+        return node.figures.kept(&path).ok_or_else(hung);
+    }
+    let job = {
+        let (node, path, key) = (node.clone(), path.clone(), request.key.clone());
+        // From now on, so that it counts as hung just when the deadline below has passed.
+        let asking = Asking::begin(node.clone(), path.clone());
+        move || {
+            let _asking = asking;
+            let stats = node.ask(&key, &path, identity)?;
+            node.figures.keep(path.clone(), stats);
+            Ok(stats)
+        }
+    };
+    let answer = tokio::time::timeout(ANSWER_WITHIN, threads.stats(ANSWER_WITHIN, job)).await;
+    match answer {
+        Ok(Err(MountError::Hung { .. })) | Err(_) => node.figures.kept(&path).ok_or_else(hung),
+        Ok(answer) => answer,
+    }
+}
+
+fn figures(answer: &StatVfs) -> VolumeStats {
+    let usage = |unit: u64, total: u64, free: u64, available: u64| Usage {
+        total: total.saturating_mul(unit),
+        used: Some(total.saturating_sub(free).saturating_mul(unit)),
+        available: Some(available.saturating_mul(unit)),
+    };
+    VolumeStats {
+        bytes: usage(
+            answer.f_frsize,
+            answer.f_blocks,
+            answer.f_bfree,
+            answer.f_bavail,
+        ),
+        // btrfs and others have no count.
+        inodes: (answer.f_files > 0)
+            .then(|| usage(1, answer.f_files, answer.f_ffree, answer.f_favail)),
+    }
+}
+
+fn not_mounted(key: &VolumeKey, path: &str) -> MountError {
+    MountError::NotFound {
+        what: format!("a mount of {} at {}", volume_words(key), shown(path)),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Each change is one step, so what a panicking thread leaves is whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Storage that does not answer, as far as it can be told without any.
+
+use super::*;
+use crate::journal::Journal;
+use crate::journal::entry::{Progress, RecordedCapability, StageRecord};
+use crate::observe::Identity;
+use crate::roots::Roots;
+use std::collections::BTreeMap;
+use wasmount_core::names::{DriverName, NodePath, VolumeId};
+use wasmount_core::plan::{Plan, Source};
+use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
+
+const PATH: &str = "/nowhere/a";
+
+fn key() -> VolumeKey {
+    VolumeKey {
+        driver: DriverName::parse("a.test").unwrap(),
+        volume: VolumeId::parse("volume_id", "v").unwrap(),
+    }
+}
+
+/// A volume that is recorded as staged at [`PATH`], and was asked as long ago as is said.
+fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
+    let node = Node {
+        roots: Roots::new(vec!["/nowhere".into()]),
+        journal: Journal::open(run).unwrap(),
+        grants: BTreeMap::new(),
+        figures: Figures::default(),
+    };
+    let capability = VolumeCapability {
+        access_type: AccessType::Mount(MountAccess::default()),
+        access_mode: AccessMode::SingleNodeWriter,
+    };
+    let stage = StageRecord {
+        progress: Progress::Settled,
+        path: PATH.to_owned(),
+        capability: RecordedCapability::of(&capability),
+        plan: Plan {
+            source: Source::Tmpfs { size_bytes: None },
+            default_fs_type: None,
+            mount_options: Vec::new(),
+            notes: BTreeMap::new(),
+        },
+        identity: Identity {
+            device_major: 0,
+            device_minor: 0,
+            inode: 0,
+        },
+        read_only: false,
+    };
+    node.journal
+        .update(&key(), |entry| {
+            entry.stage = Some(stage);
+            Ok(())
+        })
+        .unwrap();
+    let since = Instant::now().checked_sub(asked).unwrap();
+    lock(&node.figures.asked).insert(PATH.to_owned(), since);
+    Arc::new(node)
+}
+
+async fn asked(node: &Arc<Node>) -> Result<VolumeStats, MountError> {
+    let request = StatVolume {
+        key: key(),
+        volume_path: NodePath::parse("volume_path", PATH).unwrap(),
+        staging_path: None,
+    };
+    stats(node, &Threads::new(&key().driver, 4), request).await
+}
+
+fn answer() -> VolumeStats {
+    let bytes = Usage {
+        total: 3,
+        used: Some(1),
+        available: Some(2),
+    };
+    VolumeStats {
+        bytes,
+        inodes: None,
+    }
+}
+
+#[tokio::test]
+async fn storage_that_hangs_is_not_asked_again_and_its_last_answer_stands_in() {
+    let run = tempfile::tempdir().unwrap();
+    let node = node(run.path(), ANSWER_WITHIN);
+    assert!(matches!(asked(&node).await, Err(MountError::Hung { .. })));
+    node.figures.keep(PATH.to_owned(), answer());
+    assert_eq!(asked(&node).await, Ok(answer()));
+    node.figures.forget(PATH);
+    assert!(matches!(asked(&node).await, Err(MountError::Hung { .. })));
+}
+
+#[tokio::test]
+async fn storage_that_was_asked_just_now_is_asked_again() {
+    let run = tempfile::tempdir().unwrap();
+    let node = node(run.path(), Duration::ZERO);
+    node.figures.keep(PATH.to_owned(), answer());
+    // Nothing is mounted there: the answer is the kernel's, not the kept one.
+    let asked = asked(&node).await;
+    assert!(
+        matches!(asked, Err(MountError::NotFound { .. })),
+        "{asked:?}"
+    );
+}

@@ -1,0 +1,269 @@
+//! NodeUnpublishVolume and NodeUnstageVolume, and the undoing of what failed: needs neither plugin nor plan nor journal.
+//!
+//! What is gone already is success; all that is stacked at a path is unmounted; a target is removed only when it is no mount, empty, and of
+//! the kind that a publish makes; nothing is ever removed recursively. The path must lie below a root here too: tear-down is privileged.
+
+use crate::failure::{is_corrupted, kernel};
+use crate::journal::entry::Progress;
+use crate::node::{Node, volume_words};
+use crate::observe::{Identity, Observation, Seen, look};
+use crate::roots::{CheckedPath, Location};
+use rustix::fs::{AtFlags, FileType, unlinkat};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+use std::time::Duration;
+use wasmount_core::mounter::{MountError, UnpublishVolume, UnstageVolume, VolumeKey};
+
+/// Most mounts that are taken off one path: more than anybody stacks, and an end for a loop that somebody else feeds.
+const STACKED_MOUNTS: usize = 1000;
+/// How often a busy mount is tried again. With the pause below a second in all: what kubelet's own statistics and ours hold a mount for.
+const BUSY_ATTEMPTS: usize = 20;
+/// Between two of these.
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
+
+/// Which of the mounts at a path are to go.
+#[derive(Clone, Copy)]
+enum Which {
+    All,
+    /// Those on top with this root.
+    Of(Identity),
+}
+
+impl Node {
+    /// Unstages. Refused while a target is still mounted: the specification has clients unpublish first, and what follows an unstage (detach,
+    /// delete) would take the storage away under a pod.
+    pub(crate) fn unstage(&self, request: &UnstageVolume) -> Result<(), MountError> {
+        let path = self.roots.check(&request.staging_path)?;
+        self.refuse_others(&request.key, &path)?;
+        self.refuse_published(&request.key)?;
+        self.record_teardown(&request.key, |entry| {
+            if let Some(stage) = &mut entry.stage
+                && stage.path == path.text()
+            {
+                stage.progress = Progress::Going;
+            }
+        });
+        self.finish_stage(&request.key, &path, Which::All)
+    }
+
+    /// Unpublishes.
+    pub(crate) fn unpublish(&self, request: &UnpublishVolume) -> Result<(), MountError> {
+        let path = self.roots.check(&request.target_path)?;
+        self.refuse_others(&request.key, &path)?;
+        self.record_teardown(&request.key, |entry| {
+            if let Some(target) = entry.targets.get_mut(path.text()) {
+                target.progress = Progress::Going;
+            }
+        });
+        self.finish_target(&request.key, &path, Which::All)
+    }
+
+    /// Brings a stage that is neither there nor gone to an end: nothing of it is left.
+    pub(crate) fn undo_stage(&self, key: &VolumeKey) -> Result<(), MountError> {
+        let Some(stage) = self.journal.entry(key).stage else {
+            return Ok(());
+        };
+        let path = self.roots.check_text(&stage.path)?;
+        match which(stage.progress, stage.identity) {
+            Some(which) => self.finish_stage(key, &path, which),
+            None => Ok(()),
+        }
+    }
+
+    /// The same for a target.
+    pub(crate) fn undo_target(&self, key: &VolumeKey, path: &str) -> Result<(), MountError> {
+        let entry = self.journal.entry(key);
+        let Some(target) = entry.targets.get(path) else {
+            return Ok(());
+        };
+        let path = self.roots.check_text(path)?;
+        match which(target.progress, target.identity) {
+            Some(which) => self.finish_target(key, &path, which),
+            None => Ok(()),
+        }
+    }
+
+    fn finish_stage(
+        &self,
+        key: &VolumeKey,
+        path: &CheckedPath,
+        which: Which,
+    ) -> Result<(), MountError> {
+        if let Some(location) = self.way_to(path, which)? {
+            self.take_off(&location, which)?;
+        }
+        self.figures.forget(path.text());
+        self.record_teardown(key, |entry| {
+            if entry
+                .stage
+                .as_ref()
+                .is_some_and(|stage| stage.path == path.text())
+            {
+                entry.stage = None;
+            }
+        });
+        Ok(())
+    }
+
+    fn finish_target(
+        &self,
+        key: &VolumeKey,
+        path: &CheckedPath,
+        which: Which,
+    ) -> Result<(), MountError> {
+        if let Some(location) = self.way_to(path, which)? {
+            self.take_off(&location, which)?;
+            match remove_target(&location) {
+                // Somebody else's link or file has the name: an undo has nothing to remove there, an unpublish says so.
+                Err(_) if matches!(which, Which::Of(_)) => {}
+                removed => removed?,
+            }
+        }
+        self.figures.forget(path.text());
+        self.record_teardown(key, |entry| {
+            entry.targets.remove(path.text());
+        });
+        Ok(())
+    }
+
+    /// Where a path leads. For an undo a way that was changed into a link is as good as none: the mount was taken back by descriptor.
+    fn way_to(&self, path: &CheckedPath, which: Which) -> Result<Option<Location>, MountError> {
+        match path.locate() {
+            Err(MountError::OutsideRoots { .. }) if matches!(which, Which::Of(_)) => Ok(None),
+            located => located,
+        }
+    }
+
+    fn refuse_published(&self, key: &VolumeKey) -> Result<(), MountError> {
+        for (path, target) in &self.journal.entry(key).targets {
+            // A target that does not answer is no reason to keep the rest.
+            if self
+                .still_mounted(path, target.identity)
+                .is_ok_and(|mounted| mounted)
+            {
+                return Err(MountError::InUse {
+                    what: volume_words(key),
+                    by: format!("its publish at {path}; call NodeUnpublishVolume first"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Unmounts, from the top.
+    fn take_off(&self, location: &Location, which: Which) -> Result<(), MountError> {
+        for _ in 0..STACKED_MOUNTS {
+            if let Which::Of(identity) = which {
+                // The descriptor must be gone before the unmount.
+                match look(location) {
+                    Ok(Seen::Mounted(mount)) if mount.identity == identity => {}
+                    Ok(_) | Err(MountError::OutsideRoots { .. }) => return Ok(()),
+                    Err(error) => return Err(error),
+                }
+            }
+            if !self.take_off_top(location)? {
+                return Ok(());
+            }
+        }
+        Err(MountError::InUse {
+            what: location.path.clone(),
+            by: format!("more than {STACKED_MOUNTS} mounts, or somebody who mounts there again"),
+        })
+    }
+
+    /// Unmounts what is on top. `false`: no mount is there.
+    fn take_off_top(&self, location: &Location) -> Result<bool, MountError> {
+        let path = location.through_descriptor();
+        let mut attempts = 0;
+        loop {
+            match unmount(&path, UnmountFlags::NOFOLLOW) {
+                Ok(()) => return Ok(true),
+                Err(Errno::INVAL | Errno::NOENT) => return Ok(false),
+                Err(Errno::BUSY) if attempts < BUSY_ATTEMPTS => {
+                    attempts += 1;
+                    std::thread::sleep(BUSY_PAUSE);
+                }
+                Err(errno)
+                    if is_corrupted(errno) || errno == Errno::BUSY && self.is_lost(location) =>
+                {
+                    return detach(location, errno);
+                }
+                Err(Errno::BUSY) => {
+                    return Err(MountError::InUse {
+                        what: location.path.clone(),
+                        by: "a process that has files open there".to_owned(),
+                    });
+                }
+                Err(errno) => return Err(kernel("umount", &location.path, errno)),
+            }
+        }
+    }
+
+    /// Whether waiting for the users of a mount is in vain: its storage is gone or does not answer.
+    fn is_lost(&self, location: &Location) -> bool {
+        if self.figures.is_hung(&location.path) {
+            return true;
+        }
+        match look(location) {
+            Ok(Seen::Corrupted(_)) => true,
+            Ok(Seen::Mounted(mount)) => mount.is_corrupted(),
+            _ => false,
+        }
+    }
+}
+
+fn which(progress: Progress, identity: Identity) -> Option<Which> {
+    match progress {
+        Progress::Coming => Some(Which::Of(identity)),
+        Progress::Going => Some(Which::All),
+        Progress::Settled => None,
+    }
+}
+
+/// The last resort: the mount goes from everybody's sight now, and its storage when the last user lets go.
+fn detach(location: &Location, errno: Errno) -> Result<bool, MountError> {
+    unmount(
+        location.through_descriptor(),
+        UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
+    )
+    .map_err(|errno| kernel("umount (lazy)", &location.path, errno))?;
+    tracing::warn!(
+        path = %location.path,
+        %errno,
+        "a mount whose storage does not answer was unmounted lazily; processes that hang on it keep it alive"
+    );
+    Ok(true)
+}
+
+/// Removes a target that is no mount, if it is what a publish makes: an empty directory or an empty file.
+fn remove_target(location: &Location) -> Result<(), MountError> {
+    let in_use = |by: &str| MountError::InUse {
+        what: location.path.clone(),
+        by: by.to_owned(),
+    };
+    let (target, observation) = match look(location)? {
+        Seen::Nothing => return Ok(()),
+        Seen::Plain(target, observation) => (target, observation),
+        Seen::Mounted(_) => return Err(in_use("a mount that this host cannot unmount")),
+        Seen::Corrupted(errno) => return Err(kernel("remove", &location.path, errno)),
+    };
+    drop(target);
+    let flags = removal(observation).ok_or_else(|| {
+        in_use("something that no publish makes; look at it, and remove it by hand")
+    })?;
+    match unlinkat(&location.parent, &location.name, flags) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(Errno::NOTEMPTY | Errno::EXIST) => Err(in_use(
+            "files that are not the volume's, and would be lost; move them away",
+        )),
+        Err(errno) => Err(kernel("remove", &location.path, errno)),
+    }
+}
+
+fn removal(observation: Observation) -> Option<AtFlags> {
+    match observation.kind {
+        FileType::Directory => Some(AtFlags::REMOVEDIR),
+        FileType::RegularFile if observation.size_bytes == 0 => Some(AtFlags::empty()),
+        _ => None,
+    }
+}

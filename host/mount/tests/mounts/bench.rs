@@ -1,0 +1,353 @@
+//! What the tests stand on: a namespace, a pool, a kubelet directory on a shared mount, and requests as a client would send them.
+
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
+use rustix::thread::UnshareFlags;
+use std::collections::BTreeMap;
+use std::fs;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use wasmount_core::document::{FilesystemGrant, Grants, PoolGrant};
+use wasmount_core::mounter::{
+    MountError, Mounter, PublishVolume, StageVolume, Staged, StagedQuery, UnpublishVolume,
+    UnstageVolume, VolumeKey,
+};
+use wasmount_core::names::{DriverName, NodePath, VolumeId};
+use wasmount_core::plan::{Plan, Source};
+use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
+use wasmount_mount::{LocalMounter, MounterConfig};
+
+pub(crate) const WRITER: AccessMode = AccessMode::SingleNodeWriter;
+/// Largest tmpfs that the tests' driver is granted, in bytes.
+pub(crate) const TMPFS_BYTES: u64 = 1 << 20;
+
+pub(crate) struct Bench {
+    directory: PathBuf,
+    pub(crate) mounter: LocalMounter,
+}
+
+/// Runs a test in a mount namespace that dies with it.
+pub(crate) fn privileged<F: Future<Output = ()>>(test: impl FnOnce(Bench) -> F + Send + 'static) {
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "this test needs root (CAP_SYS_ADMIN); leave it out with `--skip privileged_`"
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_owned();
+    // A thread of its own: a namespace belongs to a thread and to those that it starts.
+    let thread = std::thread::spawn(move || {
+        #[allow(
+            deprecated,
+            reason = "the unsafe successor is about FILES, which is not asked for"
+        )]
+        rustix::thread::unshare(UnshareFlags::NEWNS).unwrap();
+        mount_change(
+            "/",
+            MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+        )
+        .unwrap();
+        for name in ["pool", "kubelet", "run", "outside"] {
+            fs::create_dir(path.join(name)).unwrap();
+        }
+        share(&path.join("kubelet"));
+        let mounter = mounter(&path, &[path.join("kubelet")]);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(test(Bench {
+            directory: path,
+            mounter,
+        }));
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Makes a directory a shared mount, as a kubelet directory is.
+fn share(path: &Path) {
+    mount_bind(path, path).unwrap();
+    mount_change(path, MountPropagationFlags::SHARED).unwrap();
+}
+
+fn mounter(directory: &Path, roots: &[PathBuf]) -> LocalMounter {
+    let pool = PoolGrant {
+        path: directory.join("pool"),
+        full_copies: true,
+        mount_options: Vec::new(),
+    };
+    let tmpfs = FilesystemGrant {
+        fs_type: "tmpfs".to_owned(),
+        sources: Vec::new(),
+        mount_options: Vec::new(),
+        max_bytes: Some(TMPFS_BYTES),
+    };
+    let grants = Grants {
+        pools: BTreeMap::from([("main".to_owned(), pool)]),
+        filesystems: vec![tmpfs],
+    };
+    LocalMounter::new(MounterConfig {
+        roots: roots.to_vec(),
+        run_dir: directory.join("run"),
+        grants: BTreeMap::from([(driver(), grants)]),
+        threads_per_driver: 16,
+    })
+    .unwrap()
+}
+
+pub(crate) fn driver() -> DriverName {
+    DriverName::parse("directory.test").unwrap()
+}
+
+pub(crate) fn key(volume: &str) -> VolumeKey {
+    VolumeKey {
+        driver: driver(),
+        volume: VolumeId::parse("volume_id", volume).unwrap(),
+    }
+}
+
+pub(crate) fn capability(access_mode: AccessMode) -> VolumeCapability {
+    VolumeCapability {
+        access_type: AccessType::Mount(MountAccess::default()),
+        access_mode,
+    }
+}
+
+pub(crate) fn with_flags(access_mode: AccessMode, flags: &[&str]) -> VolumeCapability {
+    VolumeCapability {
+        access_type: AccessType::Mount(MountAccess {
+            mount_flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
+            ..MountAccess::default()
+        }),
+        access_mode,
+    }
+}
+
+pub(crate) fn plan(source: Source) -> Plan {
+    Plan {
+        source,
+        default_fs_type: None,
+        mount_options: Vec::new(),
+        notes: BTreeMap::from([("portal".to_owned(), "a".to_owned())]),
+    }
+}
+
+pub(crate) fn tree(path: &str) -> Plan {
+    plan(Source::Directory {
+        pool: "main".to_owned(),
+        path: path.to_owned(),
+    })
+}
+
+pub(crate) fn node_path(path: &Path) -> NodePath {
+    NodePath::parse("path", path.to_str().unwrap()).unwrap()
+}
+
+impl Bench {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    pub(crate) fn share(&self, name: &str) -> PathBuf {
+        share(&self.path(name));
+        self.path(name)
+    }
+
+    pub(crate) fn staging(&self, volume: &str) -> PathBuf {
+        self.path("kubelet").join(format!("stage-{volume}"))
+    }
+
+    pub(crate) fn target(&self, name: &str) -> PathBuf {
+        self.path("kubelet").join(format!("target-{name}"))
+    }
+
+    /// A tree in the pool with a file in it, and the staging directory that the client makes.
+    pub(crate) fn volume(&self, volume: &str) -> &Self {
+        let tree = self.path("pool").join(volume);
+        fs::create_dir(&tree).unwrap();
+        fs::write(tree.join("name"), volume).unwrap();
+        fs::create_dir(self.staging(volume)).unwrap();
+        self
+    }
+
+    /// The same host after a restart.
+    pub(crate) fn restarted(self) -> Self {
+        let kubelet = self.path("kubelet");
+        self.with_roots(&[kubelet])
+    }
+
+    pub(crate) fn with_roots(self, roots: &[PathBuf]) -> Self {
+        Self {
+            mounter: mounter(&self.directory, roots),
+            directory: self.directory,
+        }
+    }
+
+    /// The same host after a restart without its journal.
+    pub(crate) fn without_journal(self) -> Self {
+        fs::remove_dir_all(self.path("run")).unwrap();
+        self.restarted()
+    }
+
+    pub(crate) fn journal_files(&self) -> Vec<PathBuf> {
+        let files = fs::read_dir(self.path("run/journal")).unwrap();
+        files.map(|file| file.unwrap().path()).collect()
+    }
+
+    /// Changes words in the one journal entry that there is.
+    pub(crate) fn edit_journal(&self, from: &str, to: &str) {
+        let [file] = self.journal_files().try_into().unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(&file, text.replace(from, to)).unwrap();
+    }
+
+    /// Mount points below the kubelet directory and outside, with their options.
+    pub(crate) fn mounts(&self) -> Vec<(PathBuf, String)> {
+        let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+        table
+            .lines()
+            .map(|line| line.split(' ').collect::<Vec<_>>())
+            .map(|words| (PathBuf::from(words[4]), words[5].to_owned()))
+            .filter(|(point, _)| {
+                point.starts_with(&self.directory) && *point != self.path("kubelet")
+            })
+            .collect()
+    }
+
+    pub(crate) fn mounts_at(&self, path: &Path) -> usize {
+        self.mounts()
+            .iter()
+            .filter(|(point, _)| point == path)
+            .count()
+    }
+
+    pub(crate) fn mount_something_at(&self, path: &Path) {
+        mount("foreign", path, "tmpfs", MountFlags::empty(), None).unwrap();
+    }
+
+    pub(crate) fn stage_request(&self, volume: &str, capability: VolumeCapability) -> StageVolume {
+        StageVolume {
+            key: key(volume),
+            staging_path: node_path(&self.staging(volume)),
+            capability,
+            plan: tree(volume),
+        }
+    }
+
+    pub(crate) fn publish_request(
+        &self,
+        volume: &str,
+        target: &str,
+        capability: VolumeCapability,
+        readonly: bool,
+    ) -> PublishVolume {
+        PublishVolume {
+            key: key(volume),
+            staging_path: Some(node_path(&self.staging(volume))),
+            target_path: node_path(&self.target(target)),
+            capability,
+            readonly,
+            plan: None,
+        }
+    }
+
+    pub(crate) async fn stage(&self, volume: &str) -> Result<(), MountError> {
+        self.stage_as(volume, WRITER).await
+    }
+
+    pub(crate) async fn stage_as(&self, volume: &str, mode: AccessMode) -> Result<(), MountError> {
+        let request = self.stage_request(volume, capability(mode));
+        self.mounter.stage(request).await
+    }
+
+    pub(crate) async fn staged(&self, volume: &str) -> Result<Staged, MountError> {
+        self.mounter
+            .staged(StagedQuery {
+                key: key(volume),
+                staging_path: node_path(&self.staging(volume)),
+                capability: capability(WRITER),
+            })
+            .await
+    }
+
+    pub(crate) async fn publish(&self, volume: &str, target: &str) -> Result<(), MountError> {
+        self.publish_as(volume, target, WRITER, false).await
+    }
+
+    pub(crate) async fn publish_as(
+        &self,
+        volume: &str,
+        target: &str,
+        mode: AccessMode,
+        readonly: bool,
+    ) -> Result<(), MountError> {
+        let request = self.publish_request(volume, target, capability(mode), readonly);
+        self.mounter.publish(request).await
+    }
+
+    pub(crate) async fn unpublish(&self, volume: &str, target: &str) -> Result<(), MountError> {
+        self.unpublish_path(volume, &self.target(target)).await
+    }
+
+    pub(crate) async fn unpublish_path(
+        &self,
+        volume: &str,
+        target: &Path,
+    ) -> Result<(), MountError> {
+        self.mounter
+            .unpublish(UnpublishVolume {
+                key: key(volume),
+                target_path: node_path(target),
+            })
+            .await
+    }
+
+    pub(crate) async fn unstage(&self, volume: &str) -> Result<(), MountError> {
+        self.mounter
+            .unstage(UnstageVolume {
+                key: key(volume),
+                staging_path: node_path(&self.staging(volume)),
+            })
+            .await
+    }
+
+    /// Staged, and published at a target of the same name.
+    pub(crate) async fn in_use(&self, volume: &str) {
+        self.volume(volume);
+        self.stage(volume).await.unwrap();
+        self.publish(volume, volume).await.unwrap();
+    }
+
+    /// Nothing is mounted, recorded or left in the way.
+    pub(crate) fn assert_clean(&self) {
+        assert_eq!(self.mounts(), []);
+        assert_eq!(self.journal_files(), Vec::<PathBuf>::new());
+        let left: Vec<_> = fs::read_dir(self.path("kubelet"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.starts_with("target-"))
+            .collect();
+        assert_eq!(left, Vec::<String>::new());
+    }
+}
+
+/// The name of the error's variant: what the client's code depends on.
+pub(crate) fn variant<T: std::fmt::Debug>(result: Result<T, MountError>) -> &'static str {
+    match result.unwrap_err() {
+        MountError::OutsideRoots { .. } => "OutsideRoots",
+        MountError::NotFound { .. } => "NotFound",
+        MountError::NotStaged { .. } => "NotStaged",
+        MountError::Precondition { .. } => "Precondition",
+        MountError::OtherwiseThere { .. } => "OtherwiseThere",
+        MountError::InUse { .. } => "InUse",
+        MountError::NotGranted { .. } => "NotGranted",
+        MountError::Invalid { .. } => "Invalid",
+        MountError::Unsupported { .. } => "Unsupported",
+        MountError::NoSpace { .. } => "NoSpace",
+        MountError::Hung { .. } => "Hung",
+        MountError::UnderWay { .. } => "UnderWay",
+        MountError::Kernel { .. } => "Kernel",
+        MountError::Unreachable { .. } => "Unreachable",
+    }
+}

@@ -1,0 +1,119 @@
+//! Storage that does not answer, or is gone: a FUSE file system whose server is this test, and never says a word.
+
+use crate::bench::*;
+use rustix::fs::{Mode, OFlags};
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use wasmount_core::mounter::{Mounter, StatVolume};
+
+/// Mounts it. As long as the connection is open every request waits; then they fail with ENOTCONN.
+fn mount_dead_storage(path: &Path) -> File {
+    let connection = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse")
+        .expect("this test needs /dev/fuse");
+    let options = format!(
+        "fd={},rootmode=40000,user_id=0,group_id=0",
+        connection.as_raw_fd()
+    );
+    let options = CString::new(options).unwrap();
+    rustix::mount::mount(
+        "dead",
+        path,
+        "fuse",
+        rustix::mount::MountFlags::empty(),
+        Some(options.as_c_str()),
+    )
+    .unwrap();
+    connection
+}
+
+/// Puts dead storage in the place of a published volume's, as if its server had died.
+async fn published_from_dead_storage(bench: Bench) -> (Bench, File) {
+    bench.in_use("v").await;
+    let target = bench.target("v");
+    let inode = fs::metadata(&target).unwrap().ino();
+    rustix::mount::unmount(&target, rustix::mount::UnmountFlags::empty()).unwrap();
+    let connection = mount_dead_storage(&target);
+    let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+    let line = table.lines().find(|line| line.contains(" dead ")).unwrap();
+    let minor = line.split([' ', ':']).nth(3).unwrap();
+    let file = bench.journal_files().remove(0);
+    let text = fs::read_to_string(&file).unwrap();
+    let (stage, targets) = text.split_once("\"targets\"").unwrap();
+    let (before, after) = targets.split_once("\"identity\":{").unwrap();
+    let (_, after) = after.split_once('}').unwrap();
+    assert!(targets.contains(&format!("\"inode\":{inode}")));
+    let identity = format!("\"device_major\":0,\"device_minor\":{minor},\"inode\":1");
+    let text = format!("{stage}\"targets\"{before}\"identity\":{{{identity}}}{after}");
+    fs::write(&file, text).unwrap();
+    (bench.restarted(), connection)
+}
+
+fn request(bench: &Bench) -> StatVolume {
+    StatVolume {
+        key: key("v"),
+        volume_path: node_path(&bench.target("v")),
+        staging_path: None,
+    }
+}
+
+#[test]
+fn privileged_storage_that_hangs_costs_two_seconds_once_and_is_torn_down() {
+    privileged(async |bench| {
+        let (bench, connection) = published_from_dead_storage(bench).await;
+        let request = request(&bench);
+        assert_eq!(variant(bench.mounter.stats(request.clone()).await), "Hung");
+        let asked = Instant::now();
+        for _ in 0..100 {
+            let again = bench.mounter.stats(request.clone()).await;
+            assert_eq!(variant(again), "Hung");
+        }
+        assert!(asked.elapsed() < Duration::from_secs(1));
+        // The thread that hangs keeps the mount busy.
+        bench.unpublish("v", "v").await.unwrap();
+        bench.unstage("v").await.unwrap();
+        bench.assert_clean();
+        drop(connection);
+    });
+}
+
+#[test]
+fn privileged_a_corrupted_mount_is_torn_down_even_while_it_is_used() {
+    privileged(async |bench| {
+        let (bench, connection) = published_from_dead_storage(bench).await;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let user = rustix::fs::open(bench.target("v"), flags, Mode::empty()).unwrap();
+        drop(connection);
+        assert_eq!(
+            variant(bench.mounter.stats(request(&bench)).await),
+            "Kernel"
+        );
+        bench.unpublish("v", "v").await.unwrap();
+        bench.unstage("v").await.unwrap();
+        bench.assert_clean();
+        drop(user);
+    });
+}
+
+#[test]
+fn privileged_storage_that_hangs_does_not_hold_up_its_volumes_other_calls() {
+    privileged(async |bench| {
+        let (bench, connection) = published_from_dead_storage(bench).await;
+        let asked = Instant::now();
+        assert_eq!(variant(bench.unstage("v").await), "InUse");
+        bench.publish("v", "other").await.unwrap();
+        bench.unpublish("v", "other").await.unwrap();
+        assert_eq!(bench.mounter.unsettled(driver()).await, Ok(Vec::new()));
+        bench.unpublish("v", "v").await.unwrap();
+        bench.unstage("v").await.unwrap();
+        assert!(asked.elapsed() < Duration::from_secs(1));
+        bench.assert_clean();
+        drop(connection);
+    });
+}

@@ -1,0 +1,22 @@
+//! The mount room against a real kernel: each test in a mount namespace of its own, so nothing is left on the machine.
+//!
+//! They need root, and fail without it. One binary, since linking takes longer than running.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "clippy exempts functions marked as tests, and not what they stand on"
+)]
+
+mod bench;
+mod dead_storage;
+mod out_of_order;
+mod pools;
+mod publish;
+mod races;
+mod recovery;
+mod stage;
+mod stats;
+mod teardown;

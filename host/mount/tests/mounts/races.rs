@@ -1,0 +1,90 @@
+//! Somebody who can write below a root swaps the target, or the directory above it, for a link while a publish runs.
+
+use crate::bench::*;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use wasmount_core::mounter::Mounter;
+
+/// Publishes under attack. Each takes well below a millisecond, so this is a second or two.
+const ROUNDS: usize = 400;
+
+/// Swaps two names until it is told to stop. In the namespace of the thread that starts it.
+fn swap_for_ever(one: PathBuf, other: PathBuf) -> (Arc<AtomicBool>, std::thread::JoinHandle<()>) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let thread = std::thread::spawn(move || {
+        while !stopped.load(Ordering::Relaxed) {
+            // Fails while one of them is a mount point, or is not there: that is the kernel's answer to the attack.
+            let _ = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
+        }
+    });
+    (stop, thread)
+}
+
+async fn publish_under_attack(bench: &Bench, target: &Path) {
+    let outside = bench.path("outside");
+    let mut request = bench.publish_request("v", "a", capability(WRITER), false);
+    request.target_path = node_path(target);
+    for _ in 0..ROUNDS {
+        // Some succeed, between two swaps, and most are refused.
+        let _ = bench.mounter.publish(request.clone()).await;
+        let escaped = bench
+            .mounts()
+            .into_iter()
+            .any(|(point, _)| point.starts_with(&outside));
+        assert!(!escaped, "a mount escaped: {:?}", bench.mounts());
+        let _ = bench.unpublish_path("v", target).await;
+    }
+}
+
+#[test]
+fn privileged_a_target_that_is_swapped_for_a_link_leads_nowhere() {
+    privileged(async |bench| {
+        bench.volume("v");
+        bench.stage("v").await.unwrap();
+        let (target, link) = (bench.target("a"), bench.path("kubelet/link"));
+        fs::create_dir(&target).unwrap();
+        symlink(bench.path("outside"), &link).unwrap();
+        let (stop, thread) = swap_for_ever(target.clone(), link.clone());
+        publish_under_attack(&bench, &target).await;
+        stop.store(true, Ordering::Relaxed);
+        thread.join().unwrap();
+        // With the attacker gone all comes to an end.
+        for path in [&target, &link] {
+            if path.is_symlink() {
+                fs::remove_file(path).unwrap();
+            }
+            bench.unpublish_path("v", path).await.unwrap();
+        }
+        bench.unstage("v").await.unwrap();
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn privileged_a_parent_that_is_swapped_for_a_link_leads_nowhere() {
+    privileged(async |bench| {
+        bench.volume("v");
+        bench.stage("v").await.unwrap();
+        let (parent, link) = (bench.path("kubelet/pod"), bench.path("kubelet/link"));
+        fs::create_dir(&parent).unwrap();
+        fs::create_dir(bench.path("outside/target-a")).unwrap();
+        symlink(bench.path("outside"), &link).unwrap();
+        let (stop, thread) = swap_for_ever(parent.clone(), link.clone());
+        let target = parent.join("target-a");
+        publish_under_attack(&bench, &target).await;
+        stop.store(true, Ordering::Relaxed);
+        thread.join().unwrap();
+        if parent.is_symlink() {
+            renameat_with(CWD, &parent, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+        }
+        bench.unpublish_path("v", &target).await.unwrap();
+        bench.unstage("v").await.unwrap();
+        bench.assert_clean();
+        assert!(bench.path("outside/target-a").is_dir());
+    });
+}

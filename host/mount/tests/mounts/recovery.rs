@@ -1,0 +1,160 @@
+//! What a killed host leaves. Its journal is brought into the state of the moment by hand; the kernel's part is real.
+
+use crate::bench::*;
+use rustix::mount::{UnmountFlags, unmount};
+use std::fs;
+use wasmount_core::mounter::{Mounter, Staged};
+
+#[test]
+fn privileged_a_settled_volume_survives_a_restart_untouched() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        let bench = bench.restarted();
+        assert_eq!(bench.mounter.unsettled(driver()).await, Ok(Vec::new()));
+        bench.mounter.recover(key("v")).await.unwrap();
+        assert_eq!(bench.staged("v").await, Ok(Staged::AsWanted));
+        bench.publish("v", "v").await.unwrap();
+        assert_eq!(bench.mounts().len(), 2);
+    });
+}
+
+#[test]
+fn privileged_work_that_was_killed_is_undone_or_finished() {
+    // The mount was made or not yet; the stage was coming or going.
+    for progress in ["Coming", "Going"] {
+        for is_mounted in [true, false] {
+            privileged(async move |bench| {
+                bench.volume("v");
+                bench.stage("v").await.unwrap();
+                bench.edit_journal("Settled", progress);
+                if !is_mounted {
+                    unmount(bench.staging("v"), UnmountFlags::empty()).unwrap();
+                }
+                let bench = bench.restarted();
+                assert_eq!(bench.staged("v").await, Ok(Staged::No));
+                assert_eq!(
+                    bench.mounter.unsettled(driver()).await,
+                    Ok(vec![key("v").volume])
+                );
+                bench.mounter.recover(key("v")).await.unwrap();
+                bench.assert_clean();
+                bench.stage("v").await.unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn privileged_a_publish_that_was_killed_leaves_no_mount_and_no_directory() {
+    for progress in ["Coming", "Going"] {
+        for (is_mounted, is_made) in [(true, true), (false, true), (false, false)] {
+            privileged(async move |bench| {
+                bench.in_use("v").await;
+                let [file] = bench.journal_files().try_into().unwrap();
+                let text = fs::read_to_string(&file).unwrap();
+                let (stage, targets) = text.split_once("\"targets\"").unwrap();
+                let targets = targets.replace("Settled", progress);
+                fs::write(&file, format!("{stage}\"targets\"{targets}")).unwrap();
+                if !is_mounted {
+                    unmount(bench.target("v"), UnmountFlags::empty()).unwrap();
+                }
+                if !is_made {
+                    fs::remove_dir(bench.target("v")).unwrap();
+                }
+                let bench = bench.restarted();
+                assert_eq!(
+                    bench.mounter.unsettled(driver()).await,
+                    Ok(vec![key("v").volume])
+                );
+                bench.mounter.recover(key("v")).await.unwrap();
+                assert!(!bench.target("v").exists());
+                assert_eq!(bench.staged("v").await, Ok(Staged::AsWanted));
+                bench.unstage("v").await.unwrap();
+                bench.assert_clean();
+            });
+        }
+    }
+}
+
+#[test]
+fn privileged_a_stage_that_was_killed_before_it_mounted_does_not_take_down_another_mount() {
+    privileged(async |bench| {
+        bench.volume("v");
+        bench.stage("v").await.unwrap();
+        bench.edit_journal("Settled", "Coming");
+        unmount(bench.staging("v"), UnmountFlags::empty()).unwrap();
+        bench.mount_something_at(&bench.staging("v"));
+        let bench = bench.restarted();
+        bench.mounter.recover(key("v")).await.unwrap();
+        assert_eq!(bench.mounts_at(&bench.staging("v")), 1);
+        assert_eq!(bench.journal_files().len(), 0);
+    });
+}
+
+#[test]
+fn privileged_records_of_mounts_that_a_reboot_took_are_dropped() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        unmount(bench.target("v"), UnmountFlags::empty()).unwrap();
+        unmount(bench.staging("v"), UnmountFlags::empty()).unwrap();
+        let bench = bench.restarted();
+        assert_eq!(
+            bench.mounter.unsettled(driver()).await,
+            Ok(vec![key("v").volume])
+        );
+        bench.mounter.recover(key("v")).await.unwrap();
+        assert_eq!(bench.journal_files().len(), 0);
+        assert_eq!(bench.mounter.unsettled(driver()).await, Ok(Vec::new()));
+        // Its directory goes with the client's unpublish.
+        bench.unpublish("v", "v").await.unwrap();
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn privileged_a_torn_entry_is_put_aside_and_its_volume_can_be_torn_down() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        let [file] = bench.journal_files().try_into().unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, &text[..text.len() / 2]).unwrap();
+        let bench = bench.restarted();
+        let [aside] = bench.journal_files().try_into().unwrap();
+        assert_eq!(aside, file.with_extension("quarantined"));
+        bench.unpublish("v", "v").await.unwrap();
+        bench.unstage("v").await.unwrap();
+        assert_eq!(bench.mounts(), []);
+    });
+}
+
+#[test]
+fn privileged_another_drivers_volumes_are_not_unsettled_for_this_one() {
+    privileged(async |bench| {
+        bench.volume("v");
+        bench.stage("v").await.unwrap();
+        bench.edit_journal("Settled", "Coming");
+        let bench = bench.restarted();
+        let other = wasmount_core::names::DriverName::parse("other.test").unwrap();
+        assert_eq!(bench.mounter.unsettled(other).await, Ok(Vec::new()));
+    });
+}
+
+#[test]
+fn privileged_a_root_on_a_shared_mount_is_told_from_one_that_is_not() {
+    privileged(async |bench| {
+        assert_eq!(bench.mounter.check_roots_shared(), Ok(Vec::new()));
+        let (outside, missing) = (bench.path("outside"), bench.path("missing"));
+        let bench = bench.with_roots(&[outside.clone(), missing.clone()]);
+        let [first, second] = bench
+            .mounter
+            .check_roots_shared()
+            .unwrap()
+            .try_into()
+            .unwrap();
+        assert!(
+            first.contains(outside.to_str().unwrap()) && first.contains("not on a shared mount"),
+            "{first}"
+        );
+        assert!(second.ends_with("does not exist"), "{second}");
+    });
+}

@@ -1,0 +1,87 @@
+//! NodeGetVolumeStats and NodeExpandVolume.
+
+use crate::bench::*;
+use std::fs;
+use std::path::Path;
+use wasmount_core::mounter::{ExpandVolume, MountError, Mounter, StatVolume, VolumeStats};
+use wasmount_core::plan::Source;
+
+async fn stats(bench: &Bench, volume: &str, path: &Path) -> Result<VolumeStats, MountError> {
+    let request = StatVolume {
+        key: key(volume),
+        volume_path: node_path(path),
+        staging_path: None,
+    };
+    bench.mounter.stats(request).await
+}
+
+async fn expand(bench: &Bench, volume: &str, path: &Path) -> Result<u64, MountError> {
+    let request = ExpandVolume {
+        key: key(volume),
+        volume_path: node_path(path),
+        required_bytes: Some(1 << 30),
+        limit_bytes: None,
+    };
+    bench.mounter.expand(request).await
+}
+
+#[test]
+fn privileged_figures_are_those_of_the_volume_at_both_of_its_paths() {
+    privileged(async |bench| {
+        bench.volume("v");
+        let mut request = bench.stage_request("v", capability(WRITER));
+        request.plan = plan(Source::Tmpfs {
+            size_bytes: Some(64 << 10),
+        });
+        bench.mounter.stage(request).await.unwrap();
+        bench.publish("v", "a").await.unwrap();
+        fs::write(bench.target("a").join("file"), vec![1; 16 << 10]).unwrap();
+        for path in [bench.staging("v"), bench.target("a")] {
+            let figures = stats(&bench, "v", &path).await.unwrap();
+            assert_eq!(figures.bytes.total, 64 << 10);
+            assert_eq!(figures.bytes.used, Some(16 << 10));
+            assert_eq!(figures.bytes.available, Some(48 << 10));
+            assert_eq!(figures.inodes.unwrap().used, Some(2));
+            assert_eq!(expand(&bench, "v", &path).await, Ok(0));
+        }
+    });
+}
+
+#[test]
+fn privileged_an_unknown_volume_or_path_is_not_found() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        let (target, outside) = (bench.target("v"), bench.path("outside"));
+        let none = bench.path("kubelet/none");
+        for (volume, path) in [
+            ("unknown", Path::new("some/path")),
+            ("unknown", &target),
+            ("v", Path::new("some/path")),
+            ("v", &none),
+            ("v", &outside),
+            ("v", Path::new("/")),
+        ] {
+            let found = stats(&bench, volume, path).await;
+            assert_eq!(variant(found), "NotFound", "{volume} {path:?}");
+            let found = expand(&bench, volume, path).await;
+            assert_eq!(variant(found), "NotFound", "{volume} {path:?}");
+        }
+        // A path that is spelled longer is the same path.
+        let longer = bench.path("kubelet//target-v/");
+        stats(&bench, "v", &longer).await.unwrap();
+    });
+}
+
+#[test]
+fn privileged_a_volume_that_is_not_mounted_any_more_is_not_found() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        let target = bench.target("v");
+        stats(&bench, "v", &target).await.unwrap();
+        rustix::mount::unmount(&target, rustix::mount::UnmountFlags::empty()).unwrap();
+        assert_eq!(variant(stats(&bench, "v", &target).await), "NotFound");
+        bench.unpublish("v", "v").await.unwrap();
+        assert_eq!(variant(stats(&bench, "v", &target).await), "NotFound");
+        assert_eq!(variant(expand(&bench, "v", &target).await), "NotFound");
+    });
+}

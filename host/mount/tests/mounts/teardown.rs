@@ -1,0 +1,182 @@
+//! NodeUnpublishVolume and NodeUnstageVolume.
+
+use crate::bench::*;
+use rustix::mount::{UnmountFlags, unmount};
+use std::fs;
+use std::os::unix::fs::symlink;
+use wasmount_core::mounter::Staged;
+
+#[test]
+fn privileged_all_is_torn_down_and_twice_is_once() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        for _ in 0..2 {
+            bench.unpublish("v", "v").await.unwrap();
+            assert!(!bench.target("v").exists());
+        }
+        for _ in 0..2 {
+            bench.unstage("v").await.unwrap();
+        }
+        bench.assert_clean();
+        // The staging directory is the client's, the data the volume's.
+        assert!(bench.staging("v").is_dir());
+        assert_eq!(fs::read(bench.path("pool/v/name")).unwrap(), b"v");
+    });
+}
+
+#[test]
+fn privileged_what_never_was_is_success() {
+    privileged(async |bench| {
+        bench.unpublish("unknown", "none").await.unwrap();
+        bench.unstage("unknown").await.unwrap();
+        let missing = bench.path("kubelet/a/b/c");
+        bench.unpublish_path("unknown", &missing).await.unwrap();
+        // The specification has the driver delete the target, whoever made it.
+        fs::create_dir(bench.target("empty")).unwrap();
+        bench.unpublish("unknown", "empty").await.unwrap();
+        fs::write(bench.target("file"), "").unwrap();
+        bench.unpublish("unknown", "file").await.unwrap();
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn privileged_without_the_journal_all_is_torn_down() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        let bench = bench.without_journal();
+        assert_eq!(bench.staged("v").await, Ok(Staged::No));
+        bench.unpublish("v", "v").await.unwrap();
+        bench.unstage("v").await.unwrap();
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn privileged_without_the_journal_the_same_stage_and_publish_are_found_again() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        let bench = bench.without_journal();
+        bench.stage("v").await.unwrap();
+        bench.publish("v", "v").await.unwrap();
+        assert_eq!(bench.mounts().len(), 2);
+        assert_eq!(bench.staged("v").await, Ok(Staged::AsWanted));
+        let bench = bench.without_journal();
+        bench.stage("v").await.unwrap();
+        assert_eq!(
+            variant(bench.publish_as("v", "v", WRITER, true).await),
+            "OtherwiseThere"
+        );
+    });
+}
+
+#[test]
+fn privileged_stacked_mounts_are_all_taken_off() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        for path in [bench.target("v"), bench.staging("v")] {
+            for _ in 0..3 {
+                bench.mount_something_at(&path);
+            }
+            assert_eq!(bench.mounts_at(&path), 4);
+        }
+        bench.unpublish("v", "v").await.unwrap();
+        bench.unstage("v").await.unwrap();
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn privileged_a_target_with_somebody_elses_files_is_not_removed() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        unmount(bench.target("v"), UnmountFlags::empty()).unwrap();
+        fs::write(bench.target("v").join("precious"), "x").unwrap();
+        assert_eq!(variant(bench.unpublish("v", "v").await), "InUse");
+        assert_eq!(fs::read(bench.target("v").join("precious")).unwrap(), b"x");
+        fs::write(bench.target("file"), "x").unwrap();
+        assert_eq!(variant(bench.unpublish("v", "file").await), "InUse");
+        fs::remove_file(bench.target("v").join("precious")).unwrap();
+        fs::remove_file(bench.target("file")).unwrap();
+        bench.unpublish("v", "v").await.unwrap();
+        bench.unstage("v").await.unwrap();
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn privileged_a_path_outside_or_through_a_link_is_refused_here_too() {
+    privileged(async |bench| {
+        let outside = bench.path("outside");
+        fs::create_dir(outside.join("target")).unwrap();
+        bench.mount_something_at(&outside);
+        let link = bench.path("kubelet/link");
+        symlink(&outside, &link).unwrap();
+        for path in [
+            outside.clone(),
+            link.clone(),
+            link.join("target"),
+            bench.path("kubelet"),
+            bench.path("kubelet/../outside"),
+        ] {
+            let refused = bench.unpublish_path("v", &path).await;
+            assert_eq!(variant(refused), "OutsideRoots", "{path:?}");
+        }
+        assert_eq!(bench.mounts_at(&outside), 1);
+        assert!(link.is_symlink());
+    });
+}
+
+#[test]
+fn privileged_a_mount_that_is_used_stays_and_goes_when_it_is_free() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        let open = fs::File::open(bench.target("v").join("name")).unwrap();
+        assert_eq!(variant(bench.unpublish("v", "v").await), "InUse");
+        assert_eq!(bench.mounts_at(&bench.target("v")), 1);
+        drop(open);
+        bench.unpublish("v", "v").await.unwrap();
+        bench.unstage("v").await.unwrap();
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn privileged_another_volumes_mounts_are_not_touched() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        assert_eq!(variant(bench.unpublish("w", "v").await), "InUse");
+        let staging = bench.staging("v");
+        assert_eq!(variant(bench.unpublish_path("w", &staging).await), "InUse");
+        assert_eq!(bench.mounts().len(), 2);
+    });
+}
+
+#[test]
+fn privileged_a_full_journal_disk_does_not_stop_tear_down() {
+    privileged(async |bench| {
+        let run = bench.path("run");
+        rustix::mount::mount(
+            "run",
+            &run,
+            "tmpfs",
+            rustix::mount::MountFlags::empty(),
+            Some(c"size=64k"),
+        )
+        .unwrap();
+        let bench = bench.restarted();
+        bench.volume("v").volume("w");
+        bench.stage("v").await.unwrap();
+        bench.publish("v", "a").await.unwrap();
+        bench.publish("v", "b").await.unwrap();
+        let full = fs::write(run.join("filler"), vec![0; 1 << 20]).unwrap_err();
+        assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+        assert_eq!(variant(bench.stage("w").await), "NoSpace");
+        assert_eq!(bench.mounts_at(&bench.staging("w")), 0);
+        bench.unpublish("v", "a").await.unwrap();
+        bench.unpublish("v", "b").await.unwrap();
+        bench.unstage("v").await.unwrap();
+        unmount(&run, UnmountFlags::DETACH).unwrap();
+        assert_eq!(bench.mounts(), []);
+    });
+}

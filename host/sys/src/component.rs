@@ -1,0 +1,71 @@
+//! Maps a compiled component. The only place of the host that turns bytes of a file into machine code.
+//!
+//! It is here because wasmtime cannot check machine code: `Component::deserialize_file` is `unsafe` for that reason. It must not know where
+//! the cache lies or how an entry is named; it takes an open file and the checksum that the host itself wrote beside it.
+
+use rustix::fs::{FileType, fstat};
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::AsRawFd;
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+/// SHA-256 of a compiled component.
+pub type Checksum = [u8; 32];
+
+/// Bytes that are hashed at a time: large enough that system calls do not count.
+const HASHED_AT_ONCE: usize = 64 << 10;
+
+/// Why a file was not mapped.
+#[derive(Debug, thiserror::Error)]
+pub enum MapError {
+    /// Somebody else could have written it.
+    #[error("the file is not a regular file that only this user can write")]
+    Foreign,
+    /// Cut short or damaged.
+    #[error("the content is not what was written: its checksum differs")]
+    Checksum,
+    /// It could not be read.
+    #[error("the file could not be read")]
+    Read(#[source] io::Error),
+    /// Made by another wasmtime or for another machine.
+    #[error("the code does not fit this engine: {0}")]
+    Incompatible(wasmtime::Error),
+}
+
+/// Maps a compiled component after checking, on this very descriptor, that only this user can have written it and that it holds what the
+/// host wrote. `checksum` must come from [`Component::serialize`]'s output, kept in a directory that nobody else can write.
+pub fn map_component(
+    engine: &Engine,
+    file: &mut File,
+    checksum: &Checksum,
+) -> Result<Component, MapError> {
+    let status = fstat(&*file).map_err(|error| MapError::Read(error.into()))?;
+    let own = status.st_uid == rustix::process::geteuid().as_raw();
+    let regular = FileType::from_raw_mode(status.st_mode).is_file();
+    if !own || !regular || status.st_mode & 0o022 != 0 {
+        return Err(MapError::Foreign);
+    }
+    if sha256(file).map_err(MapError::Read)? != *checksum {
+        return Err(MapError::Checksum);
+    }
+    // The descriptor's own name: whatever is renamed over the path meanwhile, this is the file that was hashed.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    // SAFETY: the bytes are those that `Component::serialize` gave (the checksum says so), wasmtime itself refuses those of another version,
+    // target or setting, and the file never changes while it is mapped: only this user can write it, and the host only ever renames.
+    #[allow(unsafe_code, reason = "wasmtime cannot check machine code; see above")]
+    unsafe { Component::deserialize_file(engine, path) }.map_err(MapError::Incompatible)
+}
+
+fn sha256(file: &mut File) -> io::Result<Checksum> {
+    file.rewind()?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; HASHED_AT_ONCE];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hash.finalize().into()),
+            length => hash.update(buffer.get(..length).unwrap_or_default()),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `mount_setattr(2)`: flags and propagation of a mount by file descriptor. Apart because neither rustix 1.1 nor libc wraps the call.
+//!
+//! It knows nothing of volumes: which flags a mount gets is decided in the mount room.
+
+use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// `struct mount_attr` of `linux/mount.h`.
+#[repr(C)]
+struct MountAttributes {
+    attr_set: u64,
+    attr_clr: u64,
+    propagation: u64,
+    userns_fd: u64,
+}
+
+/// How mount events travel to and from a mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    /// As it is.
+    Keep,
+    /// Neither to nor from others.
+    Private,
+}
+
+/// Clears, then sets flags of one mount, and of none below it. `mount` is a descriptor of the mount's root.
+pub fn mount_setattr(
+    mount: impl AsFd,
+    set: MountAttrFlags,
+    clear: MountAttrFlags,
+    propagation: Propagation,
+) -> Result<(), Errno> {
+    let attributes = MountAttributes {
+        attr_set: u64::from(set.bits()),
+        attr_clr: u64::from(clear.bits()),
+        propagation: match propagation {
+            Propagation::Keep => 0,
+            Propagation::Private => libc::MS_PRIVATE,
+        },
+        userns_fd: 0,
+    };
+    // SAFETY: the path is a NUL-terminated constant, the structure lives until the call returns and its size is given; the kernel only
+    // reads both.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_fd().as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            &raw const attributes,
+            size_of::<MountAttributes>(),
+        )
+    };
+    if result == 0 {
+        return Ok(());
+    }
+    let error = std::io::Error::last_os_error();
+    Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_that_is_no_mount_is_refused_by_the_kernel() {
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let refused = mount_setattr(
+            &reader,
+            MountAttrFlags::MOUNT_ATTR_RDONLY,
+            MountAttrFlags::empty(),
+            Propagation::Keep,
+        );
+        assert!(
+            matches!(refused, Err(Errno::INVAL | Errno::PERM)),
+            "{refused:?}"
+        );
+    }
+}
