@@ -109,7 +109,7 @@ impl MountError {
             MountError::Hung { .. } => Code::DeadlineExceeded,
             MountError::UnderWay { .. } => Code::Aborted,
             MountError::Kernel { .. } => Code::Internal,
-            MountError::Unreachable { .. } => Code::Unavailable,
+            MountError::OutOfThreads { .. } | MountError::Unreachable { .. } => Code::Unavailable,
         }
     }
 }

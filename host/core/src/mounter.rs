@@ -214,7 +214,15 @@ pub enum MountError {
         /// Figures.
         reason: String,
     },
-    /// Storage does not answer, or the budget of threads is used up by storage that does not answer.
+    /// Every thread of the driver's budget waits for storage that does not answer. Nothing was begun.
+    #[error("no thread is free for {what}: {reason}")]
+    OutOfThreads {
+        /// Whose budget.
+        what: String,
+        /// Since when, what to do.
+        reason: String,
+    },
+    /// Storage does not answer.
     #[error("{what} is not answering: {reason}")]
     Hung {
         /// What.

@@ -70,6 +70,7 @@ fn is_fault(error: &Error) -> bool {
             },
             DriverError::Mount(error) => match error {
                 MountError::Hung { .. }
+                | MountError::OutOfThreads { .. }
                 | MountError::Kernel { .. }
                 | MountError::Unreachable { .. }
                 | MountError::Invalid { .. } => true,

@@ -158,7 +158,9 @@ pub(crate) async fn stats(
     };
     let answer = tokio::time::timeout(ANSWER_WITHIN, threads.stats(ANSWER_WITHIN, job)).await;
     match answer {
-        Ok(Err(MountError::Hung { .. })) | Err(_) => node.figures.kept(&path).ok_or_else(hung),
+        Ok(Err(MountError::OutOfThreads { .. })) | Err(_) => {
+            node.figures.kept(&path).ok_or_else(hung)
+        }
         Ok(answer) => answer,
     }
 }

@@ -84,8 +84,8 @@ impl Threads {
     ) -> Result<T, MountError> {
         let permit = tokio::time::timeout(wait, lane.permits.clone().acquire_owned()).await;
         let Ok(Ok(permit)) = permit else {
-            return Err(MountError::Hung {
-                what: format!("storage of driver {}", self.driver),
+            return Err(MountError::OutOfThreads {
+                what: format!("driver {}", self.driver),
                 reason: format!(
                     "all {} threads of the driver have been waiting for it for {} s; look for hung mounts of this driver",
                     lane.size,
@@ -131,7 +131,7 @@ mod tests {
         let no_patience = Duration::from_millis(10);
         assert!(matches!(
             hung.run(&hung.work, no_patience, || Ok(())).await,
-            Err(MountError::Hung { .. })
+            Err(MountError::OutOfThreads { .. })
         ));
         assert_eq!(healthy.work(|| Ok(7)).await, Ok(7));
         // Statistics have threads of their own.
