@@ -51,6 +51,18 @@ impl Pool {
         imports::pool::create_directory(&self.0, path)
     }
 
+    /// Makes a directory and promises `bytes` to it, or neither: a directory that was there before stays. `resource-exhausted` when they
+    /// are not left.
+    pub fn create_directory_of(&self, path: &str, bytes: u64) -> Result<(), Error> {
+        let is_new = self.stat(path)?.is_none();
+        self.create_directory(path)?;
+        let promised = self.set_quota(path, Some(bytes));
+        if promised.is_err() && is_new {
+            self.remove_directory(path)?;
+        }
+        promised.map(drop)
+    }
+
     /// Removes a directory with everything in it, and its quota.
     pub fn remove_directory(&self, path: &str) -> Result<(), Error> {
         imports::pool::remove_directory(&self.0, path)

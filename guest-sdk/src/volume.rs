@@ -33,6 +33,18 @@ impl CapacityRange {
         self.within_limit(wanted.max(minimum))
     }
 
+    /// The size in bytes of a volume that may have been made by an earlier call of the same name (`known`): that one if it is what is asked
+    /// for now, `already-exists` if it is not; of a new one what [`CapacityRange::choose`] says.
+    pub fn agree(&self, known: Option<u64>, minimum: u64, default: u64) -> Result<u64, Error> {
+        match known {
+            None => self.choose(minimum, default),
+            Some(bytes) if self.contains(bytes) => Ok(bytes),
+            Some(bytes) => Err(Error::already_exists(format!(
+                "a volume of this name is there with {bytes} bytes: use another name"
+            ))),
+        }
+    }
+
     /// The size in bytes of a volume that shall grow and has `current` bytes: it never shrinks. `out-of-range` when the limit lies below.
     pub fn grown(&self, current: u64) -> Result<u64, Error> {
         self.within_limit(current.max(self.required_bytes.unwrap_or(0)))
@@ -141,6 +153,17 @@ mod tests {
                 Err(Code::OutOfRange),
                 "{required:?} {limit:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_volume_that_is_there_is_kept_if_it_is_what_is_asked_for() {
+        let agree = |known| range(Some(50), Some(60)).agree(known, MINIMUM, DEFAULT);
+        assert_eq!(agree(Some(55)), Ok(55));
+        assert_eq!(agree(None), Ok(50));
+        for other in [49, 61] {
+            let code = agree(Some(other)).map_err(|error| error.code);
+            assert_eq!(code, Err(Code::AlreadyExists), "{other}");
         }
     }
 

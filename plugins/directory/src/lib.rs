@@ -1,27 +1,18 @@
-//! A CSI driver whose volumes are directories of one pool, which the administrator grants under the name `volumes`.
-//!
-//! A volume's id is made of its name, its directory is called like the id, and its size is a record under the id. The record is written
-//! last and removed last, and every step may be repeated: a call that dies half-way is completed by its retry.
-#![forbid(unsafe_code)]
-
+//! A CSI driver whose volumes are directories of a pool that the administrator grants as `volumes`. An id is made of the volume's name, its
+//! size is a record under the id, written last and removed last: a call that dies half-way is completed by its retry.
 use wasmount_guest::*;
-
 const VOLUMES: Pool = Pool::named("volumes");
-const ID_PREFIX: &str = "directory";
-/// Smallest volume, in bytes: one block of a file system.
-const MINIMUM_BYTES: u64 = 4 << 10;
-/// Size of a volume whose claim names none, in bytes.
-const DEFAULT_BYTES: u64 = 1 << 30;
-/// Mode of a volume: pods run as any user, and only they reach it.
-const ANY_USER: u32 = 0o777;
+const PREFIX: &str = "directory";
+const MINIMUM_BYTES: u64 = 4 << 10; // one block of a file system
+const DEFAULT_BYTES: u64 = 1 << 30; // for a claim that names no size
 
 struct Directory;
 export! { identity: Directory, controller: Directory, controller_expand: Directory, capacity: Directory, node_stage: Directory }
 
 impl Identity for Directory {
     fn get_plugin_info() -> PluginInfo {
-        PluginInfo::new("directory.wasmount.io", env!("CARGO_PKG_VERSION"))
-            .with_feature("single-node-multi-writer")
+        let info = PluginInfo::new("directory.wasmount.io", env!("CARGO_PKG_VERSION"));
+        info.with_feature("single-node-multi-writer")
     }
 }
 
@@ -30,26 +21,17 @@ impl Controller for Directory {
         check(&args.capabilities, &args.parameters)?;
         args.mutable_parameters.only(&[])?;
         args.must_start_empty()?;
-        let id = id::from_name(ID_PREFIX, &args.name);
-        let known = state::get::<u64>(&id)?.map(|record| record.value);
-        let size = match known {
-            Some(size) if args.capacity.contains(size) => size,
-            Some(size) => return Err(Error::already_exists(format!("{id} has {size} bytes"))),
-            None => args.capacity.choose(MINIMUM_BYTES, DEFAULT_BYTES)?,
-        };
-        VOLUMES.create_directory(&id)?;
-        let promised = VOLUMES.set_quota(&id, Some(size));
-        if promised.is_err() && known.is_none() {
-            VOLUMES.remove_directory(&id)?;
-        }
-        promised?;
-        VOLUMES.set_permissions(&id, ANY_USER, None, None)?;
+        let id = id::from_name(PREFIX, &args.name);
+        let known = state::get(&id)?.map(|record| record.value);
+        let size = args.capacity.agree(known, MINIMUM_BYTES, DEFAULT_BYTES)?;
+        VOLUMES.create_directory_of(&id, size)?;
+        VOLUMES.set_permissions(&id, 0o777, None, None)?; // pods run as any user
         state::create(&id, &size)?;
         Ok(Volume::new(id, size))
     }
 
     fn delete_volume(id: String) -> Result<(), Error> {
-        if id::is_from_name(ID_PREFIX, &id) {
+        if id::is_from_name(PREFIX, &id) {
             VOLUMES.remove_directory(&id)?;
             state::delete(&id)?;
         }
@@ -64,7 +46,7 @@ impl Controller for Directory {
 
 impl ControllerExpand for Directory {
     fn expand_volume(args: ExpandArgs) -> Result<Expanded, Error> {
-        let record = state::require::<u64>(&args.id)?;
+        let record = state::require(&args.id)?;
         let size = args.capacity.grown(record.value)?;
         VOLUMES.set_quota(&args.id, Some(size))?;
         state::update(&args.id, &size, record.revision)?;
@@ -74,16 +56,15 @@ impl ControllerExpand for Directory {
 
 impl Capacity for Directory {
     fn get_capacity(args: CapacityArgs) -> Result<Available, Error> {
-        match check(&args.capabilities, &args.parameters) {
-            Ok(()) => Ok(Available::bytes(VOLUMES.capacity()?.available_bytes)),
-            Err(_) => Ok(Available::bytes(0)),
-        }
+        let usable = check(&args.capabilities, &args.parameters).is_ok();
+        let available = VOLUMES.capacity()?.available_bytes;
+        Ok(Available::bytes(if usable { available } else { 0 }))
     }
 }
 
 impl NodeStage for Directory {
     fn node_stage(args: NodeStageArgs, plan: &Plan) -> Result<(), Error> {
-        id::must_be_from_name(ID_PREFIX, &args.id)?;
+        id::must_be_from_name(PREFIX, &args.id)?;
         plan.directory(&VOLUMES, &args.id)
     }
 }
@@ -91,11 +72,8 @@ impl NodeStage for Directory {
 /// A directory is no block device, is on one node at a time, and has nothing to choose.
 fn check(capabilities: &[VolumeCapability], parameters: &Attributes) -> Result<(), Error> {
     parameters.only(&[])?;
-    for capability in capabilities {
-        capability.must_be_mount()?;
-        capability.must_be_on_one_node()?;
-    }
-    Ok(())
+    let check = |one: &VolumeCapability| one.must_be_mount().and(one.must_be_on_one_node());
+    capabilities.iter().try_for_each(check)
 }
 
 #[cfg(test)]

@@ -243,7 +243,7 @@ fn an_unknown_volume_is_not_found_but_deleted() {
     fresh();
     created("pvc-1", GIB);
     let there = left_behind();
-    let never_made = id::from_name(ID_PREFIX, "pvc-2");
+    let never_made = id::from_name(PREFIX, "pvc-2");
     let one_node = || mounted(AccessMode::SingleNodeWriter);
     for id in [never_made.as_str(), "../pvc-1", "directory-", "pvc-1"] {
         let not_found = Some(Code::NotFound);
@@ -291,9 +291,9 @@ fn a_call_that_ends_half_way_is_completed_by_its_retry() {
     let nothing: Call = || Ok(());
     let create: Call =
         || Directory::create_volume(request("pvc-1", range(Some(GIB), None))).map(drop);
-    let delete: Call = || Directory::delete_volume(id::from_name(ID_PREFIX, "pvc-1"));
+    let delete: Call = || Directory::delete_volume(id::from_name(PREFIX, "pvc-1"));
     let grow: Call = || {
-        let id = id::from_name(ID_PREFIX, "pvc-1");
+        let id = id::from_name(PREFIX, "pvc-1");
         expand(&id, range(Some(2 * GIB), None)).map(drop)
     };
     let calls = [(nothing, create), (create, delete), (create, grow)];
@@ -319,7 +319,7 @@ fn a_call_that_ends_half_way_is_completed_by_its_retry() {
             call().unwrap();
         }
         let (records, paths) = left_behind();
-        let quota = testing::quota("volumes", &id::from_name(ID_PREFIX, "pvc-1"));
+        let quota = testing::quota("volumes", &id::from_name(PREFIX, "pvc-1"));
         (records, paths, quota)
     }
 }
