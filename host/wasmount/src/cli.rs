@@ -1,0 +1,96 @@
+//! The words of the command line. Apart from the work so that flags, help and examples can be read and tested by themselves; one file a
+//! subcommand.
+//!
+//! Every flag is an environment variable too (`WASMOUNT_` and its name), for manifests.
+
+pub(crate) mod serve;
+
+use crate::fault::Fault;
+use clap::{Parser, Subcommand};
+
+/// What `--version` says: a report of a fault needs all three.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (wasmtime 48, contract wasmount:csi@0.1.0)"
+);
+
+/// Serves storage backends written as WebAssembly components as complete CSI drivers.
+#[derive(Debug, Parser)]
+#[command(name = "wasmount", version = VERSION, subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = "Each subcommand's --help ends with an example.")]
+pub(crate) struct Words {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Flags),
+}
+
+/// Reads the command line.
+pub(crate) fn parse() -> Result<Words, Fault> {
+    Ok(Words::try_parse()?)
+}
+
+/// Does what it says.
+pub(crate) fn run(words: Words) -> Result<(), Fault> {
+    match words.command {
+        Command::Serve(flags) => serve::run(flags),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_flag_is_declared_without_contradiction() {
+        Words::command().debug_assert();
+    }
+
+    #[test]
+    fn the_version_is_what_the_workspace_was_built_with() {
+        let lock = include_str!("../../../Cargo.lock");
+        let wit = include_str!("../../../wit/wasmount.wit");
+        assert!(
+            VERSION.contains("wasmtime 48,") && VERSION.contains("contract wasmount:csi@0.1.0")
+        );
+        assert!(lock.contains("name = \"wasmtime\"\nversion = \"48."));
+        assert!(wit.contains("package wasmount:csi@0.1.0;"));
+    }
+
+    #[test]
+    fn every_subcommand_has_an_example_that_it_takes_itself() {
+        for command in Words::command().get_subcommands() {
+            let name = command.get_name();
+            let help = command.get_after_help().unwrap_or_default().to_string();
+            let lines = help.replace("\\\n", " ");
+            let examples: Vec<_> = lines
+                .lines()
+                .filter_map(|line| line.trim().strip_prefix("$ "))
+                .collect();
+            assert!(!examples.is_empty(), "{name} has no example");
+            for example in examples {
+                let words = example.split_whitespace();
+                Words::try_parse_from(words).unwrap_or_else(|error| panic!("{example}: {error}"));
+            }
+        }
+    }
+
+    #[test]
+    fn every_flag_of_a_subcommand_can_come_from_the_environment() {
+        for command in Words::command().get_subcommands() {
+            for flag in command
+                .get_arguments()
+                .filter(|flag| flag.get_id() != "help")
+            {
+                let name = flag.get_long().unwrap_or_default();
+                let wanted = format!("WASMOUNT_{}", name.to_uppercase().replace('-', "_"));
+                let env = flag.get_env().and_then(std::ffi::OsStr::to_str);
+                assert_eq!(env, Some(wanted.as_str()), "--{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The documents of one command line: read, checked, and told apart. Apart because every command that takes `--backend` begins here.
+//!
+//! It does not look at what a document points to: plugin and secrets are read at admission, so that one backend whose file is missing
+//! delays no other.
+
+mod complaint;
+mod places;
+mod yaml;
+
+pub(crate) use complaint::{Complaint, Complaints};
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use wasmount_core::document::{KeyPath, SecretSource, StorageBackend};
+
+/// Largest document, in bytes: what etcd, and so a CRD, can hold at most by default.
+const DOCUMENT_BYTES: u64 = 3 << 19;
+
+/// One backend of the command line.
+#[derive(Debug, Clone)]
+pub(crate) struct Configured {
+    /// The document.
+    pub(crate) document: StorageBackend,
+    /// Where it lies: relative paths begin here.
+    pub(crate) folder: PathBuf,
+}
+
+/// Reads all documents. Everything that is wrong is said at once, one line each.
+pub(crate) fn load(files: &[PathBuf]) -> Result<Vec<Configured>, Complaints> {
+    let mut configured = Vec::new();
+    let mut complaints = Vec::new();
+    let mut names = BTreeMap::new();
+    for file in files {
+        match read(file).and_then(|text| yaml::parse(file, &text)) {
+            Err(complaint) => complaints.push(complaint),
+            Ok((document, places)) => {
+                let key = KeyPath::of("spec.driverName");
+                let line = places.line_of(&key);
+                match names.insert(document.driver_name.clone(), file) {
+                    None => configured.push(resolved(file, document)),
+                    Some(other) => complaints.push(Complaint {
+                        file: file.clone(),
+                        line,
+                        key: Some(key),
+                        reason: format!(
+                            "`{}` is the driver of {} too; each document needs a name of its own",
+                            document.driver_name,
+                            other.display()
+                        ),
+                    }),
+                }
+            }
+        }
+    }
+    if complaints.is_empty() {
+        Ok(configured)
+    } else {
+        Err(Complaints(complaints))
+    }
+}
+
+fn read(file: &Path) -> Result<String, Complaint> {
+    let unreadable = |reason: String| Complaint {
+        file: file.to_owned(),
+        line: None,
+        key: None,
+        reason,
+    };
+    let mut text = String::new();
+    let length = std::fs::File::open(file)
+        .and_then(|open| open.take(DOCUMENT_BYTES + 1).read_to_string(&mut text))
+        .map_err(|error| unreadable(format!("cannot be read: {error}")))?;
+    if length as u64 > DOCUMENT_BYTES {
+        return Err(unreadable(format!(
+            "is larger than {DOCUMENT_BYTES} bytes; a StorageBackend is a page of YAML"
+        )));
+    }
+    Ok(text)
+}
+
+/// Paths of a document are meant from where it lies: it then serves from any working directory.
+fn resolved(file: &Path, mut document: StorageBackend) -> Configured {
+    let folder = std::path::absolute(file)
+        .ok()
+        .and_then(|file| file.parent().map(Path::to_owned))
+        .unwrap_or_default();
+    for SecretSource::File(path) in document.secrets.values_mut() {
+        *path = folder.join(&*path);
+    }
+    Configured { document, folder }
+}
+
+#[cfg(test)]
+mod tests;

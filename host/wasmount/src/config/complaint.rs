@@ -1,0 +1,49 @@
+//! What is wrong with a document, as one line that an editor can jump to. Apart because reader and loader both complain.
+//!
+//! A complaint names keys and rules, never values: a password in the wrong place must not reach a log.
+
+use std::fmt;
+use std::path::PathBuf;
+use wasmount_core::document::KeyPath;
+
+/// `file:line: key: what is wrong and what would be right`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    /// The document.
+    pub(crate) file: PathBuf,
+    /// The line, where one is to blame.
+    pub(crate) line: Option<u64>,
+    /// The key, where one is to blame.
+    pub(crate) key: Option<KeyPath>,
+    /// In words.
+    pub(crate) reason: String,
+}
+
+/// All that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) struct Complaints(pub(crate) Vec<Complaint>);
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, "{line}:")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, " {key}:")?;
+        }
+        write!(f, " {}", self.reason)
+    }
+}
+
+impl fmt::Display for Complaints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, complaint) in self.0.iter().enumerate() {
+            if position > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{complaint}")?;
+        }
+        Ok(())
+    }
+}

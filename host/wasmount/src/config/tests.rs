@@ -1,0 +1,295 @@
+use super::*;
+
+/// A right document; each test breaks one thing.
+const RIGHT: &str = "\
+apiVersion: wasmount.io/v1alpha1
+kind: StorageBackend
+metadata:
+  name: directory
+spec:
+  driverName: directory.wasmount.io
+  plugin:
+    path: plugin.wasm
+";
+
+fn load_text(text: &str) -> Result<Vec<Configured>, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("backend.yaml");
+    std::fs::write(&file, text).unwrap();
+    load(&[file]).map_err(|complaints| {
+        complaints
+            .to_string()
+            .replace(&format!("{}/", folder.path().display()), "")
+    })
+}
+
+/// What is said of [`RIGHT`] with lines after it (its last line is 8).
+fn complaint_of(lines: &str) -> String {
+    load_text(&format!("{RIGHT}{lines}")).unwrap_err()
+}
+
+#[test]
+fn a_right_document_is_taken_with_paths_from_where_it_lies() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("backend.yaml");
+    std::fs::write(
+        &file,
+        format!(
+            "{RIGHT}  settings:\n    pool: data\n  secrets:\n    password:\n      file: password\n  grants:\n    pools:\n      data:\n        path: pool\n  limits:\n    memory: 32Mi\n    time: 1m30s\n    hostCallBytes: 65536\n  csiDriver:\n    fsGroupPolicy: File\n    seLinuxMount: true\n"
+        ),
+    )
+    .unwrap();
+    let loaded = load(&[file]).unwrap();
+    let [backend] = loaded.as_slice() else {
+        panic!("one document, {} backends", loaded.len())
+    };
+    assert_eq!(backend.folder, folder.path());
+    assert_eq!(
+        backend.document.secrets.get("password"),
+        Some(&SecretSource::File(folder.path().join("password")))
+    );
+    assert_eq!(backend.document.limits.memory_bytes, 32 << 20);
+    assert_eq!(backend.document.limits.time.as_secs(), 90);
+    assert_eq!(backend.document.limits.host_call_bytes, 65536);
+    assert_eq!(backend.document.csi_driver.selinux_mount, Some(true));
+    let grants = backend.document.grants.clone().resolved(Path::new("/data"));
+    assert_eq!(grants.pools["data"].path, Path::new("/data/pool"));
+}
+
+#[test]
+fn each_wrong_key_is_named_with_its_line_and_what_was_meant() {
+    for (lines, complaint) in [
+        (
+            "  csi:\n    hideCapabilities: [GET_VOLUME, GET_SNAPSHOTS]\n",
+            "10: spec.csi.hideCapabilities[1]: unknown capability; did you mean `GET_SNAPSHOT`?",
+        ),
+        (
+            "  grants:\n    pool: {}\n",
+            "10: spec.grants.pool: unknown key; did you mean `pools`?",
+        ),
+        (
+            "  grants:\n    pools:\n      a: {path: x}\n    Filesystems: []\n",
+            "12: spec.grants.Filesystems: unknown key; did you mean `filesystems`?",
+        ),
+        (
+            "  zzz: 1\n",
+            "9: spec.zzz: unknown key; known are `driverName`, `plugin`, `settings`, `secrets`, `grants`, `limits`, `csi`, `csiDriver`",
+        ),
+        (
+            "status: {}\n",
+            "9: status: unknown key; known are `apiVersion`, `kind`, `metadata`, `spec`",
+        ),
+        (
+            "  grants:\n    pools:\n      a:\n        fullCopies: true\n",
+            "12: spec.grants.pools.a.path: is missing",
+        ),
+        (
+            "  csiDriver:\n    fsGroupPolicy: Fil\n",
+            "10: spec.csiDriver.fsGroupPolicy: unknown word; did you mean `File`?",
+        ),
+        (
+            "  limits: {}\n  limits: {}\n",
+            "10: the key `limits` stands here for the second time",
+        ),
+        (
+            "  csiDriver:\n    attachRequired: true\n",
+            "10: spec.csiDriver.attachRequired: unknown key; known are `fsGroupPolicy`, `volumeLifecycleModes`, `tokenRequests`, `podInfoOnMount`, `requiresRepublish`, `seLinuxMount`, `storageCapacity`, `nodeAllocatableUpdatePeriodSeconds`, `serviceAccountTokenInSecrets`, `preventPodSchedulingIfMissing`",
+        ),
+    ] {
+        assert_eq!(
+            complaint_of(lines),
+            format!("backend.yaml:{complaint}"),
+            "{lines}"
+        );
+    }
+}
+
+#[test]
+fn each_wrong_value_is_named_by_its_key_and_never_repeated() {
+    for (lines, complaint) in [
+        (
+            "  settings:\n    port: 8080\n",
+            "10: spec.settings.port: must be text; put it in quotes, such as \"8080\"",
+        ),
+        (
+            "  settings:\n    port:\n",
+            "10: spec.settings.port: has no value",
+        ),
+        (
+            "  settings: hunter2\n",
+            "9: spec.settings: must be a group of keys",
+        ),
+        (
+            "  secrets:\n    a: {file: x}\n    b: hunter2\n",
+            "11: spec.secrets.b: must be a group of keys",
+        ),
+        (
+            "  secrets:\n    b: {value: hunter2}\n",
+            "10: spec.secrets.b.value: unknown key; known are `file`",
+        ),
+        (
+            "  limits:\n    handles: many\n",
+            "10: spec.limits.handles: must be a whole number",
+        ),
+        (
+            "  limits:\n    handles: 0\n",
+            "10: spec.limits.handles: must be between 1 and 2147483647",
+        ),
+        (
+            "  limits:\n    handles: 1\n    memory: [1]\n",
+            "11: spec.limits.memory: must be a quantity such as `64Mi`",
+        ),
+        (
+            "  limits:\n    handles: 1\n    memory: 1.5\n",
+            "11: spec.limits.memory: must be a quantity such as `64Mi`",
+        ),
+        (
+            "  limits:\n    memory: 64MB\n",
+            "10: spec.limits.memory: must be whole bytes, such as `67108864`, `64Mi` (1024 x 1024) or `64M`",
+        ),
+        (
+            "  limits:\n    memory: 8Gi\n",
+            "10: spec.limits.memory: must be between 64Ki and 4Gi",
+        ),
+        (
+            "  limits:\n    time: \"60\"\n",
+            "10: spec.limits.time: must be a duration such as `60s` or `1m30s`",
+        ),
+        (
+            "  limits:\n    cpu: 0s\n",
+            "10: spec.limits.cpu: must be longer than nothing and at most 24h",
+        ),
+        (
+            "  limits:\n    longIds: 3\n",
+            "10: spec.limits.longIds: must be `true` or `false`",
+        ),
+        (
+            "  csi:\n    hideCapabilities:\n    - A\n    - {b: 1}\n",
+            "12: spec.csi.hideCapabilities[1]: must be text",
+        ),
+        (
+            "  grants:\n    pools:\n      a: {path: ../x}\n",
+            "11: spec.grants.pools.a.path: must not contain `..`",
+        ),
+        (
+            "  grants:\n    pools:\n      a: {path: \"\"}\n",
+            "11: spec.grants.pools.a.path: is empty",
+        ),
+        (
+            "  grants:\n    filesystems:\n    - type: nfs4\n",
+            "11: spec.grants.filesystems[0].sources: grants nothing; name sources, such as `server:/export/*`",
+        ),
+        (
+            "  grants:\n    filesystems:\n    - {type: nfs4, sources: [\"a*b\"]}\n",
+            "11: spec.grants.filesystems[0].sources[0]: may have a `*` at its end only",
+        ),
+        (
+            "  grants:\n    filesystems:\n    - type: tmpfs\n    - type: tmpfs\n",
+            "12: spec.grants.filesystems[1].type: `tmpfs` stands in the list twice; join the two",
+        ),
+        (
+            "  grants:\n    filesystems:\n    - {type: tmpfs, mountOptions: [\"dev,suid\"]}\n",
+            "11: spec.grants.filesystems[0].mountOptions[0]: must be one option, without comma or space",
+        ),
+        (
+            "  csiDriver:\n    tokenRequests:\n    - {audience: a, expirationSeconds: 60}\n",
+            "11: spec.csiDriver.tokenRequests[0].expirationSeconds: must be at least 600",
+        ),
+        (
+            "  settings: {a: *hunter2}\n",
+            "9: is not right YAML: reference to unknown value",
+        ),
+        (
+            "---\na: b\n",
+            "10: a second document begins here; write one file for each backend",
+        ),
+    ] {
+        let said = complaint_of(lines);
+        assert_eq!(said, format!("backend.yaml:{complaint}"), "{lines}");
+        assert!(!said.contains("hunter2"));
+    }
+}
+
+#[test]
+fn what_every_document_needs_is_asked_for() {
+    for (from, to, complaint) in [
+        (
+            "wasmount.io/v1alpha1",
+            "v1",
+            "1: apiVersion: this host reads `wasmount.io/v1alpha1` only",
+        ),
+        (
+            "kind: StorageBackend",
+            "kind: StorageClass",
+            "2: kind: this host reads `StorageBackend` only",
+        ),
+        (
+            "  driverName: directory.wasmount.io\n",
+            "",
+            "6: spec.driverName: is missing",
+        ),
+        (
+            "driverName: directory.wasmount.io",
+            "driverName: a/b",
+            "6: spec.driverName: contains something else than letters, digits, `-` and `.`",
+        ),
+        (
+            "name: directory\n",
+            "name: Directory\n",
+            "4: metadata.name: must be 1 to 253 lower-case letters, digits, `-` and `.`, with a letter or digit at both ends",
+        ),
+        (
+            "    path: plugin.wasm\n",
+            "    path: plugin.wasm\n    digest: sha256:12\n",
+            "9: spec.plugin.digest: must be `sha256:` and 64 lower-case hexadecimal digits",
+        ),
+        (
+            "path: plugin.wasm",
+            "image: x",
+            "8: spec.plugin.image: unknown key; known are `path`, `digest`",
+        ),
+    ] {
+        assert!(RIGHT.contains(from), "{from}");
+        let said = load_text(&RIGHT.replace(from, to)).unwrap_err();
+        assert_eq!(said, format!("backend.yaml:{complaint}"));
+    }
+}
+
+#[test]
+fn a_text_that_is_no_document_is_refused() {
+    for (text, complaint) in [
+        ("", "1: ends too early: something is missing"),
+        ("[1]", "1: must be a group of keys"),
+        ("a: \"b", "1: a: unknown key"),
+    ] {
+        let said = load_text(text).unwrap_err();
+        assert!(
+            said.starts_with(&format!("backend.yaml:{complaint}")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn two_documents_of_one_driver_are_refused_and_every_fault_is_said_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["a.yaml", "b.yaml", "c.yaml"].map(|name| folder.path().join(name));
+    std::fs::write(&files[0], RIGHT).unwrap();
+    std::fs::write(&files[1], RIGHT).unwrap();
+    let said = load(&files).unwrap_err().to_string();
+    let said = said.replace(&format!("{}/", folder.path().display()), "");
+    assert_eq!(
+        said,
+        "b.yaml:6: spec.driverName: `directory.wasmount.io` is the driver of a.yaml too; each document needs a name of its own\n\
+         c.yaml: cannot be read: No such file or directory (os error 2)"
+    );
+}
+
+#[test]
+fn a_file_that_never_ends_is_refused() {
+    let said = load(&[PathBuf::from("/dev/zero")]).unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "/dev/zero: is larger than 1572864 bytes; a StorageBackend is a page of YAML"
+    );
+}

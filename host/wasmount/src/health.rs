@@ -1,0 +1,114 @@
+//! `/healthz` (the process and its sockets), `/readyz` (every driver has its plugin) and `/readyz/<driver>`. Apart because it is the only
+//! HTTP of the host, and because a check must not go through what it checks.
+//!
+//! One sick plugin makes the host unready, never unhealthy: a restart would take every other backend down.
+
+mod socket;
+
+use crate::fault::Fault;
+use crate::readiness::Readiness;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::routing::get;
+use futures::future::join_all;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+
+/// Where health checks are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HealthAddress {
+    /// Nowhere.
+    Off,
+    /// At an address.
+    At(SocketAddr),
+}
+
+impl FromStr for HealthAddress {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        if word == "off" {
+            return Ok(Self::Off);
+        }
+        word.parse().map(Self::At).map_err(|_| {
+            "must be an address and port such as `127.0.0.1:9809`, or `off`".to_owned()
+        })
+    }
+}
+
+/// Binds the address and serves for the life of the process.
+pub(crate) async fn serve(address: HealthAddress, readiness: Arc<Readiness>) -> Result<(), Fault> {
+    let HealthAddress::At(address) = address else {
+        return Ok(());
+    };
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|source| Fault::HealthAddress { address, source })?;
+    let router = router(readiness);
+    tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!(%error, "health checks ended");
+        }
+    });
+    Ok(())
+}
+
+fn router(readiness: Arc<Readiness>) -> Router {
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/readyz/{driver}", get(readyz_of))
+        .with_state(readiness)
+}
+
+/// A host that waits for the data directory has no sockets yet, and is healthy.
+async fn healthz(State(readiness): State<Arc<Readiness>>) -> (StatusCode, String) {
+    let report = readiness.report();
+    let checks = report.drivers.iter().filter_map(|(name, driver)| {
+        let path = driver.socket.as_deref()?;
+        Some(async move { (name.to_string(), socket::answers(path).await.err()) })
+    });
+    answer("the process answers", join_all(checks).await)
+}
+
+async fn readyz(State(readiness): State<Arc<Readiness>>) -> (StatusCode, String) {
+    let report = readiness.report();
+    let faults = report
+        .faults()
+        .map(|(name, fault)| (name.to_string(), fault.map(str::to_owned)));
+    answer("no driver is configured", faults.collect())
+}
+
+async fn readyz_of(
+    State(readiness): State<Arc<Readiness>>,
+    Path(driver): Path<String>,
+) -> (StatusCode, String) {
+    let report = readiness.report();
+    match report.faults().find(|(name, _)| name.as_str() == driver) {
+        None => (StatusCode::NOT_FOUND, "no such driver\n".to_owned()),
+        Some((_, fault)) => answer("", vec![(driver, fault.map(str::to_owned))]),
+    }
+}
+
+/// One line a driver; 503 when any has a fault.
+fn answer(nothing: &str, faults: Vec<(String, Option<String>)>) -> (StatusCode, String) {
+    let status = match faults.iter().any(|(_, fault)| fault.is_some()) {
+        true => StatusCode::SERVICE_UNAVAILABLE,
+        false => StatusCode::OK,
+    };
+    let lines = faults.into_iter().map(|(name, fault)| match fault {
+        None => format!("{name}: ok\n"),
+        Some(fault) => format!("{name}: {fault}\n"),
+    });
+    let mut body: String = lines.collect();
+    if body.is_empty() {
+        body = format!("{nothing}\n");
+    }
+    (status, body)
+}
+
+#[cfg(test)]
+mod tests;

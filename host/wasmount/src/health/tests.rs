@@ -1,0 +1,79 @@
+use super::*;
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixListener;
+use wasmount_core::names::DriverName;
+
+fn ready(name: &str) -> (DriverName, Arc<Readiness>) {
+    let name = DriverName::parse(name).unwrap();
+    let readiness = Arc::new(Readiness::new([name.clone()]));
+    readiness.set_host(None);
+    readiness.set_plugin(&name, None);
+    (name, readiness)
+}
+
+#[test]
+fn an_address_or_off_is_taken_and_nothing_else() {
+    assert_eq!("off".parse(), Ok(HealthAddress::Off));
+    assert_eq!(
+        "[::1]:80".parse(),
+        Ok(HealthAddress::At(SocketAddr::from_str("[::1]:80").unwrap()))
+    );
+    assert!(HealthAddress::from_str("localhost").is_err());
+    assert!(HealthAddress::from_str("").is_err());
+}
+
+#[tokio::test]
+async fn a_socket_that_answers_http2_is_healthy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("csi.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            stream.write_all(b"\0\0\0\x04\0\0\0\0\0").await.unwrap();
+        }
+    });
+    let (name, readiness) = ready("a.b");
+    readiness.set_socket(&name, path);
+    let (status, body) = healthz(State(readiness)).await;
+    assert_eq!((status, body.as_str()), (StatusCode::OK, "a.b: ok\n"));
+}
+
+#[tokio::test]
+async fn a_socket_that_only_the_kernel_accepts_is_not_healthy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("csi.sock");
+    let _listener = UnixListener::bind(&path).unwrap();
+    let (name, readiness) = ready("a.b");
+    readiness.set_socket(&name, path.clone());
+    let (status, body) = healthz(State(readiness)).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    let expected = format!(
+        "a.b: its socket {} accepts but does not answer\n",
+        path.display()
+    );
+    assert_eq!(body, expected);
+}
+
+#[tokio::test]
+async fn a_host_without_sockets_yet_is_healthy_and_not_ready() {
+    let (_, readiness) = ready("a.b");
+    let (status, _) = healthz(State(readiness.clone())).await;
+    assert_eq!(status, StatusCode::OK);
+    let (status, body) = readyz(State(readiness)).await;
+    assert_eq!(
+        (status, body.as_str()),
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "a.b: its socket is not there yet\n"
+        )
+    );
+}
+
+#[tokio::test]
+async fn readiness_of_one_driver_is_asked_by_its_name() {
+    let (name, readiness) = ready("a.b");
+    readiness.set_socket(&name, "/s".into());
+    let ask = |driver: &str| readyz_of(State(readiness.clone()), Path(driver.to_owned()));
+    assert_eq!(ask("a.b").await, (StatusCode::OK, "a.b: ok\n".to_owned()));
+    assert_eq!(ask("c.d").await.0, StatusCode::NOT_FOUND);
+}

@@ -1,0 +1,114 @@
+//! The composition: the rooms of a host joined, one driver for each document, from an empty process to a clean stop. Apart because it is the
+//! only place that knows every room; it holds no rule of any.
+//!
+//! ```text
+//! preflight ─▶ health ─▶ data directory ─▶ rooms ─▶ sockets bound ─▶ recovery claimed ─▶ serving ─▶ signal ─▶ drained
+//!                                                                                └─▶ admission, one task a backend
+//! ```
+//!
+//! Nothing after the sockets waits for a plugin: a backend without one serves tear-down, and no backend waits for another.
+
+mod admission;
+mod preflight;
+mod rooms;
+mod secrets;
+mod serving;
+mod shared_roots;
+mod signals;
+
+use crate::config::Configured;
+use crate::fault::Fault;
+use crate::health::{self, HealthAddress};
+use crate::readiness::Readiness;
+use rooms::Rooms;
+use serving::Serving;
+use signals::Signals;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use wasmount_core::driver::Role;
+use wasmount_core::names::{DriverName, NodeId};
+
+/// How long threads that wait for dead storage, or for the data directory, may keep the process. 1 s: they hold nothing that a kill loses.
+const LAST_JOBS: Duration = Duration::from_secs(1);
+
+/// What the command line decides, checked.
+#[derive(Debug, Clone)]
+pub(crate) struct HostOptions {
+    /// Store and compiled plugins.
+    pub(crate) data_dir: PathBuf,
+    /// The journal of mounts.
+    pub(crate) run_dir: PathBuf,
+    /// Sockets.
+    pub(crate) socket_dir: PathBuf,
+    /// kubelet's root.
+    pub(crate) kubelet_dir: PathBuf,
+    /// Where volumes may be mounted; none for a controller.
+    pub(crate) path_roots: Vec<PathBuf>,
+    /// This node.
+    pub(crate) node_id: NodeId,
+    /// Which services.
+    pub(crate) role: Role,
+    /// Where health checks are served.
+    pub(crate) health: HealthAddress,
+    /// How long running calls may take at the end.
+    pub(crate) grace: Duration,
+}
+
+impl HostOptions {
+    /// Where a driver serves.
+    pub(crate) fn socket(&self, driver: &DriverName) -> PathBuf {
+        self.socket_dir.join(driver.as_str()).join("csi.sock")
+    }
+}
+
+/// Serves until a signal, then stops cleanly.
+pub(crate) fn serve(options: HostOptions, backends: Vec<Configured>) -> Result<(), Fault> {
+    preflight::check(&options)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Fault::room("the host's threads cannot be started"))?;
+    let ended = runtime.block_on(run(options, backends));
+    runtime.shutdown_timeout(LAST_JOBS);
+    ended
+}
+
+async fn run(options: HostOptions, backends: Vec<Configured>) -> Result<(), Fault> {
+    let mut signals = Signals::watch()?;
+    let names = backends.iter().map(|b| b.document.driver_name.clone());
+    let readiness = Arc::new(Readiness::new(names));
+    health::serve(options.health, readiness.clone()).await?;
+
+    let grace = options.grace;
+    let mut serving = tokio::select! {
+        started = start(options, backends, readiness) => started?,
+        signal = signals.next() => {
+            tracing::info!(signal, "stopped before anything was served");
+            return Ok(());
+        }
+    };
+    let ended = tokio::select! {
+        signal = signals.next() => {
+            tracing::info!(signal, grace_seconds = grace.as_secs(), "stopping");
+            Ok(())
+        }
+        fault = serving.broken() => Err(fault),
+    };
+    tokio::select! {
+        () = serving.stop(grace) => {}
+        signal = signals.next() => tracing::warn!(signal, "stopping at once: the next start recovers what is left"),
+    }
+    ended
+}
+
+async fn start(
+    options: HostOptions,
+    backends: Vec<Configured>,
+    readiness: Arc<Readiness>,
+) -> Result<Serving, Fault> {
+    let rooms = Rooms::open(&options, &backends, &readiness).await?;
+    let serving = Serving::start(&options, rooms, backends, &readiness).await?;
+    tracing::info!(role = ?options.role, node = %options.node_id, "serving");
+    Ok(serving)
+}

@@ -1,0 +1,135 @@
+//! The secrets that a document points to. Apart because reading blocks, and because this is the only place of the binary where a secret is
+//! in hand: errors name the path and never the content.
+//!
+//! They are read again at each attempt of admission: a file that comes late is found.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use wasmount_core::document::SecretSource;
+use wasmount_core::secrets::Secrets;
+
+/// Largest secret, in bytes: what a Kubernetes Secret can hold.
+const SECRET_BYTES: u64 = 1 << 20;
+
+/// A secret that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SecretError {
+    /// The system says no.
+    #[error("secret `{name}`: {} cannot be read: {source}", .path.display())]
+    Unreadable {
+        /// Which secret.
+        name: String,
+        /// Which file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The contract hands secrets on as text.
+    #[error("secret `{name}`: {} is not UTF-8 text", .path.display())]
+    NotText {
+        /// Which secret.
+        name: String,
+        /// Which file.
+        path: PathBuf,
+    },
+    /// Longer than it may be.
+    #[error("secret `{name}`: {} is larger than {SECRET_BYTES} bytes", .path.display())]
+    TooLarge {
+        /// Which secret.
+        name: String,
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The host is going down.
+    #[error("the reading of secrets was stopped")]
+    Stopped,
+}
+
+/// Reads all of them, on a thread that may block.
+pub(super) async fn read(sources: BTreeMap<String, SecretSource>) -> Result<Secrets, SecretError> {
+    let work = move || {
+        sources
+            .into_iter()
+            .map(|(name, SecretSource::File(path))| {
+                let value = secret(&name, &path)?;
+                Ok((name, value))
+            })
+            .collect()
+    };
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| SecretError::Stopped)?
+}
+
+/// Editors and `echo` end a file with a line break that is no part of the secret.
+fn secret(name: &str, path: &Path) -> Result<String, SecretError> {
+    let (name, path) = (name.to_owned(), path.to_owned());
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(&path)
+        .and_then(|file| file.take(SECRET_BYTES + 1).read_to_end(&mut bytes));
+    match read {
+        Err(source) => return Err(SecretError::Unreadable { name, path, source }),
+        Ok(length) if length as u64 > SECRET_BYTES => {
+            return Err(SecretError::TooLarge { name, path });
+        }
+        Ok(_) => {}
+    }
+    let Ok(mut text) = String::from_utf8(bytes) else {
+        return Err(SecretError::NotText { name, path });
+    };
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read_file(path: PathBuf) -> Result<String, String> {
+        let sources = BTreeMap::from([("password".to_owned(), SecretSource::File(path))]);
+        let secrets = read(sources).await.map_err(|error| error.to_string())?;
+        Ok(secrets.get("password").unwrap().to_owned())
+    }
+
+    #[tokio::test]
+    async fn one_line_break_at_the_end_is_no_part_of_a_secret() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (content, secret) in [
+            ("hunter2\n", "hunter2"),
+            ("hunter2\r\n", "hunter2"),
+            ("hunter2", "hunter2"),
+            ("a\n\n", "a\n"),
+            (" a \n", " a "),
+            ("", ""),
+        ] {
+            std::fs::write(file.path(), content).unwrap();
+            assert_eq!(read_file(file.path().to_owned()).await.unwrap(), secret);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_cannot_be_used_is_named_and_not_shown() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), b"hunter2\xff").unwrap();
+        let binary = file.path().display().to_string();
+        for (path, said) in [
+            (
+                "/nowhere/password",
+                "/nowhere/password cannot be read: No such file or directory (os error 2)",
+            ),
+            ("/dev/zero", "/dev/zero is larger than 1048576 bytes"),
+            (binary.as_str(), &format!("{binary} is not UTF-8 text")),
+        ] {
+            assert_eq!(
+                read_file(path.into()).await.unwrap_err(),
+                format!("secret `password`: {said}")
+            );
+        }
+    }
+}

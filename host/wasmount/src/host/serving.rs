@@ -1,0 +1,147 @@
+//! The drivers at work, from bound sockets to the last answer. Apart from opening the rooms because from here on clients are served, and
+//! nothing may wait for a plugin.
+//!
+//! Every task is held in a set that ends it when dropped: an early return leaves neither socket nor task.
+
+use super::admission::{self, Admission};
+use super::rooms::Rooms;
+use super::{HostOptions, shared_roots};
+use crate::config::Configured;
+use crate::fault::{Fault, chain};
+use crate::readiness::Readiness;
+use futures::future::join_all;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use wasmount_core::driver::{Driver, DriverConfig, Role};
+use wasmount_csi::server;
+use wasmount_csi::socket::{BoundSocket, SocketError};
+
+/// What kubelet gives a plugin's directory.
+const SOCKET_DIRECTORY_MODE: u32 = 0o750;
+
+/// A serving host.
+pub(super) struct Serving {
+    drivers: Vec<Arc<Driver>>,
+    servers: JoinSet<Result<(), SocketError>>,
+    background: JoinSet<()>,
+    closed: CancellationToken,
+}
+
+impl Serving {
+    /// Binds all sockets, claims what must be recovered, serves, and lets each backend's admission begin.
+    pub(super) async fn start(
+        options: &HostOptions,
+        rooms: Rooms,
+        backends: Vec<Configured>,
+        readiness: &Arc<Readiness>,
+    ) -> Result<Self, Fault> {
+        let mut bound = Vec::new();
+        for backend in backends {
+            let path = options.socket(&backend.document.driver_name);
+            let socket = bind(&path).map_err(Fault::room("a CSI socket is not usable"))?;
+            bound.push((backend, socket, path));
+        }
+        let mut serving = Self {
+            drivers: Vec::new(),
+            servers: JoinSet::new(),
+            background: JoinSet::new(),
+            closed: CancellationToken::new(),
+        };
+        if options.role != Role::Controller && shared_roots::beside_kubelet(&options.kubelet_dir) {
+            let watch = shared_roots::watch(rooms.mounter.clone(), readiness.clone());
+            serving.background.spawn(watch);
+        } else {
+            readiness.set_host(None);
+        }
+        for (backend, socket, path) in bound {
+            let document = &backend.document;
+            let name = document.driver_name.clone();
+            let config = DriverConfig {
+                name: name.clone(),
+                role: options.role,
+                node_id: options.node_id.clone(),
+                time_budget: document.limits.time,
+                hidden: document.hidden.clone(),
+            };
+            let driver = Driver::new(config, rooms.mounter.clone(), rooms.state.clone());
+            recover(&driver).await;
+            let server = server::serve(socket, driver.clone(), serving.closed.clone());
+            serving.servers.spawn(server);
+            readiness.set_socket(&name, path);
+            serving.drivers.push(driver.clone());
+            let admission = Admission {
+                backend,
+                driver,
+                rooms: rooms.clone(),
+                node: options.node_id.clone(),
+                readiness: readiness.clone(),
+            };
+            serving.background.spawn(admission::run(admission));
+        }
+        Ok(serving)
+    }
+
+    /// Returns when a socket stops serving by itself, which none should.
+    pub(super) async fn broken(&mut self) -> Fault {
+        let what = "a CSI socket stopped serving";
+        match self.servers.join_next().await {
+            Some(Ok(Err(error))) => Fault::room(what)(error),
+            Some(Err(panicked)) => Fault::room(what)(panicked),
+            Some(Ok(Ok(()))) | None => Fault::room(what)("nobody asked it to"),
+        }
+    }
+
+    /// Lets running calls end within `grace`, then closes the sockets.
+    pub(super) async fn stop(&mut self, grace: Duration) {
+        self.background.abort_all();
+        let drained = self.drivers.iter().map(|driver| driver.shutdown(grace));
+        let unfinished: usize = join_all(drained).await.into_iter().sum();
+        self.closed.cancel();
+        while self.servers.join_next().await.is_some() {}
+        if unfinished == 0 {
+            tracing::info!("stopped");
+        } else {
+            tracing::warn!(
+                unfinished,
+                "stopped; the next start recovers what was not finished"
+            );
+        }
+    }
+}
+
+fn bind(path: &Path) -> Result<BoundSocket, SocketError> {
+    if let Some(directory) = path.parent() {
+        match DirBuilder::new()
+            .mode(SOCKET_DIRECTORY_MODE)
+            .create(directory)
+        {
+            Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(SocketError::System {
+                    operation: "make the directory",
+                    path: directory.to_owned(),
+                    source,
+                });
+            }
+            _ => {}
+        }
+    }
+    BoundSocket::bind(path)
+}
+
+/// A journal that cannot be read holds up nobody: each call on such a volume meets the same state, and says so to its client.
+async fn recover(driver: &Arc<Driver>) {
+    match driver.recover().await {
+        Ok(0) => {}
+        Ok(volumes) => tracing::info!(driver = %driver.name(), volumes, "recovering"),
+        Err(error) => {
+            let error = chain(&error);
+            tracing::error!(driver = %driver.name(), error, "unfinished work of an earlier host is unknown");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Whether kubelet will see what is mounted here. Apart because an administrator may mend it while the host runs: it is looked at until it
+//! holds.
+//!
+//! It knows only that there is a kubelet; which propagation a root has is the mount room's to say.
+
+use crate::readiness::Readiness;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use wasmount_mount::LocalMounter;
+
+/// Made by every kubelet at its start, and by nobody else.
+const REGISTRY: &str = "plugins_registry";
+/// Between two looks: a person mends it.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Whether a kubelet lives here.
+pub(super) fn beside_kubelet(kubelet_dir: &Path) -> bool {
+    kubelet_dir.join(REGISTRY).is_dir()
+}
+
+/// Keeps the host unready until every path root is a shared mount.
+pub(super) async fn watch(mounter: Arc<LocalMounter>, readiness: Arc<Readiness>) {
+    let mut said = None;
+    loop {
+        let mounter = mounter.clone();
+        let fault = match spawn_blocking(move || mounter.check_roots_shared()).await {
+            Ok(Ok(sentences)) if sentences.is_empty() => None,
+            Ok(Ok(sentences)) => Some(sentences.join("; ")),
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(stopped) => Some(stopped.to_string()),
+        };
+        readiness.set_host(fault.clone());
+        match fault {
+            None => return,
+            Some(fault) => {
+                if said.as_ref() != Some(&fault) {
+                    tracing::error!(%fault, "kubelet would not see volumes that are mounted here");
+                    said = Some(fault);
+                }
+            }
+        }
+        sleep(PAUSE).await;
+    }
+}

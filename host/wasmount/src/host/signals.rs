@@ -1,0 +1,29 @@
+//! The signals that end a host. Apart because they are process-wide: the first asks for a clean stop, the second for haste.
+
+use crate::fault::Fault;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Both of them, watched from here on.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// From now on neither ends the process by itself.
+    pub(super) fn watch() -> Result<Self, Fault> {
+        let watch = |kind| signal(kind).map_err(Fault::room("signals cannot be watched"));
+        Ok(Self {
+            terminate: watch(SignalKind::terminate())?,
+            interrupt: watch(SignalKind::interrupt())?,
+        })
+    }
+
+    /// The name of the next one.
+    pub(super) async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}

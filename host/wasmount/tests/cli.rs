@@ -1,0 +1,245 @@
+//! The binary as a script sees it: exit codes, and the one line that says what is wrong. Everything here ends before anything is served.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may end where it fails"
+)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+const DOCUMENT: &str = "\
+apiVersion: wasmount.io/v1alpha1
+kind: StorageBackend
+metadata: { name: directory }
+spec:
+  driverName: directory.wasmount.io
+  plugin: { path: plugin.wasm }
+";
+
+fn wasmount(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_wasmount"))
+        .args(words)
+        .output()
+        .unwrap()
+}
+
+/// Exit code and standard error.
+fn said(output: &Output) -> (Option<i32>, String) {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), text)
+}
+
+/// Serves `document` with right flags, but for `more`, which come last.
+fn serve(document: &str, more: &[&str]) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let file = folder.join("backend.yaml");
+    std::fs::write(&file, document).unwrap();
+    let path = |name: &str| folder.join(name).display().to_string();
+    let (file, data, run, sockets) = (path("backend.yaml"), path("data"), path("run"), path("s"));
+    let mut words = vec!["serve", "--backend", &file];
+    let flags = [
+        ("--role", "controller"),
+        ("--data-dir", &data),
+        ("--run-dir", &run),
+        ("--socket-dir", &sockets),
+        ("--listen-health", "off"),
+    ];
+    for (flag, value) in flags {
+        if !more.contains(&flag) {
+            words.extend([flag, value]);
+        }
+    }
+    words.extend(more);
+    let (code, text) = said(&wasmount(&words));
+    (code, text.replace(&format!("{}/", folder.display()), ""))
+}
+
+#[test]
+fn the_version_names_host_engine_and_contract() {
+    let output = wasmount(&["--version"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "wasmount 0.1.0 (wasmtime 48, contract wasmount:csi@0.1.0)\n"
+    );
+}
+
+#[test]
+fn help_is_asked_for_with_success_and_has_an_example() {
+    let output = wasmount(&["serve", "--help"]);
+    assert_eq!(output.status.code(), Some(0));
+    let help = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(help.contains("$ wasmount serve --backend"), "{help}");
+}
+
+#[test]
+fn wrong_flags_end_with_64_and_name_the_flag() {
+    for (words, part) in [
+        (&[][..], "Usage: wasmount"),
+        (&["sreve"], "tip: a similar subcommand exists: 'serve'"),
+        (&["serve"], "--backend <FILE>"),
+        (
+            &["serve", "--bakend", "x"],
+            "tip: a similar argument exists: '--backend'",
+        ),
+        (
+            &["serve", "--backend", "x", "--role", "boss"],
+            "possible values: all, node, controller",
+        ),
+        (
+            &["serve", "--backend", "x", "--log", "wasmount=loud"],
+            "such as `info`",
+        ),
+        (
+            &["serve", "--backend", "x", "--listen-health", "here"],
+            "`127.0.0.1:9809`, or `off`",
+        ),
+        (
+            &["serve", "--backend", "x", "--node-id", ""],
+            "node id is empty",
+        ),
+        (&["serve", "--backend", "x", "--grace", "soon"], "--grace"),
+    ] {
+        let (code, text) = said(&wasmount(words));
+        assert_eq!(code, Some(64), "{words:?}: {text}");
+        assert!(text.contains(part), "{words:?}: {text}");
+    }
+}
+
+#[test]
+fn wrong_documents_end_with_64_and_one_line_each() {
+    assert_eq!(
+        serve(&format!("{DOCUMENT}  grants: {{ pool: {{}} }}\n"), &[]),
+        (
+            Some(64),
+            "wasmount: backend.yaml:7: spec.grants.pool: unknown key; did you mean `pools`?\n"
+                .to_owned()
+        )
+    );
+    assert_eq!(
+        serve(DOCUMENT, &["--backend", "/nowhere.yaml"]),
+        (
+            Some(64),
+            "wasmount: /nowhere.yaml: cannot be read: No such file or directory (os error 2)\n"
+                .to_owned()
+        )
+    );
+}
+
+#[test]
+fn directories_that_cannot_work_end_with_64() {
+    for (words, line) in [
+        (
+            ["--data-dir", "data"],
+            "--data-dir data: must be an absolute path",
+        ),
+        (
+            ["--run-dir", "/a/../b"],
+            "--run-dir /a/../b: must not contain `..`",
+        ),
+        (
+            ["--socket-dir", "/nowhere/a/b"],
+            "--socket-dir /nowhere/a/b: neither it nor its parent directory exists; make the parent first",
+        ),
+        (
+            ["--data-dir", "/dev/null"],
+            "--data-dir /dev/null: is not a directory",
+        ),
+    ] {
+        assert_eq!(
+            serve(DOCUMENT, &words),
+            (Some(64), format!("wasmount: {line}\n"))
+        );
+    }
+    assert_eq!(
+        serve(DOCUMENT, &["--role", "node", "--path-root", "/nowhere"]),
+        (
+            Some(64),
+            "wasmount: --path-root /nowhere: is not an existing directory\n".to_owned()
+        )
+    );
+}
+
+#[test]
+fn a_socket_path_that_the_kernel_would_cut_ends_with_64() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = folder.path().join("s".repeat(90));
+    let (code, text) = serve(DOCUMENT, &["--socket-dir", &long.display().to_string()]);
+    assert_eq!(code, Some(64), "{text}");
+    let path = long.join("directory.wasmount.io/csi.sock");
+    assert_eq!(
+        text,
+        format!(
+            "wasmount: --socket-dir {}: the socket {} has a path of {} bytes, and the kernel takes 107; choose a shorter directory\n",
+            long.display(),
+            path.display(),
+            path.as_os_str().len()
+        )
+    );
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_ends_with_1() {
+    assert!(Path::new("/proc/self").exists());
+    let (code, text) = serve(DOCUMENT, &["--run-dir", "/proc/wasmount"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.starts_with("wasmount: cannot write /proc/wasmount: "),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_taken_health_address_ends_with_1_and_says_what_to_do() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (code, text) = serve(DOCUMENT, &["--listen-health", &address]);
+    assert_eq!(code, Some(1), "{text}");
+    let line = text.lines().last().unwrap_or_default();
+    assert_eq!(
+        line,
+        format!(
+            "wasmount: cannot listen for health checks on {address}: Address already in use (os error 98); choose another --listen-health, or `off`"
+        )
+    );
+}
+
+#[test]
+fn a_node_that_may_not_mount_ends_with_1_and_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let file = folder.join("backend.yaml");
+    std::fs::write(&file, DOCUMENT).unwrap();
+    let binary = env!("CARGO_BIN_EXE_wasmount");
+    // Root has the right, unless it is taken from all that it starts.
+    let mut command = if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set=-sys_admin", binary]);
+        command
+    } else {
+        Command::new(binary)
+    };
+    command.args(["serve", "--role", "node", "--listen-health", "off"]);
+    for (flag, name) in [
+        ("--data-dir", "data"),
+        ("--run-dir", "run"),
+        ("--socket-dir", "s"),
+    ] {
+        command.arg(flag).arg(folder.join(name));
+    }
+    command
+        .arg("--path-root")
+        .arg(folder)
+        .arg("--backend")
+        .arg(&file);
+    let (code, text) = said(&command.output().unwrap());
+    assert_eq!(code, Some(1), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(
+        text.starts_with("wasmount: role `node` mounts volumes and needs the capability CAP_SYS_ADMIN, which this process lacks: "),
+        "{text}"
+    );
+}

@@ -1,0 +1,212 @@
+//! A host as its neighbours see it: sockets, health checks, a second host, signals. A backend without its plugin is enough for all of it,
+//! and proves on the way that one is not needed.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may end where it fails"
+)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use wasmount_csi::wire::csi::v1::identity_client::IdentityClient;
+use wasmount_csi::wire::csi::v1::{GetPluginInfoRequest, ProbeRequest};
+
+/// Longest wait for anything: generous, since the machine may be building at the same time.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(20);
+const DRIVER: &str = "absent.wasmount.io";
+
+/// A running host; killed when the test ends early.
+struct Host {
+    child: Child,
+    lines: Receiver<String>,
+    health: SocketAddr,
+    socket: PathBuf,
+}
+
+impl Host {
+    /// On the data directory of `folder`, everything else below `folder/name`.
+    fn start(folder: &Path, name: &str) -> Self {
+        let own = folder.join(name);
+        let (run, sockets) = (own.join("run"), own.join("s"));
+        std::fs::create_dir_all(&own).unwrap();
+        let document = folder.join("backend.yaml");
+        let text = format!(
+            "apiVersion: wasmount.io/v1alpha1\nkind: StorageBackend\nmetadata: {{ name: absent }}\nspec:\n  driverName: {DRIVER}\n  plugin: {{ path: absent.wasm }}\n"
+        );
+        std::fs::write(&document, text).unwrap();
+        // Free a moment ago; nothing else of this test takes it meanwhile.
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let health = free.local_addr().unwrap();
+        drop(free);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_wasmount"))
+            .args(["serve", "--role", "controller", "--node-id", "here"])
+            .arg("--backend")
+            .arg(&document)
+            .arg("--data-dir")
+            .arg(folder.join("data"))
+            .arg("--run-dir")
+            .arg(run)
+            .arg("--socket-dir")
+            .arg(&sockets)
+            .args(["--listen-health", &health.to_string()])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, lines) = channel();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Self {
+            child,
+            lines,
+            health,
+            socket: sockets.join(DRIVER).join("csi.sock"),
+        }
+    }
+
+    /// Waits for a log line.
+    fn says(&self, part: &str) -> String {
+        let mut seen = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            if line.contains(part) {
+                return line;
+            }
+            seen.push(line);
+        }
+        panic!("never said {part:?}, but:\n{}", seen.join("\n"))
+    }
+
+    /// Status and body of a health check.
+    fn get(&self, path: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(self.health).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap_or_default();
+        (status.to_owned(), body.to_owned())
+    }
+
+    /// Sends SIGTERM; the exit code.
+    fn stop(&mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(PAUSE);
+        }
+        panic!("the host did not stop")
+    }
+
+    async fn client(&self) -> IdentityClient<tonic::transport::Channel> {
+        let uri = format!("unix://{}", self.socket.display());
+        let endpoint = tonic::transport::Endpoint::from_shared(uri).unwrap();
+        IdentityClient::new(endpoint.connect().await.unwrap())
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // Fails when it has ended already, as it should have.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_without_its_plugin_answers_who_it_is_and_is_alive_but_not_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut host = Host::start(folder.path(), "one");
+    host.says("serving");
+    let mut client = host.client().await;
+    let info = client
+        .get_plugin_info(GetPluginInfoRequest {})
+        .await
+        .unwrap();
+    assert_eq!(info.get_ref().name, DRIVER);
+    let probe = client.probe(ProbeRequest {}).await.unwrap();
+    assert_eq!(probe.get_ref().ready, Some(true));
+
+    let line = host.says("the backend has no plugin");
+    assert!(line.contains("absent.wasm cannot be read"), "{line}");
+    assert_eq!(
+        host.get("/healthz"),
+        ("200".to_owned(), format!("{DRIVER}: ok\n"))
+    );
+    for path in ["/readyz", "/readyz/absent.wasmount.io"] {
+        let (status, body) = host.get(path);
+        assert_eq!(status, "503");
+        let expected = format!(
+            "{DRIVER}: the plugin {} cannot be read: No such file or directory (os error 2); build it, or correct plugin.path in the backend document\n",
+            folder.path().join("absent.wasm").display()
+        );
+        assert_eq!(body, expected);
+    }
+    assert_eq!(host.get("/readyz/nobody").0, "404");
+    drop(client);
+
+    assert_eq!(host.stop(), Some(0));
+    assert!(!host.socket.exists(), "the socket is left behind");
+}
+
+#[test]
+fn a_second_host_on_the_same_data_waits_says_so_and_then_serves() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = Host::start(folder.path(), "one");
+    first.says("serving");
+    let mut second = Host::start(folder.path(), "two");
+    let line = second.says("waiting for the other host");
+    assert!(line.contains(&folder.path().join("data").display().to_string()));
+    assert_eq!(second.get("/healthz").0, "200");
+    assert!(
+        second
+            .get("/readyz")
+            .1
+            .contains("waiting for the other host")
+    );
+    assert!(!second.socket.exists());
+
+    assert_eq!(first.stop(), Some(0));
+    second.says("serving");
+    assert!(UnixStream::connect(&second.socket).is_ok());
+    assert_eq!(second.stop(), Some(0));
+}
+
+#[test]
+fn a_host_that_waits_stops_cleanly() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Host::start(folder.path(), "one");
+    first.says("serving");
+    let mut second = Host::start(folder.path(), "two");
+    second.says("waiting for the other host");
+    assert_eq!(second.stop(), Some(0));
+}
+
+#[test]
+fn a_socket_that_a_killed_host_left_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = Host::start(folder.path(), "one");
+    first.says("serving");
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    let socket = first.socket.clone();
+    assert!(socket.exists() && UnixStream::connect(&socket).is_err());
+    let mut again = Host::start(folder.path(), "one");
+    again.says("serving");
+    assert!(UnixStream::connect(&socket).is_ok());
+    assert_eq!(again.stop(), Some(0));
+}
