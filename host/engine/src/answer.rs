@@ -1,0 +1,215 @@
+//! The guest's words as the host's: answers on their way out, each checked against the rules of CSI (specification v1.12) and the contract.
+//! Apart because nothing that a guest says may reach a client, a path or the journal unchecked.
+//!
+//! A text for people is redacted; a word that comes back to the guest is refused if it holds a secret. Every structure is taken apart by
+//! name: a field that is added on one side only does not compile.
+
+mod identity;
+mod snapshot;
+mod volume;
+
+pub(crate) use volume::Asked;
+
+use crate::bindings::types;
+use crate::redact::Redactor;
+use wasmount_core::attributes::{Attributes, MAP_BYTES};
+use wasmount_core::names::{
+    GroupSnapshotId, INCOMING_IDENTIFIER_BYTES, InvalidWord, NodeId, PLUGIN_IDENTIFIER_BYTES,
+    SnapshotId, VolumeId, check_identifier,
+};
+use wasmount_core::topology::Topology;
+
+/// Largest number of bytes: CSI counts them in a signed 64-bit field.
+const CSI_BYTES: u64 = i64::MAX as u64;
+/// Longest name part of a topology key and longest value, in bytes (CSI, `Topology`; they become node labels).
+const LABEL_BYTES: usize = 63;
+/// Longest prefix of a topology key, in bytes (Kubernetes labels: a DNS subdomain).
+const LABEL_PREFIX_BYTES: usize = 253;
+/// Most topologies of one volume: far above any cluster's zones, far below what one call can carry.
+const TOPOLOGIES: usize = 1024;
+
+/// Why an answer is not valid, as the end of a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Invalid(pub(crate) String);
+
+impl From<InvalidWord> for Invalid {
+    fn from(error: InvalidWord) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// The rules for the answers of one call.
+#[derive(Debug)]
+pub(crate) struct Checker {
+    redactor: Redactor,
+    long_ids: bool,
+}
+
+impl Checker {
+    /// `long_ids`: the administrator takes ids above CSI's 128 bytes.
+    pub(crate) fn new(redactor: Redactor, long_ids: bool) -> Self {
+        Self { redactor, long_ids }
+    }
+
+    /// A text for people.
+    pub(crate) fn text(&self, text: &str) -> String {
+        self.redactor.text(text)
+    }
+
+    pub(crate) fn volume_id(&self, id: String) -> Result<VolumeId, Invalid> {
+        let what = "volume_id";
+        self.identifier(what, &id)?;
+        Ok(VolumeId::parse(what, id)?)
+    }
+
+    pub(crate) fn snapshot_id(&self, id: String) -> Result<SnapshotId, Invalid> {
+        let what = "snapshot_id";
+        self.identifier(what, &id)?;
+        Ok(SnapshotId::parse(what, id)?)
+    }
+
+    pub(crate) fn group_id(&self, id: String) -> Result<GroupSnapshotId, Invalid> {
+        let what = "group_snapshot_id";
+        self.identifier(what, &id)?;
+        Ok(GroupSnapshotId::parse(what, id)?)
+    }
+
+    pub(crate) fn node_id(&self, id: String) -> Result<NodeId, Invalid> {
+        self.without_secret("node_id", &id)?;
+        Ok(NodeId::parse("node_id", id)?)
+    }
+
+    /// A context or another map that CSI bounds.
+    pub(crate) fn attributes(
+        &self,
+        what: &'static str,
+        pairs: types::Attributes,
+    ) -> Result<Attributes, Invalid> {
+        for (key, value) in &pairs {
+            check_identifier("a key", key, MAP_BYTES).map_err(|error| within(what, &error))?;
+            if value.contains('\0') {
+                return Err(Invalid(format!("{what} contains a NUL byte")));
+            }
+            self.without_secret(what, key)?;
+            self.without_secret(what, value)?;
+        }
+        Ok(Attributes::from_pairs(what, pairs)?.within(what, MAP_BYTES)?)
+    }
+
+    pub(crate) fn topologies(
+        &self,
+        topologies: Vec<types::Topology>,
+    ) -> Result<Vec<Topology>, Invalid> {
+        if topologies.len() > TOPOLOGIES {
+            return Err(Invalid(format!(
+                "accessible_topology has more than {TOPOLOGIES} entries"
+            )));
+        }
+        topologies
+            .into_iter()
+            .map(|topology| self.topology(topology))
+            .collect()
+    }
+
+    pub(crate) fn topology(&self, topology: types::Topology) -> Result<Topology, Invalid> {
+        let types::Topology { segments } = topology;
+        let segments = self.attributes("topology", segments)?;
+        if segments.is_empty() {
+            return Err(Invalid("a topology has no segments".to_owned()));
+        }
+        for (key, value) in segments.iter() {
+            check_topology_segment(key, value)?;
+        }
+        Ok(Topology { segments })
+    }
+
+    /// The token of a next page; the client gives it back as it is.
+    pub(crate) fn token(&self, token: Option<String>) -> Result<Option<String>, Invalid> {
+        if let Some(token) = &token {
+            check_identifier("next_token", token, INCOMING_IDENTIFIER_BYTES)?;
+            self.without_secret("next_token", token)?;
+        }
+        Ok(token)
+    }
+
+    fn identifier(&self, what: &'static str, word: &str) -> Result<(), Invalid> {
+        let limit = if self.long_ids {
+            INCOMING_IDENTIFIER_BYTES
+        } else {
+            PLUGIN_IDENTIFIER_BYTES
+        };
+        check_identifier(what, word, limit)?;
+        self.without_secret(what, word)
+    }
+
+    fn without_secret(&self, what: &str, word: &str) -> Result<(), Invalid> {
+        if self.redactor.finds_secret_in(word) {
+            return Err(Invalid(format!(
+                "{what} holds the value of a secret; clients store it in the clear"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A number of bytes that CSI can carry.
+pub(crate) fn bytes(what: &str, bytes: u64) -> Result<u64, Invalid> {
+    if bytes > CSI_BYTES {
+        return Err(Invalid(format!("{what} is above 2^63-1 bytes")));
+    }
+    Ok(bytes)
+}
+
+/// What must be the same as asked.
+pub(crate) fn same<T: PartialEq>(what: &str, answered: &T, asked: &T) -> Result<(), Invalid> {
+    if answered != asked {
+        return Err(Invalid(format!("{what} is not the one that was asked for")));
+    }
+    Ok(())
+}
+
+/// A page has at most as many entries as asked; 0 means no limit in CSI.
+pub(crate) fn page_length(entries: usize, max_entries: Option<u32>) -> Result<(), Invalid> {
+    match max_entries.filter(|max| *max > 0) {
+        Some(max) if u32::try_from(entries).map_or(true, |entries| entries > max) => Err(Invalid(
+            format!("the page has {entries} entries, {max} were asked for"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn within(what: &str, error: &InvalidWord) -> Invalid {
+    Invalid(format!("{what}: {error}"))
+}
+
+/// Topology segments become node labels: an optional DNS prefix and `/`, then a name; the value is like a name (CSI, `Topology`).
+fn check_topology_segment(key: &str, value: &str) -> Result<(), Invalid> {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    let prefix_is_valid = prefix.is_none_or(|prefix| {
+        prefix.len() <= LABEL_PREFIX_BYTES && prefix.split('.').all(|label| is_word(label, "-"))
+    });
+    if !prefix_is_valid || !is_word(name, "-_.") || !is_word(value, "-_.") {
+        return Err(Invalid(
+            "a topology segment is no valid label: keys are `[prefix/]name`, names and values have at most 63 letters, digits, `-`, `_` and `.`"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Letters, digits and some marks, with a letter or digit at both ends.
+fn is_word(word: &str, marks: &str) -> bool {
+    let plain = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = word.as_bytes();
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || marks.as_bytes().contains(byte);
+    bytes.len() <= LABEL_BYTES
+        && plain(bytes.first())
+        && plain(bytes.last())
+        && bytes.iter().all(allowed)
+}
+
+#[cfg(test)]
+mod tests;

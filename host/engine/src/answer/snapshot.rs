@@ -1,0 +1,179 @@
+//! Answers that speak of snapshots: single ones, groups, and what is in one.
+
+use super::{Checker, Invalid, bytes, page_length, same};
+use crate::bindings::exported::{group_snapshots, snapshot_metadata};
+use crate::bindings::types;
+use std::collections::BTreeSet;
+use wasmount_core::names::{GroupSnapshotId, SnapshotId, VolumeId};
+use wasmount_core::snapshot::{BlockType, Extent, GroupSnapshot, MetadataPage, Snapshot};
+use wasmount_core::volume::{Page, PageRequest};
+
+impl Checker {
+    /// The answer to create-snapshot.
+    pub(crate) fn snapshot_of(
+        &self,
+        snapshot: types::Snapshot,
+        source: &VolumeId,
+    ) -> Result<Snapshot, Invalid> {
+        let snapshot = self.snapshot(snapshot)?;
+        same("source_volume_id", &snapshot.source_volume, source)?;
+        Ok(snapshot)
+    }
+
+    /// The answer to get-snapshot.
+    pub(crate) fn snapshot_with(
+        &self,
+        snapshot: types::Snapshot,
+        id: &SnapshotId,
+    ) -> Result<Snapshot, Invalid> {
+        let snapshot = self.snapshot(snapshot)?;
+        same("snapshot_id", &snapshot.id, id)?;
+        Ok(snapshot)
+    }
+
+    pub(crate) fn snapshots(
+        &self,
+        entries: Vec<types::Snapshot>,
+        next_token: Option<String>,
+        asked: &PageRequest,
+    ) -> Result<Page<Snapshot>, Invalid> {
+        page_length(entries.len(), asked.max_entries)?;
+        Ok(Page {
+            entries: entries
+                .into_iter()
+                .map(|snapshot| self.snapshot(snapshot))
+                .collect::<Result<_, _>>()?,
+            next_token: self.token(next_token)?,
+        })
+    }
+
+    /// The answer to create-group-snapshot: one member for each source.
+    pub(crate) fn group_of(
+        &self,
+        group: group_snapshots::GroupSnapshot,
+        sources: &[VolumeId],
+    ) -> Result<GroupSnapshot, Invalid> {
+        let group = self.group(group)?;
+        let members = group.snapshots.iter().map(|member| &member.source_volume);
+        let members: BTreeSet<_> = members.collect();
+        same(
+            "the set of source volumes",
+            &members,
+            &sources.iter().collect(),
+        )?;
+        Ok(group)
+    }
+
+    /// The answer to get-group-snapshot.
+    pub(crate) fn group_with(
+        &self,
+        group: group_snapshots::GroupSnapshot,
+        id: &GroupSnapshotId,
+    ) -> Result<GroupSnapshot, Invalid> {
+        let group = self.group(group)?;
+        same("group_snapshot_id", &group.id, id)?;
+        Ok(group)
+    }
+
+    /// Extents in ascending order, inside of the volume, at most as many as asked.
+    pub(crate) fn metadata(
+        &self,
+        page: snapshot_metadata::MetadataPage,
+        offset: u64,
+        max: u32,
+    ) -> Result<MetadataPage, Invalid> {
+        let snapshot_metadata::MetadataPage {
+            block_type,
+            volume_capacity_bytes,
+            extents,
+            next_offset,
+        } = page;
+        let volume_capacity_bytes = bytes("volume_capacity_bytes", volume_capacity_bytes)?;
+        page_length(extents.len(), Some(max))?;
+        let mut end = 0;
+        let extents = extents.into_iter().map(|extent| {
+            let snapshot_metadata::Extent {
+                offset_bytes,
+                size_bytes,
+            } = extent;
+            let begins_late_enough = offset_bytes >= end;
+            end = offset_bytes.saturating_add(size_bytes);
+            if !begins_late_enough || size_bytes == 0 || end > volume_capacity_bytes {
+                return Err(Invalid(
+                    "an extent is empty, overlaps the one before, or ends behind the volume"
+                        .to_owned(),
+                ));
+            }
+            Ok(Extent {
+                offset_bytes,
+                size_bytes,
+            })
+        });
+        let extents = extents.collect::<Result<Vec<_>, _>>()?;
+        if next_offset.is_some_and(|next| next <= offset) {
+            return Err(Invalid(
+                "next_offset is not behind the offset that was asked for".to_owned(),
+            ));
+        }
+        Ok(MetadataPage {
+            block_type: match block_type {
+                snapshot_metadata::BlockType::FixedLength => BlockType::FixedLength,
+                snapshot_metadata::BlockType::VariableLength => BlockType::VariableLength,
+            },
+            volume_capacity_bytes,
+            extents,
+            next_offset,
+        })
+    }
+
+    fn snapshot(&self, snapshot: types::Snapshot) -> Result<Snapshot, Invalid> {
+        let types::Snapshot {
+            id,
+            source_volume,
+            size_bytes,
+            created_at,
+            ready_to_use,
+            group_snapshot_id,
+            accessible_topology,
+        } = snapshot;
+        Ok(Snapshot {
+            id: self.snapshot_id(id)?,
+            // It came from the client once, whose ids may be longer than a plugin's.
+            source_volume: VolumeId::parse("source_volume_id", source_volume)?,
+            size_bytes: bytes("size_bytes", size_bytes)?,
+            created_at,
+            ready_to_use,
+            group: group_snapshot_id.map(|id| self.group_id(id)).transpose()?,
+            accessible_topology: self.topologies(accessible_topology)?,
+        })
+    }
+
+    /// CSI: each member MUST name its group.
+    fn group(&self, group: group_snapshots::GroupSnapshot) -> Result<GroupSnapshot, Invalid> {
+        let group_snapshots::GroupSnapshot {
+            id,
+            snapshots,
+            created_at,
+            ready_to_use,
+        } = group;
+        let id = self.group_id(id)?;
+        let snapshots = snapshots
+            .into_iter()
+            .map(|snapshot| self.snapshot(snapshot))
+            .collect::<Result<Vec<_>, _>>()?;
+        let all_belong = snapshots
+            .iter()
+            .all(|snapshot| snapshot.group.as_ref() == Some(&id));
+        if !all_belong {
+            return Err(Invalid(
+                "a member does not name the group as its own".to_owned(),
+            ));
+        }
+        Ok(GroupSnapshot {
+            id,
+            snapshots,
+            created_at,
+            ready_to_use,
+        })
+    }
+}

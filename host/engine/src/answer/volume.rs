@@ -1,0 +1,202 @@
+//! Answers that speak of volumes: what was made, what is listed, how it fares.
+
+use super::{Checker, Invalid, bytes, page_length, same};
+use crate::bindings::exported::{capacity, controller, controller_expand, volume_health};
+use crate::bindings::types;
+use wasmount_core::attributes::Attributes;
+use wasmount_core::backend::{Available, Expanded, Health, Validation};
+use wasmount_core::names::VolumeId;
+use wasmount_core::volume::{
+    CapacityRange, ContentSource, Page, PageRequest, Volume, VolumeCondition, VolumeEntry,
+    VolumeStatus,
+};
+
+/// Most things that are wrong with one volume.
+const HEALTHS: usize = 64;
+
+/// What a new volume is held to.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) capacity: CapacityRange,
+    pub(crate) content_source: Option<ContentSource>,
+}
+
+impl Checker {
+    /// The answer to create-volume: inside the range, from the source that was asked for.
+    pub(crate) fn created(&self, volume: types::Volume, asked: &Asked) -> Result<Volume, Invalid> {
+        let volume = self.volume(volume)?;
+        let capacity = volume.capacity_bytes;
+        if capacity != 0 && !asked.capacity.contains(capacity) {
+            return Err(Invalid(format!(
+                "capacity_bytes {capacity} is outside of the range that was asked for"
+            )));
+        }
+        same(
+            "content_source",
+            &volume.content_source,
+            &asked.content_source,
+        )?;
+        Ok(volume)
+    }
+
+    pub(crate) fn volume(&self, volume: types::Volume) -> Result<Volume, Invalid> {
+        let types::Volume {
+            id,
+            capacity_bytes,
+            context,
+            content_source,
+            accessible_topology,
+        } = volume;
+        Ok(Volume {
+            id: self.volume_id(id)?,
+            capacity_bytes: bytes("capacity_bytes", capacity_bytes)?,
+            context: self.attributes("volume_context", context)?,
+            content_source: content_source
+                .map(|source| self.content_source(source))
+                .transpose()?,
+            accessible_topology: self.topologies(accessible_topology)?,
+        })
+    }
+
+    /// The answer to get-volume.
+    pub(crate) fn looked_up(
+        &self,
+        entry: types::VolumeEntry,
+        asked: &VolumeId,
+    ) -> Result<VolumeEntry, Invalid> {
+        let entry = self.entry(entry)?;
+        same("volume_id", &entry.volume.id, asked)?;
+        Ok(entry)
+    }
+
+    pub(crate) fn volumes(
+        &self,
+        entries: Vec<types::VolumeEntry>,
+        next_token: Option<String>,
+        asked: &PageRequest,
+    ) -> Result<Page<VolumeEntry>, Invalid> {
+        page_length(entries.len(), asked.max_entries)?;
+        Ok(Page {
+            entries: entries
+                .into_iter()
+                .map(|entry| self.entry(entry))
+                .collect::<Result<_, _>>()?,
+            next_token: self.token(next_token)?,
+        })
+    }
+
+    pub(crate) fn validation(&self, validation: controller::Validation) -> Validation {
+        match validation {
+            controller::Validation::Confirmed => Validation::Confirmed,
+            controller::Validation::Unsupported(why) => Validation::Unsupported(self.text(&why)),
+        }
+    }
+
+    pub(crate) fn publish_context(&self, pairs: types::Attributes) -> Result<Attributes, Invalid> {
+        self.attributes("publish_context", pairs)
+    }
+
+    /// The answer to expand-volume. CSI requires the size, so 0 does not stand for unknown here: Kubernetes would take it for the size.
+    pub(crate) fn expanded(
+        &self,
+        expanded: controller_expand::Expanded,
+        asked: &CapacityRange,
+    ) -> Result<Expanded, Invalid> {
+        let controller_expand::Expanded {
+            capacity_bytes,
+            node_expansion_required,
+        } = expanded;
+        let capacity_bytes = bytes("capacity_bytes", capacity_bytes)?;
+        if capacity_bytes == 0 || !asked.contains(capacity_bytes) {
+            return Err(Invalid(format!(
+                "capacity_bytes {capacity_bytes} is outside of the range that was asked for"
+            )));
+        }
+        Ok(Expanded {
+            capacity_bytes,
+            node_expansion_required,
+        })
+    }
+
+    pub(crate) fn available(&self, available: capacity::Available) -> Result<Available, Invalid> {
+        let capacity::Available {
+            available_bytes,
+            maximum_volume_bytes,
+            minimum_volume_bytes,
+        } = available;
+        let maximum = maximum_volume_bytes
+            .map(|maximum| bytes("maximum_volume_bytes", maximum))
+            .transpose()?;
+        let minimum = minimum_volume_bytes
+            .map(|minimum| bytes("minimum_volume_bytes", minimum))
+            .transpose()?;
+        if let (Some(minimum), Some(maximum)) = (minimum, maximum)
+            && minimum > maximum
+        {
+            return Err(Invalid(
+                "minimum_volume_bytes is above maximum_volume_bytes".to_owned(),
+            ));
+        }
+        Ok(Available {
+            available_bytes: bytes("available_bytes", available_bytes)?,
+            maximum_volume_bytes: maximum,
+            minimum_volume_bytes: minimum,
+        })
+    }
+
+    pub(crate) fn healths(
+        &self,
+        healths: Vec<volume_health::Health>,
+    ) -> Result<Vec<Health>, Invalid> {
+        if healths.len() > HEALTHS {
+            return Err(Invalid(format!("more than {HEALTHS} things are wrong")));
+        }
+        let healths = healths.into_iter().map(|health| {
+            let volume_health::Health { reason, message } = health;
+            Health {
+                reason: self.text(&reason),
+                message: self.text(&message),
+            }
+        });
+        Ok(healths.collect())
+    }
+
+    fn entry(&self, entry: types::VolumeEntry) -> Result<VolumeEntry, Invalid> {
+        let types::VolumeEntry { volume, status } = entry;
+        let types::VolumeStatus {
+            published_nodes,
+            condition,
+        } = status;
+        Ok(VolumeEntry {
+            volume: self.volume(volume)?,
+            status: VolumeStatus {
+                published_nodes: published_nodes
+                    .into_iter()
+                    .map(|node| self.node_id(node))
+                    .collect::<Result<_, _>>()?,
+                condition: condition.map(|condition| {
+                    let types::VolumeCondition { abnormal, message } = condition;
+                    VolumeCondition {
+                        abnormal,
+                        message: self.text(&message),
+                    }
+                }),
+            },
+        })
+    }
+
+    fn content_source(&self, source: types::ContentSource) -> Result<ContentSource, Invalid> {
+        match source {
+            types::ContentSource::Snapshot(id) => Ok(ContentSource::Snapshot(
+                // It came from the client, whose ids may be longer than a plugin's.
+                wasmount_core::names::SnapshotId::parse("snapshot_id", id)?,
+            )),
+            types::ContentSource::Volume(id) => {
+                Ok(ContentSource::Volume(VolumeId::parse("volume_id", id)?))
+            }
+            types::ContentSource::Other(_) => Err(Invalid(
+                "content_source is of a kind that this host does not know".to_owned(),
+            )),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The contract as Rust types, generated from the one copy of the WIT files that also ships with the guest SDK.
+//!
+//! Apart because generated code follows no style of ours. Cheap imports stay synchronous: they only read memory. Everything that can wait is
+//! `async`, so that a waiting guest holds no thread.
+
+use crate::host::HostError;
+
+wasmtime::component::bindgen!({
+    path: "../../guest-sdk/wit",
+    world: "wasmount:csi/full-plugin",
+    imports: {
+        "wasmount:csi/call": trappable,
+        "wasmount:csi/secrets": trappable,
+        "wasmount:csi/node-plan": trappable,
+        default: async | trappable,
+    },
+    exports: { default: async },
+    trappable_error_type: { "wasmount:csi/types.error" => HostError },
+    require_store_data_send: true,
+});
+
+pub(crate) use exports::wasmount::csi as exported;
+pub(crate) use wasmount::csi as imported;
+pub(crate) use wasmount::csi::types;

@@ -1,0 +1,175 @@
+//! The cache of compiled components: a directory that only the host can read or write, in which it finds its own machine code again.
+//!
+//! An entry is two files. The code is named by its own checksum and never changes; a pointer named by the key says which code counts and is
+//! renamed into place last. So any number of writers may meet, a torn write is never seen, and a file that is mapped is never written. A
+//! damaged entry is removed and compiled again; a full disk costs only the cache. Nothing is ever taken from outside.
+//!
+//! Everything here blocks: it is called from `load` alone.
+
+use rustix::fs::{Mode, OFlags};
+use sha2::{Digest, Sha256};
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File};
+use std::hash::{Hash, Hasher};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use wasmount_sys::component::{Checksum, MapError, map_component};
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+/// Permissions of the directory: nobody else may even look.
+const DIRECTORY_MODE: u32 = 0o700;
+/// Permission bits that a group or others must not have.
+const FOREIGN_BITS: u32 = 0o077;
+
+/// A directory that is the host's alone.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    directory: PathBuf,
+    compatibility: String,
+    written: AtomicU64,
+}
+
+/// Feeds wasmtime's compatibility hash into SHA-256: a standard hasher may differ from one build of Rust to the next.
+struct Sha256Hasher(Sha256);
+
+impl Hasher for Sha256Hasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        let digest: Checksum = self.0.clone().finalize().into();
+        let [a, b, c, d, e, f, g, h, ..] = digest;
+        u64::from_le_bytes([a, b, c, d, e, f, g, h])
+    }
+}
+
+impl Cache {
+    /// Makes the directory if it is missing. One that others can use is refused: machine code in it could be anybody's.
+    pub(crate) fn open(directory: &Path, engine: &Engine) -> io::Result<Self> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(DIRECTORY_MODE)
+            .create(directory)?;
+        let status = fs::symlink_metadata(directory)?;
+        let own = status.uid() == rustix::process::geteuid().as_raw();
+        if !status.is_dir() || !own || status.permissions().mode() & FOREIGN_BITS != 0 {
+            return Err(io::Error::other(
+                "the directory is not this user's alone; make it so with chmod 0700, or remove it",
+            ));
+        }
+        let mut hasher = Sha256Hasher(Sha256::new());
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        Ok(Self {
+            directory: directory.to_owned(),
+            compatibility: format!("{:016x}", hasher.finish()),
+            written: AtomicU64::new(0),
+        })
+    }
+
+    /// The compiled form of a component, if it is here and whole.
+    pub(crate) fn get(&self, engine: &Engine, wasm: &Checksum) -> Option<Component> {
+        let pointer = self.pointer(wasm);
+        let checksum = match fs::read_to_string(&pointer) {
+            Ok(text) => parse_hex(text.trim()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(_) => None,
+        };
+        let reason = match checksum {
+            None => "its pointer cannot be read".to_owned(),
+            Some(checksum) => match self.map(engine, wasm, &checksum) {
+                Ok(component) => return Some(component),
+                Err(error) => error.to_string(),
+            },
+        };
+        tracing::warn!(entry = %pointer.display(), reason, "a damaged entry of the cache is thrown away and compiled again");
+        // The pointer alone: another process may be about to map the code.
+        let _ = fs::remove_file(&pointer);
+        None
+    }
+
+    fn map(
+        &self,
+        engine: &Engine,
+        wasm: &Checksum,
+        checksum: &Checksum,
+    ) -> Result<Component, MapError> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::open(self.code(wasm, checksum), flags, Mode::empty())
+            .map_err(|error| MapError::Read(error.into()))?;
+        map_component(engine, &mut File::from(file), checksum)
+    }
+
+    /// Keeps the compiled form of a component. The one that it replaces, if any, is removed.
+    pub(crate) fn put(&self, wasm: &Checksum, component: &Component) -> io::Result<()> {
+        let code = component.serialize().map_err(io::Error::other)?;
+        let checksum: Checksum = Sha256::digest(&code).into();
+        let pointer = self.pointer(wasm);
+        let before = fs::read_to_string(&pointer)
+            .ok()
+            .and_then(|text| parse_hex(text.trim()));
+        self.write(&self.code(wasm, &checksum), &code)?;
+        self.write(&pointer, hex(&checksum).as_bytes())?;
+        match before {
+            Some(before) if before != checksum => fs::remove_file(self.code(wasm, &before)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Written aside, made durable, renamed: there is either all of it or nothing.
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let number = self.written.fetch_add(1, Ordering::Relaxed);
+        let mut aside = OsString::from(path);
+        aside.push(format!(".{}.{number}.new", std::process::id()));
+        let written = File::options()
+            .write(true)
+            .create_new(true)
+            .open(&aside)
+            .and_then(|mut file| {
+                file.set_permissions(fs::Permissions::from_mode(0o600))?;
+                file.write_all(bytes)?;
+                file.sync_all()
+            })
+            .and_then(|()| fs::rename(&aside, path));
+        if written.is_err() {
+            // Half a file on a full disk is of no use to anybody.
+            let _ = fs::remove_file(&aside);
+        }
+        written
+    }
+
+    fn pointer(&self, wasm: &Checksum) -> PathBuf {
+        let Self { compatibility, .. } = self;
+        self.directory
+            .join(format!("{}-{compatibility}", hex(wasm)))
+    }
+
+    fn code(&self, wasm: &Checksum, checksum: &Checksum) -> PathBuf {
+        let mut name = OsString::from(self.pointer(wasm));
+        name.push(format!(".{}.cwasm", hex(checksum)));
+        PathBuf::from(name)
+    }
+}
+
+/// Lower case hexadecimal.
+pub(crate) fn hex(checksum: &Checksum) -> String {
+    checksum.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn parse_hex(text: &str) -> Option<Checksum> {
+    let mut checksum = Checksum::default();
+    if text.len() != 2 * checksum.len() {
+        return None;
+    }
+    for (byte, digits) in checksum.iter_mut().zip(text.as_bytes().chunks(2)) {
+        let digits = std::str::from_utf8(digits).ok()?;
+        *byte = u8::from_str_radix(digits, 16).ok()?;
+    }
+    Some(checksum)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Tests of the cache with the smallest component there is: found again, and never trusted beyond what was written.
+
+use super::*;
+use tempfile::TempDir;
+
+/// A component without imports or exports.
+const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+const KEY: Checksum = [7; 32];
+
+struct Fixture {
+    engine: Engine,
+    cache: Cache,
+    directory: PathBuf,
+    _folder: TempDir,
+}
+
+impl Fixture {
+    fn empty() -> Self {
+        let engine = Engine::default();
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("cache");
+        Self {
+            cache: Cache::open(&directory, &engine).unwrap(),
+            engine,
+            directory,
+            _folder: folder,
+        }
+    }
+
+    /// With one entry.
+    fn filled() -> Self {
+        let fixture = Self::empty();
+        fixture.put();
+        fixture
+    }
+
+    fn put(&self) {
+        let component = Component::from_binary(&self.engine, COMPONENT).unwrap();
+        self.cache.put(&KEY, &component).unwrap();
+    }
+
+    fn is_found(&self) -> bool {
+        self.cache.get(&self.engine, &KEY).is_some()
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(&self.directory).unwrap();
+        let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+
+    fn code_file(&self) -> PathBuf {
+        let is_code = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "cwasm");
+        self.files().into_iter().find(is_code).unwrap()
+    }
+}
+
+#[test]
+fn what_was_put_is_found_and_nothing_else() {
+    let fixture = Fixture::filled();
+    assert!(fixture.is_found());
+    assert!(fixture.cache.get(&fixture.engine, &[8; 32]).is_none());
+    assert_eq!(fixture.files().len(), 2);
+}
+
+#[test]
+fn a_damaged_entry_is_thrown_away_and_can_be_put_again() {
+    let spoil: [fn(&Fixture); 6] = [
+        |fixture| fs::write(fixture.code_file(), b"garbage").unwrap(),
+        |fixture| {
+            let file = File::options().write(true).open(fixture.code_file());
+            file.unwrap().set_len(100).unwrap();
+        },
+        |fixture| {
+            let mut code = fs::read(fixture.code_file()).unwrap();
+            let middle = code.len() / 2;
+            code[middle] ^= 1;
+            fs::write(fixture.code_file(), code).unwrap();
+        },
+        |fixture| fs::remove_file(fixture.code_file()).unwrap(),
+        |fixture| {
+            let writable = fs::Permissions::from_mode(0o666);
+            fs::set_permissions(fixture.code_file(), writable).unwrap();
+        },
+        |fixture| fs::write(fixture.cache.pointer(&KEY), "../../etc/passwd").unwrap(),
+    ];
+    for (number, spoil) in spoil.into_iter().enumerate() {
+        let fixture = Fixture::filled();
+        spoil(&fixture);
+        assert!(!fixture.is_found(), "spoilt in way {number}");
+        assert!(!fixture.cache.pointer(&KEY).exists(), "way {number}");
+        fixture.put();
+        assert!(fixture.is_found(), "put again after way {number}");
+    }
+}
+
+#[test]
+fn code_of_another_engine_is_not_found() {
+    let fixture = Fixture::filled();
+    let mut config = wasmtime::Config::new();
+    config.epoch_interruption(true);
+    let other = Engine::new(&config).unwrap();
+    let cache = Cache::open(&fixture.directory, &other).unwrap();
+    assert!(cache.get(&other, &KEY).is_none());
+    assert!(fixture.is_found());
+}
+
+#[test]
+fn code_that_was_made_for_another_engine_is_not_mapped_even_under_the_right_name() {
+    let fixture = Fixture::empty();
+    let mut config = wasmtime::Config::new();
+    config.epoch_interruption(true);
+    let other = Engine::new(&config).unwrap();
+    let component = Component::from_binary(&other, COMPONENT).unwrap();
+    fixture.cache.put(&KEY, &component).unwrap();
+    assert!(!fixture.is_found());
+}
+
+#[test]
+fn writers_that_meet_leave_one_whole_entry() {
+    let fixture = Fixture::empty();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| fixture.put());
+        }
+    });
+    assert!(fixture.is_found());
+    assert_eq!(fixture.files().len(), 2);
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_says_so_and_leaves_nothing() {
+    let fixture = Fixture::empty();
+    fs::remove_dir(&fixture.directory).unwrap();
+    let component = Component::from_binary(&fixture.engine, COMPONENT).unwrap();
+    assert!(fixture.cache.put(&KEY, &component).is_err());
+    assert!(!fixture.is_found());
+}
+
+#[test]
+fn a_missing_directory_is_made_for_this_user_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("a/b");
+    Cache::open(&directory, &Engine::default()).unwrap();
+    let mode = fs::metadata(&directory).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[test]
+fn a_directory_that_others_can_use_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o750)).unwrap();
+    let error = Cache::open(folder.path(), &Engine::default()).unwrap_err();
+    assert!(error.to_string().contains("chmod 0700"), "{error}");
+}
+
+#[test]
+fn a_symbolic_link_in_place_of_the_directory_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(folder.path(), &link).unwrap();
+    assert!(Cache::open(&link, &Engine::default()).is_err());
+}

@@ -1,0 +1,168 @@
+//! A component on its way to become a backend: loaded, then linked and proved, then admitted. Apart from the backend because admission
+//! looks at it, and calls it, before anything serves.
+
+use crate::backend::WasmBackend;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::exports::Exports;
+use crate::gate::Gate;
+use crate::load::Loaded;
+use crate::program::{BackendParts, PluginInfo, Program};
+use std::sync::Arc;
+use wasmount_core::backend::{BackendError, PluginLabel};
+use wasmount_core::call::Call;
+use wasmount_core::services::{Feature, Offer, Service};
+use wasmtime::component::Component;
+
+/// A version that is not known yet, in errors of a plugin that has not said it.
+const UNKNOWN_VERSION: &str = "of unknown version";
+
+/// Compiled, not linked: what it imports and exports can be looked at.
+pub struct LoadedComponent {
+    engine: Arc<Engine>,
+    component: Component,
+    digest: String,
+    from_cache: bool,
+    imports: Vec<String>,
+    exports: Vec<String>,
+}
+
+/// Linked and proved: its identity can be asked.
+pub struct Candidate {
+    program: Program,
+}
+
+impl LoadedComponent {
+    pub(crate) fn new(engine: Arc<Engine>, loaded: Loaded) -> Self {
+        let Loaded {
+            component,
+            digest,
+            from_cache,
+        } = loaded;
+        let ty = component.component_type();
+        let imports = ty.imports(&engine.wasmtime);
+        let imports = imports.map(|(name, _)| name.to_owned()).collect();
+        let exports = ty.exports(&engine.wasmtime);
+        let exports = exports.map(|(name, _)| name.to_owned()).collect();
+        Self {
+            engine,
+            component,
+            digest,
+            from_cache,
+            imports,
+            exports,
+        }
+    }
+
+    /// `sha256:..` of its bytes.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Whether it was found compiled.
+    pub fn is_from_cache(&self) -> bool {
+        self.from_cache
+    }
+
+    /// Names of its imports, such as `wasmount:csi/state@0.1.0`.
+    pub fn imports(&self) -> &[String] {
+        &self.imports
+    }
+
+    /// Names of its exports.
+    pub fn exports(&self) -> &[String] {
+        &self.exports
+    }
+
+    /// Links it, starts one instance, and loads every known export: what it exports has the shape of the contract.
+    pub async fn prepare(
+        &self,
+        parts: BackendParts,
+        call: &Call,
+    ) -> Result<Candidate, EngineError> {
+        self.check_room_for(&parts)?;
+        let linker = &self.engine.linker;
+        let pre = linker
+            .instantiate_pre(&self.component)
+            .map_err(|error| EngineError::Link(format!("{error:#}")))?;
+        let exports = Exports::find(&pre, &self.exports)?;
+        if exports.identity.is_none() {
+            return Err(EngineError::NoIdentity);
+        }
+        let label = PluginLabel {
+            name: format!("for {}", parts.driver),
+            version: UNKNOWN_VERSION.to_owned(),
+            digest: self.digest.clone(),
+        };
+        let program = Program {
+            pre,
+            exports,
+            gate: Gate::new(parts.limits.concurrency),
+            rate: Arc::default(),
+            parts: Arc::new(parts),
+            label,
+        };
+        program.trial_load(call).await?;
+        Ok(Candidate { program })
+    }
+
+    /// The pool's slots have one size, fixed when the host started.
+    fn check_room_for(&self, parts: &BackendParts) -> Result<(), EngineError> {
+        let options = &self.engine.options;
+        let table_elements = |elements| u64::try_from(elements).unwrap_or(u64::MAX);
+        for (key, wanted, most) in [
+            ("memory", parts.limits.memory_bytes, options.memory_bytes),
+            (
+                "tableElements",
+                table_elements(parts.limits.table_elements),
+                table_elements(options.table_elements),
+            ),
+        ] {
+            if wanted > most {
+                return Err(EngineError::LimitTooHigh { key, wanted, most });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Candidate {
+    /// The services that it exports.
+    pub fn services(&self) -> Vec<Service> {
+        self.program.exports.services()
+    }
+
+    /// Asks `get-plugin-info`.
+    pub async fn plugin_info(&self, call: &Call) -> Result<PluginInfo, BackendError> {
+        self.program.plugin_info(call).await
+    }
+
+    /// Asks `check-settings`; warnings for the administrator.
+    pub async fn check_settings(&self, call: &Call) -> Result<Vec<String>, BackendError> {
+        self.program.check_settings(call).await
+    }
+
+    /// Asks `probe`.
+    pub async fn probe(&self, call: &Call) -> Result<bool, BackendError> {
+        self.program.probe(call).await
+    }
+
+    /// Names it by what it said of itself, so that its faults are reported under that name.
+    pub fn named(mut self, info: &PluginInfo) -> Self {
+        let PluginLabel { name, version, .. } = &mut self.program.label;
+        *name = info.name.to_string();
+        *version = info.version.clone();
+        self
+    }
+
+    /// Makes it a backend. `features` are those of `info`, as far as this host knows them.
+    pub fn into_backend(
+        self,
+        info: PluginInfo,
+        features: impl IntoIterator<Item = Feature>,
+    ) -> WasmBackend {
+        let candidate = self.named(&info);
+        let offer = Offer::new(candidate.services(), features);
+        WasmBackend::new(candidate.program, offer, info.manifest)
+    }
+}

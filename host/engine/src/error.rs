@@ -1,0 +1,47 @@
+//! Why a component could not be made ready. Apart from the errors of calls, which are `core`'s words since clients are told of them: these
+//! here are for the administrator who puts a plugin to use.
+
+/// A component that cannot be put to use, or an engine that cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// wasmtime refused its settings, or a thread could not be started.
+    #[error("the WebAssembly engine cannot start: {0}")]
+    Start(String),
+    /// Not a component, or one that this engine does not take.
+    #[error("the component does not compile: {0}")]
+    Compile(String),
+    /// It imports something that the host does not have, or has in another shape.
+    #[error("the component does not link: {0}")]
+    Link(String),
+    /// It lacks the one interface that every backend must have.
+    #[error(
+        "the component does not export `wasmount:csi/identity`: is it a Wasmount plugin, built with `wasmount_guest::export!`?"
+    )]
+    NoIdentity,
+    /// It has an interface, in another shape than the contract's.
+    #[error(
+        "the export `{interface}` does not have the shape of the contract: {reason}; rebuild the plugin with the SDK of this host"
+    )]
+    Shape {
+        /// Which interface.
+        interface: &'static str,
+        /// What differs.
+        reason: String,
+    },
+    /// Its limits are larger than what the host was started with.
+    #[error("limits.{key} is {wanted}, this host has at most {most}")]
+    LimitTooHigh {
+        /// Which limit.
+        key: &'static str,
+        /// As the document says.
+        wanted: u64,
+        /// What there is.
+        most: u64,
+    },
+    /// Starting one instance failed.
+    #[error("the component cannot be started: {0}")]
+    Instantiate(String),
+    /// A task of the host ended early: a bug of the host.
+    #[error("compiling ended without an answer: this is a bug of the host")]
+    Lost,
+}

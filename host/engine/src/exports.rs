@@ -1,0 +1,113 @@
+//! Which services a component exports, and where. Apart because bindgen's own world wants all of them or none.
+//!
+//! That an interface is found by name says little: a record that changed shows only when its functions are loaded from a live instance, and
+//! a missing function looks like a missing interface. So what is there must load, or the component is refused.
+
+use crate::bindings::exported;
+use crate::error::EngineError;
+use crate::invocation::Invocation;
+use crate::linker::{CONTRACT_LINE, CONTRACT_PACKAGE, is_of_line};
+use wasmount_core::services::Service;
+use wasmtime::Store;
+use wasmtime::component::{Instance, InstancePre};
+
+macro_rules! exports {
+    ($($field:ident = $interface:literal: $($service:ident)?),+ $(,)?) => {
+        /// Where the functions of each exported interface are.
+        #[derive(Clone)]
+        pub(crate) struct Exports {
+            $(pub(crate) $field: Option<exported::$field::GuestIndices>),+
+        }
+
+        impl Exports {
+            /// Finds what is exported under the names of the contract.
+            pub(crate) fn find(
+                pre: &InstancePre<Invocation>,
+                names: &[String],
+            ) -> Result<Self, EngineError> {
+                Ok(Self {
+                    $($field: if is_exported(names, $interface) {
+                        let indices = exported::$field::GuestIndices::new(pre);
+                        Some(indices.map_err(|error| shape($interface, &error))?)
+                    } else {
+                        None
+                    }),+
+                })
+            }
+
+            /// Loads every function of every interface from a live instance: the proof that their types are the contract's.
+            pub(crate) fn prove(
+                &self,
+                store: &mut Store<Invocation>,
+                instance: &Instance,
+            ) -> Result<(), EngineError> {
+                $(if let Some(indices) = &self.$field {
+                    indices
+                        .load(&mut *store, instance)
+                        .map_err(|error| shape($interface, &error))?;
+                })+
+                Ok(())
+            }
+
+            /// The optional services among them.
+            pub(crate) fn services(&self) -> Vec<Service> {
+                let mut services = Vec::new();
+                $($(if self.$field.is_some() {
+                    services.push(Service::$service);
+                })?)+
+                services
+            }
+        }
+    };
+}
+
+exports! {
+    identity = "identity":,
+    controller = "controller": Controller,
+    controller_publish = "controller-publish": ControllerPublish,
+    controller_expand = "controller-expand": ControllerExpand,
+    controller_modify = "controller-modify": ControllerModify,
+    volume_listing = "volume-listing": VolumeListing,
+    volume_lookup = "volume-lookup": VolumeLookup,
+    capacity = "capacity": Capacity,
+    snapshots = "snapshots": Snapshots,
+    snapshot_listing = "snapshot-listing": SnapshotListing,
+    group_snapshots = "group-snapshots": GroupSnapshots,
+    snapshot_metadata = "snapshot-metadata": SnapshotMetadata,
+    volume_health = "volume-health": VolumeHealth,
+    node_info = "node-info": NodeInfo,
+    node_stage = "node-stage": NodeStage,
+    node_publish = "node-publish": NodePublish,
+    node_hooks = "node-hooks": NodeHooks,
+}
+
+fn is_exported(names: &[String], interface: &str) -> bool {
+    names
+        .iter()
+        .filter_map(|name| name.strip_prefix(CONTRACT_PACKAGE)?.split_once('@'))
+        .any(|(name, version)| name == interface && is_of_line(version, CONTRACT_LINE))
+}
+
+fn shape(interface: &'static str, error: &wasmtime::Error) -> EngineError {
+    EngineError::Shape {
+        interface,
+        reason: format!("{error:#}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_of_the_line_is_exported_and_one_of_another_line_is_not() {
+        let names = [
+            "wasmount:csi/node-stage@0.1.2",
+            "wasmount:csi/capacity@0.2.0",
+        ];
+        let names = names.map(str::to_owned);
+        assert!(is_exported(&names, "node-stage"));
+        assert!(!is_exported(&names, "capacity"));
+        assert!(!is_exported(&names, "controller"));
+    }
+}

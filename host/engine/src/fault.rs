@@ -1,0 +1,70 @@
+//! What it means when wasmtime stops a guest: a limit of the document, or a fault of the plugin. Apart because it alone knows how wasmtime
+//! spells these.
+
+use crate::limits::OverLimit;
+use crate::program::{Function, Program};
+use crate::redact::Redactor;
+use wasmount_core::backend::BackendError;
+use wasmtime::component::ResourceTableError;
+use wasmtime::{PoolConcurrencyLimitError, Trap};
+use wasmtime_wasi::I32Exit;
+
+/// How wasmtime 48 says that a host call carries more than `Store::set_hostcall_fuel`; the error has no public type. A test holds it.
+const FUEL_WORDS: &str = "fuel allocated for hostcalls has been exhausted";
+/// The same for `Store::set_max_component_handles`.
+const HANDLE_WORDS: &str = "store handle limit exceeded";
+
+/// What stopped a call.
+pub(crate) fn of(
+    program: &Program,
+    function: Function,
+    error: &wasmtime::Error,
+    last_words: Option<String>,
+    redactor: &Redactor,
+) -> BackendError {
+    let limits = &program.parts.limits;
+    if error.is::<PoolConcurrencyLimitError>() {
+        return BackendError::Busy {
+            limit: limits.concurrency,
+        };
+    }
+    let says = |words: &str| error.chain().any(|cause| cause.to_string().contains(words));
+    let limit = if let Some(OverLimit(limit)) = error.downcast_ref() {
+        Some(limit.clone())
+    } else if says(FUEL_WORDS) {
+        Some(format!("limits.hostCallBytes ({})", limits.host_call_bytes))
+    } else if says(HANDLE_WORDS) || matches!(error.downcast_ref(), Some(ResourceTableError::Full)) {
+        Some(format!("limits.handles ({})", limits.handles))
+    } else {
+        None
+    };
+    let plugin = program.label.clone();
+    let function = function.name;
+    match limit {
+        Some(limit) => BackendError::OverLimit {
+            plugin,
+            function,
+            limit,
+        },
+        None => BackendError::Trapped {
+            plugin,
+            function,
+            reason: redactor.text(&reason(error, last_words)),
+        },
+    }
+}
+
+/// What a panic said helps more than how it ended, so it comes first.
+fn reason(error: &wasmtime::Error, last_words: Option<String>) -> String {
+    let end = if let Some(trap) = error.downcast_ref::<Trap>() {
+        trap.to_string()
+    } else if let Some(I32Exit(status)) = error.downcast_ref::<I32Exit>() {
+        format!("it exited with status {status}")
+    } else {
+        error.root_cause().to_string()
+    };
+    match last_words {
+        Some(words) => format!("{words} ({end})"),
+        None => end,
+    }
+}

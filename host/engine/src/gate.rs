@@ -1,0 +1,155 @@
+//! How many calls of one backend run at a time. Apart because it is policy and knows no guest.
+//!
+//! A share is reserved for calls that take things down or that a node waits for: a burst of creations, or creations that hang in a slow
+//! remote system, must not keep a pod from starting or stopping.
+//!
+//! A full backend makes a call wait for a bounded time before it is refused. Sidecars come in bursts (the provisioner with 100 workers) of
+//! calls that take milliseconds: refused at once, each would come back after its back-off, seconds later. Without a bound, calls would pile
+//! up behind a backend that hangs, and hold the claims of their volumes for nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How long a call waits for its turn: several times what the slowest burst that was measured takes, and less than the shortest deadline of
+/// the sidecars (10 s).
+const PATIENCE: Duration = Duration::from_secs(5);
+/// One in this many places is reserved.
+const RESERVED_ONE_IN: usize = 4;
+
+/// Who may use the reserved share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// Calls that make or read things.
+    Ordinary,
+    /// Calls that take things down, and those of a node.
+    Reserved,
+}
+
+/// The places of one backend.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    limit: usize,
+    patience: Duration,
+    all: Arc<Semaphore>,
+    ordinary: Arc<Semaphore>,
+}
+
+/// A place, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    _ordinary: Option<OwnedSemaphorePermit>,
+    _any: OwnedSemaphorePermit,
+}
+
+/// As many calls as allowed are running, and none ended in time.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Full {
+    pub(crate) limit: usize,
+}
+
+impl Gate {
+    /// A gate with `limit` places; with one place there is nothing to reserve.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self::with_patience(limit, PATIENCE)
+    }
+
+    fn with_patience(limit: usize, patience: Duration) -> Self {
+        let limit = limit.clamp(1, Semaphore::MAX_PERMITS);
+        let reserved = if limit == 1 {
+            0
+        } else {
+            (limit / RESERVED_ONE_IN).max(1)
+        };
+        Self {
+            limit,
+            patience,
+            all: Arc::new(Semaphore::new(limit)),
+            ordinary: Arc::new(Semaphore::new(limit - reserved)),
+        }
+    }
+
+    /// Waits for a place; cheap when there is one.
+    pub(crate) async fn enter(&self, share: Share) -> Result<Place, Full> {
+        let places = async {
+            let ordinary = match share {
+                Share::Reserved => None,
+                Share::Ordinary => Some(Arc::clone(&self.ordinary).acquire_owned().await),
+            };
+            let any = Arc::clone(&self.all).acquire_owned().await;
+            (ordinary, any)
+        };
+        let full = Full { limit: self.limit };
+        match tokio::time::timeout(self.patience, places).await {
+            Ok((None, Ok(any))) => Ok(Place {
+                _ordinary: None,
+                _any: any,
+            }),
+            Ok((Some(Ok(ordinary)), Ok(any))) => Ok(Place {
+                _ordinary: Some(ordinary),
+                _any: any,
+            }),
+            _ => Err(full),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IMPATIENT: Duration = Duration::from_millis(1);
+
+    async fn enter(gate: &Gate, share: Share, times: usize) -> Vec<Place> {
+        let mut places = Vec::new();
+        for _ in 0..times {
+            places.push(gate.enter(share).await.unwrap());
+        }
+        places
+    }
+
+    #[tokio::test]
+    async fn creations_leave_the_reserved_share_free() {
+        let gate = Gate::with_patience(8, IMPATIENT);
+        let creations = enter(&gate, Share::Ordinary, 6).await;
+        assert_eq!(
+            gate.enter(Share::Ordinary).await.unwrap_err(),
+            Full { limit: 8 }
+        );
+        let node_calls = enter(&gate, Share::Reserved, 2).await;
+        assert!(gate.enter(Share::Reserved).await.is_err());
+        drop((creations, node_calls));
+    }
+
+    #[tokio::test]
+    async fn node_calls_may_use_every_place() {
+        let gate = Gate::with_patience(8, IMPATIENT);
+        let places = enter(&gate, Share::Reserved, 8).await;
+        assert!(gate.enter(Share::Ordinary).await.is_err());
+        drop(places);
+        assert!(gate.enter(Share::Ordinary).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_gate_with_one_place_lets_every_call_in_and_two_of_them_never() {
+        let gate = Gate::with_patience(1, IMPATIENT);
+        let place = gate.enter(Share::Ordinary).await.unwrap();
+        assert!(gate.enter(Share::Reserved).await.is_err());
+        drop(place);
+        assert!(gate.enter(Share::Reserved).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_call_that_finds_the_gate_full_waits_for_its_turn() {
+        let gate = Arc::new(Gate::new(1));
+        let place = gate.enter(Share::Ordinary).await.unwrap();
+        let waiting = tokio::spawn({
+            let gate = Arc::clone(&gate);
+            async move { gate.enter(Share::Ordinary).await.is_ok() }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        drop(place);
+        assert!(waiting.await.unwrap());
+    }
+}

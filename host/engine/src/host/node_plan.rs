@@ -1,0 +1,78 @@
+//! Import `node-plan`: what a volume is, step by step. Nothing happens here; the rules of recording are the recorder's.
+
+use crate::bindings::imported::node_plan::{File, Host};
+use crate::host::HostError;
+use crate::invocation::Invocation;
+use wasmount_core::plan::{PlanFile, Source};
+
+impl Host for Invocation {
+    fn directory(&mut self, pool: String, path: String) -> Result<(), HostError> {
+        self.recorder.source(Source::Directory { pool, path })
+    }
+
+    fn image(&mut self, pool: String, path: String) -> Result<(), HostError> {
+        self.recorder.source(Source::Image { pool, path })
+    }
+
+    fn device(&mut self, facts: Vec<(String, String)>, wait_ms: u32) -> Result<(), HostError> {
+        self.recorder.source(Source::Device { facts, wait_ms })
+    }
+
+    fn filesystem(
+        &mut self,
+        fs_type: String,
+        source: String,
+        options: Vec<String>,
+        secret_options: Vec<(String, String)>,
+    ) -> Result<(), HostError> {
+        let unknown = secret_options
+            .iter()
+            .any(|(_, secret)| self.call.secrets.get(secret).is_none());
+        if unknown {
+            return Err(self.recorder.refuse(
+                "filesystem",
+                "it names a secret that this request does not bring",
+            ));
+        }
+        self.recorder.source(Source::Filesystem {
+            fs_type,
+            source,
+            options,
+            secret_options,
+        })
+    }
+
+    fn tmpfs(&mut self, size_bytes: Option<u64>) -> Result<(), HostError> {
+        self.recorder.source(Source::Tmpfs { size_bytes })
+    }
+
+    fn files(&mut self, files: Vec<File>) -> Result<(), HostError> {
+        let files = files.into_iter().map(|file| {
+            let File {
+                path,
+                mode,
+                content,
+            } = file;
+            PlanFile {
+                path,
+                mode,
+                content,
+            }
+        });
+        self.recorder.source(Source::Files {
+            files: files.collect(),
+        })
+    }
+
+    fn default_fs_type(&mut self, fs_type: String) -> Result<(), HostError> {
+        self.recorder.default_fs_type(fs_type)
+    }
+
+    fn mount_options(&mut self, options: Vec<String>) -> Result<(), HostError> {
+        self.recorder.mount_options(options)
+    }
+
+    fn note(&mut self, key: String, value: String) -> Result<(), HostError> {
+        self.recorder.note(key, value)
+    }
+}

@@ -1,0 +1,233 @@
+//! Import `pool`: trees and images of the granted pools. Whatever is asked goes to the privileged room, which knows grants and paths; here
+//! is only the order of things: what a record speaks of is not destroyed before the record that says so is durable.
+
+use crate::bindings::imported::pool::{Entry, Host, Kind, Usage};
+use crate::host::HostError;
+use crate::invocation::Invocation;
+use wasmount_core::code::Code;
+use wasmount_core::pool::{PoolCall, PoolEntry, PoolEntryKind, PoolReply, PoolUsage};
+
+impl Invocation {
+    async fn ask_pool(&mut self, call: PoolCall) -> Result<PoolReply, HostError> {
+        if call.is_destructive() {
+            self.sync().await?;
+        }
+        let driver = self.parts.driver.clone();
+        Ok(self.parts.mounter.pool(driver, call).await?)
+    }
+
+    async fn change_pool(&mut self, call: PoolCall) -> Result<(), HostError> {
+        match self.ask_pool(call).await? {
+            PoolReply::Done => Ok(()),
+            reply => Err(unexpected(&reply)),
+        }
+    }
+}
+
+impl Host for Invocation {
+    async fn names(&mut self) -> wasmtime::Result<Vec<String>> {
+        // The contract gives this function no error: without an answer the guest is stopped.
+        let error = match self.ask_pool(PoolCall::Names).await {
+            Ok(PoolReply::Names(names)) => return Ok(names),
+            Ok(reply) => unexpected(&reply),
+            Err(error) => error,
+        };
+        Err(wasmtime::Error::msg(error.0.message))
+    }
+
+    async fn capacity(&mut self, pool: String) -> Result<Usage, HostError> {
+        match self.ask_pool(PoolCall::Capacity { pool }).await? {
+            PoolReply::Capacity(usage) => {
+                let PoolUsage {
+                    total_bytes,
+                    available_bytes,
+                } = usage;
+                Ok(Usage {
+                    total_bytes,
+                    available_bytes,
+                })
+            }
+            reply => Err(unexpected(&reply)),
+        }
+    }
+
+    async fn stat(&mut self, pool: String, path: String) -> Result<Option<Entry>, HostError> {
+        match self.ask_pool(PoolCall::Stat { pool, path }).await? {
+            PoolReply::Stat(entry) => Ok(entry.map(entry_to_guest)),
+            reply => Err(unexpected(&reply)),
+        }
+    }
+
+    async fn list(
+        &mut self,
+        pool: String,
+        path: String,
+        after: Option<String>,
+        limit: u32,
+    ) -> Result<Vec<Entry>, HostError> {
+        let call = PoolCall::List {
+            pool,
+            path,
+            after,
+            limit,
+        };
+        match self.ask_pool(call).await? {
+            PoolReply::List(entries) => Ok(entries.into_iter().map(entry_to_guest).collect()),
+            reply => Err(unexpected(&reply)),
+        }
+    }
+
+    async fn create_directory(&mut self, pool: String, path: String) -> Result<(), HostError> {
+        self.change_pool(PoolCall::CreateDirectory { pool, path })
+            .await
+    }
+
+    async fn remove_directory(&mut self, pool: String, path: String) -> Result<(), HostError> {
+        self.change_pool(PoolCall::RemoveDirectory { pool, path })
+            .await
+    }
+
+    async fn create_image(
+        &mut self,
+        pool: String,
+        path: String,
+        size_bytes: u64,
+    ) -> Result<(), HostError> {
+        let call = PoolCall::CreateImage {
+            pool,
+            path,
+            size_bytes,
+        };
+        self.change_pool(call).await
+    }
+
+    async fn resize_image(
+        &mut self,
+        pool: String,
+        path: String,
+        size_bytes: u64,
+    ) -> Result<(), HostError> {
+        let call = PoolCall::ResizeImage {
+            pool,
+            path,
+            size_bytes,
+        };
+        self.change_pool(call).await
+    }
+
+    async fn clone_image(
+        &mut self,
+        pool: String,
+        source: String,
+        target: String,
+    ) -> Result<(), HostError> {
+        let call = PoolCall::CloneImage {
+            pool,
+            source,
+            target,
+        };
+        self.change_pool(call).await
+    }
+
+    async fn clone_directory(
+        &mut self,
+        pool: String,
+        source: String,
+        target: String,
+    ) -> Result<(), HostError> {
+        let call = PoolCall::CloneDirectory {
+            pool,
+            source,
+            target,
+        };
+        self.change_pool(call).await
+    }
+
+    async fn remove_image(&mut self, pool: String, path: String) -> Result<(), HostError> {
+        self.change_pool(PoolCall::RemoveImage { pool, path }).await
+    }
+
+    async fn rename(
+        &mut self,
+        pool: String,
+        source: String,
+        target: String,
+    ) -> Result<(), HostError> {
+        let call = PoolCall::Rename {
+            pool,
+            source,
+            target,
+        };
+        self.change_pool(call).await
+    }
+
+    async fn set_permissions(
+        &mut self,
+        pool: String,
+        path: String,
+        mode: u32,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    ) -> Result<(), HostError> {
+        let call = PoolCall::SetPermissions {
+            pool,
+            path,
+            mode,
+            uid,
+            gid,
+        };
+        self.change_pool(call).await
+    }
+
+    async fn set_quota(
+        &mut self,
+        pool: String,
+        path: String,
+        bytes: Option<u64>,
+    ) -> Result<bool, HostError> {
+        match self
+            .ask_pool(PoolCall::SetQuota { pool, path, bytes })
+            .await?
+        {
+            PoolReply::Quota { enforced } => Ok(enforced),
+            reply => Err(unexpected(&reply)),
+        }
+    }
+}
+
+fn entry_to_guest(entry: PoolEntry) -> Entry {
+    let PoolEntry {
+        path,
+        kind,
+        size_bytes,
+        allocated_bytes,
+    } = entry;
+    Entry {
+        path,
+        kind: match kind {
+            PoolEntryKind::Directory => Kind::Directory,
+            PoolEntryKind::Image => Kind::Image,
+            PoolEntryKind::Other(kind) => Kind::Other(kind),
+        },
+        size_bytes,
+        allocated_bytes,
+    }
+}
+
+/// The privileged room may be another process, of another version.
+fn unexpected(reply: &PoolReply) -> HostError {
+    let kind = match reply {
+        PoolReply::Done => "done",
+        PoolReply::Names(_) => "names",
+        PoolReply::Capacity(_) => "capacity",
+        PoolReply::Stat(_) => "an entry",
+        PoolReply::List(_) => "a list",
+        PoolReply::Quota { .. } => "a quota",
+    };
+    HostError::told(
+        Code::Internal,
+        format!(
+            "the mounter answered a pool call with {kind}: it is of another version than this host"
+        ),
+    )
+}

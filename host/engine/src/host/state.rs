@@ -1,0 +1,140 @@
+//! Import `state`: the durable keys of the backend. It belongs to the controller service: on a node, where the same plugin may run in another
+//! process with another store, every function is refused.
+
+use crate::bindings::imported::state::{Entry, Expect, Host, Outcome};
+use crate::host::HostError;
+use crate::invocation::Invocation;
+use wasmount_core::code::Code;
+use wasmount_core::state::{
+    self as core, Keyspace, STATE_KEY_BYTES, STATE_SCAN_ENTRIES, STATE_VALUE_BYTES, StateError,
+};
+
+/// Entries that are read at a time: with values of the largest size they take 16 MiB.
+const SCAN_STEP: u32 = 16;
+
+impl Invocation {
+    fn own_keys(&self) -> Result<Keyspace, HostError> {
+        if self.call.rpc.service() == "Node" {
+            return Err(HostError::told(
+                Code::FailedPrecondition,
+                "state is not available on a node: pass what the node must know in the volume context",
+            ));
+        }
+        Ok(self.keyspace())
+    }
+}
+
+impl Host for Invocation {
+    async fn get(&mut self, key: String) -> Result<Option<Entry>, HostError> {
+        let space = self.own_keys()?;
+        check_key(&key)?;
+        let entry = self.parts.state.get(&space, &key).await?;
+        Ok(entry.map(entry_to_guest))
+    }
+
+    async fn put(
+        &mut self,
+        key: String,
+        value: Vec<u8>,
+        expect: Expect,
+    ) -> Result<Outcome, HostError> {
+        let space = self.own_keys()?;
+        check_key(&key)?;
+        check_length("the value", value.len(), STATE_VALUE_BYTES)?;
+        self.unsynced = true;
+        let expect = expect_of_guest(expect);
+        let outcome = self.parts.state.put(&space, &key, value, expect).await?;
+        Ok(outcome_to_guest(outcome))
+    }
+
+    async fn remove(&mut self, key: String, expect: Expect) -> Result<Outcome, HostError> {
+        let space = self.own_keys()?;
+        check_key(&key)?;
+        self.unsynced = true;
+        let expect = expect_of_guest(expect);
+        let outcome = self.parts.state.remove(&space, &key, expect).await?;
+        Ok(outcome_to_guest(outcome))
+    }
+
+    /// In steps, so that a thousand values of the largest size never lie in the host's memory: an answer ends where it would carry more than
+    /// one host call may, but has at least one entry if there is any.
+    async fn scan(
+        &mut self,
+        prefix: String,
+        after: Option<String>,
+        limit: u32,
+    ) -> Result<Vec<Entry>, HostError> {
+        let space = self.own_keys()?;
+        check_length("the prefix", prefix.len(), STATE_KEY_BYTES)?;
+        let mut left = limit.min(STATE_SCAN_ENTRIES);
+        let mut bytes = 0_usize;
+        let mut after = after;
+        let mut entries = Vec::new();
+        while left > 0 {
+            let state = &self.parts.state;
+            let step = left.min(SCAN_STEP);
+            let found = state.scan(&space, &prefix, after.as_deref(), step).await?;
+            let Some(last) = found.last() else { break };
+            after = Some(last.key.clone());
+            for entry in found {
+                bytes = bytes.saturating_add(entry.key.len() + entry.value.len());
+                if bytes > self.parts.limits.host_call_bytes && !entries.is_empty() {
+                    return Ok(entries);
+                }
+                entries.push(entry_to_guest(entry));
+                left = left.saturating_sub(1);
+            }
+        }
+        Ok(entries)
+    }
+}
+
+fn check_key(key: &str) -> Result<(), HostError> {
+    if key.is_empty() || key.contains('\0') {
+        return Err(HostError::told(
+            Code::InvalidArgument,
+            "a key of the state is empty or contains a NUL byte",
+        ));
+    }
+    check_length("the key", key.len(), STATE_KEY_BYTES)
+}
+
+fn check_length(what: &'static str, length: usize, limit: usize) -> Result<(), HostError> {
+    if length > limit {
+        return Err(StateError::TooLarge {
+            what,
+            length,
+            limit,
+        }
+        .into());
+    }
+    Ok(())
+}
+
+fn expect_of_guest(expect: Expect) -> core::Expect {
+    match expect {
+        Expect::Any => core::Expect::Any,
+        Expect::Absent => core::Expect::Absent,
+        Expect::Revision(revision) => core::Expect::Revision(revision),
+    }
+}
+
+fn outcome_to_guest(outcome: core::Outcome) -> Outcome {
+    match outcome {
+        core::Outcome::Done(revision) => Outcome::Done(revision),
+        core::Outcome::Conflict(entry) => Outcome::Conflict(entry.map(entry_to_guest)),
+    }
+}
+
+fn entry_to_guest(entry: core::StateEntry) -> Entry {
+    let core::StateEntry {
+        key,
+        value,
+        revision,
+    } = entry;
+    Entry {
+        key,
+        value,
+        revision,
+    }
+}

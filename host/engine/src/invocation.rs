@@ -1,0 +1,86 @@
+//! One call as the functions of the host see it: whose it is, what it may use, what it has recorded so far. It is the data of the call's
+//! store and ends with it. Apart because every import works on it.
+
+use crate::guest_log::{GuestLog, Stream};
+use crate::limits::MemoryLimiter;
+use crate::program::{BackendParts, Function};
+use crate::recorder::Recorder;
+use crate::redact::Redactor;
+use crate::stdio::Pipe;
+use std::sync::Arc;
+use wasmount_core::call::Call;
+use wasmount_core::state::{Keyspace, KeyspaceOwner, StateError};
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+/// Random bytes that a guest may ask for at a time: key material, not a data set.
+const RANDOM_BYTES: u64 = 64 << 10;
+
+/// The data of a call's store.
+pub(crate) struct Invocation {
+    wasi: WasiCtx,
+    table: ResourceTable,
+    pub(crate) memory: MemoryLimiter,
+    pub(crate) call: Call,
+    pub(crate) parts: Arc<BackendParts>,
+    pub(crate) redactor: Redactor,
+    pub(crate) log: Arc<GuestLog>,
+    pub(crate) recorder: Recorder,
+    /// Set before a write begins: a write that was cut off may have happened.
+    pub(crate) unsynced: bool,
+}
+
+impl Invocation {
+    pub(crate) fn new(
+        call: &Call,
+        parts: &Arc<BackendParts>,
+        log: Arc<GuestLog>,
+        redactor: Redactor,
+        function: Function,
+    ) -> Self {
+        let limits = &parts.limits;
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(limits.handles);
+        let mut wasi = WasiCtxBuilder::new();
+        wasi.stdout(Pipe::new(Arc::clone(&log), Stream::Stdout))
+            .stderr(Pipe::new(Arc::clone(&log), Stream::Stderr))
+            .max_random_size(RANDOM_BYTES);
+        Self {
+            wasi: wasi.build(),
+            table,
+            memory: MemoryLimiter::new(limits),
+            recorder: Recorder::new(function.records, redactor.clone()),
+            call: call.clone(),
+            parts: Arc::clone(parts),
+            redactor,
+            log,
+            unsynced: false,
+        }
+    }
+
+    /// Where this backend's keys are.
+    pub(crate) fn keyspace(&self) -> Keyspace {
+        Keyspace {
+            driver: self.parts.driver.clone(),
+            owner: KeyspaceOwner::Backend,
+        }
+    }
+
+    /// Makes what the guest wrote durable; free of cost when it wrote nothing.
+    pub(crate) async fn sync(&mut self) -> Result<(), StateError> {
+        if self.unsynced {
+            self.parts.state.sync().await?;
+            self.unsynced = false;
+        }
+        Ok(())
+    }
+}
+
+impl WasiView for Invocation {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView {
+            ctx: &mut self.wasi,
+            table: &mut self.table,
+        }
+    }
+}

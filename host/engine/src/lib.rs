@@ -1,0 +1,50 @@
+//! Runs a backend component. Each call gets a store and an instance of its own, within limits, and leaves nothing behind; what the guest asks
+//! of the host goes through the imports here, what it answers is checked here.
+//!
+//! This is the only crate that knows wasmtime. It must not know gRPC, mounts or Kubernetes: pools and plans go through the traits of `core`.
+//!
+//! ```text
+//! Engine ── load ──▶ LoadedComponent ── prepare ──▶ Candidate ── into_backend ──▶ WasmBackend (trait Backend)
+//!              │                            │                                          │
+//!        cache, compile              link, trial load                     session: gate, store, limits, call, sync
+//! ```
+#![forbid(unsafe_code)]
+
+mod answer;
+mod backend;
+#[allow(unreachable_pub, reason = "generated code")]
+mod bindings;
+mod cache;
+mod component;
+mod controller;
+mod convert;
+mod engine;
+mod error;
+mod exports;
+mod fault;
+mod gate;
+mod groups;
+mod guest_log;
+mod host;
+mod identity;
+mod invocation;
+mod limits;
+mod linker;
+mod load;
+mod node;
+mod program;
+mod recorder;
+mod redact;
+mod session;
+mod settings;
+mod snapshot_metadata;
+mod snapshots;
+mod stdio;
+mod ticker;
+
+pub use backend::WasmBackend;
+pub use component::{Candidate, LoadedComponent};
+pub use engine::{Engine, EngineOptions};
+pub use error::EngineError;
+pub use linker::{CONTRACT_LINE, CONTRACT_PACKAGE, is_linked, is_of_line};
+pub use program::{BackendParts, PluginInfo};

@@ -1,0 +1,122 @@
+//! What a component can import: the interfaces of the contract and the harmless part of WASI. Apart because this list is the wall around a
+//! guest: no file systems and no sockets are linked, so there is nothing to deny.
+
+use crate::bindings::{imported, types};
+use crate::error::EngineError;
+use crate::invocation::Invocation;
+use wasmtime::Engine;
+use wasmtime::component::{HasSelf, Linker};
+use wasmtime_wasi::cli::{WasiCli, WasiCliView};
+use wasmtime_wasi::p2::bindings::{cli, random};
+use wasmtime_wasi::random::{WasiRandom, WasiRandomView};
+
+/// Interfaces that are linked, without `wasmount:csi/` or `wasi:`, by the line of versions that they belong to.
+const CONTRACT: &[&str] = &["call", "node-plan", "pool", "secrets", "state", "types"];
+const WASI: &[&str] = &[
+    "cli/environment",
+    "cli/exit",
+    "cli/stderr",
+    "cli/stdin",
+    "cli/stdout",
+    "cli/terminal-input",
+    "cli/terminal-output",
+    "cli/terminal-stderr",
+    "cli/terminal-stdin",
+    "cli/terminal-stdout",
+    "clocks/monotonic-clock",
+    "clocks/wall-clock",
+    "io/error",
+    "io/poll",
+    "io/streams",
+    "random/insecure",
+    "random/insecure-seed",
+    "random/random",
+];
+
+/// The package of the contract, as it stands in the names of imports and exports.
+pub const CONTRACT_PACKAGE: &str = "wasmount:csi/";
+/// The line of the contract that this host speaks.
+pub const CONTRACT_LINE: &str = "0.1";
+const WASI_PACKAGE: &str = "wasi:";
+const WASI_LINE: &str = "0.2";
+
+/// Whether an import, such as `wasi:io/poll@0.2.6`, is one of an interface that the host has. Whether each function of it is there shows when
+/// the component is linked.
+pub fn is_linked(import: &str) -> bool {
+    let (name, version) = import.split_once('@').unwrap_or((import, ""));
+    if let Some(interface) = name.strip_prefix(CONTRACT_PACKAGE) {
+        return is_of_line(version, CONTRACT_LINE) && CONTRACT.contains(&interface);
+    }
+    name.strip_prefix(WASI_PACKAGE)
+        .is_some_and(|interface| is_of_line(version, WASI_LINE) && WASI.contains(&interface))
+}
+
+/// Whether a version, such as `0.1.3`, is compatible with a line, such as `0.1`. A pre-release is compatible with nothing.
+pub fn is_of_line(version: &str, line: &str) -> bool {
+    version
+        .strip_prefix(line)
+        .and_then(|rest| rest.strip_prefix('.'))
+        .is_some_and(|patch| !patch.is_empty() && patch.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Makes the linker that all components share.
+pub(crate) fn linker(engine: &Engine) -> Result<Linker<Invocation>, EngineError> {
+    let mut linker = Linker::new(engine);
+    fill(&mut linker).map_err(|error| EngineError::Start(format!("{error:#}")))?;
+    Ok(linker)
+}
+
+fn fill(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
+    wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(linker)?;
+    cli::environment::add_to_linker::<_, WasiCli>(linker, WasiCliView::cli)?;
+    cli::exit::add_to_linker::<_, WasiCli>(linker, WasiCliView::cli)?;
+    cli::terminal_input::add_to_linker::<_, WasiCli>(linker, WasiCliView::cli)?;
+    cli::terminal_output::add_to_linker::<_, WasiCli>(linker, WasiCliView::cli)?;
+    cli::terminal_stdin::add_to_linker::<_, WasiCli>(linker, WasiCliView::cli)?;
+    cli::terminal_stdout::add_to_linker::<_, WasiCli>(linker, WasiCliView::cli)?;
+    cli::terminal_stderr::add_to_linker::<_, WasiCli>(linker, WasiCliView::cli)?;
+    // Rust's hash maps take their keys from here.
+    random::insecure::add_to_linker::<_, WasiRandom>(linker, WasiRandomView::random)?;
+    random::insecure_seed::add_to_linker::<_, WasiRandom>(linker, WasiRandomView::random)?;
+
+    types::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)?;
+    imported::call::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)?;
+    imported::secrets::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)?;
+    imported::state::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)?;
+    imported::pool::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)?;
+    imported::node_plan::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_of_the_contract_and_harmless_ones_of_wasi_are_linked() {
+        for import in [
+            "wasmount:csi/state@0.1.0",
+            "wasmount:csi/node-plan@0.1.7",
+            "wasi:io/poll@0.2.6",
+            "wasi:cli/exit@0.2.0",
+        ] {
+            assert!(is_linked(import), "{import}");
+        }
+    }
+
+    #[test]
+    fn files_sockets_other_lines_and_the_unknown_are_not_linked() {
+        for import in [
+            "wasi:filesystem/types@0.2.6",
+            "wasi:sockets/tcp@0.2.6",
+            "wasi:io/poll@0.3.0",
+            "wasi:io/poll@0.2.0-rc-2023-11-10",
+            "wasi:io/poll",
+            "wasmount:csi/state@0.2.0",
+            "wasmount:csi/state@0.10.0",
+            "wasmount:csi/controller@0.1.0",
+            "env",
+        ] {
+            assert!(!is_linked(import), "{import}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Records the plan of one call. Apart because its rules are the contract's and hold whoever asks: one source, bounded sizes, no secret
+//! value, only while a volume is staged or published.
+//!
+//! A refused step is remembered: it fails the call even if the guest goes on as if nothing had happened. Whether a step is *granted* is for
+//! the privileged room to say.
+
+use crate::host::HostError;
+use crate::redact::Redactor;
+use std::collections::BTreeMap;
+use wasmount_core::attributes::MAP_BYTES;
+use wasmount_core::code::Code;
+use wasmount_core::plan::{Plan, Source};
+
+/// Bytes of all words of a plan but the contents of files: the journal keeps them, and the kernel takes one page of mount options.
+const PLAN_BYTES: usize = 32 << 10;
+/// Words of a plan that come in lists.
+const PLAN_WORDS: usize = 256;
+/// Bytes of all contents of `files`: what a Kubernetes Secret can hold.
+const FILE_BYTES: usize = 1 << 20;
+
+/// The plan of one call so far.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    open: bool,
+    redactor: Redactor,
+    source: Option<Source>,
+    default_fs_type: Option<String>,
+    mount_options: Vec<String>,
+    notes: BTreeMap<String, String>,
+    bytes: usize,
+    words: usize,
+    refused: Option<String>,
+}
+
+impl Recorder {
+    /// `open`: this call may record.
+    pub(crate) fn new(open: bool, redactor: Redactor) -> Self {
+        Self {
+            open,
+            redactor,
+            source: None,
+            default_fs_type: None,
+            mount_options: Vec::new(),
+            notes: BTreeMap::new(),
+            bytes: 0,
+            words: 0,
+            refused: None,
+        }
+    }
+
+    /// What the volume is.
+    pub(crate) fn source(&mut self, source: Source) -> Result<(), HostError> {
+        let step = source.step();
+        self.check(step, &words(&source))?;
+        if let Source::Files { files } = &source {
+            let bytes = files.iter().map(|file| file.content.len()).sum::<usize>();
+            if bytes > FILE_BYTES {
+                return Err(self.refuse(step, "its files hold more than 1 MiB"));
+            }
+        }
+        if self.source.is_some() {
+            return Err(self.refuse(step, "the plan has a source already, and takes one only"));
+        }
+        self.source = Some(source);
+        Ok(())
+    }
+
+    /// The file system, where the request names none.
+    pub(crate) fn default_fs_type(&mut self, fs_type: String) -> Result<(), HostError> {
+        self.check("default-fs-type", &[&fs_type])?;
+        self.default_fs_type = Some(fs_type);
+        Ok(())
+    }
+
+    /// In addition to those of the request.
+    pub(crate) fn mount_options(&mut self, options: Vec<String>) -> Result<(), HostError> {
+        let words: Vec<&str> = options.iter().map(String::as_str).collect();
+        self.check("mount-options", &words)?;
+        self.mount_options.extend(options);
+        Ok(())
+    }
+
+    /// For the journal.
+    pub(crate) fn note(&mut self, key: String, value: String) -> Result<(), HostError> {
+        self.check("note", &[&key, &value])?;
+        self.notes.insert(key, value);
+        let bytes = self
+            .notes
+            .iter()
+            .map(|(key, value)| key.len() + value.len());
+        if bytes.sum::<usize>() > MAP_BYTES {
+            return Err(self.refuse("note", "the notes of a volume hold more than 4 KiB"));
+        }
+        Ok(())
+    }
+
+    /// Refuses a step for good.
+    pub(crate) fn refuse(&mut self, step: &str, reason: &str) -> HostError {
+        let refusal = format!("step `{step}` is refused: {reason}");
+        self.refused.get_or_insert_with(|| refusal.clone());
+        HostError::told(Code::InvalidArgument, refusal)
+    }
+
+    /// Why the call must fail whatever the guest answered.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        self.refused.as_deref()
+    }
+
+    /// What was recorded; without a source it is no plan.
+    pub(crate) fn into_plan(self) -> Option<Plan> {
+        let Self {
+            source,
+            default_fs_type,
+            mount_options,
+            notes,
+            open: _,
+            redactor: _,
+            bytes: _,
+            words: _,
+            refused: _,
+        } = self;
+        Some(Plan {
+            source: source?,
+            default_fs_type,
+            mount_options,
+            notes,
+        })
+    }
+
+    fn check(&mut self, step: &'static str, words: &[&str]) -> Result<(), HostError> {
+        if !self.open {
+            let reason = "a plan is recorded in node-stage and node-publish only";
+            self.refuse(step, reason);
+            return Err(HostError::told(Code::FailedPrecondition, reason));
+        }
+        self.words = self.words.saturating_add(words.len());
+        let bytes = words.iter().map(|word| word.len()).sum();
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.words > PLAN_WORDS || self.bytes > PLAN_BYTES {
+            return Err(self.refuse(step, "the plan is larger than 256 words or 32 KiB"));
+        }
+        if words.iter().any(|word| word.contains('\0')) {
+            return Err(self.refuse(step, "a word contains a NUL byte"));
+        }
+        if words.iter().any(|word| self.redactor.finds_secret_in(word)) {
+            let reason = "a word holds the value of a secret; give its name in `secret-options` instead, the plan is journaled";
+            return Err(self.refuse(step, reason));
+        }
+        Ok(())
+    }
+}
+
+/// All words of a source but the contents of files, which may be secrets and are not journaled.
+fn words(source: &Source) -> Vec<&str> {
+    fn pairs(pairs: &[(String, String)]) -> impl Iterator<Item = &str> {
+        pairs
+            .iter()
+            .flat_map(|(key, value)| [key.as_str(), value.as_str()])
+    }
+    match source {
+        Source::Directory { pool, path } | Source::Image { pool, path } => vec![pool, path],
+        Source::Device { facts, wait_ms: _ } => pairs(facts).collect(),
+        Source::Filesystem {
+            fs_type,
+            source,
+            options,
+            secret_options,
+        } => [fs_type, source]
+            .into_iter()
+            .chain(options)
+            .map(String::as_str)
+            .chain(pairs(secret_options))
+            .collect(),
+        Source::Tmpfs { size_bytes: _ } => Vec::new(),
+        Source::Files { files } => files.iter().map(|file| file.path.as_str()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! Tests of the rules of recording.
+
+use super::*;
+use std::sync::Arc;
+use wasmount_core::plan::PlanFile;
+use wasmount_core::secrets::Secrets;
+
+fn recorder(open: bool) -> Recorder {
+    let secrets = Secrets::from_iter([("password".to_owned(), "tr0ub4dor".to_owned())]);
+    Recorder::new(open, Redactor::new(Arc::new(secrets), Arc::default()))
+}
+
+fn tree() -> Source {
+    Source::Directory {
+        pool: "volumes".to_owned(),
+        path: "a".to_owned(),
+    }
+}
+
+fn files(bytes: usize) -> Source {
+    Source::Files {
+        files: vec![PlanFile {
+            path: "key".to_owned(),
+            mode: 0o400,
+            content: vec![0; bytes],
+        }],
+    }
+}
+
+#[test]
+fn one_source_with_options_and_notes_is_a_plan() {
+    let mut recorder = recorder(true);
+    recorder.mount_options(vec!["noatime".to_owned()]).unwrap();
+    recorder.source(tree()).unwrap();
+    recorder.default_fs_type("ext4".to_owned()).unwrap();
+    recorder.note("key".to_owned(), "value".to_owned()).unwrap();
+    assert_eq!(recorder.refusal(), None);
+    assert_eq!(
+        recorder.into_plan().unwrap(),
+        Plan {
+            source: tree(),
+            default_fs_type: Some("ext4".to_owned()),
+            mount_options: vec!["noatime".to_owned()],
+            notes: BTreeMap::from([("key".to_owned(), "value".to_owned())]),
+        }
+    );
+}
+
+#[test]
+fn without_a_source_there_is_no_plan() {
+    let mut recorder = recorder(true);
+    recorder.mount_options(vec!["noatime".to_owned()]).unwrap();
+    assert_eq!(recorder.into_plan(), None);
+}
+
+#[test]
+fn contents_of_files_may_be_secrets_and_hold_a_mebibyte() {
+    let mut recorder = recorder(true);
+    recorder.source(files(FILE_BYTES)).unwrap();
+    assert!(recorder.into_plan().is_some());
+}
+
+#[test]
+fn a_refused_step_is_remembered() {
+    type Steps = fn(&mut Recorder) -> Result<(), HostError>;
+    let steps: [(Steps, &str); 6] = [
+        (
+            |recorder| {
+                recorder
+                    .source(tree())
+                    .and_then(|()| recorder.source(tree()))
+            },
+            "step `directory` is refused: the plan has a source already, and takes one only",
+        ),
+        (
+            |recorder| recorder.source(files(FILE_BYTES + 1)),
+            "step `files` is refused: its files hold more than 1 MiB",
+        ),
+        (
+            |recorder| recorder.mount_options(vec!["a\0b".to_owned()]),
+            "step `mount-options` is refused: a word contains a NUL byte",
+        ),
+        (
+            |recorder| recorder.mount_options(vec![String::new(); PLAN_WORDS + 1]),
+            "step `mount-options` is refused: the plan is larger than 256 words or 32 KiB",
+        ),
+        (
+            |recorder| recorder.note("n".to_owned(), "v".repeat(MAP_BYTES)),
+            "step `note` is refused: the notes of a volume hold more than 4 KiB",
+        ),
+        (
+            |recorder| recorder.note("key".to_owned(), "is tr0ub4dor".to_owned()),
+            "step `note` is refused: a word holds the value of a secret; give its name in `secret-options` instead, the plan is journaled",
+        ),
+    ];
+    for (steps, refusal) in steps {
+        let mut recorder = recorder(true);
+        assert!(steps(&mut recorder).is_err(), "{refusal}");
+        assert_eq!(recorder.refusal(), Some(refusal));
+    }
+}
+
+#[test]
+fn outside_of_staging_nothing_is_recorded() {
+    let mut recorder = recorder(false);
+    assert!(recorder.source(tree()).is_err());
+    assert!(recorder.refusal().is_some());
+    assert_eq!(recorder.into_plan(), None);
+}

@@ -1,0 +1,287 @@
+//! One call into a guest, from its place at the gate to the last durable write: a fresh store and instance, the call within its time, and
+//! then nothing is left of either. Apart because every service goes this way and no service may go another.
+
+use crate::answer::{Checker, Invalid};
+use crate::bindings::types;
+use crate::convert;
+use crate::fault;
+use crate::gate::{Full, Place};
+use crate::guest_log::GuestLog;
+use crate::invocation::Invocation;
+use crate::limits;
+use crate::program::{Function, Program};
+use crate::recorder::Recorder;
+use crate::redact::Redactor;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use wasmount_core::backend::BackendError;
+use wasmount_core::call::Call;
+use wasmount_core::plan::Plan;
+use wasmount_core::state::StateError;
+use wasmtime::Store;
+use wasmtime::component::Instance;
+
+/// How long a guest may go on after its call was cancelled: `call.is-cancelled` is of use only if it can act on it.
+const CANCEL_GRACE: Duration = Duration::from_millis(500);
+/// How long the last write may take to become durable, beyond the call's own time. A disk that is slower than that is broken.
+const SYNC_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a call into a guest did not end by itself.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// It trapped, or broke a limit.
+    Failed(wasmtime::Error),
+    /// It used up its time.
+    OutOfTime,
+    /// The host is going down.
+    Cancelled,
+}
+
+/// A live instance.
+pub(crate) struct Session<'a> {
+    program: &'a Program,
+    function: Function,
+    time: Time,
+    pub(crate) store: Store<Invocation>,
+    pub(crate) instance: Instance,
+    _place: Place,
+}
+
+/// The time that a call has.
+#[derive(Debug, Clone)]
+pub(crate) struct Time {
+    began: Instant,
+    deadline: Instant,
+    cancelled: CancellationToken,
+}
+
+/// What is left of a call: its answer and the rules for it.
+pub(crate) struct Closed<'a, T> {
+    program: &'a Program,
+    function: Function,
+    checker: Checker,
+    recorder: Recorder,
+    value: T,
+}
+
+/// Calls one export and gives a [`Closed`] answer. A macro because each export's loader is a type of its own.
+macro_rules! call_guest {
+    ($program:expr, $call:expr, $function:expr, $export:ident.$method:ident($($argument:expr),* $(,)?)) => {{
+        let Some(indices) = &$program.exports.$export else {
+            let interface = $function.interface;
+            return Err(wasmount_core::backend::BackendError::NotOffered { interface });
+        };
+        let mut session = $crate::session::Session::open($program, $call, $function).await?;
+        let time = session.time();
+        let outcome = match indices.load(&mut session.store, &session.instance) {
+            Ok(export) => time.limit(export.$method(&mut session.store, $($argument),*)).await,
+            Err(error) => Err($crate::session::Stop::Failed(error)),
+        };
+        session.close(outcome).await
+    }};
+}
+pub(crate) use call_guest;
+
+impl Time {
+    fn of(call: &Call) -> Self {
+        Self {
+            began: Instant::now(),
+            deadline: call.deadline,
+            cancelled: call.cancelled.clone(),
+        }
+    }
+
+    /// Runs a call into the guest until it ends or its time does. Dropping the future stops the guest where it is: its store is dropped too.
+    pub(crate) async fn limit<T>(
+        &self,
+        call: impl Future<Output = wasmtime::Result<T>>,
+    ) -> Result<T, Stop> {
+        self.race(call).await?.map_err(Stop::Failed)
+    }
+
+    async fn race<T>(&self, work: impl Future<Output = T>) -> Result<T, Stop> {
+        let cancelled = async {
+            self.cancelled.cancelled().await;
+            tokio::time::sleep(CANCEL_GRACE).await;
+        };
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = tokio::time::sleep_until(self.deadline) => Err(Stop::OutOfTime),
+            // The budget cancels as well when it is spent.
+            () = cancelled => Err(if Instant::now() < self.deadline { Stop::Cancelled } else { Stop::OutOfTime }),
+        }
+    }
+
+    fn budget_seconds(&self) -> u64 {
+        let budget = self.deadline.saturating_duration_since(self.began);
+        budget.as_secs_f64().ceil() as u64
+    }
+}
+
+impl<'a> Session<'a> {
+    /// Waits for a place and makes an instance.
+    pub(crate) async fn open(
+        program: &'a Program,
+        call: &Call,
+        function: Function,
+    ) -> Result<Self, BackendError> {
+        let time = Time::of(call);
+        let place = match time.race(program.gate.enter(function.share)).await {
+            Ok(Ok(place)) => place,
+            Ok(Err(Full { limit })) => return Err(BackendError::Busy { limit }),
+            Err(Stop::Cancelled) => return Err(BackendError::Cancelled),
+            Err(_) => {
+                let limit = program.parts.limits.concurrency;
+                return Err(BackendError::Busy { limit });
+            }
+        };
+        let parts = &program.parts;
+        let redactor = Redactor::new(Arc::clone(&call.secrets), Arc::clone(&parts.secrets));
+        let log = Arc::new(GuestLog::new(
+            parts.driver.clone(),
+            call.request_id.clone(),
+            redactor.clone(),
+            Arc::clone(&program.rate),
+        ));
+        let invocation = Invocation::new(call, parts, log, redactor, function);
+        let mut store = Store::new(program.pre.engine(), invocation);
+        limits::apply(&mut store, &parts.limits);
+        match time.limit(program.pre.instantiate_async(&mut store)).await {
+            Ok(instance) => Ok(Self {
+                program,
+                function,
+                time,
+                store,
+                instance,
+                _place: place,
+            }),
+            Err(stop) => Err(stopped(program, function, &time, stop, store.data())),
+        }
+    }
+
+    /// The time that is left, apart from the session: a call borrows that whole.
+    pub(crate) fn time(&self) -> Time {
+        self.time.clone()
+    }
+
+    /// Ends the call. What the guest wrote is durable when this returns, whatever it answered.
+    pub(crate) async fn close<T>(
+        mut self,
+        outcome: Result<Result<T, types::Error>, Stop>,
+    ) -> Result<Closed<'a, T>, BackendError> {
+        let Self {
+            program, function, ..
+        } = self;
+        let synced = tokio::time::timeout(SYNC_PATIENCE, self.store.data_mut().sync()).await;
+        let answered = match outcome {
+            Ok(answered) => answered,
+            Err(stop) => {
+                let invocation = self.store.data();
+                return Err(stopped(program, function, &self.time, stop, invocation));
+            }
+        };
+        let invocation = self.store.into_data();
+        invocation.log.close();
+        let checker = Checker::new(invocation.redactor, program.parts.limits.long_ids);
+        let value = answered.map_err(|error| answered_error(&checker, error))?;
+        match synced {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(not_durable(&error)),
+            Err(_) => return Err(timed_out(program, function, SYNC_PATIENCE.as_secs())),
+        }
+        let closed = Closed {
+            program,
+            function,
+            checker,
+            recorder: invocation.recorder,
+            value,
+        };
+        match closed.recorder.refusal() {
+            Some(refusal) => Err(closed.bad_answer(refusal.to_owned())),
+            None => Ok(closed),
+        }
+    }
+}
+
+impl<T> Closed<'_, T> {
+    /// The answer, checked.
+    pub(crate) fn check<U>(
+        self,
+        check: impl FnOnce(&Checker, T) -> Result<U, Invalid>,
+    ) -> Result<U, BackendError> {
+        let Self {
+            program,
+            function,
+            checker,
+            recorder: _,
+            value,
+        } = self;
+        check(&checker, value).map_err(|Invalid(reason)| bad_answer(program, function, reason))
+    }
+
+    /// What was recorded.
+    pub(crate) fn plan(self) -> Result<Plan, BackendError> {
+        let (program, function) = (self.program, self.function);
+        self.recorder.into_plan().ok_or_else(|| {
+            let reason = "it recorded no source: call one of `plan.directory`, `plan.image`, ..";
+            bad_answer(program, function, reason.to_owned())
+        })
+    }
+
+    fn bad_answer(&self, reason: String) -> BackendError {
+        bad_answer(self.program, self.function, reason)
+    }
+}
+
+fn answered_error(checker: &Checker, error: types::Error) -> BackendError {
+    let types::Error { code, message } = error;
+    BackendError::Answered {
+        code: convert::code_of_guest(code),
+        message: checker.text(&message),
+    }
+}
+
+/// The guest said yes, but what it wrote may be lost: the client has to ask again.
+fn not_durable(error: &StateError) -> BackendError {
+    BackendError::Answered {
+        code: error.code(),
+        message: format!("what the plugin wrote is not durable: {error}; retry"),
+    }
+}
+
+fn bad_answer(program: &Program, function: Function, reason: String) -> BackendError {
+    BackendError::BadAnswer {
+        plugin: program.label.clone(),
+        function: function.name,
+        reason,
+    }
+}
+
+fn timed_out(program: &Program, function: Function, seconds: u64) -> BackendError {
+    BackendError::OutOfTime {
+        plugin: program.label.clone(),
+        function: function.name,
+        seconds,
+    }
+}
+
+fn stopped(
+    program: &Program,
+    function: Function,
+    time: &Time,
+    stop: Stop,
+    invocation: &Invocation,
+) -> BackendError {
+    let last_words = invocation.log.close();
+    match stop {
+        Stop::Failed(error) => {
+            fault::of(program, function, &error, last_words, &invocation.redactor)
+        }
+        Stop::OutOfTime => timed_out(program, function, time.budget_seconds()),
+        Stop::Cancelled => BackendError::Cancelled,
+    }
+}

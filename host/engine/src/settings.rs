@@ -1,0 +1,135 @@
+//! How wasmtime is set up. Apart because each number was measured or has a reason, and nothing else may decide one.
+//!
+//! With these a fresh instance per call costs about 20 us in a release build, with wasmtime's defaults three times that.
+
+use crate::error::EngineError;
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
+
+/// Wasm stack of one call, in bytes. wasmtime's own default; no guest that was measured comes near.
+const WASM_STACK_BYTES: usize = 512 << 10;
+/// Stack of the fiber that a call runs on, in bytes: the Wasm stack and as much again for the host functions that it calls.
+const FIBER_STACK_BYTES: usize = 1 << 20;
+/// Core instances of one component: Python needs 14, Rust 3.
+const CORE_INSTANCES: u32 = 16;
+/// Tables of one component.
+const TABLES: u32 = 8;
+/// Tables in the pool for each instance: Rust, C, Go and Python have at most two, the rest is for components with adapters.
+const POOLED_TABLES: u32 = 4;
+/// Linear memories of one component: every guest that was measured has one.
+const MEMORIES: u32 = 1;
+/// Metadata of one instance, in bytes: ten times wasmtime's default, which large JavaScript guests exceed; untouched bytes cost nothing.
+const INSTANCE_BYTES: usize = 10 << 20;
+/// Memory that a pool slot keeps between calls, in bytes. With `pagemap_scan` more is of use to Go alone, without it more is slower.
+const MEMORY_KEPT_BYTES: usize = 64 << 10;
+/// Table that a pool slot keeps between calls, in bytes.
+const TABLE_KEPT_BYTES: usize = 16 << 10;
+/// Address space before and after each memory where it is short, in bytes: one page of Wasm. Accesses are then checked in code.
+const SHORT_GUARD_BYTES: u64 = 64 << 10;
+
+/// What the pool must hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PoolSize {
+    /// Instances at a time, of all backends.
+    pub(crate) instances: u32,
+    /// Linear memory of one, in bytes.
+    pub(crate) memory_bytes: usize,
+    /// Elements of one table.
+    pub(crate) table_elements: usize,
+}
+
+/// Makes the engine. Pooled slots reserve 4 GiB of address space each; where that much is not to be had (`RLIMIT_AS`, a 39-bit machine), each
+/// call allocates its own memory instead: slower, otherwise the same.
+pub(crate) fn engine(size: PoolSize) -> Result<Engine, EngineError> {
+    match Engine::new(&pooled(size)) {
+        Ok(engine) => Ok(engine),
+        Err(error) => {
+            tracing::warn!(
+                error = format!("{error:#}"),
+                instances = size.instances,
+                "no address space for pooled instances: every call allocates its own, which is slower; raise RLIMIT_AS (ulimit -v)"
+            );
+            Engine::new(&unpooled()).map_err(|error| EngineError::Start(format!("{error:#}")))
+        }
+    }
+}
+
+fn pooled(size: PoolSize) -> Config {
+    let PoolSize {
+        instances,
+        memory_bytes,
+        table_elements,
+    } = size;
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(instances)
+        .total_core_instances(instances.saturating_mul(CORE_INSTANCES))
+        .total_memories(instances.saturating_mul(MEMORIES))
+        .total_tables(instances.saturating_mul(POOLED_TABLES))
+        .total_stacks(instances)
+        .max_memories_per_component(MEMORIES)
+        .max_tables_per_component(TABLES)
+        .max_core_instances_per_component(CORE_INSTANCES)
+        .max_memory_size(memory_bytes)
+        .table_elements(table_elements)
+        .max_component_instance_size(INSTANCE_BYTES)
+        .max_core_instance_size(INSTANCE_BYTES)
+        .linear_memory_keep_resident(MEMORY_KEPT_BYTES)
+        .table_keep_resident(TABLE_KEPT_BYTES)
+        // Resets only the pages that a call dirtied; kernels before 6.7 do without. The largest single win that was measured.
+        .pagemap_scan(Enabled::Auto);
+    let mut config = common();
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+    config
+}
+
+fn unpooled() -> Config {
+    let mut config = common();
+    config
+        .allocation_strategy(InstanceAllocationStrategy::OnDemand)
+        .memory_reservation(0)
+        .memory_guard_size(SHORT_GUARD_BYTES);
+    config
+}
+
+/// What holds for both: only what the contract needs is compiled in or switched on.
+fn common() -> Config {
+    let mut config = Config::new();
+    config
+        .wasm_component_model(true)
+        // The contract is synchronous: without this, calls are three times cheaper, and the code of Wasm's own concurrency is unreachable.
+        .concurrency_support(false)
+        .gc_support(false)
+        .wasm_memory64(false)
+        .wasm_relaxed_simd(false)
+        .wasm_custom_page_sizes(false)
+        .epoch_interruption(true)
+        .memory_init_cow(true)
+        .max_wasm_stack(WASM_STACK_BYTES)
+        .async_stack_size(FIBER_STACK_BYTES);
+    config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: PoolSize = PoolSize {
+        instances: 2,
+        memory_bytes: 1 << 20,
+        table_elements: 100,
+    };
+
+    #[test]
+    fn a_pool_that_fits_into_the_address_space_is_used() {
+        assert!(engine(SMALL).unwrap().pooling_allocator_metrics().is_some());
+    }
+
+    #[test]
+    fn an_engine_without_enough_address_space_runs_without_a_pool() {
+        // A million slots of 4 GiB are more than the 47 bits that a process has.
+        let size = PoolSize {
+            instances: 1_000_000,
+            ..SMALL
+        };
+        assert!(engine(size).unwrap().pooling_allocator_metrics().is_none());
+    }
+}

@@ -1,0 +1,51 @@
+//! Calls do not disturb one another: nothing of one is left for the next, and one that computes without end keeps nobody waiting.
+
+use crate::harness::Fixture;
+use std::sync::Arc;
+use std::time::Duration;
+use wasmount_core::backend::BackendError;
+use wasmount_core::document::Limits;
+
+#[tokio::test]
+async fn nothing_of_a_call_is_left_for_the_next() {
+    let fixture = Fixture::misbehave().await;
+    for _ in 0..3 {
+        fixture.create("global").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_trap_ends_one_call_and_not_the_next() {
+    let fixture = Fixture::misbehave().await;
+    assert!(matches!(
+        fixture.create("trap").await,
+        Err(BackendError::Trapped { .. })
+    ));
+    fixture.create("").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn as_many_spinning_guests_as_threads_keep_nobody_waiting() {
+    let limits = Limits {
+        cpu: Duration::from_secs(2),
+        ..Limits::default()
+    };
+    let fixture = Arc::new(Fixture::with(limits).await);
+    let hogs: Vec<_> = (0..2)
+        .map(|_| {
+            let fixture = Arc::clone(&fixture);
+            tokio::spawn(async move { fixture.create("spin").await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    for _ in 0..10 {
+        fixture.create("").await.unwrap();
+    }
+    assert!(hogs.iter().all(|hog| !hog.is_finished()));
+    for hog in hogs {
+        assert!(matches!(
+            hog.await.unwrap(),
+            Err(BackendError::OverLimit { .. })
+        ));
+    }
+}

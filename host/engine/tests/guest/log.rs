@@ -1,0 +1,66 @@
+//! What a guest says reaches the log of the host: with its driver and request, within bounds, without secrets and control characters.
+
+use crate::harness::{Fixture, secrets};
+use std::io;
+use std::sync::{Arc, Mutex};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Most lines that one call may leave: the rate of one second, its message about the rest, and the host's own.
+const MOST_LINES: usize = 250;
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Lines;
+
+    fn make_writer(&'a self) -> Lines {
+        self.clone()
+    }
+}
+
+/// What the host logs while a volume is created.
+async fn logged(fixture: &Fixture, behaviour: &str) -> String {
+    let lines = Lines::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(lines.clone())
+        .with_ansi(false)
+        .finish();
+    let guard = tracing::subscriber::set_default(subscriber);
+    let _ = fixture.create(behaviour).await;
+    drop(guard);
+    let bytes = lines.0.lock().unwrap().clone();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[tokio::test]
+async fn a_line_of_the_guest_names_driver_and_request_and_hides_secrets() {
+    let mut fixture = Fixture::misbehave().await;
+    fixture.secrets = secrets(&[("password", "tr0ub4dor")]);
+    let log = logged(&fixture, "secret-in-log").await;
+    assert!(log.contains("wasmount::guest"), "{log}");
+    assert!(log.contains("driver=\"test.wasmount.io\""), "{log}");
+    assert!(log.contains("request_id=\"request-1\""), "{log}");
+    assert_eq!(log.matches("login with [redacted]").count(), 2, "{log}");
+    assert!(!log.contains("tr0ub4dor"), "{log}");
+}
+
+#[tokio::test]
+async fn a_flood_of_lines_is_cut_off_and_printable() {
+    let log = logged(&Fixture::misbehave().await, "flood").await;
+    let lines = log.lines().count();
+    assert!((2..=MOST_LINES).contains(&lines), "{lines} lines");
+    assert!(log.contains("line 0 red"), "{log}");
+    assert!(!log.contains('\u{1b}'));
+}

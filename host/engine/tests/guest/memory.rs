@@ -1,0 +1,134 @@
+//! A host in memory: a store and pools that remember the order of what was asked of them. The rooms that do this for real have tests of their
+//! own; here the order is what counts.
+
+use async_trait::async_trait;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use wasmount_core::mounter::*;
+use wasmount_core::names::{DriverName, VolumeId};
+use wasmount_core::pool::{PoolCall, PoolReply, PoolUsage};
+use wasmount_core::state::{Expect, Keyspace, Outcome, StateEntry, StateError, StateStore};
+
+/// A host in memory: what it was asked, in order, and what it keeps.
+#[derive(Default)]
+pub(crate) struct Memory {
+    events: Mutex<Vec<String>>,
+    entries: Mutex<BTreeMap<String, StateEntry>>,
+}
+
+impl Memory {
+    pub(crate) fn events(&self) -> Vec<String> {
+        self.events.lock().unwrap().clone()
+    }
+
+    fn note(&self, event: impl Into<String>) {
+        self.events.lock().unwrap().push(event.into());
+    }
+}
+
+#[async_trait]
+impl StateStore for Memory {
+    async fn get(&self, _: &Keyspace, key: &str) -> Result<Option<StateEntry>, StateError> {
+        Ok(self.entries.lock().unwrap().get(key).cloned())
+    }
+
+    async fn put(
+        &self,
+        space: &Keyspace,
+        key: &str,
+        value: Vec<u8>,
+        expect: Expect,
+    ) -> Result<Outcome, StateError> {
+        self.note(format!("put {} {key}", space.driver));
+        let mut entries = self.entries.lock().unwrap();
+        let there = entries.get(key).cloned();
+        if expect == Expect::Absent && there.is_some() {
+            return Ok(Outcome::Conflict(there));
+        }
+        let revision = there.map_or(1, |entry| entry.revision + 1);
+        let key = key.to_owned();
+        let entry = StateEntry {
+            key: key.clone(),
+            value,
+            revision,
+        };
+        entries.insert(key, entry);
+        Ok(Outcome::Done(revision))
+    }
+
+    async fn remove(&self, _: &Keyspace, key: &str, _: Expect) -> Result<Outcome, StateError> {
+        self.note(format!("remove {key}"));
+        let removed = self.entries.lock().unwrap().remove(key);
+        Ok(Outcome::Done(removed.map_or(0, |entry| entry.revision)))
+    }
+
+    async fn scan(
+        &self,
+        _: &Keyspace,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<StateEntry>, StateError> {
+        let entries = self.entries.lock().unwrap();
+        let wanted = entries
+            .values()
+            .filter(|entry| entry.key.starts_with(prefix))
+            .filter(|entry| after.is_none_or(|after| entry.key.as_str() > after));
+        Ok(wanted.take(limit as usize).cloned().collect())
+    }
+
+    async fn sync(&self) -> Result<(), StateError> {
+        self.note("sync");
+        Ok(())
+    }
+}
+
+/// Pools alone: a guest reaches nothing else of a mounter.
+#[async_trait]
+impl Mounter for Memory {
+    async fn pool(&self, _: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {
+        self.note(format!("pool {call:?}"));
+        Ok(match call {
+            PoolCall::Names => PoolReply::Names(vec!["volumes".to_owned()]),
+            PoolCall::Capacity { .. } => PoolReply::Capacity(PoolUsage {
+                total_bytes: 100 << 30,
+                available_bytes: 50 << 30,
+            }),
+            PoolCall::Stat { .. } => PoolReply::Stat(None),
+            PoolCall::List { .. } => PoolReply::List(Vec::new()),
+            PoolCall::SetQuota { .. } => PoolReply::Quota { enforced: false },
+            _ => PoolReply::Done,
+        })
+    }
+
+    async fn staged(&self, _: StagedQuery) -> Result<Staged, MountError> {
+        unreachable!("no guest stages")
+    }
+    async fn stage(&self, _: StageVolume) -> Result<(), MountError> {
+        unreachable!("no guest stages")
+    }
+    async fn notes(&self, _: VolumeKey) -> Result<BTreeMap<String, String>, MountError> {
+        unreachable!("no guest asks")
+    }
+    async fn unstage(&self, _: UnstageVolume) -> Result<(), MountError> {
+        unreachable!("no guest unstages")
+    }
+    async fn publish(&self, _: PublishVolume) -> Result<(), MountError> {
+        unreachable!("no guest publishes")
+    }
+    async fn unpublish(&self, _: UnpublishVolume) -> Result<(), MountError> {
+        unreachable!("no guest unpublishes")
+    }
+    async fn stats(&self, _: StatVolume) -> Result<VolumeStats, MountError> {
+        unreachable!("no guest asks")
+    }
+    async fn expand(&self, _: ExpandVolume) -> Result<u64, MountError> {
+        unreachable!("no guest expands")
+    }
+    async fn unsettled(&self, _: DriverName) -> Result<Vec<VolumeId>, MountError> {
+        unreachable!("no guest recovers")
+    }
+    async fn recover(&self, _: VolumeKey) -> Result<(), MountError> {
+        unreachable!("no guest recovers")
+    }
+}

@@ -1,0 +1,120 @@
+//! Plans of a live guest: recorded while a volume is staged, refused for good where a rule is broken. The rules one by one are unit tests of
+//! the recorder.
+
+use crate::harness::{Fixture, secrets, volume_id};
+use std::collections::BTreeMap;
+use wasmount_core::attributes::Attributes;
+use wasmount_core::backend::{Backend, BackendError};
+use wasmount_core::code::Code;
+use wasmount_core::plan::{Plan, Source};
+use wasmount_core::rpc::Rpc;
+
+fn bad_answer(answer: Result<impl std::fmt::Debug, BackendError>) -> String {
+    match answer {
+        Err(BackendError::BadAnswer { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_plan_is_what_was_recorded() {
+    assert_eq!(
+        Fixture::misbehave().await.stage("").await.unwrap(),
+        Plan {
+            source: Source::Directory {
+                pool: "volumes".to_owned(),
+                path: "volume-1".to_owned()
+            },
+            default_fs_type: Some("ext4".to_owned()),
+            mount_options: vec!["noatime".to_owned()],
+            notes: BTreeMap::from([("made-by".to_owned(), "misbehave".to_owned())]),
+        }
+    );
+}
+
+#[tokio::test]
+async fn rules_of_recording_violated() {
+    let mut fixture = Fixture::misbehave().await;
+    fixture.secrets = secrets(&[("password", "tr0ub4dor")]);
+    for (behaviour, expected) in [
+        ("no-source", "it recorded no source"),
+        (
+            "two-sources",
+            "step `image` is refused: the plan has a source already",
+        ),
+    ] {
+        let reason = bad_answer(fixture.stage(behaviour).await);
+        assert!(reason.starts_with(expected), "{behaviour}: {reason}");
+    }
+    // Here the guest passes the refusal on.
+    for (behaviour, expected) in [
+        (
+            "secret-in-plan",
+            "step `filesystem` is refused: a word holds the value of a secret",
+        ),
+        (
+            "unknown-secret",
+            "step `filesystem` is refused: it names a secret",
+        ),
+        (
+            "huge-plan",
+            "step `note` is refused: the notes of a volume hold more than 4 KiB",
+        ),
+        (
+            "huge-files",
+            "step `files` is refused: its files hold more than 1 MiB",
+        ),
+    ] {
+        match fixture.stage(behaviour).await {
+            Err(BackendError::Answered {
+                code: Code::InvalidArgument,
+                message,
+            }) => {
+                assert!(message.starts_with(expected), "{behaviour}: {message}");
+            }
+            other => panic!("{behaviour}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_secret_by_name_obeyed() {
+    let mut fixture = Fixture::misbehave().await;
+    fixture.secrets = secrets(&[("password", "tr0ub4dor")]);
+    let plan = fixture.stage("secret-by-name").await.unwrap();
+    assert!(matches!(
+        &plan.source,
+        Source::Filesystem { secret_options, .. }
+            if *secret_options == [("password".to_owned(), "password".to_owned())]
+    ));
+    assert!(!format!("{plan:?}").contains("tr0ub4dor"));
+}
+
+#[tokio::test]
+async fn a_plan_is_dropped_when_the_guest_fails() {
+    assert_eq!(
+        Fixture::misbehave().await.stage("error-after-source").await,
+        Err(BackendError::Answered {
+            code: Code::Unavailable,
+            message: "changed my mind".to_owned()
+        })
+    );
+}
+
+#[tokio::test]
+async fn steps_outside_of_staging_violated() {
+    let fixture = Fixture::misbehave().await;
+    let told = BackendError::Answered {
+        code: Code::FailedPrecondition,
+        message: "a plan is recorded in node-stage and node-publish only".to_owned(),
+    };
+    assert_eq!(fixture.create("step-outside").await, Err(told.clone()));
+    let reason = bad_answer(fixture.create("ignored-step-outside").await);
+    assert!(reason.starts_with("step `tmpfs` is refused"), "{reason}");
+    let call = fixture.call(Rpc::NodeUnstageVolume);
+    let hook =
+        fixture
+            .backend
+            .before_unstage(&call, volume_id("step-outside"), Attributes::default());
+    assert_eq!(hook.await, Err(told));
+}

@@ -1,0 +1,55 @@
+//! Secrets: a guest can read them in their scope, and cannot carry them out.
+
+use crate::harness::{Fixture, attributes, misbehave, secrets};
+use wasmount_core::backend::BackendError;
+use wasmount_core::document::Limits;
+
+const VALUE: &str = "tr0ub4dor";
+
+async fn fixtures() -> [Fixture; 2] {
+    let mut of_request = Fixture::misbehave().await;
+    of_request.secrets = secrets(&[("password", VALUE)]);
+    let of_backend = secrets(&[("password", VALUE)]);
+    [
+        of_request,
+        Fixture::of(misbehave().await, Limits::default(), of_backend).await,
+    ]
+}
+
+#[tokio::test]
+async fn a_secret_is_read_in_its_scope_only() {
+    let [of_request, of_backend] = fixtures().await;
+    for (fixture, request, backend) in [(of_request, "9", "none"), (of_backend, "none", "9")] {
+        let volume = fixture.create("scopes").await.unwrap();
+        assert_eq!(
+            volume.context,
+            attributes(&[("request", request), ("backend", backend)])
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_value_in_a_text_is_replaced() {
+    for fixture in fixtures().await {
+        let error = fixture.create("secret-in-error").await.unwrap_err();
+        assert_eq!(error.to_string(), "login with [redacted] failed");
+        let error = fixture
+            .create("secret-in-panic")
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("login with [redacted]"), "{error}");
+        assert!(!error.contains(VALUE), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_value_in_what_clients_store_is_refused() {
+    for fixture in fixtures().await {
+        for behaviour in ["secret-in-id", "secret-in-context"] {
+            let error = fixture.create(behaviour).await.unwrap_err();
+            assert!(matches!(error, BackendError::BadAnswer { .. }), "{error}");
+            assert!(!error.to_string().contains(VALUE), "{error}");
+        }
+    }
+}

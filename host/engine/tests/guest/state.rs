@@ -1,0 +1,94 @@
+//! The durable keys of a guest: its own, bounded, not on a node, and on stable storage before anything rests on them.
+
+use crate::harness::{Fixture, volume_id};
+use wasmount_core::backend::{Backend, BackendError};
+use wasmount_core::code::Code;
+use wasmount_core::rpc::Rpc;
+
+#[tokio::test]
+async fn a_write_is_durable_before_the_answer() {
+    let fixture = Fixture::misbehave().await;
+    fixture.create("write-state").await.unwrap();
+    assert_eq!(
+        fixture.memory.events(),
+        ["put test.wasmount.io written", "sync"]
+    );
+}
+
+#[tokio::test]
+async fn a_call_without_writes_waits_for_no_disk() {
+    let fixture = Fixture::misbehave().await;
+    fixture.create("").await.unwrap();
+    assert_eq!(fixture.memory.events(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_write_is_durable_even_if_the_guest_traps() {
+    let fixture = Fixture::misbehave().await;
+    let answer = fixture.create("write-state-and-trap").await;
+    assert!(matches!(answer, Err(BackendError::Trapped { .. })));
+    assert_eq!(
+        fixture.memory.events(),
+        ["put test.wasmount.io written", "sync"]
+    );
+}
+
+#[tokio::test]
+async fn a_write_is_durable_before_anything_is_destroyed() {
+    let fixture = Fixture::misbehave().await;
+    let call = fixture.call(Rpc::DeleteVolume);
+    let deleted = fixture
+        .backend
+        .delete_volume(&call, volume_id("write-and-remove"));
+    deleted.await.unwrap();
+    assert_eq!(
+        fixture.memory.events(),
+        [
+            "put test.wasmount.io written",
+            "sync",
+            "pool RemoveDirectory { pool: \"volumes\", path: \"old\" }",
+            "remove written",
+            "sync",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn state_in_a_node_call_violated() {
+    match Fixture::misbehave().await.stage("state-on-node").await {
+        Err(BackendError::Answered {
+            code: Code::FailedPrecondition,
+            message,
+        }) => {
+            assert!(message.contains("volume context"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn keys_and_values_beyond_their_limits_violated() {
+    let fixture = Fixture::misbehave().await;
+    for (behaviour, expected) in [
+        ("empty-key", "a key of the state is empty"),
+        (
+            "big-key",
+            "the key is 1025 bytes long, at most 1024 are allowed",
+        ),
+        (
+            "big-value",
+            "the value is 1048577 bytes long, at most 1048576 are allowed",
+        ),
+    ] {
+        match fixture.create(behaviour).await {
+            Err(BackendError::Answered {
+                code: Code::InvalidArgument,
+                message,
+            }) => {
+                assert!(message.starts_with(expected), "{message}");
+            }
+            other => panic!("{behaviour}: {other:?}"),
+        }
+    }
+    assert_eq!(fixture.memory.events(), [""; 0]);
+}

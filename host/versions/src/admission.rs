@@ -1,0 +1,136 @@
+//! Admission: everything that must hold before a plugin serves, in the order in which it is cheapest to refuse. Apart from the engine
+//! because these are decisions about a version, not ways to run one. Until the last line nothing has changed.
+
+use crate::imports::{check_imports, check_line, unused_grants};
+use crate::plugin_file;
+use crate::refusal::Refusal;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use wasmount_core::backend::BackendError;
+use wasmount_core::call::Call;
+use wasmount_core::capabilities::check_features;
+use wasmount_core::document::{Grants, PluginSource};
+use wasmount_core::rpc::Rpc;
+use wasmount_core::services::{Feature, Offer};
+use wasmount_engine::{BackendParts, Engine, WasmBackend};
+
+/// Features under this prefix are anybody's: taken, and never acted on.
+const EXPERIMENTAL: &str = "x-";
+/// Likeness from which a known feature is offered in place of an unknown one (Jaro-Winkler; 1 is the same word).
+const ALIKE: f64 = 0.8;
+/// Stands in log lines of calls that no client made.
+const REQUEST_ID: &str = "admission";
+const NOT_READY: &str = "the plugin says that it is not ready yet";
+
+/// A plugin that may serve.
+pub struct Admitted {
+    /// Ready to be put to use.
+    pub backend: Arc<WasmBackend>,
+    /// For the administrator; none keeps it from serving.
+    pub warnings: Vec<String>,
+}
+
+/// Admits a plugin. `base` is the folder of the document.
+pub async fn admit(
+    engine: &Arc<Engine>,
+    plugin: &PluginSource,
+    base: &Path,
+    grants: &Grants,
+    parts: BackendParts,
+) -> Result<Admitted, Refusal> {
+    let wasm = plugin_file::read(plugin, base).await?;
+    let component = engine.load(wasm).await?;
+
+    let mut warnings = check_line(component.imports(), component.exports())?;
+    check_imports(component.imports())?;
+    warnings.extend(unused_grants(component.imports(), grants.pools.len()));
+
+    let time = parts.limits.time;
+    let call = |rpc| Call {
+        rpc,
+        request_id: REQUEST_ID.to_owned(),
+        secrets: Arc::default(),
+        deadline: Instant::now() + time,
+        cancelled: CancellationToken::new(),
+    };
+    let asked = call(Rpc::GetPluginInfo);
+    let candidate = component.prepare(parts, &asked).await?;
+    let info = candidate.plugin_info(&asked).await;
+    let info = info.map_err(Refusal::Identity)?;
+    let candidate = candidate.named(&info);
+    let features = known_features(&info.features)?;
+    check_features(&Offer::new(candidate.services(), features.clone()))?;
+
+    let settings = candidate.check_settings(&asked).await;
+    warnings.extend(settings.map_err(Refusal::Settings)?);
+    match candidate.probe(&call(Rpc::Probe)).await {
+        Ok(true) => {}
+        Ok(false) => warnings.push(NOT_READY.to_owned()),
+        // Its storage may be away for a while: to be without a plugin then would be no better.
+        Err(BackendError::Answered { message, .. }) => {
+            warnings.push(format!("{NOT_READY}: {message}"));
+        }
+        Err(error) => return Err(Refusal::Probe(error)),
+    }
+    Ok(Admitted {
+        backend: Arc::new(candidate.into_backend(info, features)),
+        warnings,
+    })
+}
+
+/// The features that this host acts on. An unknown one would be a promise that nobody keeps.
+fn known_features(words: &[String]) -> Result<Vec<Feature>, Refusal> {
+    let mut features = Vec::new();
+    for word in words.iter().filter(|word| !word.starts_with(EXPERIMENTAL)) {
+        let Some(feature) = Feature::of_word(word) else {
+            return Err(Refusal::UnknownFeature {
+                feature: word.clone(),
+                nearest: nearest_feature(word),
+            });
+        };
+        features.push(feature);
+    }
+    Ok(features)
+}
+
+fn nearest_feature(word: &str) -> Option<&'static str> {
+    let known = Feature::ALL.iter().map(|feature| feature.word());
+    let scored = known.map(|known| (strsim::jaro_winkler(known, word), known));
+    let best = scored.max_by(|one, other| one.0.total_cmp(&other.0));
+    best.filter(|(likeness, _)| *likeness >= ALIKE)
+        .map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+        words.map(str::to_owned).into()
+    }
+
+    #[test]
+    fn known_features_are_taken_and_experimental_ones_passed_over() {
+        assert_eq!(
+            known_features(&words(["topology", "x-anything"])).unwrap(),
+            [Feature::Topology]
+        );
+    }
+
+    #[test]
+    fn an_unknown_feature_is_refused_with_the_nearest_known_one() {
+        for (word, nearest) in [
+            ("clone-volumes", Some("clone-volume")),
+            ("Topology", Some("topology")),
+            ("teleport", None),
+        ] {
+            let refusal = known_features(&words([word])).unwrap_err();
+            assert!(
+                matches!(&refusal, Refusal::UnknownFeature { feature, nearest: found } if feature == word && *found == nearest),
+                "{refusal}"
+            );
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Names of imports and exports, judged: the line of the contract, what no plugin gets, what was granted. Apart because it is pure and reads
+//! as a list of rules.
+
+use crate::refusal::Refusal;
+use wasmount_core::services::Service;
+use wasmount_engine::{CONTRACT_LINE, CONTRACT_PACKAGE, is_linked, is_of_line};
+
+/// The one interface that every plugin exports.
+const IDENTITY: &str = "identity";
+
+/// Everything of the contract that the plugin names must be of this host's line. A newer version of the line may bring an export that this
+/// host does not know: the plugin works without it, so that is a warning.
+pub(crate) fn check_line(imports: &[String], exports: &[String]) -> Result<Vec<String>, Refusal> {
+    for name in imports.iter().chain(exports) {
+        if let Some((_, version)) = of_contract(name)
+            && !is_of_line(version, CONTRACT_LINE)
+        {
+            return Err(Refusal::OtherLine {
+                found: name.clone(),
+                line: CONTRACT_LINE,
+            });
+        }
+    }
+    let unknown = exports.iter().filter(|name| {
+        of_contract(name).is_some_and(|(interface, _)| {
+            let known = |service: &Service| service.interface() == interface;
+            interface != IDENTITY && !Service::ALL.iter().any(known)
+        })
+    });
+    Ok(unknown
+        .map(|name| format!("the export {name} is newer than this host: it is not used"))
+        .collect())
+}
+
+/// Every import must be one that the host has.
+pub(crate) fn check_imports(imports: &[String]) -> Result<(), Refusal> {
+    let unknown: Vec<String> = imports
+        .iter()
+        .filter(|name| !is_linked(name))
+        .cloned()
+        .collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let wants = |prefix: &str| unknown.iter().any(|name| name.starts_with(prefix));
+    let hint = if wants("wasi:filesystem/") || wants("wasi:sockets/") {
+        "a plugin has neither files nor sockets: use `pool` and `state`, and do without std::fs and std::net"
+    } else if wants("wasi:http/") {
+        "this host does not offer the network yet"
+    } else {
+        "build it with the SDK of this host"
+    };
+    Err(Refusal::UnknownImports {
+        imports: unknown,
+        hint,
+    })
+}
+
+/// What is imported but of no use under these grants: no fault, since some languages import all that their world names.
+pub(crate) fn unused_grants(imports: &[String], pools: usize) -> Vec<String> {
+    let imports_pool = imports
+        .iter()
+        .any(|name| of_contract(name).is_some_and(|(interface, _)| interface == "pool"));
+    if imports_pool && pools == 0 {
+        let warning = "the plugin imports `pool`, but the backend document grants no pool";
+        return vec![warning.to_owned()];
+    }
+    Vec::new()
+}
+
+/// Interface and version of a name of the contract.
+fn of_contract(name: &str) -> Option<(&str, &str)> {
+    let name = name.strip_prefix(CONTRACT_PACKAGE)?;
+    Some(name.split_once('@').unwrap_or((name, "")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names<const N: usize>(names: [&str; N]) -> Vec<String> {
+        names.map(str::to_owned).into()
+    }
+
+    #[test]
+    fn names_of_the_line_are_taken_and_a_newer_export_is_a_warning() {
+        let exports = names([
+            "wasmount:csi/identity@0.1.0",
+            "wasmount:csi/replication@0.1.4",
+        ]);
+        let warnings = check_line(&names(["wasmount:csi/state@0.1.2"]), &exports).unwrap();
+        assert_eq!(
+            warnings,
+            ["the export wasmount:csi/replication@0.1.4 is newer than this host: it is not used"]
+        );
+    }
+
+    #[test]
+    fn names_of_another_line_are_refused() {
+        for name in [
+            "wasmount:csi/state@0.2.0",
+            "wasmount:csi/state",
+            "wasmount:csi/state@1.0.0",
+        ] {
+            for (imports, exports) in [(names([name]), vec![]), (vec![], names([name]))] {
+                let refusal = check_line(&imports, &exports).unwrap_err();
+                assert!(matches!(refusal, Refusal::OtherLine { found, .. } if found == name));
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_host_has_may_be_imported() {
+        let imports = ["wasmount:csi/pool@0.1.0", "wasi:io/poll@0.2.6"];
+        assert!(check_imports(&names(imports)).is_ok());
+    }
+
+    #[test]
+    fn what_no_plugin_gets_is_refused_and_listed() {
+        let imports = names(["wasi:sockets/tcp@0.2.6", "wasi:io/poll@0.2.6", "env"]);
+        assert_eq!(
+            check_imports(&imports).unwrap_err().to_string(),
+            "the plugin imports what this host does not offer: wasi:sockets/tcp@0.2.6, env; a plugin has neither files nor sockets: use \
+             `pool` and `state`, and do without std::fs and std::net"
+        );
+    }
+
+    #[test]
+    fn a_pool_that_is_imported_but_not_granted_is_a_warning() {
+        let imports = names(["wasmount:csi/pool@0.1.0"]);
+        assert_eq!(unused_grants(&imports, 0).len(), 1);
+        assert_eq!(unused_grants(&imports, 1).len(), 0);
+        assert_eq!(unused_grants(&[], 0).len(), 0);
+    }
+}

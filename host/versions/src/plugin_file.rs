@@ -1,0 +1,168 @@
+//! The plugin's bytes: found, bounded, and the ones that were meant. Apart because it is the one place of this crate that reads a file; it
+//! does so on a blocking thread.
+
+use crate::refusal::Refusal;
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use wasmount_core::document::PluginSource;
+
+/// Largest component: three times the largest that was measured, a Python one.
+pub(crate) const PLUGIN_BYTES: u64 = 64 << 20;
+/// What every WebAssembly binary begins with (component model, `Binary.md`): the magic word, then version and layer.
+const MAGIC: &[u8] = b"\0asm";
+const COMPONENT: &[u8] = &[0x0d, 0x00, 0x01, 0x00];
+const CORE_MODULE: &[u8] = &[0x01, 0x00, 0x00, 0x00];
+const DIGEST_PREFIX: &str = "sha256:";
+const DIGEST_DIGITS: usize = 64;
+
+/// Reads a component; relative paths start at `base`, the folder of the document.
+pub(crate) async fn read(source: &PluginSource, base: &Path) -> Result<Vec<u8>, Refusal> {
+    let PluginSource { path, digest } = source.clone();
+    let path = base.join(path);
+    let reading = tokio::task::spawn_blocking(move || {
+        let wasm = read_blocking(&path)?;
+        if let Some(wanted) = digest {
+            check_digest(&wanted, &wasm)?;
+        }
+        check_kind(&wasm)?;
+        Ok(wasm)
+    });
+    reading.await.unwrap_or_else(|error| {
+        Err(Refusal::Unreadable {
+            path: source.path.clone(),
+            source: io::Error::other(error),
+        })
+    })
+}
+
+fn read_blocking(path: &Path) -> Result<Vec<u8>, Refusal> {
+    let unreadable = |source: io::Error| Refusal::Unreadable {
+        path: PathBuf::from(path),
+        source,
+    };
+    let file = File::open(path).map_err(unreadable)?;
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err(Refusal::NotAFile {
+            path: path.to_owned(),
+        });
+    }
+    let mut wasm = Vec::new();
+    // One byte more than allowed, to see that there is more; the file may grow while it is read.
+    let read = file.take(PLUGIN_BYTES + 1).read_to_end(&mut wasm);
+    if read.map_err(unreadable)? as u64 > PLUGIN_BYTES {
+        return Err(Refusal::TooLarge {
+            limit: PLUGIN_BYTES,
+        });
+    }
+    Ok(wasm)
+}
+
+fn check_digest(wanted: &str, wasm: &[u8]) -> Result<(), Refusal> {
+    let digits = wanted
+        .strip_prefix(DIGEST_PREFIX)
+        .filter(|digits| digits.len() == DIGEST_DIGITS)
+        .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+        .ok_or(Refusal::BadDigest)?;
+    let found: String = Sha256::digest(wasm)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    if !digits.eq_ignore_ascii_case(&found) {
+        return Err(Refusal::OtherDigest {
+            wanted: wanted.to_owned(),
+            found: format!("{DIGEST_PREFIX}{found}"),
+        });
+    }
+    Ok(())
+}
+
+fn check_kind(wasm: &[u8]) -> Result<(), Refusal> {
+    match wasm.strip_prefix(MAGIC) {
+        Some(rest) if rest.starts_with(COMPONENT) => Ok(()),
+        Some(rest) if rest.starts_with(CORE_MODULE) => Err(Refusal::CoreModule),
+        _ => Err(Refusal::NotWasm),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+
+    async fn read_bytes(bytes: &[u8], digest: Option<&str>) -> Result<Vec<u8>, Refusal> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("plugin.wasm"), bytes).unwrap();
+        let source = PluginSource {
+            path: PathBuf::from("plugin.wasm"),
+            digest: digest.map(str::to_owned),
+        };
+        read(&source, folder.path()).await
+    }
+
+    #[tokio::test]
+    async fn a_component_with_the_digest_of_the_document_is_read() {
+        let digest: String = Sha256::digest(EMPTY_COMPONENT)
+            .iter()
+            .map(|byte| format!("{byte:02X}"))
+            .collect();
+        for digest in [None, Some(format!("sha256:{digest}"))] {
+            let wasm = read_bytes(EMPTY_COMPONENT, digest.as_deref())
+                .await
+                .unwrap();
+            assert_eq!(wasm, EMPTY_COMPONENT);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_component_is_refused() {
+        for (bytes, expected) in [
+            (&b"\0asm\x01\0\0\0"[..], "core module"),
+            (b"\x7fELF\x02\x01\x01\0", "not WebAssembly"),
+            (b"\0asm", "not WebAssembly"),
+            (b"", "not WebAssembly"),
+        ] {
+            let refusal = read_bytes(bytes, None).await.unwrap_err().to_string();
+            assert!(refusal.contains(expected), "{refusal}");
+        }
+    }
+
+    #[tokio::test]
+    async fn another_digest_or_none_at_all_is_refused() {
+        let other = format!("sha256:{}", "0".repeat(64));
+        let refusal = read_bytes(EMPTY_COMPONENT, Some(&other)).await.unwrap_err();
+        assert!(matches!(refusal, Refusal::OtherDigest { wanted, .. } if wanted == other));
+        for digest in ["", "sha256:", "md5:00", &"0".repeat(64)] {
+            let refusal = read_bytes(EMPTY_COMPONENT, Some(digest)).await.unwrap_err();
+            assert!(matches!(refusal, Refusal::BadDigest), "{digest}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_above_the_limit_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = File::create(folder.path().join("plugin.wasm")).unwrap();
+        file.set_len(PLUGIN_BYTES + 1).unwrap();
+        let source = PluginSource {
+            path: PathBuf::from("plugin.wasm"),
+            digest: None,
+        };
+        let refusal = read(&source, folder.path()).await.unwrap_err();
+        assert!(matches!(refusal, Refusal::TooLarge { limit } if limit == 64 << 20));
+    }
+
+    #[tokio::test]
+    async fn a_missing_file_and_a_folder_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = |path: &str| PluginSource {
+            path: PathBuf::from(path),
+            digest: None,
+        };
+        let refusal = read(&source("missing.wasm"), folder.path()).await;
+        assert!(matches!(refusal, Err(Refusal::Unreadable { .. })));
+        let refusal = read(&source("."), folder.path()).await;
+        assert!(matches!(refusal, Err(Refusal::NotAFile { .. })));
+    }
+}

@@ -1,0 +1,168 @@
+//! Admission of real components, which `cargo xtask plugins` built: what may serve, and what each rule refuses.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a crate of tests: their helpers may panic as well"
+)]
+
+#[path = "../../engine/tests/guest/memory.rs"]
+mod memory;
+
+use memory::Memory;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use wasmount_core::attributes::Attributes;
+use wasmount_core::backend::{Backend, BackendError};
+use wasmount_core::document::{Grants, Limits, PluginSource};
+use wasmount_core::names::DriverName;
+use wasmount_core::services::Service;
+use wasmount_engine::{BackendParts, Engine, EngineError, EngineOptions};
+use wasmount_versions::{Admitted, Refusal, admit};
+
+/// A component without imports or exports.
+const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+
+/// One engine for all tests; its cache makes each component compile once.
+fn engine() -> &'static Arc<Engine> {
+    static ENGINE: OnceLock<(Arc<Engine>, tempfile::TempDir)> = OnceLock::new();
+    let make = || {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Some(folder.path().join("cache"));
+        let options = EngineOptions::for_backends(cache, [&Limits::default()]);
+        (Engine::new(options).unwrap(), folder)
+    };
+    &ENGINE.get_or_init(make).0
+}
+
+fn built(plugin: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../plugins/target/wasm32-wasip2/release")
+        .join(format!("{plugin}.wasm"));
+    assert!(
+        path.exists(),
+        "{}: run `cargo xtask plugins` first",
+        path.display()
+    );
+    path
+}
+
+async fn admit_file(path: &Path, behaviour: &str) -> (Result<Admitted, Refusal>, Arc<Memory>) {
+    let memory = Arc::new(Memory::default());
+    let behaviour = ("behaviour".to_owned(), behaviour.to_owned());
+    let parts = BackendParts {
+        driver: DriverName::parse("test.wasmount.io").unwrap(),
+        limits: Limits::default(),
+        settings: Attributes::from_iter([behaviour]),
+        secrets: Arc::default(),
+        node_name: None,
+        state: memory.clone(),
+        mounter: memory.clone(),
+    };
+    let plugin = PluginSource {
+        path: path.to_owned(),
+        digest: None,
+    };
+    let base = Path::new("/nowhere");
+    let admitted = admit(engine(), &plugin, base, &Grants::default(), parts).await;
+    (admitted, memory)
+}
+
+async fn misbehave(behaviour: &str) -> Result<Admitted, Refusal> {
+    admit_file(&built("misbehave"), behaviour).await.0
+}
+
+fn refused(admitted: Result<Admitted, Refusal>) -> Refusal {
+    admitted.err().expect("a refusal")
+}
+
+#[tokio::test]
+async fn a_plugin_within_the_rules_is_admitted_and_nothing_was_touched() {
+    let (admitted, memory) = admit_file(&built("directory"), "").await;
+    let Admitted { backend, warnings } = admitted.unwrap();
+    let label = backend.label();
+    assert_eq!(label.name, "directory.wasmount.io");
+    assert!(label.digest.starts_with("sha256:"), "{label}");
+    assert!(backend.offer().has(Service::NodeStage));
+    assert!(!backend.offer().has(Service::Snapshots));
+    assert_eq!(
+        warnings,
+        ["the plugin imports `pool`, but the backend document grants no pool"]
+    );
+    assert_eq!(memory.events(), [""; 0]);
+}
+
+#[tokio::test]
+async fn doubts_are_warnings() {
+    for (behaviour, expected) in [
+        ("doubtful-settings", "`endpoint` has no TLS"),
+        ("not-ready", "the plugin says that it is not ready yet"),
+        (
+            "unwell",
+            "the plugin says that it is not ready yet: the storage system is away",
+        ),
+    ] {
+        let warnings = misbehave(behaviour).await.unwrap().warnings;
+        assert!(warnings.contains(&expected.to_owned()), "{warnings:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_experimental_feature_is_admitted() {
+    let admitted = misbehave("experimental-feature").await.unwrap();
+    assert_eq!(admitted.backend.offer().features().count(), 0);
+}
+
+#[tokio::test]
+async fn features_that_are_unknown_or_contradict_the_exports_are_refused() {
+    assert_eq!(
+        refused(misbehave("unknown-feature").await).to_string(),
+        "the plugin has the unknown feature `clone-volumes`, did you mean `clone-volume`?; correct it, or use a newer host"
+    );
+    let refusal = refused(misbehave("feature-without-export").await);
+    assert!(matches!(refusal, Refusal::Features(_)), "{refusal}");
+}
+
+#[tokio::test]
+async fn a_plugin_that_cannot_say_who_it_is_is_refused() {
+    for behaviour in ["bad-name", "no-version"] {
+        let refusal = refused(misbehave(behaviour).await);
+        assert!(
+            matches!(&refusal, Refusal::Identity(BackendError::BadAnswer { .. })),
+            "{refusal}"
+        );
+    }
+    let refusal = refused(misbehave("trap-at-admission").await).to_string();
+    assert!(refusal.contains("no mood to be admitted"), "{refusal}");
+    assert!(refusal.contains("sha256:"), "{refusal}");
+}
+
+#[tokio::test]
+async fn settings_that_the_plugin_does_not_accept_are_refused() {
+    assert_eq!(
+        refused(misbehave("bad-settings").await).to_string(),
+        "the plugin does not accept its settings: `endpoint` is missing; correct `settings`, `secrets` or `grants` of the backend document"
+    );
+}
+
+#[tokio::test]
+async fn a_component_that_is_no_plugin_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("empty.wasm");
+    std::fs::write(&path, EMPTY_COMPONENT).unwrap();
+    let refusal = refused(admit_file(&path, "").await.0);
+    assert!(
+        matches!(refusal, Refusal::Engine(EngineError::NoIdentity)),
+        "{refusal}"
+    );
+}
+
+#[tokio::test]
+async fn compiled_code_from_outside_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plugin.cwasm");
+    // What wasmtime writes is an ELF object.
+    std::fs::write(&path, b"\x7fELF\x02\x01\x01\0").unwrap();
+    let refusal = refused(admit_file(&path, "").await.0);
+    assert!(matches!(refusal, Refusal::NotWasm), "{refusal}");
+}
