@@ -1,0 +1,48 @@
+//! `StorageBackend` documents for tests that need others than those beside the plugins.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use xtask::failure::Failure;
+use xtask::workspace::Workspace;
+
+/// Writes a document into `directory` that serves plugins/directory over a pool at an absolute path, which several hosts can share.
+pub fn directory_over_pool(directory: &Path, pool: &Path) -> Result<PathBuf, Failure> {
+    let component = Workspace::locate()?.component("directory");
+    let text = directory_document("directory.wasmount.io", &component, pool);
+    write(directory, "backend", &text)
+}
+
+/// Writes a document for a driver of this name, over a pool of the data directory, with a copy of plugins/directory beside it that a test may
+/// spoil; gives the document and the copy.
+pub fn directory_of_its_own(directory: &Path, driver: &str) -> Result<(PathBuf, PathBuf), Failure> {
+    let component = directory.join(format!("{driver}.wasm"));
+    copy_component(&component)?;
+    let pool = Path::new("pools").join(driver);
+    let text = directory_document(driver, &component, &pool);
+    Ok((write(directory, driver, &text)?, component))
+}
+
+/// Copies plugins/directory as built.
+pub fn copy_component(to: &Path) -> Result<(), Failure> {
+    let built = Workspace::locate()?.component("directory");
+    fs::copy(&built, to).map_err(Failure::io(format!("copy {}", built.display())))?;
+    Ok(())
+}
+
+fn directory_document(driver: &str, component: &Path, pool: &Path) -> String {
+    format!(
+        "apiVersion: wasmount.io/v1alpha1\n\
+         kind: StorageBackend\n\
+         metadata: {{ name: directory }}\n\
+         spec:\n  \
+           driverName: {driver}\n  \
+           plugin: {{ path: {component:?} }}\n  \
+           grants: {{ pools: {{ volumes: {{ path: {pool:?} }} }} }}\n"
+    )
+}
+
+fn write(directory: &Path, name: &str, text: &str) -> Result<PathBuf, Failure> {
+    let path = directory.join(format!("{name}.yaml"));
+    fs::write(&path, text).map_err(Failure::io(format!("write {}", path.display())))?;
+    Ok(path)
+}

@@ -1,0 +1,107 @@
+//! What a host must not leave behind once every volume is torn down: mounts, targets, journal entries, half-written files, pool trees. Apart
+//! because every test that kills, fills or attacks ends with this question, and because it must not ask the host.
+
+use crate::host::Host;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+use xtask::failure::Failure;
+use xtask::mountinfo;
+
+/// The host's own folder in a pool.
+const POOL_FOLDER: &str = ".wasmount";
+
+/// Folders in there that must be empty: what is being deleted, and what is being made.
+const POOL_WORK: [&str; 2] = ["trash", "unfinished"];
+
+/// Files that exist only while something is being written.
+const HALF_WRITTEN: [&str; 3] = ["aside", "quarantined", "new"];
+
+/// How long a pool's trash may take: it is emptied in the background after a kill.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Everything that is left, in words; waits for what goes in the background. `pool` is the directory of the only pool.
+pub fn left_behind(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
+    let start = Instant::now();
+    loop {
+        let found = look(host, pool)?;
+        if found.is_empty() || start.elapsed() > PATIENCE {
+            return Ok(found);
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// The pool of plugins/directory as its own document places it.
+pub fn directory_pool(host: &Host) -> PathBuf {
+    host.data().join("pools/directory")
+}
+
+fn look(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
+    let kubelet = host.kubelet();
+    let real = kubelet
+        .canonicalize()
+        .map_err(Failure::io(format!("resolve {}", kubelet.display())))?;
+    let say = |what: &'static str| move |path: PathBuf| format!("{what}: {}", path.display());
+    let mut found: Vec<String> = Vec::new();
+    found.extend(
+        mountinfo::mounts_below(&real)?
+            .into_iter()
+            .map(say("mounted")),
+    );
+    let targets = below(&real.join("pods"))?;
+    let targets = targets.into_iter().filter(|path| path.ends_with("mount"));
+    found.extend(targets.map(say("target")));
+    found.extend(
+        below(&host.run())?
+            .into_iter()
+            .filter(|path| !path.is_dir())
+            .map(say("journal")),
+    );
+    let half = below(&host.data())?.into_iter().filter(|path| {
+        path.extension()
+            .is_some_and(|end| HALF_WRITTEN.iter().any(|it| *it == end))
+    });
+    found.extend(half.map(say("half-written")));
+    let trees = entries(pool)?.into_iter();
+    let trees = trees.filter(|path| !path.ends_with(POOL_FOLDER));
+    found.extend(trees.map(say("in the pool")));
+    for folder in POOL_WORK {
+        found.extend(
+            entries(&pool.join(POOL_FOLDER).join(folder))?
+                .into_iter()
+                .map(say("in the pool's folder")),
+        );
+    }
+    Ok(found)
+}
+
+/// Everything below a directory, links not followed; what goes while we look is gone.
+pub fn below(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = Vec::new();
+    for path in entries(directory)? {
+        let is_directory = fs::symlink_metadata(&path).is_ok_and(|it| it.is_dir());
+        if is_directory {
+            found.extend(below(&path)?);
+        }
+        found.push(path);
+    }
+    Ok(found)
+}
+
+fn entries(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let read = fs::read_dir(directory).and_then(|entries| {
+        entries
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<io::Result<Vec<_>>>()
+    });
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read.map_err(Failure::io(format!("list {}", directory.display()))),
+    }
+}

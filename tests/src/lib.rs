@@ -1,0 +1,16 @@
+//! Fixtures of the whole-system tests: the real program, real mounts, csi-sanity. The tests themselves lie in `tests/tests`, one file a
+//! promise of the project.
+//!
+//! Nothing here reaches into the host: what a test needs to know it learns from the sockets, the kernel and the log.
+
+#![forbid(unsafe_code)]
+
+pub mod documents;
+pub mod host;
+pub mod leaks;
+pub mod orchestrator;
+pub mod requests;
+pub mod root;
+pub mod sanity;
+pub mod small_disk;
+pub mod strace;

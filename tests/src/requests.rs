@@ -1,0 +1,114 @@
+//! Requests as a well-behaved orchestrator makes them; a test changes the one field that it is about. Apart so that a test shows only that.
+
+use std::path::Path;
+use wasmount_csi::wire::csi::v1::volume_capability::access_mode::Mode;
+use wasmount_csi::wire::csi::v1::volume_capability::{AccessMode, AccessType, MountVolume};
+use wasmount_csi::wire::csi::v1::{
+    CapacityRange, ControllerExpandVolumeRequest, CreateVolumeRequest, NodeExpandVolumeRequest,
+    NodeGetVolumeStatsRequest, NodePublishVolumeRequest, NodeStageVolumeRequest,
+    NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
+};
+
+/// CreateVolume of at least so many bytes.
+pub fn create(name: &str, bytes: i64) -> CreateVolumeRequest {
+    CreateVolumeRequest {
+        name: name.to_owned(),
+        capacity_range: Some(at_least(bytes)),
+        volume_capabilities: vec![capability()],
+        ..CreateVolumeRequest::default()
+    }
+}
+
+/// ControllerExpandVolume to at least so many bytes.
+pub fn expand(id: &str, bytes: i64) -> ControllerExpandVolumeRequest {
+    ControllerExpandVolumeRequest {
+        volume_id: id.to_owned(),
+        capacity_range: Some(at_least(bytes)),
+        volume_capability: Some(capability()),
+        ..ControllerExpandVolumeRequest::default()
+    }
+}
+
+/// NodeStageVolume.
+pub fn stage(id: &str, staging: &Path) -> NodeStageVolumeRequest {
+    NodeStageVolumeRequest {
+        volume_id: id.to_owned(),
+        staging_target_path: text(staging),
+        volume_capability: Some(capability()),
+        ..NodeStageVolumeRequest::default()
+    }
+}
+
+/// NodePublishVolume, for reading and writing.
+pub fn publish(id: &str, staging: &Path, target: &Path) -> NodePublishVolumeRequest {
+    NodePublishVolumeRequest {
+        volume_id: id.to_owned(),
+        staging_target_path: text(staging),
+        target_path: text(target),
+        volume_capability: Some(capability()),
+        ..NodePublishVolumeRequest::default()
+    }
+}
+
+/// NodeUnpublishVolume.
+pub fn unpublish(id: &str, target: &Path) -> NodeUnpublishVolumeRequest {
+    NodeUnpublishVolumeRequest {
+        volume_id: id.to_owned(),
+        target_path: text(target),
+    }
+}
+
+/// NodeUnstageVolume.
+pub fn unstage(id: &str, staging: &Path) -> NodeUnstageVolumeRequest {
+    NodeUnstageVolumeRequest {
+        volume_id: id.to_owned(),
+        staging_target_path: text(staging),
+    }
+}
+
+/// NodeGetVolumeStats.
+pub fn stats(id: &str, path: &Path) -> NodeGetVolumeStatsRequest {
+    NodeGetVolumeStatsRequest {
+        volume_id: id.to_owned(),
+        volume_path: text(path),
+        ..NodeGetVolumeStatsRequest::default()
+    }
+}
+
+/// NodeExpandVolume.
+pub fn node_expand(id: &str, path: &Path, bytes: i64) -> NodeExpandVolumeRequest {
+    NodeExpandVolumeRequest {
+        volume_id: id.to_owned(),
+        volume_path: text(path),
+        capacity_range: Some(at_least(bytes)),
+        ..NodeExpandVolumeRequest::default()
+    }
+}
+
+/// Mounted, and one node writes.
+pub fn capability() -> VolumeCapability {
+    mounted(Mode::SingleNodeWriter, &[])
+}
+
+/// Mounted in some mode with some mount flags.
+pub fn mounted(mode: Mode, flags: &[&str]) -> VolumeCapability {
+    VolumeCapability {
+        access_mode: Some(AccessMode { mode: mode.into() }),
+        access_type: Some(AccessType::Mount(MountVolume {
+            mount_flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
+            ..MountVolume::default()
+        })),
+    }
+}
+
+/// A range without an upper end.
+pub fn at_least(bytes: i64) -> CapacityRange {
+    CapacityRange {
+        required_bytes: bytes,
+        limit_bytes: 0,
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}

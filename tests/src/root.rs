@@ -1,0 +1,12 @@
+//! The right that tests with `privileged_` in front of their name need. Apart so that all of them say the same when it is missing.
+
+/// Fails the calling test in one line if it does not run as root.
+///
+/// # Panics
+/// Without root.
+pub fn needs_root() {
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "root is missing: this test mounts; run it as root, or leave it out with `cargo xtask test --fast`"
+    );
+}

@@ -1,0 +1,151 @@
+//! csi-sanity, the test suite of the CSI project, against running hosts. Apart because its report is Ginkgo's, and because the tool is built
+//! from Go sources that the project pins.
+
+use serde_json::Value;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use xtask::command;
+use xtask::failure::Failure;
+use xtask::tools;
+use xtask::workspace::Workspace;
+
+/// Size of a volume: csi-sanity's own default of 10 GiB is more than a small machine has to promise.
+const VOLUME_BYTES: u64 = 64 << 20;
+
+/// Size after expansion.
+const EXPANDED_BYTES: u64 = 128 << 20;
+
+/// One run of the suite.
+#[derive(Debug)]
+pub struct SanityRun<'a> {
+    /// The socket of the driver, or of its node service.
+    pub endpoint: &'a Path,
+    /// The socket of its controller service, if that is another.
+    pub controller_endpoint: Option<&'a Path>,
+    /// A directory below a path root of the node: mounts and staging paths are made in it.
+    pub directory: &'a Path,
+    /// Further flags.
+    pub more: Vec<OsString>,
+}
+
+/// What it said.
+#[derive(Debug, Default)]
+pub struct SanityOutcome {
+    /// Specs that passed.
+    pub passed: usize,
+    /// Specs that did not, with the reason.
+    pub failed: Vec<String>,
+    /// Specs that skipped themselves, since the driver does not offer what they test, with the reason.
+    pub skipped: Vec<String>,
+    /// All that it printed.
+    pub output: String,
+}
+
+impl SanityRun<'_> {
+    /// Builds the tool if need be, runs it, and reads its report.
+    pub fn run(&self) -> Result<SanityOutcome, Failure> {
+        let tool = tools::csi_sanity(&Workspace::locate()?)?;
+        let report = self.directory.join("sanity-report.json");
+        let output = command::try_read(&mut self.command(&tool, &report))?;
+        let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        printed.push_str(&String::from_utf8_lossy(&output.stderr));
+        let text = fs::read_to_string(&report).map_err(|error| Failure::Unexpected {
+            what: format!("csi-sanity wrote no report ({error}); it said:\n{printed}"),
+        })?;
+        let mut outcome = parse(&text).ok_or_else(|| Failure::Unexpected {
+            what: format!("csi-sanity's report is not Ginkgo's; it said:\n{printed}"),
+        })?;
+        outcome.output = printed;
+        Ok(outcome)
+    }
+
+    fn command(&self, tool: &Path, report: &Path) -> Command {
+        let unix = |socket: &Path| format!("unix://{}", socket.display());
+        let below = |name: &str| -> PathBuf { self.directory.join(name) };
+        let mut command = Command::new(tool);
+        command.args(["--csi.endpoint", &unix(self.endpoint)]);
+        if let Some(socket) = self.controller_endpoint {
+            command.args(["--csi.controllerendpoint", &unix(socket)]);
+        }
+        command
+            .arg("--csi.mountdir")
+            .arg(below("sanity-mount"))
+            .arg("--csi.stagingdir")
+            .arg(below("sanity-staging"))
+            .args(["--csi.testvolumesize", &VOLUME_BYTES.to_string()])
+            .args(["--csi.testvolumeexpandsize", &EXPANDED_BYTES.to_string()])
+            .arg("--ginkgo.no-color")
+            .arg("--ginkgo.json-report")
+            .arg(report)
+            .args(&self.more);
+        command
+    }
+}
+
+/// Ginkgo's JSON report: a list of suites, each with its specs. Set-up nodes count only when they fail.
+fn parse(text: &str) -> Option<SanityOutcome> {
+    let report: Value = serde_json::from_str(text).ok()?;
+    let mut outcome = SanityOutcome::default();
+    for suite in report.as_array()? {
+        for spec in suite.get("SpecReports")?.as_array()? {
+            let is_spec = spec.get("LeafNodeType")?.as_str()? == "It";
+            match spec.get("State")?.as_str()? {
+                "passed" if is_spec => outcome.passed += 1,
+                "skipped" if is_spec => outcome.skipped.push(describe(spec)),
+                // Marked by csi-sanity itself as not to be run.
+                "passed" | "skipped" | "pending" => {}
+                _ => outcome.failed.push(describe(spec)),
+            }
+        }
+    }
+    Some(outcome)
+}
+
+/// `ListVolumes > should fail when ..: why`.
+fn describe(spec: &Value) -> String {
+    let words =
+        |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let containers = spec
+        .get("ContainerHierarchyTexts")
+        .and_then(Value::as_array);
+    let mut names: Vec<_> = containers
+        .into_iter()
+        .flatten()
+        .map(|it| words(Some(it)))
+        .collect();
+    names.push(words(spec.get("LeafNodeText")));
+    let why = words(spec.pointer("/Failure/Message"));
+    format!("{}: {why}", names.join(" > "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = r#"[{"SpecReports": [
+        {"LeafNodeType": "It", "LeafNodeText": "works", "ContainerHierarchyTexts": ["Node"], "State": "passed"},
+        {"LeafNodeType": "It", "LeafNodeText": "is offered", "ContainerHierarchyTexts": ["Node"], "State": "skipped",
+         "Failure": {"Message": "not offered"}},
+        {"LeafNodeType": "It", "LeafNodeText": "pages", "ContainerHierarchyTexts": null, "State": "pending"},
+        {"LeafNodeType": "It", "LeafNodeText": "dies", "ContainerHierarchyTexts": ["A", "B"], "State": "panicked",
+         "Failure": {"Message": "nil"}},
+        {"LeafNodeType": "BeforeSuite", "LeafNodeText": "", "ContainerHierarchyTexts": null, "State": "passed"}
+    ]}]"#;
+
+    #[test]
+    fn specs_are_counted_by_their_state() {
+        let outcome = parse(REPORT).unwrap();
+        assert_eq!(outcome.passed, 1);
+        assert_eq!(outcome.skipped, ["Node > is offered: not offered"]);
+        assert_eq!(outcome.failed, ["A > B > dies: nil"]);
+    }
+
+    #[test]
+    fn what_is_not_a_report_is_refused() {
+        for text in ["", "{}", r#"[{"SpecReports": [{}]}]"#] {
+            assert!(parse(text).is_none(), "{text:?}");
+        }
+    }
+}

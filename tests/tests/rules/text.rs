@@ -1,0 +1,230 @@
+//! How files look: found by reading them, so that a rule costs no tool.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use xtask::workspace::Workspace;
+
+/// A file past this has two subjects.
+const LINES_OF_A_FILE: usize = 400;
+
+/// `host/sys`, the only room with unsafe code: as much as one reads at a sitting.
+const LINES_OF_SYS: usize = 200;
+
+/// Crates that cannot forbid unsafe code: the one that is there for it, and the SDK, whose generated bindings hold some.
+const NOT_FORBIDDEN: [&str; 2] = ["host/sys", "guest-sdk"];
+
+/// `main.rs` of the host names the parts and joins them, no more.
+const LINES_OF_MAIN: usize = 60;
+
+/// What the README promises of a driver.
+const LINES_OF_DRIVER: usize = 80;
+
+/// Never looked into: what is built, and git's own.
+const NOT_OURS: [&str; 2] = ["target", ".git"];
+
+fn root() -> PathBuf {
+    Workspace::locate().unwrap().root().to_owned()
+}
+
+/// All files below a directory, symbolic links not followed.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name();
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() && !NOT_OURS.iter().any(|it| *it == name) {
+            found.extend(files(&entry.path()));
+        } else if kind.is_file() {
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+/// All Rust sources with their text.
+fn sources(directory: &Path) -> Vec<(PathBuf, String)> {
+    files(directory)
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|it| it == "rs"))
+        .map(|path| {
+            let text = fs::read_to_string(&path).unwrap();
+            (path, text)
+        })
+        .collect()
+}
+
+/// Those that a rule is broken by.
+fn which(
+    texts: impl IntoIterator<Item = (PathBuf, String)>,
+    breaks: impl Fn(&Path, &str) -> bool,
+) -> Vec<PathBuf> {
+    texts
+        .into_iter()
+        .filter(|(path, text)| breaks(path, text))
+        .map(|(path, _)| path)
+        .collect()
+}
+
+fn has_line(path: &Path, wanted: &str) -> bool {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().any(|line| line == wanted)
+}
+
+/// Lines that are neither empty, nor comment, nor test.
+fn code_lines(text: &str) -> usize {
+    text.lines()
+        .take_while(|line| !line.starts_with("#[cfg(test)]"))
+        .map(str::trim_start)
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .count()
+}
+
+#[test]
+fn every_file_says_first_what_it_is() {
+    let silent = which(sources(&root()), |_, text| !text.starts_with("//! "));
+    assert!(
+        silent.is_empty(),
+        "open these with `//!` and their subject: {silent:#?}"
+    );
+}
+
+#[test]
+fn no_file_has_two_subjects() {
+    let long = which(sources(&root()), |_, text| {
+        text.lines().count() > LINES_OF_A_FILE
+    });
+    assert!(
+        long.is_empty(),
+        "over {LINES_OF_A_FILE} lines, split by subject: {long:#?}"
+    );
+}
+
+#[test]
+fn no_module_is_called_mod() {
+    let unnamed = which(sources(&root()), |path, _| path.ends_with("mod.rs"));
+    assert!(
+        unnamed.is_empty(),
+        "name these after their subject: {unnamed:#?}"
+    );
+}
+
+#[test]
+fn every_crate_forbids_unsafe_code_but_those_that_need_it() {
+    let root = root();
+    // A guest should be short: its workspace forbids it for all that take its lints.
+    let guests = root.join("plugins");
+    assert!(has_line(
+        &guests.join("Cargo.toml"),
+        "unsafe_code = \"forbid\""
+    ));
+    let mut crates = 0;
+    let manifests = files(&root)
+        .into_iter()
+        .filter(|it| it.ends_with("Cargo.toml"));
+    for source in manifests.map(|path| path.with_file_name("src")) {
+        let roots = ["lib.rs", "main.rs"].map(|name| source.join(name));
+        for file in roots.iter().filter(|file| file.is_file()) {
+            crates += 1;
+            let forbids = has_line(file, "#![forbid(unsafe_code)]") || file.starts_with(&guests);
+            let excepted = NOT_FORBIDDEN
+                .iter()
+                .any(|it| source.starts_with(root.join(it)));
+            assert_ne!(
+                forbids,
+                excepted,
+                "{} and `forbid(unsafe_code)`",
+                file.display()
+            );
+        }
+    }
+    // An empty walk must not pass for obedience.
+    assert!(crates >= 12, "found only {crates} crates");
+}
+
+#[test]
+fn every_crate_takes_the_lints_of_its_workspace() {
+    let deaf: Vec<_> = files(&root())
+        .into_iter()
+        .filter(|path| path.ends_with("Cargo.toml") && has_line(path, "[package]"))
+        .filter(|path| {
+            !fs::read_to_string(path)
+                .unwrap()
+                .contains("[lints]\nworkspace = true\n")
+        })
+        .collect();
+    assert!(deaf.is_empty(), "add `[lints] workspace = true`: {deaf:#?}");
+}
+
+#[test]
+fn nobody_writes_unsafe_code_outside_sys() {
+    let root = root();
+    let words = [
+        "unsafe {",
+        "unsafe fn",
+        "unsafe impl",
+        "unsafe extern",
+        "#[unsafe(",
+    ];
+    let others = sources(&root)
+        .into_iter()
+        .filter(|(path, _)| !path.starts_with(root.join("host/sys")) && !path.ends_with(file!()));
+    let writing = which(others, |_, text| {
+        text.lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+            .any(|line| words.iter().any(|word| line.contains(word)))
+    });
+    assert!(writing.is_empty(), "move it to host/sys: {writing:#?}");
+}
+
+#[test]
+fn unsafe_code_can_be_read_at_a_sitting() {
+    let lines: usize = sources(&root().join("host/sys/src"))
+        .iter()
+        .filter(|(path, _)| !path.ends_with("tests.rs"))
+        .map(|(_, text)| code_lines(text))
+        .sum();
+    assert!(lines <= LINES_OF_SYS, "host/sys has {lines} lines of code");
+}
+
+#[test]
+fn main_only_joins_the_parts() {
+    let text = fs::read_to_string(root().join("host/wasmount/src/main.rs")).unwrap();
+    assert!(text.lines().count() < LINES_OF_MAIN);
+}
+
+#[test]
+fn the_directory_driver_is_as_short_as_promised() {
+    let text = fs::read_to_string(root().join("plugins/directory/src/lib.rs")).unwrap();
+    let lines = code_lines(&text);
+    assert!(
+        lines <= LINES_OF_DRIVER,
+        "plugins/directory has {lines} lines of code"
+    );
+}
+
+#[test]
+fn no_file_names_a_path_of_somebodys_machine() {
+    // In parts, so that this file does not name them.
+    let paths = [["/wo", "rk/"], ["/ro", "ot/."]].map(|parts| parts.concat());
+    let texts = files(&root()).into_iter().map(|path| {
+        let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+        (path, text)
+    });
+    let naming = which(texts, |_, text| paths.iter().any(|it| text.contains(it)));
+    assert!(naming.is_empty(), "these name {paths:?}: {naming:#?}");
+}
+
+#[test]
+fn there_is_one_copy_of_the_contract() {
+    let root = root();
+    assert_eq!(
+        fs::read_link(root.join("wit")).unwrap(),
+        Path::new("guest-sdk/wit")
+    );
+    let copies: Vec<_> = files(&root)
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|it| it == "wit"))
+        .collect();
+    assert_eq!(copies, [root.join("guest-sdk/wit/wasmount.wit")]);
+}

@@ -1,0 +1,167 @@
+//! `cargo xtask demo`: serves plugins/directory for real and plays the container orchestrator against its socket, then says what it found.
+//! This file is the order of events; each subject has a file in `demo/`.
+//!
+//! Whatever happens in between (a refused call, Ctrl-C), the tear-down runs, the driver ends and the temporary directory goes.
+
+mod data;
+mod findings;
+mod interrupt;
+mod journey;
+mod namespace;
+mod report;
+mod requests;
+mod tear_down;
+
+use crate::clients::Clients;
+use crate::failure::Failure;
+use crate::packages;
+use crate::place::{self, Place};
+use crate::plugins;
+use crate::say::{Console, Tone};
+use crate::served::{ServeOptions, Served};
+use crate::tools::CSI_SANITY_VERSION;
+use crate::workspace::Workspace;
+use findings::{Findings, Inventory};
+use interrupt::Interrupt;
+use journey::Journey;
+use report::Report;
+use std::path::{Path, PathBuf};
+
+/// The plugin that the demo serves.
+const PLUGIN: &str = "directory";
+
+/// Temporary directories of demos, so that a later run knows those that a killed one left.
+const PREFIX: &str = "wasmount-demo-";
+
+/// Options of `cargo xtask demo`.
+#[derive(Debug, clap::Args)]
+pub struct DemoOptions {
+    /// Leaves the driver serving afterwards, until Ctrl-C
+    #[arg(long)]
+    keep: bool,
+    /// All is built already: how the demo calls itself inside a namespace
+    #[arg(long, hide = true)]
+    prepared: bool,
+}
+
+/// Runs the demo.
+pub fn run(workspace: &Workspace, console: &Console, options: &DemoOptions) -> Result<(), Failure> {
+    if !options.prepared {
+        packages::install(packages::DEMO, console)?;
+        console.line("building the plugins and the host (minutes the first time)");
+        plugins::build(workspace, console)?;
+        plugins::build_host(workspace)?;
+        namespace::enter(console, options)?;
+    }
+    for leftover in place::sweep(PREFIX) {
+        console.line(&format!(
+            "removed {}, left by a killed run",
+            leftover.display()
+        ));
+    }
+    serve_and_play(workspace, console, options)
+}
+
+fn serve_and_play(
+    workspace: &Workspace,
+    console: &Console,
+    options: &DemoOptions,
+) -> Result<(), Failure> {
+    // One thread: the driver is told to end when the thread that started it does.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::io("start the async runtime"))?;
+    let mut interrupt = runtime.block_on(async { Interrupt::listen() })?;
+    let place = Place::create(PREFIX)?;
+    let mut served = Served::start(&ServeOptions {
+        program: workspace.host_program(),
+        wrapper: Vec::new(),
+        backends: vec![workspace.backend_document(PLUGIN)],
+        data: place.data(),
+        run: place.run(),
+        sockets: place.sockets(),
+        kubelet: place.kubelet(),
+        node_id: "demo-node".to_owned(),
+        role: "all".to_owned(),
+        health: "off".to_owned(),
+        more: Vec::new(),
+        log: place.log(),
+    })?;
+    let socket = served.sockets()?.into_iter().next().unwrap_or_default();
+    console.line(&format!(
+        "serving plugins/{PLUGIN} on {}\n",
+        socket.display()
+    ));
+
+    let played = runtime.block_on(play(&place, &socket, console, &mut interrupt));
+    if options.keep && played.is_ok() {
+        keep(console, &place, &socket);
+        runtime.block_on(interrupt.wait());
+        console.line("\nending");
+    }
+    // Closes our connection, for which the driver would wait. Signals stay ours: a second Ctrl-C does not disturb the end.
+    drop(runtime);
+    let ended = served.terminate();
+    let left = place.take_away()?;
+    if !left.is_empty() {
+        console.line(&format!("unmounted at the end: {}", left.len()));
+    }
+    let bad = played?;
+    ended?;
+    if bad > 0 {
+        return Err(Failure::Findings { bad });
+    }
+    Ok(())
+}
+
+/// The orchestrator's part, from the first call to the last finding; gives how many of those are bad.
+async fn play(
+    place: &Place,
+    socket: &Path,
+    console: &Console,
+    interrupt: &mut Interrupt,
+) -> Result<usize, Failure> {
+    let mut clients = Clients::connect(socket).await?;
+    interrupt.or(clients.ready()).await??;
+    let mut report = Report::new(console);
+    let mut journey = Journey::new(clients, &place.kubelet());
+    let asked = interrupt.or(journey.ask(&mut report)).await?;
+    // The question for the capacity had the pool set up: what is new from here on belongs to a volume.
+    let before = Inventory::of(&place.data())?;
+    let used = match asked {
+        Ok(()) => interrupt.or(journey.set_up_and_use(&mut report)).await,
+        Err(stopped) => Ok(Err(stopped)),
+    };
+    journey.tear_down(&mut report).await;
+    report.end();
+    // A refusal is among the findings.
+    let _ = used?;
+    let findings = Findings {
+        failed: report.failed(),
+        data: journey.data(),
+        mounts: place.mounts()?,
+        new_files: Inventory::of(&place.data())?.beyond(&before),
+    };
+    Ok(findings.say(console))
+}
+
+fn keep(console: &Console, place: &Place, socket: &Path) {
+    let below = |name: &str| -> PathBuf { place.kubelet().join(name) };
+    console.heading("\nThe driver keeps serving; Ctrl-C ends it. Try in another terminal:");
+    console.line(&format!(
+        "  tail -f {log}\n\n  \
+         \"$(cargo xtask tools)\" --csi.endpoint unix://{socket} \\\n    \
+         --csi.mountdir {mounts} \\\n    \
+         --csi.stagingdir {staging} \\\n    \
+         --csi.testvolumesize 67108864 --csi.testvolumeexpandsize 134217728",
+        log = place.log().display(),
+        socket = socket.display(),
+        mounts = below("sanity-mount").display(),
+        staging = below("sanity-staging").display(),
+    ));
+    console.line(&console.paint(
+        Tone::Quiet,
+        &format!("  (csi-sanity {CSI_SANITY_VERSION}, the test suite of the CSI project; it is built with Go)"),
+    ));
+}

@@ -1,0 +1,39 @@
+//! Where the demo may mount: as root directly; otherwise in a user and mount namespace of its own, in which it is root.
+
+use super::DemoOptions;
+use crate::command;
+use crate::failure::Failure;
+use crate::say::Console;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Makes both namespaces, with the caller's user as root inside.
+const UNSHARE: [&str; 3] = ["--user", "--map-root-user", "--mount"];
+
+/// Returns as root; otherwise becomes a demo inside a namespace and does not return.
+pub(super) fn enter(console: &Console, options: &DemoOptions) -> Result<(), Failure> {
+    if rustix::process::geteuid().is_root() {
+        console.line("running as root: mounts are made directly");
+        return Ok(());
+    }
+    let trial = command::try_read(Command::new("unshare").args(UNSHARE).arg("true"))?;
+    if !trial.status.success() {
+        let words = String::from_utf8_lossy(&trial.stderr);
+        return Err(Failure::Missing {
+            what: format!("the right to make user namespaces ({})", words.trim()),
+            next: "run the demo as root, or allow them (sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)"
+                .to_owned(),
+        });
+    }
+    console.line("not root: running in a user and mount namespace");
+    let program = std::env::current_exe().map_err(Failure::io("find the running program"))?;
+    let mut command = Command::new("unshare");
+    command.args(UNSHARE).arg("--").arg(program);
+    command.args(["demo", "--prepared"]);
+    if options.keep {
+        command.arg("--keep");
+    }
+    // Replaced, not started: Ctrl-C then reaches one process, the one that tears down.
+    let source = command.exec();
+    Err(command::start_failure(&command, source))
+}

@@ -1,0 +1,45 @@
+//! `cargo xtask deny`: cargo-deny over both workspaces. Apart from `cargo xtask test`, since building cargo-deny costs more CPU than all
+//! other tools together; the rules that can be held by `cargo metadata` alone are held on every run, by `tests/tests/rules.rs`.
+
+use crate::command;
+use crate::failure::Failure;
+use crate::say::Console;
+use crate::workspace::Workspace;
+use std::process::Command;
+
+/// The version that `deny.toml` is written for.
+const VERSION: &str = "0.20.2";
+
+/// Advisories are left out: their data base is a git repository that must be fetched anew each time. A skip that one of the two workspaces
+/// does not need is no fault; one that neither needs is found by the rules.
+const CHECKS: [&str; 6] = [
+    "check",
+    "--allow",
+    "unmatched-skip",
+    "bans",
+    "licenses",
+    "sources",
+];
+
+/// Checks licences, sources and bans.
+pub fn run(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
+    let directory = workspace.tools().join(format!("cargo-deny-{VERSION}"));
+    let program = directory.join("bin/cargo-deny");
+    if !program.is_file() {
+        console.line(&format!("building cargo-deny {VERSION} (minutes)"));
+        let mut install = workspace.plain_cargo();
+        install.args(["install", "cargo-deny", "--locked", "--version", VERSION]);
+        command::run(install.arg("--root").arg(&directory))?;
+    }
+    let config = workspace.root().join("deny.toml");
+    let manifests = [
+        workspace.root().join("Cargo.toml"),
+        workspace.plugins_manifest(),
+    ];
+    for manifest in manifests {
+        let mut deny = Command::new(&program);
+        deny.arg("--manifest-path").arg(manifest);
+        command::run(deny.arg("--config").arg(&config).args(CHECKS))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,22 @@
+//! The project's commands as a library: what `cargo xtask` runs, and what the whole-system tests share with it (a place to serve in, the
+//! driver as a process, its clients, the pinned tools). Apart from `main.rs`, so that tests and demo start the driver in one and the same way.
+//!
+//! It knows the host only from outside: its command line, its socket and the kernel's mount table.
+
+#![forbid(unsafe_code)]
+
+pub mod clients;
+pub mod command;
+pub mod demo;
+pub mod deny;
+pub mod failure;
+pub mod mountinfo;
+pub mod packages;
+pub mod place;
+pub mod plugins;
+pub mod say;
+pub mod served;
+pub mod test;
+pub mod toolchain;
+pub mod tools;
+pub mod workspace;

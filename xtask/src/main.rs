@@ -1,0 +1,61 @@
+//! `cargo xtask`: the command line of the project's own commands. Each does all of its set-up, so that a fresh clone needs nothing before.
+//!
+//! It only parses and reports: what a command does is in the library.
+
+#![forbid(unsafe_code)]
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use xtask::demo::{self, DemoOptions};
+use xtask::failure::Failure;
+use xtask::say::Console;
+use xtask::test::{self, TestOptions};
+use xtask::workspace::Workspace;
+use xtask::{deny, plugins, tools};
+
+/// The project's commands; each does all of its own set-up.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Builds the plugins into plugins/target
+    Plugins,
+    /// Serves plugins/directory and plays the container orchestrator against it
+    Demo(DemoOptions),
+    /// Passes every test of the project; the last line holds the totals
+    Test(TestOptions),
+    /// Builds the pinned tools that tests drive (csi-sanity) and prints their paths
+    Tools,
+    /// Runs cargo-deny with deny.toml; builds cargo-deny first if need be (minutes)
+    Deny,
+}
+
+fn main() -> ExitCode {
+    let console = Console::new();
+    match run(Arguments::parse().command, &console) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            console.failure(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// False: it failed and has said so itself.
+fn run(command: Command, console: &Console) -> Result<bool, Failure> {
+    let workspace = Workspace::locate()?;
+    match command {
+        Command::Plugins => plugins::build(&workspace, console)?,
+        Command::Demo(options) => demo::run(&workspace, console, &options)?,
+        Command::Test(options) => return Ok(test::run(&workspace, console, &options)),
+        Command::Tools => console.line(&tools::csi_sanity(&workspace)?.display().to_string()),
+        Command::Deny => deny::run(&workspace, console)?,
+    }
+    Ok(true)
+}

@@ -1,0 +1,102 @@
+//! The kernel's mount table as an outside observer reads it (proc_pid_mountinfo(5)). Apart from the host's own reader on purpose: it is what
+//! tests and the demo check the host by.
+
+use crate::failure::Failure;
+use rustix::mount::UnmountFlags;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// The mount table of this process's mount namespace.
+const MOUNTINFO: &str = "/proc/self/mountinfo";
+
+/// Index of the mount point among the fields of a line.
+const MOUNT_POINT: usize = 4;
+
+/// Mount points at or below a directory, in the order in which they were mounted; stacked ones stand more than once.
+pub fn mounts_below(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let table = fs::read(MOUNTINFO).map_err(Failure::io(format!("read {MOUNTINFO}")))?;
+    Ok(below(&table, directory))
+}
+
+/// Unmounts all of that, the last one first; gives what was mounted.
+pub fn unmount_below(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mounts = mounts_below(directory)?;
+    for mount in mounts.iter().rev() {
+        // What is busy is detached: who still uses it keeps it, nobody else sees it.
+        rustix::mount::unmount(mount, UnmountFlags::NOFOLLOW)
+            .or_else(|_| {
+                rustix::mount::unmount(mount, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)
+            })
+            .map_err(|error| Failure::Io {
+                what: format!("unmount {}", mount.display()),
+                source: error.into(),
+            })?;
+    }
+    Ok(mounts)
+}
+
+fn below(table: &[u8], directory: &Path) -> Vec<PathBuf> {
+    table
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| line.split(|byte| *byte == b' ').nth(MOUNT_POINT))
+        .map(unescaped)
+        .filter(|point| point.starts_with(directory))
+        .collect()
+}
+
+/// The kernel writes space, tab, line break, backslash and `#` as a backslash and three octal digits.
+fn unescaped(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, tail)) = rest.split_first() {
+        match (first, tail) {
+            (
+                b'\\',
+                [
+                    a @ b'0'..=b'3',
+                    b @ b'0'..=b'7',
+                    c @ b'0'..=b'7',
+                    after @ ..,
+                ],
+            ) => {
+                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = after;
+            }
+            _ => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &[u8] = b"22 27 0:21 / /proc rw,relatime - proc proc rw\n\
+        40 27 8:1 /pool/a /tmp/demo/one rw - ext4 /dev/vda rw\n\
+        41 27 8:1 /pool/a /tmp/demo/two\\040words ro shared:1 - ext4 /dev/vda rw\n\
+        42 27 8:1 /pool/a /tmp/demo-other rw - ext4 /dev/vda rw\n";
+
+    #[test]
+    fn mounts_below_a_directory_are_found_with_their_escapes() {
+        assert_eq!(
+            below(TABLE, Path::new("/tmp/demo")),
+            [Path::new("/tmp/demo/one"), Path::new("/tmp/demo/two words")]
+        );
+    }
+
+    #[test]
+    fn a_directory_of_which_only_the_name_begins_alike_is_not_below() {
+        assert!(below(TABLE, Path::new("/tmp/dem")).is_empty());
+    }
+
+    #[test]
+    fn a_backslash_that_is_no_escape_stays() {
+        assert_eq!(unescaped(b"a\\9\\"), Path::new("a\\9\\"));
+    }
+}

@@ -1,0 +1,107 @@
+//! Programs that a command needs, and the Debian packages that bring them: installed when we are root on a Debian, else named in one line.
+
+use crate::command;
+use crate::failure::Failure;
+use crate::say::Console;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program and the Debian package that brings it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Need {
+    /// The file name of the program.
+    pub program: &'static str,
+    /// The Debian package.
+    pub package: &'static str,
+}
+
+/// What the demo needs: `unshare` for a run without root, `setpriv` so that the driver ends when its starter is killed.
+pub const DEMO: &[Need] = &[need("setpriv", "util-linux"), need("unshare", "util-linux")];
+
+/// What the tests need in addition: file systems in a file (full disk), interrupted system calls (kill at any point).
+pub const TEST: &[Need] = &[
+    need("setpriv", "util-linux"),
+    need("unshare", "util-linux"),
+    need("mount", "mount"),
+    need("losetup", "mount"),
+    need("mkfs.ext4", "e2fsprogs"),
+    need("strace", "strace"),
+];
+
+/// Where system programs lie that the PATH of an ordinary user leaves out.
+const SYSTEM_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];
+
+const fn need(program: &'static str, package: &'static str) -> Need {
+    Need { program, package }
+}
+
+/// Installs what is missing, or says what to install.
+pub fn install(needs: &[Need], console: &Console) -> Result<(), Failure> {
+    let packages = missing(needs, &search_path());
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let list = packages.join(" ");
+    let by_hand = || Failure::Missing {
+        what: format!("Debian packages: {list}"),
+        next: format!("`apt-get install {list}` as root, or the like of your distribution"),
+    };
+    if !rustix::process::geteuid().is_root() {
+        return Err(by_hand());
+    }
+    console.line(&format!("installing by apt-get: {list}"));
+    let apt = |arguments: &[&str]| {
+        command::read(
+            Command::new("apt-get")
+                .env("DEBIAN_FRONTEND", "noninteractive")
+                .args(arguments),
+        )
+    };
+    let install = [&["install", "--yes", "--no-install-recommends"], &*packages].concat();
+    // The package lists of a fresh image are empty or old: fetch them only when the first attempt says so.
+    apt(&install)
+        .or_else(|_| apt(&["update"]).and_then(|_| apt(&install)))
+        .map_err(|_| by_hand())?;
+    Ok(())
+}
+
+/// The packages of all programs that are in none of the directories, each once.
+fn missing(needs: &[Need], directories: &[PathBuf]) -> Vec<&'static str> {
+    let mut packages: Vec<_> = needs
+        .iter()
+        .filter(|need| !directories.iter().any(|it| it.join(need.program).is_file()))
+        .map(|need| need.package)
+        .collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+fn search_path() -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(SYSTEM_DIRECTORIES.map(|it| Path::new(it).to_owned()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_is_there_is_not_asked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("strace"), "").unwrap();
+        let needs = [need("strace", "strace")];
+        assert!(missing(&needs, &[directory.path().to_owned()]).is_empty());
+    }
+
+    #[test]
+    fn two_programs_of_one_package_ask_for_it_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let needs = [need("mount", "mount"), need("losetup", "mount")];
+        assert_eq!(missing(&needs, &[directory.path().to_owned()]), ["mount"]);
+    }
+}

@@ -1,0 +1,87 @@
+//! The results of many test programs, added up from the lines that Rust's test runner prints.
+
+use std::fmt;
+
+/// How the line of a test program begins.
+const RESULT: &str = "test result:";
+
+/// The sums.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+impl Totals {
+    /// Adds `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; ..`; other lines count nothing.
+    pub(super) fn add(&mut self, line: &str) {
+        let Some(result) = line.strip_prefix(RESULT) else {
+            return;
+        };
+        for part in result.split(['.', ';']) {
+            let mut words = part.split_whitespace();
+            let (Some(number), Some(what)) = (words.next(), words.next()) else {
+                continue;
+            };
+            let Ok(number) = number.parse::<u64>() else {
+                continue;
+            };
+            match what {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                // Nothing is filtered unless somebody asked for it.
+                "ignored" | "filtered" => self.skipped += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
+        if self.skipped > 0 {
+            write!(f, ", {} skipped", self.skipped)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(lines: &[&str]) -> String {
+        let mut totals = Totals::default();
+        lines.iter().for_each(|line| totals.add(line));
+        totals.to_string()
+    }
+
+    #[test]
+    fn the_lines_of_test_programs_are_added_up() {
+        assert_eq!(
+            totals(&[
+                "running 3 tests",
+                "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.02s",
+                "test result: FAILED. 12 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.50s",
+            ]),
+            "15 passed, 2 failed"
+        );
+    }
+
+    #[test]
+    fn what_was_left_out_is_named() {
+        assert_eq!(
+            totals(&[
+                "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 4 filtered out; finished in 0.02s"
+            ]),
+            "3 passed, 0 failed, 5 skipped"
+        );
+    }
+
+    #[test]
+    fn what_a_test_prints_counts_nothing() {
+        assert_eq!(totals(&["5 passed; 5 failed"]), "0 passed, 0 failed");
+    }
+}

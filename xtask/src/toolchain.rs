@@ -1,0 +1,37 @@
+//! The compiler target of guests: present, or added by rustup.
+
+use crate::command;
+use crate::failure::Failure;
+use crate::say::Console;
+use std::path::Path;
+use std::process::Command;
+
+/// What guests are compiled for: WASI 0.2 components.
+pub const GUEST_TARGET: &str = "wasm32-wasip2";
+
+/// Adds the guests' target if the compiler does not have it.
+pub fn guest_target(console: &Console) -> Result<(), Failure> {
+    if has_target()? {
+        return Ok(());
+    }
+    console.line(&format!("adding the target {GUEST_TARGET} by rustup"));
+    command::run(Command::new("rustup").args(["target", "add", GUEST_TARGET])).map_err(|_| {
+        Failure::Missing {
+            what: format!("the compiler target {GUEST_TARGET}"),
+            next: format!(
+                "`rustup target add {GUEST_TARGET}`, or install it as your distribution does"
+            ),
+        }
+    })
+}
+
+/// The target's own libraries lie where the compiler would look for them.
+fn has_target() -> Result<bool, Failure> {
+    let directory = command::read(Command::new("rustc").args([
+        "--print",
+        "target-libdir",
+        "--target",
+        GUEST_TARGET,
+    ]))?;
+    Ok(Path::new(directory.trim()).is_dir())
+}

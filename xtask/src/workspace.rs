@@ -1,0 +1,136 @@
+//! Where the parts of the checkout and of its target directory lie. Apart so that no other file joins paths of the layout.
+//!
+//! The target directory is the one that the running program was built into: what cargo was told (`--target-dir`, `CARGO_TARGET_DIR`) then
+//! holds for everything that is built from here, and what is shared is built once.
+
+use crate::failure::Failure;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A checkout and its target directory.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    root: PathBuf,
+    profile: PathBuf,
+    target: PathBuf,
+}
+
+impl Workspace {
+    /// From where this program is.
+    pub fn locate() -> Result<Self, Failure> {
+        let program = std::env::current_exe().map_err(Failure::io("find the running program"))?;
+        Self::of(&program).ok_or_else(|| Failure::Unexpected {
+            what: format!(
+                "{} does not lie in a cargo target directory: start it by `cargo xtask`",
+                program.display()
+            ),
+        })
+    }
+
+    /// `<target>/<profile>/<program>`, or `<target>/<profile>/deps/<test program>`.
+    fn of(program: &Path) -> Option<Self> {
+        let directory = program.parent()?;
+        let profile = if directory.ends_with("deps") {
+            directory.parent()?
+        } else {
+            directory
+        };
+        Some(Self {
+            root: Path::new(env!("CARGO_MANIFEST_DIR")).parent()?.to_owned(),
+            profile: profile.to_owned(),
+            target: profile.parent()?.to_owned(),
+        })
+    }
+
+    /// The top of the checkout.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The host's program, beside this one.
+    pub fn host_program(&self) -> PathBuf {
+        self.profile.join("wasmount")
+    }
+
+    /// The manifest of the guests' workspace.
+    pub fn plugins_manifest(&self) -> PathBuf {
+        self.root.join("plugins/Cargo.toml")
+    }
+
+    /// The lock file of the guests' workspace; committed, but absent while its first build makes it.
+    pub fn plugins_lock(&self) -> PathBuf {
+        self.root.join("plugins/Cargo.lock")
+    }
+
+    /// Where guests are built; the `backend.yaml` of each points there.
+    pub fn plugins_target(&self) -> PathBuf {
+        self.root.join("plugins/target")
+    }
+
+    /// The document that serves a plugin as built.
+    pub fn backend_document(&self, plugin: &str) -> PathBuf {
+        self.root.join("plugins").join(plugin).join("backend.yaml")
+    }
+
+    /// A built guest.
+    pub fn component(&self, plugin: &str) -> PathBuf {
+        self.plugins_target()
+            .join("wasm32-wasip2/release")
+            .join(format!("{}.wasm", plugin.replace('-', "_")))
+    }
+
+    /// Where tools are built that tests drive.
+    pub fn tools(&self) -> PathBuf {
+        self.target.join("tools")
+    }
+
+    /// The cargo that started us, at the top of the checkout, with our target directory.
+    pub fn cargo(&self, subcommand: &str) -> Command {
+        let mut command = self.plain_cargo();
+        command
+            .arg(subcommand)
+            .arg("--target-dir")
+            .arg(&self.target);
+        command
+    }
+
+    /// The cargo that started us, on the guests' workspace.
+    pub fn plugins_cargo(&self, subcommand: &str) -> Command {
+        let mut command = self.plain_cargo();
+        command
+            .arg(subcommand)
+            .arg("--manifest-path")
+            .arg(self.plugins_manifest())
+            .arg("--target-dir")
+            .arg(self.plugins_target());
+        command
+    }
+
+    /// The cargo that started us, at the top of the checkout.
+    pub fn plain_cargo(&self) -> Command {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+        let mut command = Command::new(cargo);
+        command.current_dir(&self.root);
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_and_a_test_program_find_the_same_host() {
+        for program in ["/t/debug/xtask", "/t/debug/deps/rules-0123"] {
+            let workspace = Workspace::of(Path::new(program)).unwrap();
+            assert_eq!(workspace.host_program(), Path::new("/t/debug/wasmount"));
+            assert_eq!(workspace.tools(), Path::new("/t/tools"));
+        }
+    }
+
+    #[test]
+    fn a_program_outside_a_target_directory_is_refused() {
+        assert!(Workspace::of(Path::new("xtask")).is_none());
+    }
+}
