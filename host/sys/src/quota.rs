@@ -67,20 +67,8 @@ pub fn project(file: impl AsFd) -> Result<u32, Errno> {
 pub fn set_project(file: impl AsFd, project: u32, inherit: bool) -> Result<(), Errno> {
     let mut attributes = attributes(&file)?;
     attributes.project = project;
-    if inherit {
-        attributes.flags |= INHERIT;
-    } else {
-        attributes.flags &= !INHERIT;
-    }
-    // SAFETY: the kernel reads the structure that the request's number names, which lives until the call returns.
-    let result = unsafe {
-        libc::ioctl(
-            file.as_fd().as_raw_fd(),
-            SET_ATTRIBUTES as _,
-            &raw const attributes,
-        )
-    };
-    check(result.into())
+    attributes.flags = (attributes.flags & !INHERIT) | (u32::from(inherit) * INHERIT);
+    request(&file, SET_ATTRIBUTES, &mut attributes)
 }
 
 /// Limit and use of a project on the file system of `file`. An error where project quotas are not in force.
@@ -107,16 +95,18 @@ pub fn set_project_limit(file: impl AsFd, project: u32, bytes: u64) -> Result<()
 
 fn attributes(file: &impl AsFd) -> Result<FileAttributes, Errno> {
     let mut attributes = FileAttributes::default();
-    // SAFETY: the kernel writes the structure that the request's number names, which is ours until the call returns.
-    let result = unsafe {
-        libc::ioctl(
-            file.as_fd().as_raw_fd(),
-            GET_ATTRIBUTES as _,
-            &raw mut attributes,
-        )
-    };
-    check(result.into())?;
+    request(file, GET_ATTRIBUTES, &mut attributes)?;
     Ok(attributes)
+}
+
+fn request(
+    file: &impl AsFd,
+    request: libc::c_ulong,
+    attributes: &mut FileAttributes,
+) -> Result<(), Errno> {
+    let file = file.as_fd().as_raw_fd();
+    // SAFETY: both requests take a `struct fsxattr`, which is ours until the call returns.
+    check(unsafe { libc::ioctl(file, request as _, &raw mut *attributes) }.into())
 }
 
 fn quotactl(
@@ -125,17 +115,13 @@ fn quotactl(
     project: u32,
     quota: &mut DiskQuota,
 ) -> Result<(), Errno> {
+    let (call, file, quota) = (
+        libc::SYS_quotactl_fd,
+        file.as_fd().as_raw_fd(),
+        &raw mut *quota,
+    );
     // SAFETY: both commands take a project's number and a `struct if_dqblk`, which is ours until the call returns.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_quotactl_fd,
-            file.as_fd().as_raw_fd(),
-            command,
-            project,
-            &raw mut *quota,
-        )
-    };
-    check(result)
+    check(unsafe { libc::syscall(call, file, command, project, quota) })
 }
 
 fn check(result: libc::c_long) -> Result<(), Errno> {

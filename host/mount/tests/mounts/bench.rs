@@ -345,6 +345,7 @@ pub(crate) fn variant<T: std::fmt::Debug>(result: Result<T, MountError>) -> &'st
         MountError::Invalid { .. } => "Invalid",
         MountError::Unsupported { .. } => "Unsupported",
         MountError::NoSpace { .. } => "NoSpace",
+        MountError::OutOfThreads { .. } => "OutOfThreads",
         MountError::Hung { .. } => "Hung",
         MountError::UnderWay { .. } => "UnderWay",
         MountError::Kernel { .. } => "Kernel",

@@ -1,3 +1,5 @@
+//! Documents as an administrator writes them, right and wrong, and the exact words that answer each mistake.
+
 use super::*;
 
 /// A right document; each test breaks one thing.

@@ -1,3 +1,5 @@
+//! The health answers, asked over HTTP of real listeners.
+
 use super::*;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixListener;
