@@ -1,0 +1,12 @@
+//! What goes wrong around a host: its directories vanish or fill up, the node restarts, a second host comes, it is told to stop. Nothing that
+//! was answered is lost, nothing that is mounted becomes stuck, and each fault is one clear line.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may end where it fails"
+)]
+
+mod full;
+mod lost;
+mod neighbours;

@@ -1,0 +1,201 @@
+//! The host is killed at every system call of every step that changes something, one after the other until the step survives; each time it is
+//! started again over the same directories.
+//!
+//! What a step does not change on its way (waiting, reading, closing) is no moment of its own.
+
+use crate::step::{CONTENT, Step, assert_all_or_nothing};
+use std::collections::BTreeSet;
+use std::fs;
+use tonic::Code;
+use wasmount_tests::host::{Host, HostOptions};
+use wasmount_tests::leaks::{directory_pool, left_behind};
+use wasmount_tests::orchestrator::{Orchestrator, Volume, patiently};
+use wasmount_tests::root::needs_root;
+use wasmount_tests::strace::{Recording, Strace};
+
+/// What can change a file, a mount or what a client sees, and what finds the place to do so.
+const SYSCALLS: [&str; 26] = [
+    "openat",
+    "openat2",
+    "open_tree",
+    "mount_setattr",
+    "move_mount",
+    "umount2",
+    "statx",
+    "mkdir",
+    "mkdirat",
+    "rename",
+    "renameat",
+    "renameat2",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+    "write",
+    "pwrite64",
+    "writev",
+    "sendto",
+    "ftruncate",
+    "fallocate",
+    "fchmod",
+    "fchmodat",
+    "fsync",
+    "fdatasync",
+    "ioctl",
+];
+
+/// More moments of one call name than any step has: an end for a step that never survives.
+const MOST: usize = 200;
+
+/// A host that is killed again and again.
+struct Killed {
+    host: Host,
+    orchestrator: Orchestrator,
+    lives: usize,
+}
+
+impl Killed {
+    async fn start() -> Self {
+        needs_root();
+        let host = Host::start(HostOptions::default()).unwrap();
+        let orchestrator = host.orchestrator().await.unwrap();
+        Self {
+            host,
+            orchestrator,
+            lives: 0,
+        }
+    }
+
+    /// A volume for which all steps before this one were answered.
+    async fn before(&mut self, step: Step) -> (String, Volume) {
+        self.lives += 1;
+        let name = format!("pvc-{}", self.lives);
+        let mut volume = self.orchestrator.place(&name, String::new()).unwrap();
+        for earlier in Step::ALL.into_iter().filter(|it| *it < step) {
+            earlier
+                .call(&self.orchestrator, &name, &mut volume)
+                .await
+                .unwrap();
+            if earlier == Step::Create {
+                let tree = directory_pool(&self.host).join(&volume.id);
+                fs::write(tree.join("data"), CONTENT).unwrap();
+            }
+        }
+        (name, volume)
+    }
+
+    /// The names of the system calls that a step makes.
+    async fn record(&mut self, step: Step) -> BTreeSet<String> {
+        let (name, mut volume) = self.before(step).await;
+        let recording = Recording::begin(self.host.id(), &SYSCALLS).unwrap();
+        step.call(&self.orchestrator, &name, &mut volume)
+            .await
+            .unwrap();
+        let calls = recording.end().unwrap();
+        self.orchestrator.tear_down(&volume).await.unwrap();
+        calls
+    }
+
+    /// Kills the host at the `nth` call of this name in a step; false if the step survived.
+    async fn kill_at(&mut self, step: Step, syscall: &str, nth: usize) -> bool {
+        let moment = format!("{step:?} killed at {syscall} {nth}");
+        let (name, mut volume) = self.before(step).await;
+        let strace = Strace::kill_at(self.host.id(), syscall, nth).unwrap();
+        let answer = step.call(&self.orchestrator, &name, &mut volume).await;
+        drop(strace);
+        // A process that is dying may be there for a while, but answers no more.
+        let survived = self.orchestrator.has_plugin().await.is_ok();
+        if survived {
+            assert!(answer.is_ok(), "{moment}: not killed, and {answer:?}");
+        } else {
+            self.host.restart().unwrap();
+            self.orchestrator = self.host.orchestrator().await.unwrap();
+            assert_all_or_nothing(&self.host, &self.orchestrator, &volume, step).await;
+            let retried = patiently(&[Code::Aborted], || {
+                let (orchestrator, name) = (self.orchestrator.clone(), name.clone());
+                let mut volume = volume.clone();
+                async move {
+                    step.call(&orchestrator, &name, &mut volume).await?;
+                    Ok(volume)
+                }
+            });
+            volume = retried
+                .await
+                .unwrap_or_else(|status| panic!("{moment}: the retry: {status:?}"));
+        }
+        let torn_down = self.orchestrator.tear_down(&volume).await;
+        assert!(torn_down.is_ok(), "{moment}: {torn_down:?}");
+        let left = left_behind(&self.host, &directory_pool(&self.host)).unwrap();
+        assert!(left.is_empty(), "{moment}: {left:#?}");
+        !survived
+    }
+
+    /// Kills at every call of a step. `musts`: where it must at least have been killed, so that nothing passes by not happening.
+    async fn kill_at_every_call(mut self, step: Step, musts: &[&str]) {
+        let calls = self.record(step).await;
+        let missing: Vec<_> = musts.iter().filter(|it| !calls.contains(**it)).collect();
+        assert!(missing.is_empty(), "{step:?} made only {calls:?}");
+        for syscall in &calls {
+            let mut nth = 1;
+            while self.kill_at(step, syscall, nth).await {
+                nth += 1;
+                assert!(nth < MOST, "{step:?} was always killed at {syscall}");
+            }
+            let must = musts.contains(&syscall.as_str());
+            assert!(nth > 1 || !must, "{step:?} was never killed at {syscall}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn privileged_create_may_be_killed_at_every_call() {
+    let musts = ["mkdirat", "fchmod", "fsync", "fdatasync"];
+    let killed = Killed::start().await;
+    killed.kill_at_every_call(Step::Create, &musts).await;
+}
+
+#[tokio::test]
+async fn privileged_stage_may_be_killed_at_every_call() {
+    let musts = [
+        "openat2",
+        "open_tree",
+        "mount_setattr",
+        "move_mount",
+        "rename",
+    ];
+    let killed = Killed::start().await;
+    killed.kill_at_every_call(Step::Stage, &musts).await;
+}
+
+#[tokio::test]
+async fn privileged_publish_may_be_killed_at_every_call() {
+    let musts = [
+        "mkdirat",
+        "open_tree",
+        "mount_setattr",
+        "move_mount",
+        "rename",
+    ];
+    let killed = Killed::start().await;
+    killed.kill_at_every_call(Step::Publish, &musts).await;
+}
+
+#[tokio::test]
+async fn privileged_unpublish_may_be_killed_at_every_call() {
+    let musts = ["umount2", "unlinkat", "rename"];
+    let killed = Killed::start().await;
+    killed.kill_at_every_call(Step::Unpublish, &musts).await;
+}
+
+#[tokio::test]
+async fn privileged_unstage_may_be_killed_at_every_call() {
+    let musts = ["umount2", "rename", "unlink"];
+    let killed = Killed::start().await;
+    killed.kill_at_every_call(Step::Unstage, &musts).await;
+}
+
+#[tokio::test]
+async fn privileged_delete_may_be_killed_at_every_call() {
+    let musts = ["renameat2", "unlinkat", "fsync"];
+    let killed = Killed::start().await;
+    killed.kill_at_every_call(Step::Delete, &musts).await;
+}

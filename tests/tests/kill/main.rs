@@ -1,0 +1,11 @@
+//! `kill -9`: what was answered holds, what was not is wholly there or not at all, the retry succeeds, and nothing is left behind.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may end where it fails"
+)]
+
+mod every_call;
+mod step;
+mod under_load;
