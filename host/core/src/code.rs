@@ -109,7 +109,9 @@ impl MountError {
             MountError::Hung { .. } => Code::DeadlineExceeded,
             MountError::UnderWay { .. } => Code::Aborted,
             MountError::Kernel { .. } => Code::Internal,
-            MountError::OutOfThreads { .. } | MountError::Unreachable { .. } => Code::Unavailable,
+            MountError::OutOfThreads { .. }
+            | MountError::OutOfResources { .. }
+            | MountError::Unreachable { .. } => Code::Unavailable,
         }
     }
 }

@@ -222,6 +222,14 @@ pub enum MountError {
         /// Since when, what to do.
         reason: String,
     },
+    /// The host or its node is out of file descriptors or memory. A retry may find some.
+    #[error("{what} failed for want of resources: {reason}")]
+    OutOfResources {
+        /// System call or step, and on what.
+        what: String,
+        /// Which resource, what to do.
+        reason: String,
+    },
     /// Storage does not answer.
     #[error("{what} is not answering: {reason}")]
     Hung {

@@ -138,10 +138,57 @@ identifier!(
     /// What the client calls the thing to be made: the key of idempotence of the Create calls.
     RequestedName, INCOMING_IDENTIFIER_BYTES
 );
-identifier!(
-    /// A path of the node, as the client spelled it. Opened only by the mount room, below its roots.
-    NodePath, PATH_BYTES
-);
+/// A path of the node. Opened only by the mount room, below its roots.
+///
+/// An absolute one is kept in its shortest spelling, so that claims, journal and figures mean the same place by the same word. Nothing that
+/// could change where it leads is touched: `.`, `..` and relative paths stay, for the mount room to refuse.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct NodePath(String);
+
+impl NodePath {
+    /// Takes a client's path; `what` names the field in the error.
+    pub fn parse(what: &'static str, path: impl Into<String>) -> Result<Self, InvalidWord> {
+        let path = path.into();
+        check_identifier(what, &path, PATH_BYTES)?;
+        Ok(Self(shortest_spelling(path)))
+    }
+
+    /// The path in its shortest spelling.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Gives the path away.
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+impl TryFrom<String> for NodePath {
+    type Error = InvalidWord;
+    fn try_from(path: String) -> Result<Self, InvalidWord> {
+        Self::parse("path", path)
+    }
+}
+
+impl From<NodePath> for String {
+    fn from(path: NodePath) -> String {
+        path.0
+    }
+}
+
+impl fmt::Display for NodePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for NodePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
 
 /// The name of a CSI driver: domain name notation, at most 63 bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -203,6 +250,15 @@ impl fmt::Debug for DriverName {
     }
 }
 
+/// An absolute path with single slashes and none at its end; to the kernel the same (path_resolution(7)).
+fn shortest_spelling(path: String) -> String {
+    if !path.starts_with('/') {
+        return path;
+    }
+    let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
+    format!("/{}", parts.join("/"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,6 +294,32 @@ mod tests {
         ] {
             assert!(DriverName::parse(name).is_err(), "{name:?}");
         }
+    }
+
+    #[test]
+    fn all_spellings_of_an_absolute_path_are_one() {
+        for (spelled, path) in [
+            ("/pods/r/mount", "/pods/r/mount"),
+            ("/pods//r/mount", "/pods/r/mount"),
+            ("//pods/r///mount//", "/pods/r/mount"),
+            ("/pods/r/mount/", "/pods/r/mount"),
+            ("/", "/"),
+            ("///", "/"),
+        ] {
+            let taken = NodePath::parse("target_path", spelled).unwrap();
+            assert_eq!(taken.as_str(), path);
+            // Nor does one that crosses the process boundary keep its own.
+            assert_eq!(NodePath::try_from(spelled.to_owned()).unwrap(), taken);
+        }
+    }
+
+    #[test]
+    fn a_path_that_may_lead_elsewhere_stays_as_it_is() {
+        for path in ["some//path/", "./a", "/a/./b", "/a/../b", "/a/..", "/a b"] {
+            assert_eq!(NodePath::parse("path", path).unwrap().as_str(), path);
+        }
+        assert!(NodePath::parse("path", "/".repeat(4096)).is_err());
+        assert!(NodePath::try_from(String::new()).is_err());
     }
 
     #[test]

@@ -114,7 +114,8 @@ pub enum PoolReply {
 pub struct PoolUsage {
     /// Size of the pool.
     pub total_bytes: u64,
-    /// What can still be promised: the lesser of what is free and of what is not promised yet.
+    /// What can still be promised: what is free, less what was promised and has not been taken from the disk yet. The very figure that a
+    /// new promise is held to. A tree that no quota counts has taken nothing in this sense: what it wrote stands against the pool twice.
     pub available_bytes: u64,
 }
 

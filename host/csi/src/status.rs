@@ -71,6 +71,7 @@ fn is_fault(error: &Error) -> bool {
             DriverError::Mount(error) => match error {
                 MountError::Hung { .. }
                 | MountError::OutOfThreads { .. }
+                | MountError::OutOfResources { .. }
                 | MountError::Kernel { .. }
                 | MountError::Unreachable { .. }
                 | MountError::Invalid { .. } => true,

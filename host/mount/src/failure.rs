@@ -43,6 +43,12 @@ pub(crate) fn kernel(operation: &str, object: impl Display, errno: Errno) -> Mou
             reason: format!("{operation}: {}", words(errno)),
         };
     }
+    if let Some(reason) = exhausted(errno) {
+        return MountError::OutOfResources {
+            what: format!("{operation} on {object}"),
+            reason: format!("{}; {reason}", words(errno)),
+        };
+    }
     MountError::Kernel {
         operation: operation.to_owned(),
         object: object.to_string(),
@@ -75,6 +81,18 @@ pub(crate) fn is_corrupted(errno: Errno) -> bool {
     )
 }
 
+/// What to do where an error number says nothing of the call, but that the host or the node has run out of something.
+pub(crate) fn exhausted(errno: Errno) -> Option<&'static str> {
+    match errno {
+        Errno::MFILE => Some("raise the host's limit of open files (`ulimit -n`, `LimitNOFILE=`)"),
+        Errno::NFILE => Some(
+            "raise the node's limit of open files (`fs.file-max`), or the `ulimit -n` of who has them",
+        ),
+        Errno::NOMEM => Some("free memory of the node, or raise the limit of the host's container"),
+        _ => None,
+    }
+}
+
 fn words(errno: Errno) -> String {
     let text = std::io::Error::from(errno).to_string();
     match errno {
@@ -89,6 +107,7 @@ fn words(errno: Errno) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wasmount_core::code::Code;
 
     #[test]
     fn a_full_disk_or_quota_is_told_from_other_refusals() {
@@ -101,6 +120,20 @@ mod tests {
             [Errno::NOSPC, Errno::DQUOT, Errno::PERM].map(variant),
             ["space", "space", "kernel"]
         );
+    }
+
+    #[test]
+    fn what_a_retry_may_find_again_is_told_with_a_retryable_code_and_what_to_raise() {
+        for (errno, expected, hint) in [
+            (Errno::MFILE, Code::Unavailable, "ulimit -n"),
+            (Errno::NFILE, Code::Unavailable, "ulimit -n"),
+            (Errno::NOMEM, Code::Unavailable, "memory"),
+            (Errno::PERM, Code::Internal, "CAP_SYS_ADMIN"),
+        ] {
+            let error = kernel("open_tree", "a", errno);
+            assert_eq!(error.code(), expected, "{errno}");
+            assert!(error.to_string().contains(hint), "{error}");
+        }
     }
 
     #[test]

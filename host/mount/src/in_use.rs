@@ -1,31 +1,67 @@
 //! Tells the pools what mounted volumes use, so that no guest can remove it under a pod.
 //!
 //! It is apart because it is the one bridge from pools to mounts. A record alone does not count when its mount is gone: after a power cut, or
-//! a full journal disk, a stale one must not keep a volume from being deleted.
+//! a full journal disk, a stale one must not keep a volume from being deleted. Nor does a missing record: where the journal was lost, the
+//! mount table is asked as well, until all that it shows is recorded or gone.
 
 use crate::journal::entry::{Entry, Progress};
 use crate::node::Node;
 use crate::pool::InUse;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use wasmount_core::names::DriverName;
 use wasmount_core::plan::{Plan, Source};
 
 /// What volumes of one driver use.
 pub(crate) struct DriverVolumes {
-    pub(crate) node: Arc<Node>,
-    pub(crate) driver: DriverName,
+    node: Arc<Node>,
+    driver: DriverName,
+    /// Every mount of the driver's pools has a record, so that the mount table need not be read any more.
+    is_recorded: AtomicBool,
 }
 
-impl InUse for DriverVolumes {
-    fn paths(&self, pool: &str) -> Vec<String> {
+impl DriverVolumes {
+    pub(crate) fn new(node: Arc<Node>, driver: DriverName) -> Self {
+        Self {
+            node,
+            driver,
+            is_recorded: AtomicBool::new(false),
+        }
+    }
+
+    fn recorded(&self, pool: &str) -> Vec<String> {
         self.node
             .journal
             .of_driver(&self.driver)
             .iter()
-            .filter(|entry| self.node.has_mounts(entry))
-            .flat_map(plans)
-            .filter_map(|plan| path_in(pool, plan))
+            .map(|entry| (entry, paths_in(pool, entry)))
+            // Whether its mounts are there is asked last: it looks at each.
+            .filter(|(entry, paths)| !paths.is_empty() && self.node.has_mounts(entry))
+            .flat_map(|(_, paths)| paths)
             .collect()
+    }
+
+    fn shown(&self, pool: &str) -> Vec<String> {
+        match self.node.shown(&self.driver, pool) {
+            Ok(shown) => {
+                self.is_recorded.store(shown.is_recorded, Ordering::Relaxed);
+                shown.trees
+            }
+            Err(error) => {
+                tracing::warn!(driver = %self.driver, pool, %error, "mounts that the journal does not know cannot be told");
+                Vec::new()
+            }
+        }
+    }
+}
+
+impl InUse for DriverVolumes {
+    fn paths(&self, pool: &str) -> Vec<String> {
+        let mut paths = self.recorded(pool);
+        if !self.is_recorded.load(Ordering::Relaxed) {
+            paths.extend(self.shown(pool));
+        }
+        paths
     }
 }
 
@@ -36,6 +72,12 @@ impl Node {
             progress == Progress::Coming || self.still_mounted(path, identity).unwrap_or(true)
         })
     }
+}
+
+fn paths_in(pool: &str, entry: &Entry) -> Vec<String> {
+    plans(entry)
+        .filter_map(|plan| path_in(pool, plan))
+        .collect()
 }
 
 fn plans(entry: &Entry) -> impl Iterator<Item = &Plan> {

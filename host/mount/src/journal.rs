@@ -11,7 +11,7 @@ use crate::observe::Identity;
 use entry::{Entry, SCHEMA, hex};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -38,7 +38,39 @@ const FILE_MODE: u32 = 0o600;
 pub(crate) struct Journal {
     directory: PathBuf,
     /// Held while a file is written: some microseconds in memory, and no storage of a volume is touched.
-    entries: Mutex<BTreeMap<VolumeKey, Entry>>,
+    volumes: Mutex<Volumes>,
+}
+
+/// What the files say.
+#[derive(Debug, Default)]
+struct Volumes {
+    entries: BTreeMap<VolumeKey, Entry>,
+    /// Whose mounts are recorded at a path. More than one only where a record is outdated.
+    holders: BTreeMap<String, BTreeSet<VolumeKey>>,
+}
+
+impl Volumes {
+    /// Puts an entry in the place of the volume's last one; one without a word is forgotten.
+    fn replace(&mut self, entry: Entry) {
+        if let Some(before) = self.entries.remove(&entry.key) {
+            for (path, _, _) in before.mounts() {
+                if let Some(keys) = self.holders.get_mut(path) {
+                    keys.remove(&entry.key);
+                    if keys.is_empty() {
+                        self.holders.remove(path);
+                    }
+                }
+            }
+        }
+        if entry.is_empty() {
+            return;
+        }
+        for (path, _, _) in entry.mounts() {
+            let keys = self.holders.entry(path.to_owned()).or_default();
+            keys.insert(entry.key.clone());
+        }
+        self.entries.insert(entry.key.clone(), entry);
+    }
 }
 
 impl Journal {
@@ -51,16 +83,14 @@ impl Journal {
             .create(&directory)
             .map_err(|source| setup("create", &directory, source))?;
         let files = fs::read_dir(&directory).map_err(|source| setup("read", &directory, source))?;
-        let mut entries = BTreeMap::new();
+        let mut volumes = Volumes::default();
         for file in files {
             let path = file
                 .map_err(|source| setup("read", &directory, source))?
                 .path();
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some(WHOLE) => match read_entry(&path) {
-                    Ok(entry) => {
-                        entries.insert(entry.key.clone(), entry);
-                    }
+                    Ok(entry) => volumes.replace(entry),
                     Err(reason) => quarantine(&path, &reason)?,
                 },
                 // Of a host that was killed while it wrote: the entry itself is as it was.
@@ -72,13 +102,14 @@ impl Journal {
         }
         Ok(Self {
             directory,
-            entries: Mutex::new(entries),
+            volumes: Mutex::new(volumes),
         })
     }
 
     /// What is known of a volume.
     pub(crate) fn entry(&self, key: &VolumeKey) -> Entry {
         self.lock()
+            .entries
             .get(key)
             .cloned()
             .unwrap_or_else(|| Entry::empty(key.clone()))
@@ -87,20 +118,25 @@ impl Journal {
     /// All volumes of a driver.
     pub(crate) fn of_driver(&self, driver: &DriverName) -> Vec<Entry> {
         self.lock()
+            .entries
             .values()
             .filter(|entry| entry.key.driver == *driver)
             .cloned()
             .collect()
     }
 
-    /// Whose mount is recorded at a path, and what its root is.
-    pub(crate) fn holder_of(&self, path: &str) -> Option<(VolumeKey, Identity)> {
-        self.lock().values().find_map(|entry| {
-            entry
-                .mounts()
-                .find(|(mounted, _, _)| *mounted == path)
-                .map(|(_, _, identity)| (entry.key.clone(), identity))
-        })
+    /// Whose mounts are recorded at a path, and what their roots are.
+    pub(crate) fn holders_of(&self, path: &str) -> Vec<(VolumeKey, Identity)> {
+        let volumes = self.lock();
+        let keys = volumes.holders.get(path).into_iter().flatten();
+        keys.filter_map(|key| volumes.entries.get(key))
+            .filter_map(|entry| {
+                entry
+                    .mounts()
+                    .find(|(mounted, _, _)| *mounted == path)
+                    .map(|(_, _, identity)| (entry.key.clone(), identity))
+            })
+            .collect()
     }
 
     /// Changes what is known of a volume: first on disk, then in memory. An error of `change` changes nothing.
@@ -109,8 +145,8 @@ impl Journal {
         key: &VolumeKey,
         change: impl FnOnce(&mut Entry) -> Result<T, MountError>,
     ) -> Result<T, MountError> {
-        let mut entries = self.lock();
-        let before = entries.get(key);
+        let mut volumes = self.lock();
+        let before = volumes.entries.get(key);
         let mut entry = before.cloned().unwrap_or_else(|| Entry::empty(key.clone()));
         let answer = change(&mut entry)?;
         if before != Some(&entry) {
@@ -119,11 +155,7 @@ impl Journal {
                 kernel("write", "the mount journal", errno)
             })?;
         }
-        if entry.is_empty() {
-            entries.remove(key);
-        } else {
-            entries.insert(key.clone(), entry);
-        }
+        volumes.replace(entry);
         Ok(answer)
     }
 
@@ -144,9 +176,9 @@ impl Journal {
         written
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<VolumeKey, Entry>> {
-        // What a panicking thread leaves is whole: memory changes after the file, in one step.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Volumes> {
+        // What a panicking thread leaves is whole: memory changes after the file, and nothing in that can panic.
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

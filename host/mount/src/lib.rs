@@ -25,6 +25,7 @@ mod local;
 mod mountinfo;
 mod node;
 mod observe;
+mod ownership;
 mod plan;
 mod pool;
 mod publish;

@@ -10,11 +10,11 @@ use crate::node::Node;
 use crate::pool::Pools;
 use crate::roots::Roots;
 use crate::stats::{self, Figures};
-use crate::threads::Threads;
+use crate::threads::{Budgets, Threads};
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use wasmount_core::document::Grants;
 use wasmount_core::mounter::{
     ExpandVolume, MountError, Mounter, PublishVolume, StageVolume, Staged, StagedQuery, StatVolume,
@@ -40,8 +40,6 @@ pub struct MounterConfig {
 pub struct LocalMounter {
     node: Arc<Node>,
     pools: BTreeMap<DriverName, Arc<Pools>>,
-    threads: Mutex<BTreeMap<DriverName, Threads>>,
-    threads_per_driver: usize,
 }
 
 impl LocalMounter {
@@ -55,12 +53,11 @@ impl LocalMounter {
             journal: Journal::open(&config.run_dir)?,
             grants: config.grants,
             figures: Figures::default(),
+            budgets: Budgets::new(config.threads_per_driver),
         });
         Ok(Self {
             pools: pools(&node),
             node,
-            threads: Mutex::default(),
-            threads_per_driver: config.threads_per_driver,
         })
     }
 
@@ -71,11 +68,7 @@ impl LocalMounter {
     }
 
     fn threads(&self, driver: &DriverName) -> Threads {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        threads
-            .entry(driver.clone())
-            .or_insert_with(|| Threads::new(driver, self.threads_per_driver))
-            .clone()
+        self.node.budgets.of(driver)
     }
 
     async fn work<T: Send + 'static>(
@@ -147,16 +140,19 @@ impl Mounter for LocalMounter {
                 reason: format!("driver {driver} has no backend document on this node"),
             });
         };
-        self.threads(&driver).pool(move || pools.call(call)).await
+        let threads = self.threads(&driver);
+        match call {
+            PoolCall::CloneImage { .. } | PoolCall::CloneDirectory { .. } => {
+                threads.copy(move || pools.call(call)).await
+            }
+            _ => threads.pool(move || pools.call(call)).await,
+        }
     }
 }
 
 fn pools(node: &Arc<Node>) -> BTreeMap<DriverName, Arc<Pools>> {
     let pools_of = |(driver, grants): (&DriverName, &Grants)| {
-        let in_use = DriverVolumes {
-            node: node.clone(),
-            driver: driver.clone(),
-        };
+        let in_use = DriverVolumes::new(node.clone(), driver.clone());
         let pools = Pools::new(&grants.pools, Arc::new(in_use));
         (driver.clone(), Arc::new(pools))
     };

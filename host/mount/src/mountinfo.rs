@@ -1,11 +1,15 @@
 //! The mount table (`/proc/thread-self/mountinfo`, proc_pid_mountinfo(5)), parsed.
 //!
-//! It is apart because it is slow (1.8 ms at a thousand mounts) and used only where a single look by descriptor does not do: at recovery,
-//! where storage that hangs must not be touched, and to see whether a path root is shared. It must not know volumes.
+//! It is apart because it is slow (1.8 ms at a thousand mounts) and used only where a single look by descriptor does not do: at recovery
+//! and at a tear-down without a record, where storage that hangs must not be touched, and to see whether a path root is shared. It must not
+//! know volumes.
 
+use crate::failure::kernel;
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use wasmount_core::mounter::MountError;
 
 /// The table of the calling thread's mount namespace. (`/proc/self` is the first thread's, which can differ.)
 const TABLE: &str = "/proc/thread-self/mountinfo";
@@ -15,14 +19,24 @@ const TABLE: &str = "/proc/thread-self/mountinfo";
 pub(crate) struct MountLine {
     /// As `statx` tells it.
     pub(crate) mount_id: u64,
+    /// Of the file system: major and minor number with a colon between.
+    pub(crate) device: String,
+    /// What of the file system is shown. Ends in `//deleted` when that is gone.
+    pub(crate) root: PathBuf,
     pub(crate) mount_point: PathBuf,
     /// Mount events travel to others and from them.
     pub(crate) is_shared: bool,
+    /// Type of the file system.
+    pub(crate) fs_type: String,
 }
 
 /// Reads the table. Lines that make no sense are left out: one odd mount must not hide the others.
-pub(crate) fn read() -> std::io::Result<Vec<MountLine>> {
-    Ok(parse(&std::fs::read(TABLE)?))
+pub(crate) fn read() -> Result<Vec<MountLine>, MountError> {
+    let table = std::fs::read(TABLE).map_err(|error| {
+        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        kernel("read", "the mount table", errno)
+    })?;
+    Ok(parse(&table))
 }
 
 /// Parses a table.
@@ -35,25 +49,36 @@ pub(crate) fn parse(table: &[u8]) -> Vec<MountLine> {
 
 fn parse_line(line: &[u8]) -> Option<MountLine> {
     let mut words = line.split(|byte| *byte == b' ');
-    let mount_id = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
-    // Parent, device and root.
-    let mut words = words.skip(3);
-    let mount_point = PathBuf::from(OsString::from_vec(unescape(words.next()?)));
-    // Any number of optional words after the options, ended by a lone hyphen.
+    let mount_id = text(words.next()?)?.parse().ok()?;
+    let _parent = words.next()?;
+    let device = text(words.next()?)?;
+    let root = path(words.next()?);
+    let mount_point = path(words.next()?);
+    let _options = words.next()?;
+    // Any number of optional words, ended by a lone hyphen.
     let mut is_shared = false;
-    let mut ended = false;
-    for word in words.skip(1) {
-        if word == b"-" {
-            ended = true;
-            break;
+    loop {
+        match words.next()? {
+            b"-" => break,
+            word => is_shared |= word.starts_with(b"shared:"),
         }
-        is_shared |= word.starts_with(b"shared:");
     }
-    ended.then_some(MountLine {
+    Some(MountLine {
         mount_id,
+        device,
+        root,
         mount_point,
         is_shared,
+        fs_type: text(words.next()?)?,
     })
+}
+
+fn text(word: &[u8]) -> Option<String> {
+    std::str::from_utf8(word).ok().map(str::to_owned)
+}
+
+fn path(word: &[u8]) -> PathBuf {
+    PathBuf::from(OsString::from_vec(unescape(word)))
 }
 
 /// Space, tab, line break, backslash and `#` are written as a backslash and three octal digits.
@@ -96,23 +121,30 @@ mod tests {
 
     const LINES: &str = "\
 22 27 0:21 / /proc rw,relatime - proc proc rw
-36 35 98:0 /mnt1 /mnt\\0402\\011tab\\134back rw,noatime master:1 shared:7 - ext3 /dev/root rw
+36 35 98:0 /mnt1\\040a /mnt\\0402\\011tab\\134back rw,noatime master:1 shared:7 - ext3 /dev/root rw
 37 35 98:0 / /mnt rw master:1 - ext3 a b
 ";
 
     #[test]
     fn lines_are_read_with_their_escapes_and_optional_words() {
-        let line = |mount_id, mount_point: &str, is_shared| MountLine {
-            mount_id,
-            mount_point: mount_point.into(),
-            is_shared,
-        };
+        let line =
+            |mount_id, (device, fs_type): (&str, &str), root: &str, point: &str, is_shared| {
+                MountLine {
+                    mount_id,
+                    device: device.to_owned(),
+                    root: root.into(),
+                    mount_point: point.into(),
+                    is_shared,
+                    fs_type: fs_type.to_owned(),
+                }
+            };
+        let (proc, disk) = (("0:21", "proc"), ("98:0", "ext3"));
         assert_eq!(
             parse(LINES.as_bytes()),
             [
-                line(22, "/proc", false),
-                line(36, "/mnt 2\ttab\\back", true),
-                line(37, "/mnt", false),
+                line(22, proc, "/", "/proc", false),
+                line(36, disk, "/mnt1 a", "/mnt 2\ttab\\back", true),
+                line(37, disk, "/", "/mnt", false),
             ]
         );
     }

@@ -9,6 +9,7 @@ use crate::journal::entry::Entry;
 use crate::observe::{Identity, Seen, SeenMount, look};
 use crate::roots::{CheckedPath, Location, Roots};
 use crate::stats::Figures;
+use crate::threads::Budgets;
 use rustix::fs::FileType;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -23,6 +24,7 @@ pub(crate) struct Node {
     pub(crate) journal: Journal,
     pub(crate) grants: BTreeMap<DriverName, Grants>,
     pub(crate) figures: Figures,
+    pub(crate) budgets: Budgets,
 }
 
 /// What is in the way of a new mount, if anything.
@@ -69,21 +71,25 @@ impl Node {
         key: &VolumeKey,
         path: &CheckedPath,
     ) -> Result<(), MountError> {
-        let Some((holder, identity)) = self.journal.holder_of(path.text()) else {
-            return Ok(());
-        };
-        // Storage that does not answer is the holder's all the same, but must not keep its own path from being cleaned up.
-        if holder == *key
-            || !self
-                .mounted(path, identity)
-                .is_ok_and(|mount| mount.is_some())
-        {
-            return Ok(());
+        let (own, others): (Vec<_>, Vec<_>) = self
+            .journal
+            .holders_of(path.text())
+            .into_iter()
+            .partition(|(holder, _)| holder == key);
+        for (holder, identity) in others {
+            // Two volumes can show one tree.
+            if own.iter().any(|(_, own)| *own == identity) {
+                continue;
+            }
+            // Storage that does not answer is the holder's all the same, but must not keep its own path from being cleaned up.
+            if is_certain(self.mounted(path, identity).map(|mount| mount.is_some()))? {
+                return Err(MountError::InUse {
+                    what: path.text().to_owned(),
+                    by: volume_words(&holder),
+                });
+            }
         }
-        Err(MountError::InUse {
-            what: path.text().to_owned(),
-            by: volume_words(&holder),
-        })
+        Ok(())
     }
 
     /// Records a step of a tear-down. The journal's disk may be full: that must not make a tear-down fail, since a record that does not hold
@@ -96,6 +102,14 @@ impl Node {
         if let Err(error) = stored {
             tracing::warn!(%key.driver, %key.volume, %error, "the journal keeps an outdated record of a volume");
         }
+    }
+}
+
+/// Whether a look said yes. One that failed counts as no, but if the host had no means to look at all.
+pub(crate) fn is_certain(looked: Result<bool, MountError>) -> Result<bool, MountError> {
+    match looked {
+        Err(error @ MountError::OutOfResources { .. }) => Err(error),
+        looked => Ok(looked.unwrap_or(false)),
     }
 }
 

@@ -98,13 +98,19 @@ pub(crate) fn observe(descriptor: impl AsFd) -> Result<Observation, Errno> {
     })
 }
 
+/// The number of the mount that a descriptor lies in, as the mount table has it.
+pub(crate) fn mount_id(descriptor: impl AsFd) -> Result<u64, Errno> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    statx(descriptor, c"", flags, StatxFlags::MNT_ID).map(|found| found.stx_mnt_id)
+}
+
 /// Looks at a location. Storage is not asked: what hangs must not keep anybody from seeing that it is there.
 pub(crate) fn look(location: &Location) -> Result<Seen, MountError> {
     let descriptor = match location.open() {
         Ok(descriptor) => descriptor,
         Err(Errno::NOENT) => return Ok(Seen::Nothing),
         Err(errno) if is_corrupted(errno) => return Ok(Seen::Corrupted(errno)),
-        Err(errno) => return Err(location.refusal(errno)),
+        Err(errno) => return Err(location.failed("open", errno)),
     };
     match observe(&descriptor) {
         Ok(observation) if observation.is_mount_root => Ok(Seen::Mounted(SeenMount {
@@ -114,6 +120,6 @@ pub(crate) fn look(location: &Location) -> Result<Seen, MountError> {
         })),
         Ok(observation) => Ok(Seen::Plain(descriptor, observation)),
         Err(errno) if is_corrupted(errno) => Ok(Seen::Corrupted(errno)),
-        Err(errno) => Err(kernel("statx", &location.path, errno)),
+        Err(errno) => Err(location.failed("statx", errno)),
     }
 }

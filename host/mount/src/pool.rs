@@ -4,7 +4,7 @@
 //! ```text
 //! Pools ──▶ open       one directory, once a process, its host's folder `.wasmount`
 //!             ├──▶ directory, image, copy     one file a kind of thing
-//!             ├──▶ promise                    capacity, quota
+//!             ├──▶ promise, taken             capacity, quota; what of it is on the disk already
 //!             ├──▶ trash                      every deletion
 //!             └──▶ ledger                     what is promised, what was copied from what
 //! ```
@@ -20,6 +20,7 @@ mod listing;
 mod open;
 mod place;
 mod promise;
+mod taken;
 mod trash;
 
 use crate::failure::shown;

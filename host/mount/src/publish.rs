@@ -14,7 +14,7 @@ use crate::plan::options::MountFlags;
 use crate::plan::{self, CheckedSource};
 use crate::roots::{CheckedPath, Location};
 use crate::source::{self, Prepared};
-use rustix::fs::{Mode, mkdirat};
+use rustix::fs::{Dir, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -105,6 +105,9 @@ impl Node {
             what,
             flags: flags.read_only(request.readonly),
         };
+        if entry.is_staged_at(publish.path.text()) {
+            return Err(publish.otherwise("the target is the staging path; name another"));
+        }
         if let Published::Stage(mount) = &publish.what
             && mount.is_read_only()?
             && !publish.flags.is_read_only()
@@ -246,12 +249,34 @@ impl Publish<'_> {
 fn make_target(location: &Location) -> Result<OwnedFd, MountError> {
     match mkdirat(&location.parent, &location.name, TARGET_MODE) {
         Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(kernel("mkdir", &location.path, errno)),
+        Err(errno) => return Err(location.failed("mkdir", errno)),
     }
     match place(location)? {
-        Place::Free(directory) => Ok(directory),
+        Place::Free(directory) => {
+            refuse_content(&directory, location)?;
+            Ok(directory)
+        }
         Place::Missing | Place::Taken(_) => Err(kernel("open", &location.path, Errno::STALE)),
     }
+}
+
+/// Refuses a target that is not empty. The mount would hide what is in it, and at the unpublish it would keep the target from being removed.
+fn refuse_content(target: &OwnedFd, location: &Location) -> Result<(), MountError> {
+    let failed = |errno| location.failed("read", errno);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(target, c".", flags, Mode::empty()).map_err(failed)?;
+    for entry in Dir::new(opened).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_name() != c"." && entry.file_name() != c".." {
+            return Err(MountError::OtherwiseThere {
+                what: location.path.clone(),
+                difference:
+                    "it is not empty, and the volume would hide its content; move that away first"
+                        .to_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn is_single(publish: &Publish<'_>, other: &TargetRecord) -> bool {

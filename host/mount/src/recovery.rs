@@ -8,9 +8,8 @@ use crate::failure::kernel;
 use crate::journal::entry::{Entry, Progress};
 use crate::mountinfo;
 use crate::node::Node;
+use crate::observe::mount_id;
 use crate::roots::{CheckedPath, open_root};
-use rustix::fs::{AtFlags, StatxFlags, statx};
-use rustix::io::Errno;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use wasmount_core::mounter::{MountError, VolumeKey};
@@ -84,23 +83,18 @@ impl Node {
 
     /// One sentence for each root that is not on a shared mount: what is mounted below it here would not be seen by kubelet.
     pub(crate) fn unshared_roots(&self) -> Result<Vec<String>, MountError> {
-        let table = mountinfo::read().map_err(|error| table_error(&error))?;
+        let table = mountinfo::read()?;
         let mut sentences = Vec::new();
         for root in self.roots.directories() {
             let Some(directory) = open_root(root)? else {
                 sentences.push(format!("path root {} does not exist", root.display()));
                 continue;
             };
-            let found = statx(
-                &directory,
-                c"",
-                AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC,
-                StatxFlags::MNT_ID,
-            )
-            .map_err(|errno| kernel("statx", root.display(), errno))?;
+            let mount_id =
+                mount_id(&directory).map_err(|errno| kernel("statx", root.display(), errno))?;
             let is_shared = table
                 .iter()
-                .any(|line| line.mount_id == found.stx_mnt_id && line.is_shared);
+                .any(|line| line.mount_id == mount_id && line.is_shared);
             if !is_shared {
                 sentences.push(format!(
                     "path root {} is not on a shared mount, so pods would not see the volumes; run `mount --make-rshared` on it, or mount it into the host's container with mountPropagation: Bidirectional",
@@ -114,7 +108,7 @@ impl Node {
 
 impl MountPoints {
     fn read() -> Result<Self, MountError> {
-        let table = mountinfo::read().map_err(|error| table_error(&error))?;
+        let table = mountinfo::read()?;
         Ok(Self(
             table.into_iter().map(|line| line.mount_point).collect(),
         ))
@@ -125,9 +119,4 @@ impl MountPoints {
             .in_mount_table()?
             .is_some_and(|path| self.0.contains(&path)))
     }
-}
-
-fn table_error(error: &std::io::Error) -> MountError {
-    let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
-    kernel("read", "the mount table", errno)
 }

@@ -12,8 +12,13 @@ use std::path::{Path, PathBuf};
 use wasmount_core::mounter::MountError;
 use wasmount_core::names::NodePath;
 
+/// Longest part of a path, in bytes: `NAME_MAX`.
+const PART_BYTES: usize = 255;
 /// How often an `openat2` is tried again that the kernel could not finish because of a rename elsewhere (openat2(2), EAGAIN).
 const OPEN_ATTEMPTS: usize = 128;
+
+/// Why a path with a part over [`PART_BYTES`] is refused.
+const PART_TOO_LONG: &str = "a part of it is longer than 255 bytes";
 
 /// The directories below which a client may name paths.
 #[derive(Debug, Clone)]
@@ -29,7 +34,7 @@ pub(crate) struct CheckedPath {
     /// From the root to the directory that holds the name; empty if that is the root.
     parent: PathBuf,
     name: OsString,
-    /// The whole path in its shortest spelling: what the journal knows it by.
+    /// The whole path: what the journal knows it by.
     text: String,
 }
 
@@ -60,7 +65,7 @@ impl Roots {
         self.check_text(path.as_str())
     }
 
-    /// The same for a path that comes from the journal: the roots may have changed since.
+    /// The same for a path that comes from the journal, where it is spelled as [`NodePath`] does: the roots may have changed since.
     pub(crate) fn check_text(&self, path: &str) -> Result<CheckedPath, MountError> {
         let refuse = |reason: &str| MountError::OutsideRoots {
             path: shown(path),
@@ -70,16 +75,18 @@ impl Roots {
         if !path.starts_with('/') {
             return Err(refuse("it is not absolute"));
         }
-        let mut whole = PathBuf::from("/");
-        for part in path.split('/').filter(|part| !part.is_empty()) {
+        for part in path.split('/') {
             if part == ".." || part == "." {
                 return Err(refuse("it contains `.` or `..`"));
             }
             if part.contains('\0') {
                 return Err(refuse("it contains a NUL byte"));
             }
-            whole.push(part);
+            if part.len() > PART_BYTES {
+                return Err(refuse(PART_TOO_LONG));
+            }
         }
+        let whole = Path::new(path);
         let (root, below) = self
             .roots
             .iter()
@@ -93,7 +100,7 @@ impl Roots {
             root: root.clone(),
             parent: below.parent().unwrap_or(Path::new("")).to_owned(),
             name: name.to_owned(),
-            text: whole.to_string_lossy().into_owned(),
+            text: path.to_owned(),
         })
     }
 
@@ -108,7 +115,7 @@ impl Roots {
 }
 
 impl CheckedPath {
-    /// The path in its shortest spelling.
+    /// The path, spelled as [`NodePath`] does.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -141,19 +148,12 @@ impl CheckedPath {
         let Some(root) = open_root(&self.root)? else {
             return Ok(None);
         };
-        let link = format!("/proc/self/fd/{}", root.as_raw_fd());
-        let real = std::fs::read_link(&link).map_err(|error| {
-            kernel(
-                "readlink",
-                link,
-                Errno::from_io_error(&error).unwrap_or(Errno::IO),
-            )
-        })?;
+        let real = real_path(&root)?;
         Ok(Some(real.join(&self.parent).join(&self.name)))
     }
 
     fn refusal(&self, errno: Errno) -> MountError {
-        refusal(&self.text, &self.root.display().to_string(), errno)
+        refusal("open", &self.text, &self.root.display().to_string(), errno)
     }
 }
 
@@ -163,9 +163,9 @@ impl Location {
         open_beneath(&self.parent, Path::new(&self.name), OFlags::PATH)
     }
 
-    /// Words for an error number of [`Location::open`].
-    pub(crate) fn refusal(&self, errno: Errno) -> MountError {
-        refusal(&self.path, "its root", errno)
+    /// The error of a system call on the name: what says that the path cannot be taken is a refusal of it.
+    pub(crate) fn failed(&self, operation: &str, errno: Errno) -> MountError {
+        refusal(operation, &self.path, "its root", errno)
     }
 
     /// A path of the name that leads through the opened directory: for `umount2`, which takes no descriptor. (One of the mount itself would
@@ -204,13 +204,22 @@ pub(crate) fn open_root(root: &Path) -> Result<Option<OwnedFd>, MountError> {
     }
 }
 
-fn refusal(path: &str, root: &str, errno: Errno) -> MountError {
+/// What the kernel calls an opened directory now, without a link.
+pub(crate) fn real_path(directory: &OwnedFd) -> Result<PathBuf, MountError> {
+    let link = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    std::fs::read_link(&link).map_err(|error| {
+        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        kernel("readlink", link, errno)
+    })
+}
+
+fn refusal(operation: &str, path: &str, root: &str, errno: Errno) -> MountError {
     let reason = match errno {
         Errno::LOOP => "it leads through a symbolic link",
         Errno::XDEV => "it leads out of its root",
         Errno::NOTDIR => "a part of it is not a directory",
-        Errno::NAMETOOLONG => "a part of it is longer than 255 bytes",
-        _ => return kernel("open", shown(path), errno),
+        Errno::NAMETOOLONG => PART_TOO_LONG,
+        _ => return kernel(operation, shown(path), errno),
     };
     MountError::OutsideRoots {
         path: shown(path),

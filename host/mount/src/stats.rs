@@ -5,13 +5,14 @@
 
 use crate::failure::{kernel, shown};
 use crate::node::{Node, volume_words};
-use crate::observe::Identity;
+use crate::observe::{Identity, SeenMount};
 use crate::threads::Threads;
 use rustix::fs::{StatVfs, fstatvfs};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::{ExpandVolume, MountError, StatVolume, Usage, VolumeKey, VolumeStats};
+use wasmount_core::names::DriverName;
 
 /// How long storage may take to answer. 2 s: kubelet gives NodeGetVolumeStats much more, local storage takes microseconds, and a server that
 /// takes longer has a problem that should be seen.
@@ -26,13 +27,15 @@ const UNKNOWN_BYTES: u64 = 0;
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     kept: Mutex<HashMap<String, (Instant, VolumeStats)>>,
-    asked: Mutex<HashMap<String, Instant>>,
+    /// Since when, of each that asks.
+    asked: Arc<Mutex<HashMap<String, Vec<Instant>>>>,
 }
 
 /// Notes that a path is being asked, as long as it lives.
 struct Asking {
-    node: Arc<Node>,
+    asked: Arc<Mutex<HashMap<String, Vec<Instant>>>>,
     path: String,
+    since: Instant,
 }
 
 impl Figures {
@@ -40,7 +43,7 @@ impl Figures {
     pub(crate) fn is_hung(&self, path: &str) -> bool {
         lock(&self.asked)
             .get(path)
-            .is_some_and(|since| since.elapsed() >= ANSWER_WITHIN)
+            .is_some_and(|asked| asked.iter().any(|since| since.elapsed() >= ANSWER_WITHIN))
     }
 
     /// Drops the last answer: the mount is gone.
@@ -61,17 +64,32 @@ impl Figures {
 }
 
 impl Asking {
-    fn begin(node: Arc<Node>, path: String) -> Self {
-        lock(&node.figures.asked)
+    fn begin(figures: &Figures, path: &str) -> Self {
+        let (path, since) = (path.to_owned(), Instant::now());
+        lock(&figures.asked)
             .entry(path.clone())
-            .or_insert_with(Instant::now);
-        Self { node, path }
+            .or_default()
+            .push(since);
+        Self {
+            asked: figures.asked.clone(),
+            path,
+            since,
+        }
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        lock(&self.node.figures.asked).remove(&self.path);
+        let mut asked = lock(&self.asked);
+        let Some(others) = asked.get_mut(&self.path) else {
+            return;
+        };
+        if let Some(own) = others.iter().position(|since| *since == self.since) {
+            others.swap_remove(own);
+        }
+        if others.is_empty() {
+            asked.remove(&self.path);
+        }
     }
 }
 
@@ -86,8 +104,7 @@ impl Node {
         Ok(UNKNOWN_BYTES)
     }
 
-    /// The path of one of the volume's settled mounts. Only what is recorded is looked at: a client can name no other path here, however it
-    /// is spelled.
+    /// The path of one of the volume's settled mounts. Only what is recorded is looked at: a client can name no other path here.
     fn recorded_mount(
         &self,
         key: &VolumeKey,
@@ -99,16 +116,29 @@ impl Node {
                 what: volume_words(key),
             });
         }
-        let spelled = self.roots.check_text(path);
-        spelled
-            .ok()
-            .and_then(|spelled| {
-                entry
-                    .mounts()
-                    .find(|(mounted, _, _)| *mounted == spelled.text())
-                    .map(|(mounted, _, identity)| (mounted.to_owned(), identity))
-            })
+        entry
+            .mounts()
+            .find(|(mounted, _, _)| *mounted == path)
+            .map(|(mounted, _, identity)| (mounted.to_owned(), identity))
             .ok_or_else(|| not_mounted(key, path))
+    }
+
+    /// Whether the storage of a mount is gone or does not answer. Blocks for twice as long as storage may take, at most: once for a thread,
+    /// once for the answer.
+    pub(crate) fn is_unanswered(&self, driver: &DriverName, path: &str, mount: SeenMount) -> bool {
+        let asking = Asking::begin(&self.figures, path);
+        let asked = self
+            .budgets
+            .of(driver)
+            .stats_within(ANSWER_WITHIN, move || {
+                let _asking = asking;
+                Ok(mount.is_corrupted())
+            });
+        match asked {
+            Ok(answer) => answer.unwrap_or(true),
+            // Nobody could ask, so nothing is known: a mount that is in use must not be taken from its users for that.
+            Err(_) => false,
+        }
     }
 
     fn ask(
@@ -148,7 +178,7 @@ pub(crate) async fn stats(
     let job = {
         let (node, path, key) = (node.clone(), path.clone(), request.key.clone());
         // From now on, so that it counts as hung just when the deadline below has passed.
-        let asking = Asking::begin(node.clone(), path.clone());
+        let asking = Asking::begin(&node.figures, &path);
         move || {
             let _asking = asking;
             let stats = node.ask(&key, &path, identity)?;

@@ -1,18 +1,19 @@
 //! NodeUnpublishVolume and NodeUnstageVolume, and the undoing of what failed: needs neither plugin nor plan nor journal.
 //!
-//! What is gone already is success; all that is stacked at a path is unmounted; a target is removed only when it is no mount, empty, and of
+//! What is gone already is success; all that is stacked at a path is unmounted, without a record only what can be the driver's own; a target is removed only when it is no mount, empty, and of
 //! the kind that a publish makes; nothing is ever removed recursively. The path must lie below a root here too: tear-down is privileged.
 
-use crate::failure::{is_corrupted, kernel};
+use crate::failure::{exhausted, is_corrupted, kernel};
 use crate::journal::entry::Progress;
-use crate::node::{Node, volume_words};
-use crate::observe::{Identity, Observation, Seen, look};
+use crate::node::{Node, is_certain, volume_words};
+use crate::observe::{Identity, Observation, Seen, look, observe};
 use crate::roots::{CheckedPath, Location};
 use rustix::fs::{AtFlags, FileType, unlinkat};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use std::time::Duration;
 use wasmount_core::mounter::{MountError, UnpublishVolume, UnstageVolume, VolumeKey};
+use wasmount_core::names::DriverName;
 
 /// Most mounts that are taken off one path: more than anybody stacks, and an end for a loop that somebody else feeds.
 const STACKED_MOUNTS: usize = 1000;
@@ -35,6 +36,7 @@ impl Node {
     pub(crate) fn unstage(&self, request: &UnstageVolume) -> Result<(), MountError> {
         let path = self.roots.check(&request.staging_path)?;
         self.refuse_others(&request.key, &path)?;
+        self.refuse_foreign(&request.key, &path)?;
         self.refuse_published(&request.key)?;
         self.record_teardown(&request.key, |entry| {
             if let Some(stage) = &mut entry.stage
@@ -46,10 +48,20 @@ impl Node {
         self.finish_stage(&request.key, &path, Which::All)
     }
 
-    /// Unpublishes.
+    /// Unpublishes. The staging path is no target: its mount goes with the unstage, its directory with the client.
     pub(crate) fn unpublish(&self, request: &UnpublishVolume) -> Result<(), MountError> {
         let path = self.roots.check(&request.target_path)?;
+        if self.journal.entry(&request.key).is_staged_at(path.text()) {
+            return Err(MountError::InUse {
+                what: path.text().to_owned(),
+                by: format!(
+                    "{} is staged there, and it is no target of its; call NodeUnstageVolume",
+                    volume_words(&request.key)
+                ),
+            });
+        }
         self.refuse_others(&request.key, &path)?;
+        self.refuse_foreign(&request.key, &path)?;
         self.record_teardown(&request.key, |entry| {
             if let Some(target) = entry.targets.get_mut(path.text()) {
                 target.progress = Progress::Going;
@@ -90,15 +102,11 @@ impl Node {
         which: Which,
     ) -> Result<(), MountError> {
         if let Some(location) = self.way_to(path, which)? {
-            self.take_off(&location, which)?;
+            self.take_off(&key.driver, &location, which)?;
         }
         self.figures.forget(path.text());
         self.record_teardown(key, |entry| {
-            if entry
-                .stage
-                .as_ref()
-                .is_some_and(|stage| stage.path == path.text())
-            {
+            if entry.is_staged_at(path.text()) {
                 entry.stage = None;
             }
         });
@@ -112,7 +120,7 @@ impl Node {
         which: Which,
     ) -> Result<(), MountError> {
         if let Some(location) = self.way_to(path, which)? {
-            self.take_off(&location, which)?;
+            self.take_off(&key.driver, &location, which)?;
             match remove_target(&location) {
                 // Somebody else's link or file has the name: an undo has nothing to remove there, an unpublish says so.
                 Err(_) if matches!(which, Which::Of(_)) => {}
@@ -137,10 +145,7 @@ impl Node {
     fn refuse_published(&self, key: &VolumeKey) -> Result<(), MountError> {
         for (path, target) in &self.journal.entry(key).targets {
             // A target that does not answer is no reason to keep the rest.
-            if self
-                .still_mounted(path, target.identity)
-                .is_ok_and(|mounted| mounted)
-            {
+            if is_certain(self.still_mounted(path, target.identity))? {
                 return Err(MountError::InUse {
                     what: volume_words(key),
                     by: format!("its publish at {path}; call NodeUnpublishVolume first"),
@@ -151,7 +156,12 @@ impl Node {
     }
 
     /// Unmounts, from the top.
-    fn take_off(&self, location: &Location, which: Which) -> Result<(), MountError> {
+    fn take_off(
+        &self,
+        driver: &DriverName,
+        location: &Location,
+        which: Which,
+    ) -> Result<(), MountError> {
         for _ in 0..STACKED_MOUNTS {
             if let Which::Of(identity) = which {
                 // The descriptor must be gone before the unmount.
@@ -161,7 +171,9 @@ impl Node {
                     Err(error) => return Err(error),
                 }
             }
-            if !self.take_off_top(location)? {
+            if !self.take_off_top(driver, location)?
+                && (matches!(which, Which::Of(_)) || !is_left(location)?)
+            {
                 return Ok(());
             }
         }
@@ -172,7 +184,7 @@ impl Node {
     }
 
     /// Unmounts what is on top. `false`: no mount is there.
-    fn take_off_top(&self, location: &Location) -> Result<bool, MountError> {
+    fn take_off_top(&self, driver: &DriverName, location: &Location) -> Result<bool, MountError> {
         let path = location.through_descriptor();
         let mut attempts = 0;
         loop {
@@ -184,7 +196,8 @@ impl Node {
                     std::thread::sleep(BUSY_PAUSE);
                 }
                 Err(errno)
-                    if is_corrupted(errno) || errno == Errno::BUSY && self.is_lost(location) =>
+                    if is_corrupted(errno)
+                        || errno == Errno::BUSY && self.is_lost(driver, location) =>
                 {
                     return detach(location, errno);
                 }
@@ -194,19 +207,19 @@ impl Node {
                         by: "a process that has files open there".to_owned(),
                     });
                 }
-                Err(errno) => return Err(kernel("umount", &location.path, errno)),
+                Err(errno) => return Err(location.failed("umount", errno)),
             }
         }
     }
 
     /// Whether waiting for the users of a mount is in vain: its storage is gone or does not answer.
-    fn is_lost(&self, location: &Location) -> bool {
+    fn is_lost(&self, driver: &DriverName, location: &Location) -> bool {
         if self.figures.is_hung(&location.path) {
             return true;
         }
         match look(location) {
             Ok(Seen::Corrupted(_)) => true,
-            Ok(Seen::Mounted(mount)) => mount.is_corrupted(),
+            Ok(Seen::Mounted(mount)) => self.is_unanswered(driver, &location.path, mount),
             _ => false,
         }
     }
@@ -220,13 +233,25 @@ fn which(progress: Progress, identity: Identity) -> Option<Which> {
     }
 }
 
+/// Whether a mount is there after all: a directory that was swapped for a link has none at one moment and one at the next. With the link in
+/// its place the call is refused, since a mount that moved away with its directory must not be forgotten.
+fn is_left(location: &Location) -> Result<bool, MountError> {
+    match location.open() {
+        Ok(opened) => Ok(observe(opened).is_ok_and(|observation| observation.is_mount_root)),
+        Err(errno) if errno == Errno::LOOP || exhausted(errno).is_some() => {
+            Err(location.failed("open", errno))
+        }
+        Err(_) => Ok(false),
+    }
+}
+
 /// The last resort: the mount goes from everybody's sight now, and its storage when the last user lets go.
 fn detach(location: &Location, errno: Errno) -> Result<bool, MountError> {
     unmount(
         location.through_descriptor(),
         UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
     )
-    .map_err(|errno| kernel("umount (lazy)", &location.path, errno))?;
+    .map_err(|errno| location.failed("umount (lazy)", errno))?;
     tracing::warn!(
         path = %location.path,
         %errno,
@@ -256,7 +281,7 @@ fn remove_target(location: &Location) -> Result<(), MountError> {
         Err(Errno::NOTEMPTY | Errno::EXIST) => Err(in_use(
             "files that are not the volume's, and would be lost; move them away",
         )),
-        Err(errno) => Err(kernel("remove", &location.path, errno)),
+        Err(errno) => Err(location.failed("remove", errno)),
     }
 }
 

@@ -1,12 +1,13 @@
 //! The one place of the room where blocking work leaves the async world: on threads that each driver has a budget of.
 //!
 //! It is apart so that storage that hangs costs its own driver its budget, and no other driver anything. Statistics have a small budget of
-//! their own: they touch storage once a minute and volume, and must not take the threads that tear-down needs; nor must pools, where a copy
-//! takes as long as it takes. It must not know what a job does.
+//! their own: they touch storage once a minute and volume, and must not take the threads that tear-down needs; nor must pools, nor, in
+//! front of a pool's other calls, copies, which take as long as they take. It must not know what a job does.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmount_core::mounter::MountError;
 use wasmount_core::names::DriverName;
 
@@ -15,12 +16,23 @@ const WAIT_FOR_THREAD: Duration = Duration::from_secs(5);
 /// Share of the budget that statistics have beside it: a quarter, at least one.
 const STATS_SHARE: usize = 4;
 
+/// Share of the budget that copies have beside it: a half, at least one. Each may keep its thread for hours.
+const COPIES_SHARE: usize = 2;
+
+/// The budgets of all drivers.
+#[derive(Debug)]
+pub(crate) struct Budgets {
+    per_driver: usize,
+    threads: Mutex<BTreeMap<DriverName, Threads>>,
+}
+
 /// The budget of one driver.
 #[derive(Debug, Clone)]
 pub(crate) struct Threads {
     driver: String,
     work: Lane,
     pool: Lane,
+    copies: Lane,
     stats: Lane,
 }
 
@@ -28,26 +40,53 @@ pub(crate) struct Threads {
 struct Lane {
     permits: Arc<Semaphore>,
     size: usize,
+    /// What keeps its threads, for the administrator.
+    look_for: &'static str,
 }
 
 impl Lane {
-    fn new(size: usize) -> Self {
+    fn new(size: usize, look_for: &'static str) -> Self {
+        let size = size.max(1);
         Self {
             permits: Arc::new(Semaphore::new(size)),
             size,
+            look_for,
         }
     }
 }
 
+impl Budgets {
+    /// `per_driver` threads at most for the mounts of each driver.
+    pub(crate) fn new(per_driver: usize) -> Self {
+        Self {
+            per_driver,
+            threads: Mutex::default(),
+        }
+    }
+
+    /// Those of one driver.
+    pub(crate) fn of(&self, driver: &DriverName) -> Threads {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads
+            .entry(driver.clone())
+            .or_insert_with(|| Threads::new(driver, self.per_driver))
+            .clone()
+    }
+}
+
 impl Threads {
-    /// `budget` threads at most for mounts, as many for pools, and a quarter of it for statistics.
+    /// `budget` threads at most for mounts, as many for pools, half of it for copies and a quarter for statistics.
     pub(crate) fn new(driver: &DriverName, budget: usize) -> Self {
-        let budget = budget.max(1);
+        let hung = "look for hung mounts of this driver";
         Self {
             driver: driver.to_string(),
-            work: Lane::new(budget),
-            pool: Lane::new(budget),
-            stats: Lane::new((budget / STATS_SHARE).max(1)),
+            work: Lane::new(budget, hung),
+            pool: Lane::new(budget, "look for hung storage below its pools"),
+            copies: Lane::new(
+                budget / COPIES_SHARE,
+                "wait for its copies that are under way",
+            ),
+            stats: Lane::new(budget / STATS_SHARE, hung),
         }
     }
 
@@ -67,6 +106,14 @@ impl Threads {
         self.run(&self.pool, WAIT_FOR_THREAD, job).await
     }
 
+    /// Runs a job that copies in a pool.
+    pub(crate) async fn copy<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
+    ) -> Result<T, MountError> {
+        self.run(&self.copies, WAIT_FOR_THREAD, job).await
+    }
+
     /// Runs a job that asks storage for figures.
     pub(crate) async fn stats<T: Send + 'static>(
         &self,
@@ -76,23 +123,51 @@ impl Threads {
         self.run(&self.stats, wait, job).await
     }
 
+    /// The same for a job of `work`'s, which has a thread to wait on and does not wait for an answer for ever. `None`: there was none.
+    pub(crate) fn stats_within<T: Send + 'static>(
+        &self,
+        wait: Duration,
+        job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
+    ) -> Result<Option<T>, MountError> {
+        let runtime = tokio::runtime::Handle::current();
+        let permit = runtime.block_on(self.permit(&self.stats, wait))?;
+        let answer =
+            runtime.block_on(async { tokio::time::timeout(wait, Self::begin(permit, job)).await });
+        answer.ok().transpose()
+    }
+
     async fn run<T: Send + 'static>(
         &self,
         lane: &Lane,
         wait: Duration,
         job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
     ) -> Result<T, MountError> {
-        let permit = tokio::time::timeout(wait, lane.permits.clone().acquire_owned()).await;
-        let Ok(Ok(permit)) = permit else {
-            return Err(MountError::OutOfThreads {
+        Self::begin(self.permit(lane, wait).await?, job).await
+    }
+
+    async fn permit(
+        &self,
+        lane: &Lane,
+        wait: Duration,
+    ) -> Result<OwnedSemaphorePermit, MountError> {
+        match tokio::time::timeout(wait, lane.permits.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(MountError::OutOfThreads {
                 what: format!("driver {}", self.driver),
                 reason: format!(
-                    "all {} threads of the driver have been waiting for it for {} s; look for hung mounts of this driver",
+                    "all {} threads that the driver has for this have been taken for {} s; {}",
                     lane.size,
-                    wait.as_secs()
+                    wait.as_secs(),
+                    lane.look_for
                 ),
-            });
-        };
+            }),
+        }
+    }
+
+    async fn begin<T: Send + 'static>(
+        permit: OwnedSemaphorePermit,
+        job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
+    ) -> Result<T, MountError> {
         let task = tokio::task::spawn_blocking(move || {
             // Given back when the job has really ended, not when its caller has.
             let _permit = permit;
@@ -134,13 +209,58 @@ mod tests {
             Err(MountError::OutOfThreads { .. })
         ));
         assert_eq!(healthy.work(|| Ok(7)).await, Ok(7));
-        // Statistics have threads of their own.
+        // Statistics, pools and copies have threads of their own.
         assert_eq!(hung.stats(WAIT_FOR_THREAD, || Ok(8)).await, Ok(8));
+        assert_eq!(hung.pool(|| Ok(8)).await, Ok(8));
+        assert_eq!(hung.copy(|| Ok(8)).await, Ok(8));
         drop(release);
         for job in jobs {
             assert_eq!(job.await.unwrap(), Ok(true));
         }
         assert_eq!(hung.work(|| Ok(9)).await, Ok(9));
+    }
+
+    #[tokio::test]
+    async fn copies_take_half_of_a_budget_and_leave_the_pools_other_calls_theirs() {
+        let threads = Threads::new(&DriverName::parse("a").unwrap(), 4);
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let wait = Arc::new(Mutex::new(wait));
+        let mut copies = Vec::new();
+        for _ in 0..2 {
+            let (threads, wait) = (threads.clone(), wait.clone());
+            copies.push(tokio::spawn(async move {
+                threads
+                    .copy(move || Ok(wait.lock().unwrap().recv().is_err()))
+                    .await
+            }));
+        }
+        tokio::task::yield_now().await;
+        let no_patience = Duration::from_millis(10);
+        let refused = threads.run(&threads.copies, no_patience, || Ok(())).await;
+        assert!(refused.unwrap_err().to_string().contains("copies"));
+        assert_eq!(threads.pool(|| Ok(7)).await, Ok(7));
+        drop(release);
+        for copy in copies {
+            assert_eq!(copy.await.unwrap(), Ok(true));
+        }
+        assert_eq!(threads.copy(|| Ok(8)).await, Ok(8));
+    }
+
+    #[tokio::test]
+    async fn a_job_asks_within_a_deadline_and_tells_no_answer_from_no_thread() {
+        let threads = threads("a");
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let (inner, no_patience) = (threads.clone(), Duration::from_millis(10));
+        let answers = threads.work(move || {
+            let answered = inner.stats_within(WAIT_FOR_THREAD, || Ok(1));
+            let hung = inner.stats_within(no_patience, move || Ok(wait.recv().is_err()));
+            let refused = inner.stats_within(no_patience, || Ok(()));
+            Ok((answered, hung, refused))
+        });
+        let (answered, hung, refused) = answers.await.unwrap();
+        assert_eq!((answered, hung), (Ok(Some(1)), Ok(None)));
+        assert!(matches!(refused, Err(MountError::OutOfThreads { .. })));
+        drop(release);
     }
 
     #[tokio::test]

@@ -19,7 +19,7 @@ pub(crate) enum ClaimKey {
     Group(GroupSnapshotId),
     /// A name that a client asked for.
     Name(Kind, RequestedName),
-    /// Where a volume is published, as the client spelled it.
+    /// Where a volume is published.
     Target(NodePath),
 }
 

@@ -101,6 +101,11 @@ impl Entry {
         stage.chain(targets)
     }
 
+    /// Whether this is the staging path, however far the stage is.
+    pub(crate) fn is_staged_at(&self, path: &str) -> bool {
+        self.stage.as_ref().is_some_and(|stage| stage.path == path)
+    }
+
     /// The stage, if it is done.
     pub(crate) fn settled_stage(&self) -> Option<&StageRecord> {
         self.stage

@@ -76,8 +76,8 @@ fn an_entry_outlives_the_host_and_goes_when_it_is_empty() {
     put(&Journal::open(run.path()).unwrap(), "v", "/k/a");
     let journal = Journal::open(run.path()).unwrap();
     assert_eq!(journal.entry(&key("v")).stage, Some(stage("/k/a")));
-    assert_eq!(journal.holder_of("/k/a"), Some((key("v"), identity(7))));
-    assert_eq!(journal.holder_of("/k/b"), None);
+    assert_eq!(journal.holders_of("/k/a"), [(key("v"), identity(7))]);
+    assert_eq!(journal.holders_of("/k/b"), []);
     assert_eq!(journal.entry(&key("w")), Entry::empty(key("w")));
     journal
         .update(&key("v"), |entry| {
@@ -86,7 +86,40 @@ fn an_entry_outlives_the_host_and_goes_when_it_is_empty() {
         })
         .unwrap();
     assert_eq!(files(run.path()), Vec::<PathBuf>::new());
-    assert_eq!(journal.holder_of("/k/a"), None);
+    assert_eq!(journal.holders_of("/k/a"), []);
+}
+
+#[test]
+fn the_holders_of_a_path_follow_every_change_and_outdated_ones_stay_theirs() {
+    let run = tempfile::tempdir().unwrap();
+    let journal = Journal::open(run.path()).unwrap();
+    let holders = |journal: &Journal, path| {
+        let holders = journal.holders_of(path).into_iter();
+        holders
+            .map(|(key, _)| key.volume.into_string())
+            .collect::<Vec<_>>()
+    };
+    put(&journal, "v", "/k/a");
+    put(&journal, "w", "/k/a");
+    assert_eq!(holders(&journal, "/k/a"), ["v", "w"]);
+    put(&journal, "w", "/k/b");
+    assert_eq!(holders(&journal, "/k/a"), ["v"]);
+    assert_eq!(holders(&journal, "/k/b"), ["w"]);
+    let read_again = Journal::open(run.path()).unwrap();
+    assert_eq!(holders(&read_again, "/k/a"), ["v"]);
+    for volume in ["v", "w"] {
+        let gone = |entry: &mut Entry| {
+            entry.stage = None;
+            Ok(())
+        };
+        journal.update(&key(volume), gone).unwrap();
+    }
+    assert!(is_empty(&journal));
+}
+
+fn is_empty(journal: &Journal) -> bool {
+    let volumes = journal.lock();
+    volumes.entries.is_empty() && volumes.holders.is_empty()
 }
 
 #[test]

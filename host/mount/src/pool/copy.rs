@@ -42,11 +42,11 @@ pub(super) fn image(
     let (name, to) = image::unfinished(pool, target)?;
     let copy = || {
         let (own, _) = Inode::of_fd(&to).map_err(|errno| target.failed("stat", errno))?;
-        promise::promise(pool, target, own, status.stx_size)?;
+        promise::promise_image(pool, target, own, status.stx_size)?;
         promise::inherit(target, &parent, &to)?;
-        remember(pool, target, own, source, inode)?;
-        copy_tree::content(from.as_fd(), to.as_fd(), status.stx_size, copying)
+        let shares = copy_tree::content(from.as_fd(), to.as_fd(), status.stx_size, copying)
             .map_err(|error| failed(source, target, error))?;
+        remember(pool, target, own, source, inode, shares)?;
         rustix::fs::fsync(&to).map_err(|errno| target.failed("sync", errno))?;
         pool.finish(&name, parent.as_fd(), target)
     };
@@ -78,11 +78,11 @@ pub(super) fn directory(
     rustix::fs::mkdirat(&pool.unfinished, &name, Mode::RWXU)
         .map_err(|errno| target.failed("make", errno))?;
     let copy = || {
-        let to = copy_tree::tree(from.as_fd(), &pool.unfinished, &name, copying)
+        let (to, shares) = copy_tree::tree(from.as_fd(), &pool.unfinished, &name, copying)
             .map_err(|error| failed(source, target, error))?;
         let (own, _) = Inode::of_fd(&to).map_err(|errno| target.failed("stat", errno))?;
         promise::inherit(target, &parent, &to)?;
-        remember(pool, target, own, source, inode)?;
+        remember(pool, target, own, source, inode, shares)?;
         // Once for all: a sync of each of 10,000 files takes seconds.
         rustix::fs::syncfs(&to).map_err(|errno| target.failed("sync", errno))?;
         pool.finish(&name, parent.as_fd(), target)
@@ -130,10 +130,12 @@ fn remember(
     own: Inode,
     source: &Place,
     inode: Inode,
+    shares_blocks: bool,
 ) -> Result<(), MountError> {
     let path = source.path.as_str().to_owned();
     promise::set(pool, target, own, |record| {
         record.origin = Some(Origin { path, inode });
+        record.shares_blocks = shares_blocks;
     })
 }
 

@@ -42,42 +42,46 @@ struct TreeCopy<'a> {
     /// Where a file with several names was copied to first, by its inode's number.
     links: HashMap<u64, CString>,
     devices: usize,
+    /// Whether a file shares blocks with its source.
+    shares: bool,
 }
 
-/// Copies a tree into the empty directory `name`. Returns it open.
+/// Copies a tree into the empty directory `name`. Returns it open, and whether it shares blocks with its source.
 pub(super) fn tree(
     from: BorrowedFd<'_>,
     parent: &OwnedFd,
     name: &str,
     copying: Copying,
-) -> Result<OwnedFd, CopyError> {
+) -> Result<(OwnedFd, bool), CopyError> {
     let to = open_confined(parent, name, DIRECTORY).map_err(CopyError::Write)?;
     let mut copy = TreeCopy {
         copying,
         top: to.as_fd(),
         links: HashMap::new(),
         devices: 0,
+        shares: false,
     };
     copy.directory(from, to.as_fd(), &mut Vec::new())?;
     if copy.devices > 0 {
         let devices = copy.devices;
         tracing::warn!(devices, "a copy leaves out device nodes");
     }
-    Ok(to)
+    let shares = copy.shares;
+    Ok((to, shares))
 }
 
-/// Copies the data of an open file of `size` bytes into an empty one.
+/// Copies the data of an open file of `size` bytes into an empty one. Whether they share blocks.
 pub(super) fn content(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
     size: u64,
     copying: Copying,
-) -> Result<(), CopyError> {
+) -> Result<bool, CopyError> {
     if size == 0 {
-        return Ok(());
+        return Ok(false);
     }
     match rustix::fs::ioctl_ficlone(to, from) {
-        Ok(()) => return Ok(()),
+        Ok(()) => return Ok(true),
         Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL | Errno::XDEV | Errno::NOSYS) => {}
         Err(errno) => return Err(CopyError::Write(errno)),
     }
@@ -97,7 +101,7 @@ pub(super) fn content(
         end = rustix::fs::seek(from, SeekFrom::Hole(start)).map_err(CopyError::Read)?;
         range(from, to, start, end.min(size))?;
     }
-    Ok(())
+    Ok(false)
 }
 
 fn range(from: BorrowedFd<'_>, to: BorrowedFd<'_>, start: u64, end: u64) -> Result<(), CopyError> {
@@ -215,7 +219,12 @@ impl TreeCopy<'_> {
         }
     }
 
-    fn file(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &CStr) -> Result<(), CopyError> {
+    fn file(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        name: &CStr,
+    ) -> Result<(), CopyError> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let from = open_confined(from, name, flags).map_err(read_failed)?;
         let status = rustix::fs::statx(&from, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)
@@ -223,7 +232,7 @@ impl TreeCopy<'_> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let to = rustix::fs::openat(to, name, flags, Mode::RUSR | Mode::WUSR)
             .map_err(CopyError::Write)?;
-        content(from.as_fd(), to.as_fd(), status.stx_size, self.copying)?;
+        self.shares |= content(from.as_fd(), to.as_fd(), status.stx_size, self.copying)?;
         likeness(from.as_fd(), to.as_fd(), &status).map_err(CopyError::Write)
     }
 }

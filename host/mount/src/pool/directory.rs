@@ -110,6 +110,13 @@ pub(super) fn rename(pool: &Pool, source: &Place, target: &Place) -> Result<(), 
         }
         Err(errno) => return Err(source.failed("rename", errno)),
     }
+    if let Err(error) = pool
+        .ledger
+        .moved(source.path.as_str(), target.path.as_str())
+    {
+        // An image that is not found counts as empty: the pool has less to give, and nothing is lost.
+        tracing::warn!(%error, "a pool's ledger does not know of a rename");
+    }
     // The target first: power may fail in between, and twice is better than nowhere.
     pool.sync_parent(&to, target)?;
     match from {

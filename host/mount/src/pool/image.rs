@@ -54,7 +54,7 @@ pub(super) fn resize(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
         )));
     }
     if size > status.stx_size {
-        let before = promise::promise(pool, place, inode, size)?;
+        let before = promise::promise_image(pool, place, inode, size)?;
         if let Err(errno) = rustix::fs::ftruncate(&file, size) {
             promise::restore(pool, place, inode, before)?;
             return Err(place.failed("grow", errno));
@@ -115,7 +115,7 @@ pub(super) fn abandon(pool: &Pool, name: &str, file: &OwnedFd) {
 
 fn fill(pool: &Pool, place: &Place, file: &OwnedFd, size: u64) -> Result<(), MountError> {
     let (inode, _) = Inode::of_fd(file).map_err(|errno| place.failed("stat", errno))?;
-    promise::promise(pool, place, inode, size)?;
+    promise::promise_image(pool, place, inode, size)?;
     rustix::fs::ftruncate(file, size)
         .and_then(|()| rustix::fs::fsync(file))
         .map_err(|errno| place.failed("size", errno))

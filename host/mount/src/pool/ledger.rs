@@ -46,6 +46,12 @@ pub(super) struct Record {
     pub(super) project: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) origin: Option<Origin>,
+    /// Where an image was when it was last looked at: a hint, to be held against the inode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) path: Option<String>,
+    /// Whether it began as a copy that shares blocks with its source: what it takes on disk is then not all its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) shares_blocks: bool,
 }
 
 /// One line: what holds for an inode from here on; without a record, nothing.
@@ -62,6 +68,15 @@ struct Book {
     length: u64,
     records: HashMap<u64, (Inode, Record)>,
     promised: u64,
+}
+
+/// What the ledger says of all inodes but one.
+#[derive(Debug)]
+pub(super) struct Others<'a> {
+    book: &'a Book,
+    inode: Inode,
+    /// Bytes promised to them.
+    pub(super) promised: u64,
 }
 
 /// The ledger of one pool.
@@ -125,8 +140,14 @@ impl Ledger {
     }
 
     /// All bytes that are promised.
+    #[cfg(test)]
     pub(super) fn promised(&self) -> u64 {
         self.book().promised
+    }
+
+    /// Everything that is known, as it is at one moment.
+    pub(super) fn all(&self) -> Vec<(Inode, Record)> {
+        self.book().records.values().cloned().collect()
     }
 
     /// Highest project in use; 0 if none is.
@@ -144,18 +165,48 @@ impl Ledger {
         self.book().get(inode)
     }
 
-    /// Changes what is known of an inode, if `allowed` says so of the bytes that are promised to all others and of the old record. Durable
-    /// after [`Ledger::sync`].
+    /// Something was renamed: the hints of what is there, or in it, follow. Durable after [`Ledger::sync`].
+    pub(super) fn moved(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut book = self.book();
+        let moved: Vec<_> = book
+            .records
+            .values()
+            .filter_map(|(inode, record)| {
+                let rest = record.path.as_deref()?.strip_prefix(from)?;
+                let path =
+                    (rest.is_empty() || rest.starts_with('/')).then(|| format!("{to}{rest}"));
+                let path = Some(path?);
+                Some((
+                    *inode,
+                    Record {
+                        path,
+                        ..record.clone()
+                    },
+                ))
+            })
+            .collect();
+        for (inode, record) in moved {
+            book.set(inode, record)?;
+        }
+        Ok(())
+    }
+
+    /// Changes what is known of an inode, if `change` allows it in view of all others and of the old record. Durable after
+    /// [`Ledger::sync`].
     pub(super) fn update<E: From<io::Error>>(
         &self,
         inode: Inode,
-        change: impl FnOnce(u64, &mut Record) -> Result<(), E>,
+        change: impl FnOnce(&Others<'_>, &mut Record) -> Result<(), E>,
     ) -> Result<Record, E> {
         let mut book = self.book();
         let before = book.get(inode);
-        let others = book.promised.saturating_sub(before.promised);
+        let others = Others {
+            promised: book.promised.saturating_sub(before.promised),
+            book: &book,
+            inode,
+        };
         let mut after = before.clone();
-        change(others, &mut after)?;
+        change(&others, &mut after)?;
         if after != before {
             book.set(inode, after)?;
         }
@@ -187,6 +238,14 @@ impl Ledger {
         self.file.sync_data()?;
         *synced = reached;
         Ok(())
+    }
+}
+
+impl Others<'_> {
+    /// Each of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(Inode, Record)> {
+        let records = self.book.records.values();
+        records.filter(|(inode, _)| *inode != self.inode)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Promises: what a pool can still give, what each tree or image may use, and the project quota that enforces it where the file system has
 //! one. Apart because capacity is a matter of the ledger, not of what lies on the disk.
 //!
-//! Available is the lesser of what is free and of what is not promised. A promise beyond that is refused, so a volume that was created can
-//! be filled.
+//! Available is what is free, less what has been promised and not yet been taken. A promise beyond that is refused, so a volume that was
+//! created can be filled, whatever else lies on the disk. What has been taken is `taken`'s subject.
 
 use crate::confine::open_confined;
 use crate::failure::kernel;
@@ -10,6 +10,7 @@ use crate::pool::directory;
 use crate::pool::ledger::{Inode, Record};
 use crate::pool::open::{DIRECTORY, Pool, ledger_failed};
 use crate::pool::place::Place;
+use crate::pool::taken::outstanding;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,37 +29,66 @@ static CHOOSING: Mutex<()> = Mutex::new(());
 
 /// Space of the pool.
 pub(super) fn capacity(pool: &Pool, name: &str) -> Result<PoolUsage, MountError> {
+    // In this order: what is written in between is then counted twice, not never.
+    let promises = pool.ledger.all();
+    let outstanding = promises
+        .iter()
+        .map(|(i, record)| outstanding(pool, *i, record));
+    let outstanding = outstanding.fold(0, u64::saturating_add);
     let (total, free) = disk(pool)
         .map_err(|errno| kernel("read the free space", format!("pool `{name}`"), errno))?;
     Ok(PoolUsage {
         total_bytes: total,
-        available_bytes: free.min(total.saturating_sub(pool.ledger.promised())),
+        available_bytes: free.saturating_sub(outstanding),
     })
 }
 
-/// Promises `bytes` in all to an inode. The record before, for [`restore`]. Durable after the ledger's sync.
-pub(super) fn promise(
+/// Promises an image its size, and notes where it is. The record before, for [`restore`]. Durable after the ledger's sync.
+pub(super) fn promise_image(
+    pool: &Pool,
+    place: &Place,
+    inode: Inode,
+    size: u64,
+) -> Result<Record, MountError> {
+    promise(pool, place, inode, size, |record| {
+        record.path = Some(place.path.as_str().to_owned());
+    })
+}
+
+/// Promises `bytes` in all to an inode, and makes another change to its record.
+fn promise(
     pool: &Pool,
     place: &Place,
     inode: Inode,
     bytes: u64,
+    change: impl FnOnce(&mut Record),
 ) -> Result<Record, MountError> {
-    let (total, free) = disk(pool).map_err(|errno| place.failed("read the free space", errno))?;
     let changed = pool.ledger.update(inode, |others, record| {
-        let more = bytes.saturating_sub(record.promised);
-        let unpromised = total.saturating_sub(others.saturating_add(record.promised));
-        let available = free.min(unpromised);
-        if more > available {
-            return Err(Refused::Space { more, available });
-        }
+        let before = outstanding(pool, inode, record);
         record.promised = bytes;
-        Ok(())
+        change(record);
+        let more = outstanding(pool, inode, record).saturating_sub(before);
+        let free = || disk(pool).map(|(_, free)| free).map_err(Refused::Disk);
+        // Enough even if nobody had taken anything: nobody is asked, so that 10,000 volumes are not looked at for each new one.
+        if more == 0 || more <= free()?.saturating_sub(others.promised.saturating_add(before)) {
+            return Ok(());
+        }
+        let all = others
+            .iter()
+            .map(|(i, record)| outstanding(pool, *i, record));
+        let all = all.fold(before, u64::saturating_add);
+        let available = free()?.saturating_sub(all);
+        match more <= available {
+            true => Ok(()),
+            false => Err(Refused::Space { more, available }),
+        }
     });
     changed.map_err(|refused| match refused {
         Refused::Space { more, available } => MountError::NoSpace {
             what: place.to_string(),
             reason: format!("{more} more bytes are wanted, {available} can still be promised"),
         },
+        Refused::Disk(errno) => place.failed("read the free space", errno),
         Refused::Ledger(error) => ledger_failed(place, &error),
     })
 }
@@ -97,7 +127,7 @@ pub(super) fn set_quota(
 ) -> Result<bool, MountError> {
     let tree = directory::open(pool, place)?;
     let (inode, _) = Inode::of_fd(&tree).map_err(|errno| place.failed("stat", errno))?;
-    let before = promise(pool, place, inode, bytes.unwrap_or(0))?;
+    let before = promise(pool, place, inode, bytes.unwrap_or(0), |_| ())?;
     let enforced = enforce(pool, place, &tree, inode, &before, bytes);
     if enforced.is_err() {
         restore(pool, place, inode, before)?;
@@ -219,6 +249,7 @@ fn disk(pool: &Pool) -> Result<(u64, u64), Errno> {
 
 enum Refused {
     Space { more: u64, available: u64 },
+    Disk(Errno),
     Ledger(std::io::Error),
 }
 

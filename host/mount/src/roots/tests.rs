@@ -20,10 +20,14 @@ fn reason(path: &str) -> String {
 }
 
 #[test]
-fn a_path_below_a_root_is_taken_in_its_shortest_spelling() {
+fn a_path_below_a_root_is_taken_in_the_spelling_of_node_paths() {
+    let longer = NodePath::parse("target_path", "//srv///a/b/").unwrap();
+    assert_eq!(roots().check(&longer).unwrap().text(), "/srv/a/b");
+    let long = format!("/srv/{}", "x".repeat(255));
+    assert_eq!(roots().check_text(&long).unwrap().text(), long);
     for (path, text, root) in [
         ("/srv/a", "/srv/a", "/srv"),
-        ("//srv///a/b/", "/srv/a/b", "/srv"),
+        ("/srv/a/b", "/srv/a/b", "/srv"),
         (
             "/var/lib/kubelet/x y",
             "/var/lib/kubelet/x y",
@@ -72,6 +76,10 @@ fn a_path_that_is_not_strictly_below_a_root_is_refused() {
         assert_eq!(reason(path), "it is a root itself", "{path:?}");
     }
     assert_eq!(reason("/srv/a\0b"), "it contains a NUL byte");
+    let long = "x".repeat(256);
+    for path in [format!("/srv/{long}"), format!("/srv/{long}/a")] {
+        assert_eq!(reason(&path), "a part of it is longer than 255 bytes");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! It must not know grants: size and options were checked.
 
 use super::Prepared;
-use crate::failure::kernel;
+use crate::failure::{exhausted, kernel};
 use crate::plan::CheckedTmpfs;
 use crate::plan::options::MountFlags;
 use rustix::mount::{
@@ -39,8 +39,11 @@ fn set(context: &OwnedFd, name: &str, value: &str) -> Result<(), MountError> {
     } else {
         fsconfig_set_string(context, name, value)
     };
-    done.map_err(|_| MountError::Invalid {
-        what: format!("option `{name}` of step `tmpfs`"),
-        reason: "the kernel does not take it".to_owned(),
+    done.map_err(|errno| match exhausted(errno) {
+        Some(_) => kernel("fsconfig", NAME, errno),
+        None => MountError::Invalid {
+            what: format!("option `{name}` of step `tmpfs`"),
+            reason: "the kernel does not take it".to_owned(),
+        },
     })
 }

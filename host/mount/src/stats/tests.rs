@@ -5,6 +5,7 @@ use crate::journal::Journal;
 use crate::journal::entry::{Progress, RecordedCapability, StageRecord};
 use crate::observe::Identity;
 use crate::roots::Roots;
+use crate::threads::Budgets;
 use std::collections::BTreeMap;
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
 use wasmount_core::plan::{Plan, Source};
@@ -26,6 +27,7 @@ fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
         journal: Journal::open(run).unwrap(),
         grants: BTreeMap::new(),
         figures: Figures::default(),
+        budgets: Budgets::new(4),
     };
     let capability = VolumeCapability {
         access_type: AccessType::Mount(MountAccess::default()),
@@ -55,7 +57,7 @@ fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
         })
         .unwrap();
     let since = Instant::now().checked_sub(asked).unwrap();
-    lock(&node.figures.asked).insert(PATH.to_owned(), since);
+    lock(&node.figures.asked).insert(PATH.to_owned(), vec![since]);
     Arc::new(node)
 }
 
@@ -89,6 +91,30 @@ async fn storage_that_hangs_is_not_asked_again_and_its_last_answer_stands_in() {
     assert_eq!(asked(&node).await, Ok(answer()));
     node.figures.forget(PATH);
     assert!(matches!(asked(&node).await, Err(MountError::Hung { .. })));
+}
+
+#[test]
+fn a_path_is_forgotten_with_the_last_that_asks_it() {
+    let run = tempfile::tempdir().unwrap();
+    let node = node(run.path(), ANSWER_WITHIN);
+    // The first still hangs.
+    drop(Asking::begin(&node.figures, PATH));
+    assert!(node.figures.is_hung(PATH));
+}
+
+#[test]
+fn askers_that_overlap_and_are_all_quick_are_not_taken_for_one_that_hangs() {
+    let figures = Figures::default();
+    let mut first = Asking::begin(&figures, PATH);
+    let second = Asking::begin(&figures, PATH);
+    let early = Instant::now().checked_sub(ANSWER_WITHIN).unwrap();
+    lock(&figures.asked).get_mut(PATH).unwrap()[0] = early;
+    first.since = early;
+    assert!(figures.is_hung(PATH));
+    drop(first);
+    assert!(!figures.is_hung(PATH));
+    drop(second);
+    assert!(lock(&figures.asked).is_empty());
 }
 
 #[tokio::test]

@@ -346,6 +346,7 @@ pub(crate) fn variant<T: std::fmt::Debug>(result: Result<T, MountError>) -> &'st
         MountError::Unsupported { .. } => "Unsupported",
         MountError::NoSpace { .. } => "NoSpace",
         MountError::OutOfThreads { .. } => "OutOfThreads",
+        MountError::OutOfResources { .. } => "OutOfResources",
         MountError::Hung { .. } => "Hung",
         MountError::UnderWay { .. } => "UnderWay",
         MountError::Kernel { .. } => "Kernel",

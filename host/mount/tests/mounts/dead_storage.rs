@@ -84,6 +84,23 @@ fn privileged_storage_that_hangs_costs_two_seconds_once_and_is_torn_down() {
 }
 
 #[test]
+fn privileged_storage_that_hangs_and_is_used_is_torn_down_though_nobody_asked_it_before() {
+    privileged(async |bench| {
+        let (bench, connection) = published_from_dead_storage(bench).await;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let user = rustix::fs::open(bench.target("v"), flags, Mode::empty()).unwrap();
+        let patience = Duration::from_secs(5);
+        tokio::time::timeout(patience, bench.unpublish("v", "v"))
+            .await
+            .expect("the tear-down asks with a deadline")
+            .unwrap();
+        bench.unstage("v").await.unwrap();
+        bench.assert_clean();
+        drop((user, connection));
+    });
+}
+
+#[test]
 fn privileged_a_corrupted_mount_is_torn_down_even_while_it_is_used() {
     privileged(async |bench| {
         let (bench, connection) = published_from_dead_storage(bench).await;

@@ -37,6 +37,50 @@ fn privileged_a_target_that_the_client_made_is_taken_and_a_file_is_not() {
 }
 
 #[test]
+fn privileged_a_target_that_is_not_empty_is_refused_and_taken_once_it_is() {
+    privileged(async |bench| {
+        bench.volume("v");
+        bench.stage("v").await.unwrap();
+        fs::create_dir(bench.target("a")).unwrap();
+        let content = bench.target("a").join("content");
+        fs::write(&content, "x").unwrap();
+        let error = bench.publish("v", "a").await.unwrap_err();
+        assert!(error.to_string().contains("move that away"), "{error}");
+        assert!(matches!(error, MountError::OtherwiseThere { .. }));
+        assert_eq!(bench.mounts_at(&bench.target("a")), 0);
+        assert_eq!(fs::read(&content).unwrap(), b"x");
+        fs::remove_file(&content).unwrap();
+        bench.publish("v", "a").await.unwrap();
+        bench.unpublish("v", "a").await.unwrap();
+        bench.unstage("v").await.unwrap();
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn privileged_all_spellings_of_a_target_are_one_and_the_staging_path_is_none() {
+    privileged(async |bench| {
+        bench.volume("v");
+        bench.stage("v").await.unwrap();
+        let mut request = bench.publish_request("v", "a", capability(WRITER), false);
+        for spelled in ["kubelet/target-a", "kubelet//target-a", "kubelet/target-a/"] {
+            request.target_path = node_path(&bench.path(spelled));
+            bench.mounter.publish(request.clone()).await.unwrap();
+            assert_eq!(bench.mounts_at(&bench.target("a")), 1, "{spelled}");
+        }
+        request.target_path = node_path(&bench.staging("v"));
+        assert_eq!(
+            variant(bench.mounter.publish(request).await),
+            "OtherwiseThere"
+        );
+        let spelled = bench.path("kubelet///target-a");
+        bench.unpublish_path("v", &spelled).await.unwrap();
+        bench.unstage("v").await.unwrap();
+        bench.assert_clean();
+    });
+}
+
+#[test]
 fn privileged_a_read_only_publish_refuses_writes_while_another_writes() {
     privileged(async |bench| {
         bench.volume("v");

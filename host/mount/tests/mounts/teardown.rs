@@ -1,7 +1,7 @@
 //! NodeUnpublishVolume and NodeUnstageVolume.
 
 use crate::bench::*;
-use rustix::mount::{UnmountFlags, unmount};
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use std::fs;
 use std::os::unix::fs::symlink;
 use wasmount_core::mounter::Staged;
@@ -87,6 +87,91 @@ fn privileged_stacked_mounts_are_all_taken_off() {
 }
 
 #[test]
+fn privileged_without_the_journal_a_volume_whose_tree_was_removed_is_torn_down() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        fs::remove_dir_all(bench.path("pool/v")).unwrap();
+        let bench = bench.without_journal();
+        bench.unpublish("v", "v").await.unwrap();
+        bench.unstage("v").await.unwrap();
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn privileged_without_a_record_stacked_mounts_of_the_driver_are_all_taken_off() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        for path in [bench.target("v"), bench.staging("v")] {
+            mount_bind(bench.path("pool/v"), &path).unwrap();
+            // A tmpfs: the driver is granted some.
+            bench.mount_something_at(&path);
+        }
+        let bench = bench.without_journal();
+        bench.unpublish("v", "v").await.unwrap();
+        bench.unstage("v").await.unwrap();
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn privileged_without_a_record_a_mount_that_is_not_the_drivers_stays() {
+    privileged(async |bench| {
+        bench.volume("v");
+        let (target, staging) = (bench.target("foreign"), bench.staging("v"));
+        fs::create_dir(&target).unwrap();
+        for source in ["outside", "pool"] {
+            mount_bind(bench.path(source), &target).unwrap();
+            mount_bind(bench.path(source), &staging).unwrap();
+            let before = bench.mounts();
+            let error = bench.unpublish("v", "foreign").await.unwrap_err();
+            let words = "is not a mount of this driver";
+            assert!(error.to_string().contains(words), "{error}");
+            assert_eq!(variant(Err::<(), _>(error)), "InUse");
+            assert_eq!(variant(bench.unstage("v").await), "InUse");
+            // Nor is the driver's own taken off another's.
+            mount_bind(bench.path("pool/v"), &target).unwrap();
+            assert_eq!(variant(bench.unpublish("v", "foreign").await), "InUse");
+            unmount(&target, UnmountFlags::empty()).unwrap();
+            assert_eq!(bench.mounts(), before);
+            unmount(&target, UnmountFlags::empty()).unwrap();
+            unmount(&staging, UnmountFlags::empty()).unwrap();
+        }
+        bench.unpublish("v", "foreign").await.unwrap();
+        bench.unstage("v").await.unwrap();
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn privileged_the_staging_path_is_unstaged_and_never_unpublished() {
+    privileged(async |bench| {
+        bench.volume("v");
+        bench.stage("v").await.unwrap();
+        let staging = bench.staging("v");
+        let refused = bench.unpublish_path("v", &staging).await.unwrap_err();
+        assert!(
+            refused.to_string().contains("call NodeUnstageVolume"),
+            "{refused}"
+        );
+        assert_eq!(bench.staged("v").await, Ok(Staged::AsWanted));
+        bench.unstage("v").await.unwrap();
+        assert!(staging.is_dir());
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn privileged_a_name_that_no_file_can_have_is_refused() {
+    privileged(async |bench| {
+        let name = "x".repeat(256);
+        assert_eq!(variant(bench.unpublish("v", &name).await), "OutsideRoots");
+        let longest = bench.path("kubelet").join("x".repeat(255));
+        bench.unpublish_path("v", &longest).await.unwrap();
+    });
+}
+
+#[test]
 fn privileged_a_target_with_somebody_elses_files_is_not_removed() {
     privileged(async |bench| {
         bench.in_use("v").await;
@@ -149,6 +234,24 @@ fn privileged_another_volumes_mounts_are_not_touched() {
         let staging = bench.staging("v");
         assert_eq!(variant(bench.unpublish_path("w", &staging).await), "InUse");
         assert_eq!(bench.mounts().len(), 2);
+    });
+}
+
+#[test]
+fn privileged_an_outdated_record_is_no_right_to_another_volumes_mount() {
+    privileged(async |bench| {
+        bench.in_use("w").await;
+        bench.volume("v");
+        bench.stage("v").await.unwrap();
+        unmount(bench.target("w"), UnmountFlags::empty()).unwrap();
+        bench.publish("v", "w").await.unwrap();
+        assert_eq!(variant(bench.unpublish("w", "w").await), "InUse");
+        assert_eq!(bench.mounts_at(&bench.target("w")), 1);
+        bench.unpublish("v", "w").await.unwrap();
+        bench.unpublish("w", "w").await.unwrap();
+        bench.unstage("v").await.unwrap();
+        bench.unstage("w").await.unwrap();
+        bench.assert_clean();
     });
 }
 

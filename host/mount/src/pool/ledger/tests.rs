@@ -37,7 +37,7 @@ fn what_was_written_is_read_again() {
         inode: inode(1, 1),
     };
     let changed = ledger.update(inode(2, 1), |others, record| {
-        assert_eq!(others, 15);
+        assert_eq!(others.promised, 15);
         record.origin = Some(origin.clone());
         record.project = Some(7);
         Ok::<_, io::Error>(())

@@ -120,6 +120,54 @@ fn privileged_a_full_disk_is_no_space_and_a_removal_still_works() {
 }
 
 #[test]
+fn privileged_what_others_have_on_the_disk_is_promised_to_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Disk::in_memory(directory.path(), 64 * MIB);
+    std::fs::write(directory.path().join("others"), vec![1; 32 << 20]).unwrap();
+    let fixture = Fixture::below(directory, false);
+    let made = (0..5).map(|i| fixture.call(create_image(&format!("image-{i}"), 24 * MIB)));
+    let made: Vec<_> = made.map(kind).collect();
+    assert_eq!(made, ["ok", "no space", "no space", "no space", "no space"]);
+    let available = fixture.capacity().available_bytes;
+    assert!((7 * MIB..=8 * MIB).contains(&available), "{available}");
+    drop(fixture.pools);
+    drop(disk);
+}
+
+#[test]
+fn privileged_what_an_image_has_taken_is_not_asked_for_twice_wherever_it_goes() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Disk::in_memory(directory.path(), 64 * MIB);
+    let mut fixture = Fixture::below(directory, false);
+    fixture.done(create("a"));
+    fixture.done(create_image("a/image", 32 * MIB));
+    let about = |fixture: &Fixture, mib: u64| {
+        let available = fixture.capacity().available_bytes;
+        assert!(
+            ((mib - 1) * MIB..=mib * MIB).contains(&available),
+            "{available}"
+        );
+    };
+    about(&fixture, 32);
+    std::fs::write(fixture.path("a/image"), vec![1; 32 << 20]).unwrap();
+    about(&fixture, 32);
+    fixture.done(rename("a", "b"));
+    about(&fixture, 32);
+    fixture.done(rename("b/image", "image"));
+    fixture = fixture.restarted();
+    about(&fixture, 32);
+    // The same figure is what a promise is held to.
+    assert_eq!(kind(fixture.call(create_image("c", 33 * MIB))), "no space");
+    fixture.done(create_image("c", 31 * MIB));
+    // Another file in its place has taken nothing of its promise: the inode tells.
+    std::fs::rename(fixture.path("image"), fixture.path("gone")).unwrap();
+    std::fs::write(fixture.path("image"), "").unwrap();
+    assert_eq!(fixture.capacity().available_bytes, 0);
+    drop(fixture.pools);
+    drop(disk);
+}
+
+#[test]
 fn privileged_a_file_system_that_shares_blocks_needs_no_full_copies() {
     let directory = tempfile::tempdir().unwrap();
     let disk = Disk::on_loop(directory.path(), 320 * MIB, &["mkfs.xfs", "-q"], "");
@@ -137,6 +185,9 @@ fn privileged_a_file_system_that_shares_blocks_needs_no_full_copies() {
     fixture.done(clone_directory("a", "b"));
     fixture.done(clone_image("image", "image-2"));
     assert!(before - free() < 8 * MIB, "blocks are not shared");
+    // The copy may be overwritten, and then needs blocks of its own; its source has them.
+    let available = fixture.capacity().available_bytes;
+    assert!(free() - available >= 64 * MIB, "{available}");
     let read = |path| std::fs::read(fixture.path(path)).unwrap();
     assert!(read("b/file") == read("a/file") && read("image-2") == read("image"));
     drop(fixture.pools);

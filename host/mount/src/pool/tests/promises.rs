@@ -71,19 +71,41 @@ fn what_can_be_promised_is_what_is_free_and_not_promised() {
     );
     assert_eq!(fixture.stat("image"), None);
     assert_eq!(fixture.promised(), 0);
-    // Half of it twice does not fit with half of it.
+    // Half of it does not fit with three quarters; what lies between leaves room for what others write on this disk meanwhile.
     let half = most / 2;
     promise(&fixture, "a", Some(half));
-    assert!(fixture.capacity().available_bytes <= before.total_bytes - half);
-    let rest = before.total_bytes - half;
+    let available = fixture.capacity().available_bytes;
+    assert!((most / 4..most / 4 * 3).contains(&available), "{available}");
     fixture.done(create("b"));
     assert_eq!(
-        kind(fixture.call(set_quota("b", Some(rest + MIB)))),
+        kind(fixture.call(set_quota("b", Some(most / 4 * 3)))),
         "no space"
     );
     // What is promised already is not asked for again.
     promise(&fixture, "a", Some(half));
     assert_eq!(fixture.promised(), half);
+}
+
+/// Longest that a capacity may take with 10,000 images, on a machine that does much else: CreateVolume waits for it when the disk is nearly
+/// promised away.
+const MOMENT: std::time::Duration = std::time::Duration::from_secs(3);
+
+#[test]
+fn the_capacity_of_a_pool_of_10_000_images_is_told_in_a_moment() {
+    let fixture = Fixture::new();
+    let pool = fixture.pools.open("data").unwrap();
+    for i in 0..10_000 {
+        let name = format!("image-{i}");
+        let file = std::fs::File::create_new(fixture.path(&name)).unwrap();
+        let (inode, _) = super::super::ledger::Inode::of_fd(&file).unwrap();
+        let place = super::super::place::Place::parse("data", &name).unwrap();
+        super::super::promise::promise_image(&pool, &place, inode, MIB).unwrap();
+    }
+    let start = std::time::Instant::now();
+    fixture.capacity();
+    let took = start.elapsed();
+    println!("{took:?}");
+    assert!(took < MOMENT, "{took:?}");
 }
 
 #[test]
@@ -113,7 +135,6 @@ fn a_tenant_cannot_change_what_it_was_promised() {
 #[test]
 fn eight_callers_never_promise_more_than_there_is() {
     let fixture = Fixture::new();
-    let total = fixture.capacity().total_bytes;
     let share = fixture.capacity().available_bytes / 4;
     let granted: usize = std::thread::scope(|scope| {
         let callers: Vec<_> = (0..8)
@@ -131,5 +152,6 @@ fn eight_callers_never_promise_more_than_there_is() {
             .sum()
     });
     assert_eq!(fixture.promised(), share * granted as u64);
-    assert!(fixture.promised() <= total && granted >= 3);
+    // Others write on this disk meanwhile: the fourth may not fit, a fifth never.
+    assert!((3..=4).contains(&granted), "{granted}");
 }
