@@ -7,6 +7,7 @@
 //! Everything here blocks: it is called from `load` alone.
 
 use rustix::fs::{Mode, OFlags};
+use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -23,12 +24,16 @@ use wasmtime::component::Component;
 const DIRECTORY_MODE: u32 = 0o700;
 /// Permission bits that a group or others must not have.
 const FOREIGN_BITS: u32 = 0o077;
+/// Kind of a file that is being written.
+const UNFINISHED: &str = "new";
 
 /// A directory that is the host's alone.
 #[derive(Debug)]
 pub(crate) struct Cache {
     directory: PathBuf,
     compatibility: String,
+    /// Random at each start: the number of a process returns, in a container at every start.
+    start: u64,
     written: AtomicU64,
 }
 
@@ -48,7 +53,8 @@ impl Hasher for Sha256Hasher {
 }
 
 impl Cache {
-    /// Makes the directory if it is missing. One that others can use is refused: machine code in it could be anybody's.
+    /// Makes the directory if it is missing. One that others can use is refused: machine code in it could be anybody's. What a killed host
+    /// left half written is removed: the directory belongs to one host at a time, by the lock of its data directory.
     pub(crate) fn open(directory: &Path, engine: &Engine) -> io::Result<Self> {
         DirBuilder::new()
             .recursive(true)
@@ -61,11 +67,13 @@ impl Cache {
                 "the directory is not this user's alone; make it so with chmod 0700, or remove it",
             ));
         }
+        remove_unfinished(directory)?;
         let mut hasher = Sha256Hasher(Sha256::new());
         engine.precompile_compatibility_hash().hash(&mut hasher);
         Ok(Self {
             directory: directory.to_owned(),
             compatibility: format!("{:016x}", hasher.finish()),
+            start: random()?,
             written: AtomicU64::new(0),
         })
     }
@@ -123,7 +131,7 @@ impl Cache {
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         let mut aside = OsString::from(path);
-        aside.push(format!(".{}.{number}.new", std::process::id()));
+        aside.push(format!(".{:016x}.{number}.{UNFINISHED}", self.start));
         let written = File::options()
             .write(true)
             .create_new(true)
@@ -152,6 +160,23 @@ impl Cache {
         name.push(format!(".{}.cwasm", hex(checksum)));
         PathBuf::from(name)
     }
+}
+
+fn remove_unfinished(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|kind| kind == UNFINISHED) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    // Up to 256 bytes come whole (getrandom(2)).
+    getrandom(&mut bytes, GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(bytes))
 }
 
 /// Lower case hexadecimal.

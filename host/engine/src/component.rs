@@ -99,6 +99,7 @@ impl LoadedComponent {
             exports,
             gate: Gate::new(parts.limits.concurrency),
             rate: Arc::default(),
+            slices: self.engine.slices.clone(),
             parts: Arc::new(parts),
             label,
         };

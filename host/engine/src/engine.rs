@@ -7,6 +7,7 @@ use crate::invocation::Invocation;
 use crate::linker::linker;
 use crate::load::load;
 use crate::settings::{self, PoolSize};
+use crate::slices::Slices;
 use crate::ticker;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,6 +60,7 @@ pub struct Engine {
     pub(crate) wasmtime: wasmtime::Engine,
     pub(crate) linker: Linker<Invocation>,
     pub(crate) options: EngineOptions,
+    pub(crate) slices: Slices,
     cache: Option<Arc<Cache>>,
 }
 
@@ -82,6 +84,7 @@ impl Engine {
             linker: linker(&wasmtime)?,
             wasmtime,
             options,
+            slices: Slices::for_this_machine(),
             cache: cache.map(Arc::new),
         }))
     }

@@ -3,17 +3,17 @@
 //! Apart because three ways lead here, and a chatty plugin must harm neither the disk nor the reader: each call has a budget of bytes, each
 //! backend a rate of lines. It does not know how lines are stored; that is the subscriber's.
 
-use crate::redact::Redactor;
+use crate::redact::{Redactor, printable};
 use std::collections::VecDeque;
+use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tracing::Level;
 use wasmount_core::names::DriverName;
 
-/// Bytes that one call may say: a panic with a long backtrace and some more.
+/// Bytes that one call may say: a panic with a long backtrace and some more. So many are kept of a line that has not ended yet: what is
+/// looked at in pieces would let a secret pass that lies across two.
 const CALL_BYTES: usize = 64 << 10;
-/// Bytes of an unfinished line that are kept until its end.
-const LINE_BYTES: usize = 4096;
 /// Lines a second of one backend, over all calls.
 const LINES_PER_SECOND: u32 = 200;
 /// What the rate is counted over.
@@ -53,6 +53,7 @@ struct Spoken {
     bytes: usize,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
+    /// As they came: they are wanted only if the call fails.
     last_words: VecDeque<String>,
 }
 
@@ -93,10 +94,18 @@ impl GuestLog {
     }
 
     /// One message at a level.
-    pub(crate) fn message(&self, level: Level, message: &str) {
-        if self.take_budget(message.len()) {
-            self.emit(level, &self.redactor.text(message));
+    pub(crate) fn message(&self, level: Level, message: &str, fields: &[(String, String)]) {
+        let lengths = fields.iter().map(|(key, value)| key.len() + value.len());
+        if !self.take_budget(message.len() + lengths.sum::<usize>()) || !self.is_admitted() {
+            return;
         }
+        let mut line = self.redactor.text(message);
+        for (key, value) in fields {
+            // First redacted, then quoted: in quotes a value may look otherwise. Writing to a string cannot fail.
+            let value = self.redactor.text(value);
+            let _ = write!(line, " {key}={value:?}");
+        }
+        self.emit(level, &self.redactor.text(&line));
     }
 
     /// Bytes of a stream; whole lines leave at once.
@@ -107,43 +116,49 @@ impl GuestLog {
         let lines = {
             let mut spoken = self.spoken();
             let pending = spoken.pending(stream);
+            let before = pending.len();
             pending.extend_from_slice(bytes);
-            let whole = match pending.iter().rposition(|byte| *byte == b'\n') {
-                Some(end) => end + 1,
-                None if pending.len() > LINE_BYTES => pending.len(),
-                None => 0,
-            };
+            let end = bytes.iter().rposition(|byte| *byte == b'\n');
+            let whole = end.map_or(0, |end| before + end + 1);
             pending.drain(..whole).collect::<Vec<u8>>()
         };
-        self.lines(stream, &lines);
+        for line in lines.split(|byte| *byte == b'\n') {
+            let line = String::from_utf8_lossy(line);
+            self.line(stream, &line, Redactor::text);
+        }
     }
 
     /// At the end of a call: what has no line end yet leaves as well. Gives the last words on standard error.
     pub(crate) fn close(&self) -> Option<String> {
         for stream in [Stream::Stdout, Stream::Stderr] {
+            // The guest may have been stopped, or its budget spent, in the middle of a secret or of a character.
             let rest = std::mem::take(self.spoken().pending(stream));
-            self.lines(stream, &rest);
+            let rest = String::from_utf8_lossy(&rest);
+            let rest = rest.trim_end_matches(char::REPLACEMENT_CHARACTER);
+            self.line(stream, rest, Redactor::beginning);
         }
         let words = std::mem::take(&mut self.spoken().last_words);
-        (!words.is_empty()).then(|| Vec::from(words).join(" "))
+        let words = words.iter().map(|line| self.redactor.beginning(line));
+        Some(words.collect::<Vec<_>>().join(" ")).filter(|words| !words.is_empty())
     }
 
-    fn lines(&self, stream: Stream, bytes: &[u8]) {
-        for line in bytes.split(|byte| *byte == b'\n') {
-            let line = self.redactor.text(&String::from_utf8_lossy(line));
-            if line.trim().is_empty() {
-                continue;
-            }
-            match stream {
-                Stream::Stdout => self.emit(Level::INFO, &line),
-                Stream::Stderr => {
-                    self.emit(Level::WARN, &line);
-                    let mut spoken = self.spoken();
-                    spoken.last_words.push_back(line);
-                    if spoken.last_words.len() > LAST_WORDS {
-                        spoken.last_words.pop_front();
-                    }
-                }
+    fn line(&self, stream: Stream, line: &str, redacted: fn(&Redactor, &str) -> String) {
+        let line = printable(line);
+        if line.trim().is_empty() {
+            return;
+        }
+        if self.is_admitted() {
+            let level = match stream {
+                Stream::Stdout => Level::INFO,
+                Stream::Stderr => Level::WARN,
+            };
+            self.emit(level, &redacted(&self.redactor, &line));
+        }
+        if stream == Stream::Stderr {
+            let mut spoken = self.spoken();
+            spoken.last_words.push_back(line);
+            if spoken.last_words.len() > LAST_WORDS {
+                spoken.last_words.pop_front();
             }
         }
     }
@@ -156,7 +171,7 @@ impl GuestLog {
             spoken.bytes = before.saturating_add(bytes);
             (before, spoken.bytes)
         };
-        if after > CALL_BYTES && before <= CALL_BYTES {
+        if after > CALL_BYTES && before <= CALL_BYTES && self.is_admitted() {
             self.emit(
                 Level::WARN,
                 "this call has said too much: the rest is dropped",
@@ -165,14 +180,20 @@ impl GuestLog {
         after <= CALL_BYTES
     }
 
-    fn emit(&self, level: Level, line: &str) {
+    /// Whether one more line is within the rate. Asked before a line is redacted: a flood must not cost more than it has to.
+    fn is_admitted(&self) -> bool {
         let Some(dropped) = self.rate.admit(Instant::now()) else {
-            return;
+            return false;
         };
-        let driver = self.driver.as_str();
         if dropped > 0 {
+            let driver = self.driver.as_str();
             tracing::warn!(target: "wasmount::guest", driver, lines = dropped, "the plugin says too much: lines were dropped");
         }
+        true
+    }
+
+    fn emit(&self, level: Level, line: &str) {
+        let driver = self.driver.as_str();
         let request_id = self.request_id.as_str();
         macro_rules! emit {
             ($level:ident) => {
@@ -203,50 +224,4 @@ impl Spoken {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use wasmount_core::secrets::Secrets;
-
-    fn log() -> GuestLog {
-        let secrets = Secrets::from_iter([("key".to_owned(), "hunter22".to_owned())]);
-        GuestLog::new(
-            DriverName::parse("test.wasmount.io").unwrap(),
-            "1".to_owned(),
-            Redactor::new(Arc::new(secrets), Arc::default()),
-            Arc::default(),
-        )
-    }
-
-    #[test]
-    fn the_last_words_are_whole_lines_without_secrets_even_if_written_in_pieces() {
-        let log = log();
-        for piece in ["early\n", "panicked at lib.rs:1:\nkey is hun", "ter22"] {
-            log.write(Stream::Stderr, piece.as_bytes());
-        }
-        log.write(Stream::Stdout, b"not an error");
-        assert_eq!(
-            log.close().as_deref(),
-            Some("panicked at lib.rs:1: key is [redacted]")
-        );
-        assert_eq!(log.close(), None);
-    }
-
-    #[test]
-    fn a_call_is_heard_up_to_its_budget_and_no_further() {
-        let log = log();
-        assert!(log.take_budget(CALL_BYTES));
-        assert!(!log.take_budget(1));
-    }
-
-    #[test]
-    fn a_backend_is_heard_up_to_its_rate_and_what_was_dropped_is_counted() {
-        let rate = LogRate::default();
-        let start = Instant::now();
-        for _ in 0..LINES_PER_SECOND {
-            assert_eq!(rate.admit(start), Some(0));
-        }
-        assert_eq!(rate.admit(start), None);
-        assert_eq!(rate.admit(start), None);
-        assert_eq!(rate.admit(start + RATE_WINDOW), Some(2));
-    }
-}
+mod tests;

@@ -37,6 +37,7 @@ mod recorder;
 mod redact;
 mod session;
 mod settings;
+mod slices;
 mod snapshot_metadata;
 mod snapshots;
 mod stdio;

@@ -4,8 +4,8 @@
 //! number of calls are not here: a guest that waits runs no code that could ask.
 
 use crate::invocation::Invocation;
+use crate::slices::Turn;
 use crate::ticker::TICK;
-use std::time::Duration;
 use wasmount_core::document::Limits;
 use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
 
@@ -17,9 +17,6 @@ const STORE_TABLES: usize = 8;
 const STORE_MEMORIES: usize = 1;
 /// Ticks until a new call is interrupted first. Two: with one, every call that happens to cross a tick would pay for a sleep.
 const FIRST_DEADLINE_TICKS: u64 = 2;
-/// How long a guest that computes without end sleeps at each tick. A plain yield is not enough: with as many spinning guests as threads, no
-/// thread ever parks, and then timers and sockets are looked at every 61 ticks only.
-const BREATHER: Duration = Duration::from_millis(1);
 
 /// A limit that a guest ran into, by its key in the backend document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -91,8 +88,9 @@ impl ResourceLimiter for MemoryLimiter {
     }
 }
 
-/// Puts the limits of a backend on the store of one call.
-pub(crate) fn apply(store: &mut Store<Invocation>, limits: &Limits) {
+/// Puts the limits of a backend on the store of one call. Who goes on computing does so by turns; waiting for one is no use of CPU, and no
+/// way around the wall time.
+pub(crate) fn apply(store: &mut Store<Invocation>, limits: &Limits, turn: Turn) {
     store.limiter(|invocation| &mut invocation.memory);
     store.set_hostcall_fuel(limits.host_call_bytes);
     store.set_max_component_handles(limits.handles);
@@ -105,8 +103,7 @@ pub(crate) fn apply(store: &mut Store<Invocation>, limits: &Limits) {
         if ticks > most {
             return Err(OverLimit(format!("limits.cpu ({seconds} s)")).into());
         }
-        let breather = Box::pin(tokio::time::sleep(BREATHER));
-        Ok(UpdateDeadline::YieldCustom(1, breather))
+        Ok(UpdateDeadline::YieldCustom(1, Box::pin(turn.next())))
     });
 }
 

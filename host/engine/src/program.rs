@@ -5,6 +5,7 @@ use crate::exports::Exports;
 use crate::gate::{Gate, Share};
 use crate::guest_log::LogRate;
 use crate::invocation::Invocation;
+use crate::slices::Slices;
 use std::sync::Arc;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::PluginLabel;
@@ -93,5 +94,6 @@ pub(crate) struct Program {
     pub(crate) parts: Arc<BackendParts>,
     pub(crate) gate: Gate,
     pub(crate) rate: Arc<LogRate>,
+    pub(crate) slices: Slices,
     pub(crate) label: PluginLabel,
 }

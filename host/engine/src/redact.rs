@@ -3,8 +3,12 @@
 //! A text for people (an error, a log line) has the values replaced. A word that the guest will get back (an id, a context) is refused
 //! instead: replaced, it would no longer mean what the guest means. It does not know where a string goes.
 
-use std::sync::Arc;
+use std::cmp::Reverse;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 use wasmount_core::secrets::{REDACTED_VALUE_BYTES, Secrets};
+use zeroize::Zeroizing;
 
 /// Stands for a value.
 const REDACTED: &str = "[redacted]";
@@ -13,55 +17,147 @@ pub(crate) const TEXT_BYTES: usize = 2048;
 /// Shortest value that an id or a context must not hold, in bytes. Shorter ones are user names such as `admin`, which stand in paths by
 /// right, and no secret worth the name.
 const REFUSED_VALUE_BYTES: usize = 8;
-/// Shortest part of a value that counts as a secret itself, in bytes. Parts are the lines of a key file and the quoted strings of a JSON
-/// document: service account tokens arrive as one document, and a guest will hold the token alone.
-const PART_BYTES: usize = 20;
+/// Shortest quoted string of a JSON document that counts as a secret itself, in bytes: service account tokens arrive as one document, and a
+/// guest will hold the token alone. Shorter ones are the names of its fields.
+const QUOTED_BYTES: usize = 20;
 
 /// The secrets of one call: those of the request and those of the backend's document.
-#[derive(Debug, Clone)]
-pub(crate) struct Redactor {
+#[derive(Clone)]
+pub(crate) struct Redactor(Arc<Values>);
+
+struct Values {
     request: Arc<Secrets>,
     backend: Arc<Secrets>,
+    /// Made when the guest first says something: most calls say nothing.
+    spellings: OnceLock<Vec<Spelling>>,
+}
+
+/// One way in which a value, or a part of it, can stand in a text.
+struct Spelling {
+    text: Zeroizing<String>,
+    /// Whether it must not stand in a word either.
+    refused: bool,
 }
 
 impl Redactor {
     pub(crate) fn new(request: Arc<Secrets>, backend: Arc<Secrets>) -> Self {
-        Self { request, backend }
+        Self(Arc::new(Values {
+            request,
+            backend,
+            spellings: OnceLock::new(),
+        }))
     }
 
     /// A text that may leave the host: one line, without control characters (a terminal could obey them) and values, and of bounded length.
     pub(crate) fn text(&self, text: &str) -> String {
-        let mut text = printable(text);
-        let mut values: Vec<&str> = self.values(REDACTED_VALUE_BYTES).collect();
-        // The longest first: a value can be part of another.
-        values.sort_unstable_by_key(|value| std::cmp::Reverse(value.len()));
-        for value in values {
-            let value = printable(value);
-            if !value.is_empty() && text.contains(&value) {
-                text = text.replace(&value, REDACTED);
-            }
-        }
-        shortened(text, TEXT_BYTES)
+        let text = printable(text);
+        shortened(self.replaced(&text, self.found_in(&text)), TEXT_BYTES)
+    }
+
+    /// The same for a text whose end may be missing: the beginning of a value in last place is one as well.
+    pub(crate) fn beginning(&self, text: &str) -> String {
+        let text = printable(text);
+        let mut found = self.found_in(&text);
+        let begun = |spelling: &Spelling| begun_in(&text, &spelling.text);
+        found.extend(self.spellings().iter().filter_map(begun));
+        shortened(self.replaced(&text, found), TEXT_BYTES)
     }
 
     /// Whether a word holds the value of a secret.
     pub(crate) fn finds_secret_in(&self, word: &str) -> bool {
-        self.values(REFUSED_VALUE_BYTES)
-            .any(|value| word.contains(value))
+        let mut refused = self.spellings().iter().filter(|spelling| spelling.refused);
+        refused.any(|spelling| word.contains(spelling.text.as_str()))
     }
 
-    fn values(&self, at_least: usize) -> impl Iterator<Item = &str> {
-        self.request
-            .values()
-            .chain(self.backend.values())
-            .flat_map(move |value| {
-                let parts = value.split(['\n', '\r', '"']);
-                let parts = parts.filter(|part| part.len() >= PART_BYTES);
-                std::iter::once(value)
-                    .filter(move |value| value.len() >= at_least)
-                    .chain(parts)
-            })
+    fn found_in(&self, text: &str) -> Vec<Range<usize>> {
+        let places = |spelling| {
+            let places = text.match_indices(Spelling::as_str(spelling));
+            places.map(|(start, found)| start..start + found.len())
+        };
+        self.spellings().iter().flat_map(places).collect()
     }
+
+    /// Values may overlap: nothing of either is left.
+    fn replaced(&self, text: &str, mut found: Vec<Range<usize>>) -> String {
+        found.sort_unstable_by_key(|range| (range.start, Reverse(range.end)));
+        let mut out = String::with_capacity(text.len());
+        let mut end = 0;
+        for range in found {
+            if range.start >= end {
+                out.push_str(text.get(end..range.start).unwrap_or_default());
+                out.push_str(REDACTED);
+            }
+            end = end.max(range.end);
+        }
+        out.push_str(text.get(end..).unwrap_or_default());
+        out
+    }
+
+    fn spellings(&self) -> &[Spelling] {
+        let Values {
+            request,
+            backend,
+            spellings,
+        } = &*self.0;
+        spellings.get_or_init(|| {
+            let values = request.values().chain(backend.values());
+            let mut spellings: Vec<_> = values.flat_map(parts).flat_map(spellings_of).collect();
+            spellings
+                .retain(|it| it.text.len() >= REDACTED_VALUE_BYTES && !it.text.trim().is_empty());
+            spellings.sort_unstable_by(|one, other| {
+                let text = one.text.as_str().cmp(other.text.as_str());
+                text.then(other.refused.cmp(&one.refused))
+            });
+            spellings.dedup_by(|one, other| one.text == other.text);
+            spellings
+        })
+    }
+}
+
+/// Shows no value, so that whatever holds one can be formatted.
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redactor").finish_non_exhaustive()
+    }
+}
+
+impl Spelling {
+    fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+/// A value, each of its lines (a guest's output leaves line by line) and its long quoted strings.
+fn parts(value: &str) -> impl Iterator<Item = &str> {
+    let lines = value.split(['\n', '\r']);
+    let quoted = lines.clone().flat_map(|line| line.split('"'));
+    std::iter::once(value)
+        .chain(lines.map(str::trim))
+        .filter(|part| part.len() >= REDACTED_VALUE_BYTES)
+        .chain(quoted.filter(|part| part.len() >= QUOTED_BYTES))
+}
+
+/// As it is, as it leaves the host, and as `{:?}` of Rust writes it in errors and panics of guests.
+fn spellings_of(part: &str) -> [Spelling; 3] {
+    let quoted = Zeroizing::new(format!("{part:?}"));
+    let escaped = quoted.get(1..quoted.len() - 1).unwrap_or_default();
+    let printed = Zeroizing::new(printable(part));
+    // Trimmed, as the end of a line is: a control character there leaves as a space, or not at all.
+    [part, printed.trim(), escaped].map(|text| Spelling {
+        text: Zeroizing::new(text.to_owned()),
+        refused: part.len() >= REFUSED_VALUE_BYTES,
+    })
+}
+
+/// Where a text ends in the beginning of a value. A few bytes are none: they are like the end of any word.
+fn begun_in(text: &str, value: &str) -> Option<Range<usize>> {
+    let most = value.len().min(text.len() + 1);
+    let mut lengths = (REDACTED_VALUE_BYTES..most).rev();
+    let length = lengths.find(|length| {
+        let beginning = value.get(..*length);
+        beginning.is_some_and(|beginning| text.ends_with(beginning))
+    })?;
+    Some(text.len() - length..text.len())
 }
 
 /// Without ANSI sequences and with spaces for all other control characters.
@@ -97,78 +193,4 @@ pub(crate) fn shortened(mut text: String, limit: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn redactor(request: &[&str], backend: &[&str]) -> Redactor {
-        let secrets = |values: &[&str]| {
-            let named = values.iter().enumerate();
-            Arc::new(Secrets::from_iter(
-                named.map(|(n, value)| (n.to_string(), (*value).to_owned())),
-            ))
-        };
-        Redactor::new(secrets(request), secrets(backend))
-    }
-
-    #[test]
-    fn values_of_both_scopes_are_replaced_in_a_text() {
-        let redactor = redactor(&["hunter22"], &["tr0ub4dor"]);
-        for (text, expected) in [
-            ("login with hunter22 failed", "login with [redacted] failed"),
-            (
-                "tr0ub4dor, hunter22hunter22",
-                "[redacted], [redacted][redacted]",
-            ),
-            ("nothing to hide", "nothing to hide"),
-            ("", ""),
-        ] {
-            assert_eq!(redactor.text(text), expected);
-        }
-    }
-
-    #[test]
-    fn a_value_within_another_leaves_nothing_of_the_longer_one() {
-        let redactor = redactor(&["pass", "password-1"], &[]);
-        assert_eq!(redactor.text("password-1"), "[redacted]");
-    }
-
-    #[test]
-    fn a_value_that_is_split_by_an_escape_sequence_is_found() {
-        let redactor = redactor(&["hunter22"], &[]);
-        assert_eq!(redactor.text("hun\u{1b}[31mter22"), "[redacted]");
-    }
-
-    #[test]
-    fn the_lines_and_quoted_parts_of_a_value_are_secrets_too() {
-        let token = "eyJhbGciOiJSUzI1NiIsImtpZCI6";
-        let document = format!(r#"{{"api":{{"token":"{token}"}}}}"#);
-        let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\n-----END KEY-----";
-        let redactor = redactor(&[&document, key], &[]);
-        assert_eq!(redactor.text(token), "[redacted]");
-        assert_eq!(redactor.text("MIIEvQIBADANBgkqhkiG9w0B"), "[redacted]");
-        assert!(redactor.finds_secret_in(token));
-    }
-
-    #[test]
-    fn words_too_short_to_be_secrets_are_left_alone() {
-        let redactor = redactor(&["yes"], &["admin"]);
-        assert_eq!(redactor.text("yes, admin"), "yes, [redacted]");
-        assert!(!redactor.finds_secret_in("volumes/admin/1"));
-    }
-
-    #[test]
-    fn control_characters_do_not_leave() {
-        let redactor = redactor(&[], &[]);
-        assert_eq!(
-            redactor.text("a\u{1b}[2Jb\nc\u{1b}]0;d\u{7}\0e\r\n"),
-            "ab c]0;d  e"
-        );
-    }
-
-    #[test]
-    fn a_long_text_is_cut_after_its_secrets_are_replaced() {
-        let redactor = redactor(&["hunter22"], &[]);
-        let text = redactor.text(&format!("{}hunter22", "x".repeat(TEXT_BYTES - 4)));
-        assert_eq!(text, format!("{}[red…", "x".repeat(TEXT_BYTES - 4)));
-    }
-}
+mod tests;

@@ -12,6 +12,7 @@ use crate::limits;
 use crate::program::{Function, Program};
 use crate::recorder::Recorder;
 use crate::redact::Redactor;
+use crate::slices::Turn;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +57,7 @@ pub(crate) struct Time {
     began: Instant,
     deadline: Instant,
     cancelled: CancellationToken,
+    turn: Turn,
 }
 
 /// What is left of a call: its answer and the rules for it.
@@ -86,11 +88,12 @@ macro_rules! call_guest {
 pub(crate) use call_guest;
 
 impl Time {
-    fn of(call: &Call) -> Self {
+    fn of(program: &Program, call: &Call) -> Self {
         Self {
             began: Instant::now(),
             deadline: call.deadline,
             cancelled: call.cancelled.clone(),
+            turn: program.slices.turn(),
         }
     }
 
@@ -99,7 +102,9 @@ impl Time {
         &self,
         call: impl Future<Output = wasmtime::Result<T>>,
     ) -> Result<T, Stop> {
-        self.race(call).await?.map_err(Stop::Failed)
+        self.race(self.turn.during(call))
+            .await?
+            .map_err(Stop::Failed)
     }
 
     async fn race<T>(&self, work: impl Future<Output = T>) -> Result<T, Stop> {
@@ -129,7 +134,7 @@ impl<'a> Session<'a> {
         call: &Call,
         function: Function,
     ) -> Result<Self, BackendError> {
-        let time = Time::of(call);
+        let time = Time::of(program, call);
         let place = match time.race(program.gate.enter(function.share)).await {
             Ok(Ok(place)) => place,
             Ok(Err(Full { limit })) => return Err(BackendError::Busy { limit }),
@@ -149,7 +154,7 @@ impl<'a> Session<'a> {
         ));
         let invocation = Invocation::new(call, parts, log, redactor, function);
         let mut store = Store::new(program.pre.engine(), invocation);
-        limits::apply(&mut store, &parts.limits);
+        limits::apply(&mut store, &parts.limits, time.turn.clone());
         match time.limit(program.pre.instantiate_async(&mut store)).await {
             Ok(instance) => Ok(Self {
                 program,

@@ -1,8 +1,10 @@
 //! Admission: everything that must hold before a plugin serves, in the order in which it is cheapest to refuse. Apart from the engine
-//! because these are decisions about a version, not ways to run one. Until the last line nothing has changed.
+//! because these are decisions about a version, not ways to run one. Until it is admitted nothing has changed; then its pools are opened,
+//! as its first call would do.
 
-use crate::imports::{check_imports, check_line, unused_grants};
+use crate::imports::{check_imports, check_line, imports_pool, unused_grants};
 use crate::plugin_file;
+use crate::pools::pools_in_doubt;
 use crate::refusal::Refusal;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use wasmount_core::backend::BackendError;
 use wasmount_core::call::Call;
 use wasmount_core::capabilities::check_features;
 use wasmount_core::document::{Grants, PluginSource};
+use wasmount_core::driver::Role;
 use wasmount_core::rpc::Rpc;
 use wasmount_core::services::{Feature, Offer};
 use wasmount_engine::{BackendParts, Engine, WasmBackend};
@@ -32,13 +35,15 @@ pub struct Admitted {
     pub warnings: Vec<String>,
 }
 
-/// Admits a plugin. `base` is the folder of the document.
+/// Admits a plugin. `base` is the folder of the document; `role` is this process's: one that serves a node alone must not take the pools
+/// from the controller beside it.
 pub async fn admit(
     engine: &Arc<Engine>,
     plugin: &PluginSource,
     base: &Path,
     grants: &Grants,
     parts: BackendParts,
+    role: Role,
 ) -> Result<Admitted, Refusal> {
     let wasm = plugin_file::read(plugin, base).await?;
     let component = engine.load(wasm).await?;
@@ -48,6 +53,7 @@ pub async fn admit(
     warnings.extend(unused_grants(component.imports(), grants.pools.len()));
 
     let time = parts.limits.time;
+    let (driver, mounter) = (parts.driver.clone(), Arc::clone(&parts.mounter));
     let call = |rpc| Call {
         rpc,
         request_id: REQUEST_ID.to_owned(),
@@ -73,6 +79,10 @@ pub async fn admit(
             warnings.push(format!("{NOT_READY}: {message}"));
         }
         Err(error) => return Err(Refusal::Probe(error)),
+    }
+    if role != Role::Node && imports_pool(component.imports()) {
+        let deadline = Instant::now() + time;
+        warnings.extend(pools_in_doubt(&mounter, &driver, grants, deadline).await);
     }
     Ok(Admitted {
         backend: Arc::new(candidate.into_backend(info, features)),

@@ -58,14 +58,17 @@ pub(crate) fn check_imports(imports: &[String]) -> Result<(), Refusal> {
 
 /// What is imported but of no use under these grants: no fault, since some languages import all that their world names.
 pub(crate) fn unused_grants(imports: &[String], pools: usize) -> Vec<String> {
-    let imports_pool = imports
-        .iter()
-        .any(|name| of_contract(name).is_some_and(|(interface, _)| interface == "pool"));
-    if imports_pool && pools == 0 {
+    if imports_pool(imports) && pools == 0 {
         let warning = "the plugin imports `pool`, but the backend document grants no pool";
         return vec![warning.to_owned()];
     }
     Vec::new()
+}
+
+/// Whether a plugin can ask for pools at all.
+pub(crate) fn imports_pool(imports: &[String]) -> bool {
+    let mut interfaces = imports.iter().filter_map(|name| of_contract(name));
+    interfaces.any(|(interface, _)| interface == "pool")
 }
 
 /// Interface and version of a name of the contract.

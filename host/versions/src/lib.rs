@@ -6,6 +6,7 @@
 mod admission;
 mod imports;
 mod plugin_file;
+mod pools;
 mod refusal;
 
 pub use admission::{Admitted, admit};

@@ -2,6 +2,7 @@
 //! does so on a blocking thread.
 
 use crate::refusal::Refusal;
+use rustix::fs::{Mode, OFlags};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Read};
@@ -42,7 +43,11 @@ fn read_blocking(path: &Path) -> Result<Vec<u8>, Refusal> {
         path: PathBuf::from(path),
         source,
     };
-    let file = File::open(path).map_err(unreadable)?;
+    // Without O_NONBLOCK the opening of a pipe would wait for a writer for ever.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file =
+        rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| unreadable(errno.into()))?;
+    let file = File::from(file);
     if !file.metadata().map_err(unreadable)?.is_file() {
         return Err(Refusal::NotAFile {
             path: path.to_owned(),
@@ -89,6 +94,7 @@ fn check_kind(wasm: &[u8]) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::FileType;
 
     const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 
@@ -154,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_missing_file_and_a_folder_are_refused() {
+    async fn a_missing_file_a_folder_and_a_pipe_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let source = |path: &str| PluginSource {
             path: PathBuf::from(path),
@@ -162,7 +168,12 @@ mod tests {
         };
         let refusal = read(&source("missing.wasm"), folder.path()).await;
         assert!(matches!(refusal, Err(Refusal::Unreadable { .. })));
-        let refusal = read(&source("."), folder.path()).await;
-        assert!(matches!(refusal, Err(Refusal::NotAFile { .. })));
+        let pipe = folder.path().join("pipe.wasm");
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, mode, 0).unwrap();
+        for name in [".", "pipe.wasm"] {
+            let refusal = read(&source(name), folder.path()).await;
+            assert!(matches!(refusal, Err(Refusal::NotAFile { .. })), "{name}");
+        }
     }
 }

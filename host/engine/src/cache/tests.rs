@@ -130,6 +130,30 @@ fn writers_that_meet_leave_one_whole_entry() {
 }
 
 #[test]
+fn what_a_killed_host_left_half_written_is_removed_at_the_next_start() {
+    let fixture = Fixture::filled();
+    for name in ["ab-cd.ef.cwasm.1.0.new", "ab-cd.1.1.new"] {
+        fs::write(fixture.directory.join(name), b"half").unwrap();
+    }
+    Cache::open(&fixture.directory, &fixture.engine).unwrap();
+    assert_eq!(fixture.files().len(), 2);
+    assert!(fixture.is_found());
+}
+
+#[test]
+fn two_starts_of_one_process_number_do_not_meet_in_a_name() {
+    let fixture = Fixture::empty();
+    let other = Cache::open(&fixture.directory, &fixture.engine).unwrap();
+    assert_ne!(fixture.cache.start, other.start);
+    // What the other would write first, in the way.
+    let mut aside = OsString::from(fixture.cache.pointer(&KEY));
+    aside.push(format!(".{}.1.{UNFINISHED}", std::process::id()));
+    fs::write(fixture.directory.join(aside), b"half").unwrap();
+    fixture.put();
+    assert!(fixture.is_found());
+}
+
+#[test]
 fn a_cache_that_cannot_be_written_says_so_and_leaves_nothing() {
     let fixture = Fixture::empty();
     fs::remove_dir(&fixture.directory).unwrap();

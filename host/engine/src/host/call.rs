@@ -4,7 +4,6 @@ use crate::bindings::imported::call::{Host, Level};
 use crate::bindings::types::Attributes;
 use crate::convert;
 use crate::invocation::Invocation;
-use std::fmt::Write;
 use tokio::time::Instant;
 
 impl Host for Invocation {
@@ -30,12 +29,7 @@ impl Host for Invocation {
     }
 
     fn log(&mut self, level: Level, message: String, fields: Attributes) -> wasmtime::Result<()> {
-        let mut line = message;
-        for (key, value) in fields {
-            // Writing to a string cannot fail.
-            let _ = write!(line, " {key}={value:?}");
-        }
-        self.log.message(level_of(level), &line);
+        self.log.message(level_of(level), &message, &fields);
         Ok(())
     }
 }

@@ -57,6 +57,25 @@ async fn a_line_of_the_guest_names_driver_and_request_and_hides_secrets() {
 }
 
 #[tokio::test]
+async fn a_secret_is_hidden_in_a_field_whatever_its_characters() {
+    let mut fixture = Fixture::misbehave().await;
+    for value in [
+        "qu\"oted",
+        "back\\slash",
+        "tab\there",
+        "line1\nline2",
+        "bell\u{7}",
+    ] {
+        fixture.secrets = secrets(&[("password", value)]);
+        let log = logged(&fixture, "secret-in-log").await;
+        assert!(log.contains("key=\"[redacted]"), "{value:?}: {log}");
+        for piece in ["oted", "slash", "there", "line1", "line2", "bell"] {
+            assert!(!log.contains(piece), "{value:?}: {log}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_flood_of_lines_is_cut_off_and_printable() {
     let log = logged(&Fixture::misbehave().await, "flood").await;
     let lines = log.lines().count();

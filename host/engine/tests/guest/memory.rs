@@ -9,6 +9,9 @@ use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::pool::{PoolCall, PoolReply, PoolUsage};
 use wasmount_core::state::{Expect, Keyspace, Outcome, StateEntry, StateError, StateStore};
 
+/// A pool whose path leads nowhere.
+const MISSING_POOL: &str = "missing";
+
 /// A host in memory: what it was asked, in order, and what it keeps.
 #[derive(Default)]
 pub(crate) struct Memory {
@@ -88,6 +91,12 @@ impl StateStore for Memory {
 impl Mounter for Memory {
     async fn pool(&self, _: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {
         self.note(format!("pool {call:?}"));
+        if matches!(&call, PoolCall::Capacity { pool } if pool == MISSING_POOL) {
+            return Err(MountError::Precondition {
+                path: "/nowhere/pool".to_owned(),
+                what: "make it".to_owned(),
+            });
+        }
         Ok(match call {
             PoolCall::Names => PoolReply::Names(vec!["volumes".to_owned()]),
             PoolCall::Capacity { .. } => PoolReply::Capacity(PoolUsage {

@@ -44,6 +44,19 @@ async fn a_value_in_a_text_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_value_of_short_lines_does_not_leave_by_a_panic() {
+    let mut fixture = Fixture::misbehave().await;
+    fixture.secrets = secrets(&[("password", "tr0ub4dor\nhunter22")]);
+    let error = fixture.create("secret-in-panic").await.unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("[redacted]"), "{error}");
+    assert!(
+        !error.contains("tr0ub4dor") && !error.contains("hunter22"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
 async fn a_value_in_what_clients_store_is_refused() {
     for fixture in fixtures().await {
         for behaviour in ["secret-in-id", "secret-in-context"] {

@@ -2,6 +2,7 @@
 //! about time; the project's benchmark does that side by side.
 
 use crate::harness::{Fixture, create_volume, directory};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::Backend;
@@ -10,6 +11,10 @@ use wasmount_core::rpc::Rpc;
 use wasmount_core::secrets::Secrets;
 
 const CALLS: usize = 2000;
+/// Calls beside spinning guests.
+const CALLS_BESIDE: usize = 200;
+/// Time from one of these to the next.
+const PAUSE: Duration = Duration::from_millis(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn speed_of_fresh_calls() {
@@ -36,8 +41,51 @@ async fn speed_of_fresh_calls() {
     );
 }
 
+/// The delay is counted from the moment for which a call was due: a timer that fires late counts as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn delay_beside_spinning_guests() {
+    for hogs in [0, 2, 8, 24] {
+        let limits = Limits {
+            cpu: Duration::from_secs(3600),
+            concurrency: 48,
+            ..Limits::default()
+        };
+        let spinning = Arc::new(Fixture::with(limits).await);
+        let hogs: Vec<_> = (0..hogs)
+            .map(|_| {
+                let spinning = Arc::clone(&spinning);
+                tokio::spawn(async move { spinning.create("spin").await })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let quick = Fixture::misbehave().await;
+        let calls = tokio::spawn(async move {
+            let mut delays = Vec::new();
+            for _ in 0..CALLS_BESIDE {
+                let due = tokio::time::Instant::now() + PAUSE;
+                tokio::time::sleep_until(due).await;
+                quick.create("").await.unwrap();
+                delays.push(due.elapsed());
+            }
+            delays
+        });
+        let delays = calls.await.unwrap();
+        assert!(hogs.iter().all(|hog| !hog.is_finished()));
+        print(&format!("a call beside {} spinning", hogs.len()), delays);
+        for hog in hogs {
+            hog.abort();
+            let _ = hog.await;
+        }
+    }
+}
+
 fn print(what: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
     let at = |percent: usize| times[times.len() * percent / 100];
-    println!("{what}: p50 {:?}, p99 {:?}", at(50), at(99));
+    println!(
+        "{what}: p50 {:?}, p99 {:?}, most {:?}",
+        at(50),
+        at(99),
+        times[times.len() - 1]
+    );
 }

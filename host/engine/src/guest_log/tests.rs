@@ -1,0 +1,143 @@
+//! Tests of what is heard of a guest: within bounds, and without secrets however it cuts them.
+
+use super::*;
+use wasmount_core::secrets::Secrets;
+
+fn log() -> GuestLog {
+    let values = ["hunter22", "\\\"quo\t\u{1}ted\"", "first line\nsecond\nab"];
+    let named = values.iter().enumerate();
+    let named = named.map(|(number, value)| (number.to_string(), (*value).to_owned()));
+    let secrets = Secrets::from_iter(named);
+    GuestLog::new(
+        DriverName::parse("test.wasmount.io").unwrap(),
+        "1".to_owned(),
+        Redactor::new(Arc::new(secrets), Arc::default()),
+        Arc::default(),
+    )
+}
+
+#[test]
+fn the_last_words_are_whole_lines_without_secrets_even_if_written_in_pieces() {
+    let log = log();
+    for piece in ["early\n", "panicked at lib.rs:1:\nkey is hun", "ter22"] {
+        log.write(Stream::Stderr, piece.as_bytes());
+    }
+    log.write(Stream::Stdout, b"not an error");
+    assert_eq!(
+        log.close().as_deref(),
+        Some("panicked at lib.rs:1: key is [redacted]")
+    );
+    assert_eq!(log.close(), None);
+}
+
+/// What the log holds after the guest spoke, and its last words.
+fn heard(speak: impl FnOnce(&GuestLog)) -> (String, Option<String>) {
+    let lines = Lines::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(lines.clone());
+    let subscriber = subscriber.with_ansi(false).finish();
+    let last_words = tracing::subscriber::with_default(subscriber, || {
+        let log = log();
+        speak(&log);
+        log.close()
+    });
+    let bytes = lines.0.lock().unwrap().clone();
+    (String::from_utf8(bytes).unwrap(), last_words)
+}
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl tracing_subscriber::fmt::MakeWriter<'_> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+#[test]
+fn a_field_is_redacted_before_it_is_quoted() {
+    let (log, _) = heard(|log| {
+        let field = ("key".to_owned(), "a \\\"quo\t\u{1}ted\" key".to_owned());
+        log.message(Level::INFO, "login", &[field]);
+    });
+    assert!(log.contains(r#"login key="a [redacted] key""#), "{log}");
+}
+
+#[test]
+fn each_line_of_a_secret_is_hidden_when_they_leave_one_by_one() {
+    let (log, last_words) = heard(|log| log.write(Stream::Stderr, b"first line\nsecond\n"));
+    assert!(!log.contains("first") && !log.contains("second"), "{log}");
+    assert_eq!(last_words.as_deref(), Some("[redacted] [redacted]"));
+}
+
+#[test]
+fn no_length_of_a_line_cuts_a_secret_or_a_character_in_two() {
+    for before in 4080..4100 {
+        let line = format!(
+            "{}hunter22é",
+            "x ".repeat(before / 2) + &"y".repeat(before % 2)
+        );
+        let (log, _) = heard(|log| log.write(Stream::Stdout, line.as_bytes()));
+        assert!(!log.contains("hunt") && !log.contains("ter22"), "{log}");
+        assert_eq!(log.lines().count(), 1, "{log}");
+    }
+}
+
+#[test]
+fn a_budget_that_ends_within_a_secret_or_a_character_shows_nothing_of_it() {
+    for (end, expected) in [
+        (&b"key is hunt"[..], "key is [redacted]"),
+        (b"caf\xc3", "caf"),
+    ] {
+        let (log, last_words) = heard(|log| {
+            log.write(Stream::Stderr, end);
+            log.write(Stream::Stderr, &[b'x'; CALL_BYTES]);
+        });
+        assert!(log.contains(expected) && !log.contains("hunt"), "{log}");
+        assert_eq!(last_words.as_deref(), Some(expected));
+    }
+}
+
+#[test]
+fn a_line_that_is_not_logged_is_still_among_the_last_words() {
+    let log = log();
+    for number in 0..=LINES_PER_SECOND {
+        let line = format!("line {number} hunter22\n");
+        log.write(Stream::Stderr, line.as_bytes());
+    }
+    assert_eq!(
+        log.close().as_deref(),
+        Some("line 199 [redacted] line 200 [redacted]")
+    );
+}
+
+#[test]
+fn a_call_is_heard_up_to_its_budget_and_no_further() {
+    let log = log();
+    assert!(log.take_budget(CALL_BYTES));
+    assert!(!log.take_budget(1));
+}
+
+#[test]
+fn a_backend_is_heard_up_to_its_rate_and_what_was_dropped_is_counted() {
+    let rate = LogRate::default();
+    let start = Instant::now();
+    for _ in 0..LINES_PER_SECOND {
+        assert_eq!(rate.admit(start), Some(0));
+    }
+    assert_eq!(rate.admit(start), None);
+    assert_eq!(rate.admit(start), None);
+    assert_eq!(rate.admit(start + RATE_WINDOW), Some(2));
+}

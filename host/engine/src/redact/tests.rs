@@ -1,0 +1,132 @@
+//! Tests of redaction: what is replaced, what is refused, and what is left alone.
+
+use super::*;
+
+fn redactor(request: &[&str], backend: &[&str]) -> Redactor {
+    let secrets = |values: &[&str]| {
+        let named = values.iter().enumerate();
+        Arc::new(Secrets::from_iter(
+            named.map(|(n, value)| (n.to_string(), (*value).to_owned())),
+        ))
+    };
+    Redactor::new(secrets(request), secrets(backend))
+}
+
+#[test]
+fn values_of_both_scopes_are_replaced_in_a_text() {
+    let redactor = redactor(&["hunter22"], &["tr0ub4dor"]);
+    for (text, expected) in [
+        ("login with hunter22 failed", "login with [redacted] failed"),
+        (
+            "tr0ub4dor, hunter22hunter22",
+            "[redacted], [redacted][redacted]",
+        ),
+        ("nothing to hide", "nothing to hide"),
+        ("", ""),
+    ] {
+        assert_eq!(redactor.text(text), expected);
+    }
+}
+
+#[test]
+fn a_value_within_another_leaves_nothing_of_the_longer_one() {
+    let redactor = redactor(&["pass", "password-1"], &[]);
+    assert_eq!(redactor.text("password-1"), "[redacted]");
+}
+
+#[test]
+fn a_value_that_is_split_by_an_escape_sequence_is_found() {
+    let redactor = redactor(&["hunter22"], &[]);
+    assert_eq!(redactor.text("hun\u{1b}[31mter22"), "[redacted]");
+}
+
+#[test]
+fn the_lines_and_quoted_parts_of_a_value_are_secrets_too() {
+    let token = "eyJhbGciOiJSUzI1NiIsImtpZCI6";
+    let document = format!(r#"{{"api":{{"token":"{token}"}}}}"#);
+    let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\n-----END KEY-----";
+    let redactor = redactor(&[&document, key], &[]);
+    assert_eq!(redactor.text(token), "[redacted]");
+    assert_eq!(redactor.text("MIIEvQIBADANBgkqhkiG9w0B"), "[redacted]");
+    assert!(redactor.finds_secret_in(token));
+}
+
+#[test]
+fn words_too_short_to_be_secrets_are_left_alone() {
+    let redactor = redactor(&["yes"], &["admin"]);
+    assert_eq!(redactor.text("yes, admin"), "yes, [redacted]");
+    assert!(!redactor.finds_secret_in("volumes/admin/1"));
+}
+
+#[test]
+fn control_characters_do_not_leave() {
+    let redactor = redactor(&[], &[]);
+    assert_eq!(
+        redactor.text("a\u{1b}[2Jb\nc\u{1b}]0;d\u{7}\0e\r\n"),
+        "ab c]0;d  e"
+    );
+}
+
+#[test]
+fn a_long_text_is_cut_after_its_secrets_are_replaced() {
+    let redactor = redactor(&["hunter22"], &[]);
+    let text = redactor.text(&format!("{}hunter22", "x".repeat(TEXT_BYTES - 4)));
+    assert_eq!(text, format!("{}[red…", "x".repeat(TEXT_BYTES - 4)));
+}
+
+#[test]
+fn an_escaped_value_is_found_as_rust_writes_it() {
+    for value in [
+        "pass\"word",
+        "pass\\word",
+        "tab\there",
+        "two\nlines",
+        "bell\u{7}",
+        "nul\0",
+    ] {
+        let redactor = redactor(&[value], &[]);
+        for text in [format!("{value:?}"), format!("Some({value:?})")] {
+            let expected = text.replace(&format!("{value:?}"), "\"[redacted]\"");
+            assert_eq!(redactor.text(&text), expected, "{value:?}");
+        }
+    }
+}
+
+#[test]
+fn every_line_of_a_value_is_a_secret_but_for_the_shortest() {
+    let redactor = redactor(&["hunter22\r\n  tr0ub4dor\nab\n"], &[]);
+    assert_eq!(redactor.text("hunter22"), "[redacted]");
+    assert_eq!(redactor.text("a tr0ub4dor"), "a [redacted]");
+    assert_eq!(redactor.text("ab"), "ab");
+    assert!(redactor.finds_secret_in("volume-tr0ub4dor"));
+    assert!(!redactor.finds_secret_in("volume-ab"));
+}
+
+#[test]
+fn values_that_overlap_leave_nothing_of_either() {
+    let redactor = redactor(&["abcdef", "defghi"], &[]);
+    assert_eq!(redactor.text("-abcdefghi-"), "-[redacted]-");
+}
+
+#[test]
+fn the_beginning_of_a_value_at_the_end_of_a_text_that_was_cut_is_replaced() {
+    let redactor = redactor(&["hunter22"], &[]);
+    for (text, expected) in [
+        ("key is hunter2", "key is [redacted]"),
+        ("key is hunt", "key is [redacted]"),
+        ("key is hunter22", "key is [redacted]"),
+        ("key is hun", "key is hun"),
+        ("hunter is the key", "hunter is the key"),
+        ("hunt", "[redacted]"),
+        ("", ""),
+    ] {
+        assert_eq!(redactor.beginning(text), expected);
+    }
+    assert_eq!(redactor.text("we hunt"), "we hunt");
+}
+
+#[test]
+fn formatting_shows_no_value() {
+    let shown = format!("{:?}", redactor(&["hunter22"], &["tr0ub4dor"]));
+    assert_eq!(shown, "Redactor { .. }");
+}

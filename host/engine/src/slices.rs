@@ -1,0 +1,143 @@
+//! Turns of guests that compute for long. Apart from their limits because turns are shared by all calls of an engine, limits by none.
+//!
+//! Only half of the cores ever run such guests, so a thread stays free for everybody else however many there are. A turn is held while the
+//! guest runs and no longer: a guest that waits for the host, for its next turn or for nothing at all must not keep others from theirs.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::available_parallelism;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How long nobody runs before each turn. Without it, where there is one core, no thread ever parks, and then timers and sockets are looked
+/// at every 61 polls only (tokio's `event_interval`).
+const BREATHER: Duration = Duration::from_millis(1);
+
+/// The turns of one engine.
+#[derive(Debug, Clone)]
+pub(crate) struct Slices(Arc<Semaphore>);
+
+/// What one call has of them: a turn or none.
+#[derive(Debug, Clone)]
+pub(crate) struct Turn {
+    slices: Arc<Semaphore>,
+    held: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+}
+
+impl Slices {
+    /// As many at a time as half of the cores, but one at least.
+    pub(crate) fn for_this_machine() -> Self {
+        let cores = available_parallelism().map_or(1, usize::from);
+        Self::at_a_time((cores / 2).max(1))
+    }
+
+    fn at_a_time(slices: usize) -> Self {
+        Self(Arc::new(Semaphore::new(slices)))
+    }
+
+    pub(crate) fn turn(&self) -> Turn {
+        Turn {
+            slices: Arc::clone(&self.0),
+            held: Arc::default(),
+        }
+    }
+}
+
+impl Turn {
+    /// Waits for the next turn, first come first served. To be awaited within [`Turn::during`], which ends the turn.
+    pub(crate) fn next(&self) -> impl Future<Output = ()> + Send + use<> {
+        let turn = self.clone();
+        async move {
+            // Never closed, so this never fails.
+            let permit = turn.slices.acquire_owned().await.ok();
+            tokio::time::sleep(BREATHER).await;
+            *turn.held.lock().unwrap_or_else(PoisonError::into_inner) = permit;
+        }
+    }
+
+    /// Runs a guest. Whenever it stops, be it for good, for the next turn or for the host, its turn is over.
+    pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            let polled = work.as_mut().poll(context);
+            let turn = self.held.lock();
+            drop(turn.unwrap_or_else(PoisonError::into_inner).take());
+            polled
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn of_many_that_compute_no_more_run_than_there_are_turns() {
+        let slices = Slices::at_a_time(2);
+        let running = Arc::new(AtomicUsize::new(0));
+        let most = Arc::new(AtomicUsize::new(0));
+        let guests: Vec<_> = (0..12)
+            .map(|_| {
+                let (turn, running, most) = (slices.turn(), running.clone(), most.clone());
+                tokio::spawn(async move {
+                    let work = async {
+                        for _ in 0..5 {
+                            turn.next().await;
+                            let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+                            most.fetch_max(now, Ordering::SeqCst);
+                            std::thread::sleep(Duration::from_millis(2));
+                            running.fetch_sub(1, Ordering::SeqCst);
+                        }
+                    };
+                    turn.during(work).await;
+                })
+            })
+            .collect();
+        for guest in guests {
+            guest.await.unwrap();
+        }
+        assert_eq!(most.load(Ordering::SeqCst), 2);
+        assert_eq!(slices.0.available_permits(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guest_that_waits_for_the_host_leaves_its_turn_to_others() {
+        let slices = Slices::at_a_time(1);
+        let (waiting, other) = (slices.turn(), slices.turn());
+        let waits = waiting.during(async {
+            waiting.next().await;
+            std::future::pending::<()>().await;
+        });
+        let runs = other.during(async {
+            for _ in 0..3 {
+                other.next().await;
+            }
+        });
+        tokio::select! {
+            biased;
+            () = waits => {}
+            () = runs => {}
+        }
+        assert_eq!(slices.0.available_permits(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guest_that_is_dropped_leaves_its_place_and_its_turn() {
+        let slices = Slices::at_a_time(1);
+        for _ in 0..3 {
+            let (first, second) = (slices.turn(), slices.turn());
+            let first = first.during(async {
+                loop {
+                    first.next().await;
+                }
+            });
+            let second = second.during(second.next());
+            let both = async { tokio::join!(first, second) };
+            assert!(tokio::time::timeout(BREATHER / 2, both).await.is_err());
+        }
+        assert_eq!(slices.0.available_permits(), 1);
+    }
+}
