@@ -11,11 +11,13 @@
 
 #![forbid(unsafe_code)]
 
+mod accept;
 mod answer;
 mod controller;
 mod error;
 mod group_controller;
 mod identity;
+mod in_flight;
 mod node;
 mod parse;
 mod rpc;

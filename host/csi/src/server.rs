@@ -1,11 +1,13 @@
 //! Serves one driver on one socket. Apart because it knows HTTP/2 and its limits, which no service does.
 //!
 //! Clients are sidecars and kubelet on the same machine, let in by the socket's mode. kubelet opens a connection for every call, so accepting
-//! must be cheap and a connection owns nothing. A client that is slow, silent, or sends what is not gRPC costs its own connection only.
+//! must be cheap and a connection owns nothing but its descriptor. A client that is slow, silent, or sends what is not gRPC costs its own connection only.
 
+use crate::accept::connections;
 use crate::controller::ControllerService;
 use crate::group_controller::GroupControllerService;
 use crate::identity::IdentityService;
+use crate::in_flight::InFlight;
 use crate::node::NodeService;
 use crate::rpc::{Arrival, Frame};
 use crate::snapshot_metadata::SnapshotMetadataService;
@@ -15,15 +17,14 @@ use crate::wire::csi::v1::{
     identity_server::IdentityServer, node_server::NodeServer,
     snapshot_metadata_server::SnapshotMetadataServer,
 };
-use futures::Stream;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{UnixListener, UnixStream};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tonic::codegen::http;
 use tonic::transport::Server;
+use tower::layer::layer_fn;
 use tower::util::MapRequestLayer;
 use wasmount_core::driver::Driver;
 
@@ -33,24 +34,31 @@ const MESSAGE_BYTES: usize = 4 << 20;
 /// Calls at a time on one connection. external-provisioner has 200 workers on one; beyond this a client waits, it is not refused.
 const STREAMS_OF_A_CONNECTION: u32 = 1024;
 
-/// How long connections may take to close after the end was called. Calls have ended before; only answers have to leave.
-const CLOSING: Duration = Duration::from_secs(5);
+/// How long calls may take to be answered after the end was called. They have ended before; only answers have to leave.
+const ANSWERING: Duration = Duration::from_secs(5);
 
-/// How long not to accept after accepting failed: it fails for want of descriptors or memory, and at once again if asked at once.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long connections without a call may take to close: the last bytes are on their way. Many clients answer a GOAWAY only when they next
+/// call (gRPC's Python does), so nobody waits for them.
+const CLOSING: Duration = Duration::from_millis(250);
 
-/// Serves until `shutdown` is cancelled; removes the socket when it returns. To be cancelled after [`Driver::shutdown`], so that calls that
-/// may finish are answered.
+/// Serves until `shutdown` is cancelled, at most `most_connections` at a time; removes the socket when it returns. To be cancelled after
+/// [`Driver::shutdown`], so that calls that may finish are answered.
 pub async fn serve(
     socket: BoundSocket,
     driver: Arc<Driver>,
+    most_connections: usize,
     shutdown: CancellationToken,
 ) -> Result<(), SocketError> {
     let frame = Frame::new(driver);
+    let calls = TaskTracker::new();
+    let counted = calls.clone();
     // No HTTP/2 pings: over a Unix socket a peer that dies closes, and one that is merely stopped must not be cut off.
     let server = Server::builder()
         .max_concurrent_streams(STREAMS_OF_A_CONNECTION)
         .layer(MapRequestLayer::new(arrived))
+        .layer(layer_fn(move |service| {
+            InFlight::new(service, counted.clone())
+        }))
         .add_service(
             IdentityServer::new(IdentityService(frame.clone()))
                 .max_decoding_message_size(MESSAGE_BYTES),
@@ -73,33 +81,31 @@ pub async fn serve(
     let (listener, file) = socket.listening()?;
     let path = file.path();
     tracing::info!(socket = %path.display(), "serving CSI");
+    let incoming = connections(listener, most_connections);
     tokio::select! {
-        served = server.serve_with_incoming_shutdown(connections(listener), shutdown.cancelled()) => {
+        served = server.serve_with_incoming_shutdown(incoming, shutdown.cancelled()) => {
             served.map_err(|source| SocketError::Serving { path: path.to_owned(), source })
         }
-        () = async { shutdown.cancelled().await; sleep(CLOSING).await } => {
-            tracing::warn!(socket = %path.display(), "clients kept connections open to the end");
+        answered = ended(&shutdown, &calls) => {
+            if !answered {
+                tracing::warn!(socket = %path.display(), "calls were left without an answer");
+            }
             Ok(())
         }
     }
+}
+
+/// Returns when nobody needs to be waited for any more; whether every call was answered.
+async fn ended(shutdown: &CancellationToken, calls: &TaskTracker) -> bool {
+    shutdown.cancelled().await;
+    calls.close();
+    let answered = timeout(ANSWERING, calls.wait()).await.is_ok();
+    sleep(CLOSING).await;
+    answered
 }
 
 /// Notes when the headers came: the client's deadline counts from there.
 fn arrived<B>(mut request: http::Request<B>) -> http::Request<B> {
     request.extensions_mut().insert(Arrival(Instant::now()));
     request
-}
-
-fn connections(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream>> {
-    futures::stream::unfold(listener, |listener| async move {
-        loop {
-            match listener.accept().await {
-                Ok((connection, _)) => return Some((Ok(connection), listener)),
-                Err(error) => {
-                    tracing::warn!(%error, "a connection was not accepted");
-                    sleep(ACCEPT_PAUSE).await;
-                }
-            }
-        }
-    })
 }

@@ -9,8 +9,8 @@ mod yaml;
 
 pub(crate) use complaint::{Complaint, Complaints};
 
+use crate::regular_file::{self, Refused};
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use wasmount_core::document::{KeyPath, SecretSource, StorageBackend};
 
@@ -67,16 +67,13 @@ fn read(file: &Path) -> Result<String, Complaint> {
         key: None,
         reason,
     };
-    let mut text = String::new();
-    let length = std::fs::File::open(file)
-        .and_then(|open| open.take(DOCUMENT_BYTES + 1).read_to_string(&mut text))
-        .map_err(|error| unreadable(format!("cannot be read: {error}")))?;
-    if length as u64 > DOCUMENT_BYTES {
-        return Err(unreadable(format!(
-            "is larger than {DOCUMENT_BYTES} bytes; a StorageBackend is a page of YAML"
-        )));
-    }
-    Ok(text)
+    let bytes = regular_file::read(file, DOCUMENT_BYTES).map_err(|refused| {
+        unreadable(match refused {
+            Refused::TooLarge { .. } => format!("{refused}; a StorageBackend is a page of YAML"),
+            Refused::NotRegular | Refused::Unreadable(_) => refused.to_string(),
+        })
+    })?;
+    String::from_utf8(bytes).map_err(|_| unreadable("is not UTF-8 text".to_owned()))
 }
 
 /// Paths of a document are meant from where it lies: it then serves from any working directory.

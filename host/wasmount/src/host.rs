@@ -9,6 +9,7 @@
 //! Nothing after the sockets waits for a plugin: a backend without one serves tear-down, and no backend waits for another.
 
 mod admission;
+mod descriptors;
 mod preflight;
 mod rooms;
 mod secrets;
@@ -65,16 +66,22 @@ impl HostOptions {
 /// Serves until a signal, then stops cleanly.
 pub(crate) fn serve(options: HostOptions, backends: Vec<Configured>) -> Result<(), Fault> {
     preflight::check(&options)?;
+    let limit = descriptors::raise();
+    let connections = descriptors::connections_of_each(limit, backends.len());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(Fault::room("the host's threads cannot be started"))?;
-    let ended = runtime.block_on(run(options, backends));
+    let ended = runtime.block_on(run(options, backends, connections));
     runtime.shutdown_timeout(LAST_JOBS);
     ended
 }
 
-async fn run(options: HostOptions, backends: Vec<Configured>) -> Result<(), Fault> {
+async fn run(
+    options: HostOptions,
+    backends: Vec<Configured>,
+    connections: usize,
+) -> Result<(), Fault> {
     let mut signals = Signals::watch()?;
     let names = backends.iter().map(|b| b.document.driver_name.clone());
     let readiness = Arc::new(Readiness::new(names));
@@ -82,7 +89,7 @@ async fn run(options: HostOptions, backends: Vec<Configured>) -> Result<(), Faul
 
     let grace = options.grace;
     let mut serving = tokio::select! {
-        started = start(options, backends, readiness) => started?,
+        started = start(options, backends, readiness, connections) => started?,
         signal = signals.next() => {
             tracing::info!(signal, "stopped before anything was served");
             return Ok(());
@@ -106,9 +113,10 @@ async fn start(
     options: HostOptions,
     backends: Vec<Configured>,
     readiness: Arc<Readiness>,
+    connections: usize,
 ) -> Result<Serving, Fault> {
     let rooms = Rooms::open(&options, &backends, &readiness).await?;
-    let serving = Serving::start(&options, rooms, backends, &readiness).await?;
+    let serving = Serving::start(&options, rooms, backends, &readiness, connections).await?;
     tracing::info!(role = ?options.role, node = %options.node_id, "serving");
     Ok(serving)
 }

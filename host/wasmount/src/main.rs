@@ -12,6 +12,7 @@ mod health;
 mod host;
 mod node;
 mod readiness;
+mod regular_file;
 mod telemetry;
 
 use std::process::ExitCode;

@@ -4,7 +4,7 @@
 
 use clap::ValueEnum;
 use std::io::{self, IsTerminal};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -17,10 +17,50 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Levels as `info` or `wasmount_mount=debug,info`.
-pub(crate) fn levels(word: &str) -> Result<Targets, String> {
-    word.parse::<Targets>()
-        .map_err(|error| format!("{error}; such as `info` or `wasmount_mount=debug,info`"))
+/// The host's own modules, plugins' words included: every target of ours begins so.
+const OWN: &str = "wasmount";
+
+/// What all other crates may say at most, unless they are named: at `debug`, a compiler fills a disk.
+const OTHERS: LevelFilter = LevelFilter::WARN;
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// How like a level a word must be to be taken for a slip (Jaro and Winkler: 1 is the same).
+const LIKENESS: f64 = 0.7;
+
+/// Levels as `debug`, which is the host's own, or `info,wasmount_mount=debug,h2=trace`, which names others.
+pub(crate) fn levels(words: &str) -> Result<Targets, String> {
+    let mut own = LevelFilter::INFO;
+    let mut named = Vec::new();
+    for word in words.split(',').map(str::trim) {
+        match word.split_once('=') {
+            Some((target, word)) => named.push((target.trim().to_owned(), level(word.trim())?)),
+            None => own = level(word)?,
+        }
+    }
+    let levels = Targets::new()
+        .with_default(own.min(OTHERS))
+        .with_target(OWN, own);
+    Ok(levels.with_targets(named))
+}
+
+/// Only the six words: in tracing's own reading a slip names a module, and logs nothing else.
+fn level(word: &str) -> Result<LevelFilter, String> {
+    let given = word.to_lowercase();
+    let known = LEVELS.contains(&given.as_str());
+    if let Some(level) = given.parse().ok().filter(|_| known) {
+        return Ok(level);
+    }
+    let alike = LEVELS.map(|level| (strsim::jaro_winkler(&given, level), level));
+    let nearest = alike.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
+    let meant = match nearest {
+        Some((likeness, level)) if likeness >= LIKENESS => format!("did you mean `{level}`? "),
+        _ => String::new(),
+    };
+    Err(format!(
+        "`{word}` is no level; {meant}the levels are {}: such as `info` or `info,wasmount_mount=debug`",
+        LEVELS.join(", ")
+    ))
 }
 
 /// Starts logging for the life of the process; a second call changes nothing.
@@ -50,4 +90,57 @@ fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
     let thread = thread.name().unwrap_or_default();
     let reason = panic.payload_as_str().unwrap_or_default();
     tracing::error!(place, thread, reason, "bug of the host: a task panicked");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracing::Level;
+
+    #[test]
+    fn a_bare_level_is_the_hosts_own_and_others_are_heard_by_name() {
+        let (ours, theirs) = ("wasmount_mount::pool", "cranelift_codegen");
+        for (words, target, level, heard) in [
+            ("trace", ours, Level::TRACE, true),
+            ("trace", "wasmount::guest", Level::TRACE, true),
+            ("trace", theirs, Level::WARN, true),
+            ("trace", theirs, Level::INFO, false),
+            ("info", ours, Level::DEBUG, false),
+            ("error", theirs, Level::WARN, false),
+            ("off", ours, Level::ERROR, false),
+            ("off", theirs, Level::ERROR, false),
+            ("h2=debug", "h2::codec", Level::DEBUG, true),
+            ("h2=debug", ours, Level::INFO, true),
+            ("wasmount_mount=debug,info", ours, Level::DEBUG, true),
+            ("info, wasmount_mount=DEBUG", ours, Level::DEBUG, true),
+            (
+                "info,wasmount_mount=debug",
+                "wasmount_csi",
+                Level::DEBUG,
+                false,
+            ),
+        ] {
+            let would = levels(words).unwrap().would_enable(target, &level);
+            assert_eq!(would, heard, "{words}: {target} {level}");
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_no_level_is_refused_with_the_nearest() {
+        for (words, part) in [
+            ("debgu", "`debgu` is no level; did you mean `debug`?"),
+            ("warning", "did you mean `warn`?"),
+            ("info,h2=trce", "`trce` is no level; did you mean `trace`?"),
+            (
+                "verbose",
+                "`verbose` is no level; the levels are off, error,",
+            ),
+            ("wasmount_mount", "`wasmount_mount` is no level;"),
+            ("", "`` is no level;"),
+            ("3", "`3` is no level;"),
+        ] {
+            let said = levels(words).unwrap_err();
+            assert!(said.contains(part), "{said}");
+        }
+    }
 }

@@ -94,6 +94,14 @@ fn wrong_flags_end_with_64_and_name_the_flag() {
             "such as `info`",
         ),
         (
+            &["serve", "--backend", "x", "--log", "verbose"],
+            "`verbose` is no level; the levels are off, error, warn, info, debug, trace",
+        ),
+        (
+            &["serve", "--backend", "x", "--log", "debgu"],
+            "did you mean `debug`?",
+        ),
+        (
             &["serve", "--backend", "x", "--listen-health", "here"],
             "`127.0.0.1:9809`, or `off`",
         ),

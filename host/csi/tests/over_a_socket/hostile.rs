@@ -2,8 +2,11 @@
 
 use crate::support::{PATIENCE, Served};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
+use wasmount_core::driver::Role;
+use wasmount_core::services::Offer;
 
 /// How every HTTP/2 connection begins, with an empty SETTINGS frame behind it (RFC 9113, 3.4 and 6.5).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -56,6 +59,30 @@ async fn a_call_is_answered_beside_two_thousand_idle_connections() {
     }
     served.answers().await;
     drop(idle);
+    served.answers().await;
+}
+
+#[tokio::test]
+async fn a_driver_has_no_more_connections_than_it_may_and_the_next_client_waits() {
+    let offer = Offer::new([], []);
+    let served = Served::with_connections(Role::All, offer, 3);
+    let connect = || UnixStream::connect(&served.socket);
+    let mut idle = Vec::new();
+    for _ in 0..3 {
+        let mut connection = connect().await.unwrap();
+        connection.write_all(PREFACE).await.unwrap();
+        // The server's SETTINGS: it was taken.
+        connection.read_u8().await.unwrap();
+        idle.push(connection);
+    }
+    let mut waiting = connect().await.unwrap();
+    waiting.write_all(PREFACE).await.unwrap();
+    let early = tokio::time::timeout(Duration::from_millis(300), waiting.read_u8()).await;
+    assert!(early.is_err(), "a fourth connection was taken");
+    drop(idle.pop());
+    let late = tokio::time::timeout(PATIENCE, waiting.read_u8()).await;
+    late.unwrap().unwrap();
+    drop(idle.pop());
     served.answers().await;
 }
 

@@ -3,6 +3,7 @@
 use crate::support::{PATIENCE, Served, refused, until, volume_named};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tonic::{Code, Request};
 
 #[tokio::test]
@@ -102,17 +103,45 @@ async fn a_shutdown_removes_the_socket_and_ends() {
     assert!(!served.socket.exists());
 }
 
+/// A stop takes less than this when nobody waits for an answer, on a busy machine; well below the time that answers are given.
+const AT_ONCE: Duration = Duration::from_secs(2);
+
+/// How every HTTP/2 connection begins, with an empty SETTINGS frame behind it (RFC 9113, 3.4 and 6.5).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
 #[tokio::test]
-async fn a_shutdown_does_not_wait_for_ever_for_a_silent_client() {
+async fn a_shutdown_does_not_wait_for_idle_clients() {
     let served = Served::whole();
-    let _silent = tokio::net::UnixStream::connect(&served.socket)
-        .await
-        .unwrap();
+    let connect = || tokio::net::UnixStream::connect(&served.socket);
+    let _silent = connect().await.unwrap();
+    // It speaks, and never answers the server's GOAWAY.
+    let mut deaf = connect().await.unwrap();
+    deaf.write_all(PREFACE).await.unwrap();
     served.answers().await;
     served.shutdown.cancel();
-    tokio::time::timeout(PATIENCE, served.task)
+    let ended = tokio::time::timeout(AT_ONCE, served.task).await;
+    ended.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_shutdown_waits_for_the_answer_of_a_call_beside_idle_clients() {
+    let served = Served::whole();
+    let mut deaf = tokio::net::UnixStream::connect(&served.socket)
         .await
-        .unwrap()
-        .unwrap()
         .unwrap();
+    deaf.write_all(PREFACE).await.unwrap();
+    let closed = served.backend.gate.write().await;
+    let mut controller = served.controller().await;
+    let call = tokio::spawn(async move { controller.create_volume(volume_named("a")).await });
+    until("the call began", || {
+        served.backend.begun.load(Ordering::SeqCst) == 1
+    })
+    .await;
+    served.shutdown.cancel();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!served.task.is_finished() && !call.is_finished());
+    drop(closed);
+    call.await.unwrap().unwrap();
+    let ended = tokio::time::timeout(AT_ONCE, served.task).await;
+    ended.unwrap().unwrap().unwrap();
 }

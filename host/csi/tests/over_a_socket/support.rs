@@ -29,6 +29,9 @@ use wasmount_csi::wire::csi::v1::{self as wire};
 /// Longer than anything here takes on a busy machine; a test that hangs ends.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// More than any test opens that does not say otherwise.
+const CONNECTIONS: usize = 4096;
+
 /// A driver that is being served.
 pub(crate) struct Served {
     pub(crate) backend: Arc<MemoryBackend>,
@@ -55,6 +58,10 @@ impl Served {
     }
 
     pub(crate) fn in_role(role: Role, offer: Offer) -> Self {
+        Self::with_connections(role, offer, CONNECTIONS)
+    }
+
+    pub(crate) fn with_connections(role: Role, offer: Offer, most: usize) -> Self {
         let backend = Arc::new(MemoryBackend::new(offer));
         let config = DriverConfig {
             name: DriverName::parse("memory.wasmount.io").unwrap(),
@@ -73,7 +80,7 @@ impl Served {
         let socket = directory.path().join("csi.sock");
         let bound = BoundSocket::bind(&socket).unwrap();
         let shutdown = CancellationToken::new();
-        let task = tokio::spawn(serve(bound, Arc::clone(&driver), shutdown.clone()));
+        let task = tokio::spawn(serve(bound, Arc::clone(&driver), most, shutdown.clone()));
         Self {
             backend,
             driver,

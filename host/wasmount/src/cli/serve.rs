@@ -24,7 +24,7 @@ Example, beside a kubelet, with two backends:
 
 Example, on a workstation, with all files in one place:
   $ wasmount serve --backend plugins/directory/backend.yaml --data-dir /tmp/demo/data --run-dir /tmp/demo/run \\
-      --socket-dir /tmp/demo/sockets --path-root /tmp/demo/mounts --log wasmount=debug,info
+      --socket-dir /tmp/demo/sockets --path-root /tmp/demo/mounts --log debug
 
 Exit codes: 0 after a clean stop (SIGTERM, SIGINT), 64 for wrong flags or documents, 1 for any other failure.")]
 pub(crate) struct Flags {
@@ -100,7 +100,8 @@ pub(crate) struct Flags {
     #[arg(long, value_enum, env = "WASMOUNT_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
 
-    /// Least level that is logged, also by module: `info`, or `wasmount_mount=debug,info`
+    /// Least level that is logged: off, error, warn, info, debug or trace. It is that of the host and its plugins; other crates are held to
+    /// `warn`, unless they are named: `info,wasmount_mount=debug,h2=debug`
     #[arg(long, value_name = "LEVEL", env = "WASMOUNT_LOG", default_value = "info", value_parser = telemetry::levels)]
     log: Targets,
 

@@ -288,10 +288,24 @@ fn two_documents_of_one_driver_are_refused_and_every_fault_is_said_at_once() {
 }
 
 #[test]
-fn a_file_that_never_ends_is_refused() {
-    let said = load(&[PathBuf::from("/dev/zero")]).unwrap_err().to_string();
-    assert_eq!(
-        said,
-        "/dev/zero: is larger than 1572864 bytes; a StorageBackend is a page of YAML"
-    );
+fn a_file_that_is_no_page_of_yaml_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, 0o600.into(), 0).unwrap();
+    let large = folder.path().join("large");
+    let file = std::fs::File::create(&large).unwrap();
+    file.set_len(DOCUMENT_BYTES + 1).unwrap();
+    for (file, reason) in [
+        (Path::new("/dev/zero"), "is not a regular file"),
+        (folder.path(), "is not a regular file"),
+        (&pipe, "is not a regular file"),
+        (
+            &large,
+            "is larger than 1572864 bytes; a StorageBackend is a page of YAML",
+        ),
+    ] {
+        let said = load(&[file.to_owned()]).unwrap_err().to_string();
+        assert_eq!(said, format!("{}: {reason}", file.display()));
+    }
 }

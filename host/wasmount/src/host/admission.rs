@@ -75,8 +75,9 @@ impl Admission {
             mounter: self.rooms.mounter.clone(),
         };
         let plugin = &document.plugin;
+        let (grants, role) = (&document.grants, self.driver.role());
         let Admitted { backend, warnings } =
-            admit(&self.rooms.engine, plugin, folder, &document.grants, parts).await?;
+            admit(&self.rooms.engine, plugin, folder, grants, parts, role).await?;
         let driver = self.driver.name();
         for warning in warnings {
             tracing::warn!(%driver, "{warning}");

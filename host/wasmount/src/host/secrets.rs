@@ -3,8 +3,8 @@
 //!
 //! They are read again at each attempt of admission: a file that comes late is found.
 
+use crate::regular_file::{self, Refused};
 use std::collections::BTreeMap;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use wasmount_core::document::SecretSource;
 use wasmount_core::secrets::Secrets;
@@ -15,27 +15,19 @@ const SECRET_BYTES: u64 = 1 << 20;
 /// A secret that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SecretError {
-    /// The system says no.
-    #[error("secret `{name}`: {} cannot be read: {source}", .path.display())]
-    Unreadable {
+    /// It cannot be read, or may not.
+    #[error("secret `{name}`: {} {source}", .path.display())]
+    Refused {
         /// Which secret.
         name: String,
         /// Which file.
         path: PathBuf,
-        /// What the kernel said.
-        source: io::Error,
+        /// Why.
+        source: Refused,
     },
     /// The contract hands secrets on as text.
     #[error("secret `{name}`: {} is not UTF-8 text", .path.display())]
     NotText {
-        /// Which secret.
-        name: String,
-        /// Which file.
-        path: PathBuf,
-    },
-    /// Longer than it may be.
-    #[error("secret `{name}`: {} is larger than {SECRET_BYTES} bytes", .path.display())]
-    TooLarge {
         /// Which secret.
         name: String,
         /// Which file.
@@ -65,16 +57,10 @@ pub(super) async fn read(sources: BTreeMap<String, SecretSource>) -> Result<Secr
 /// Editors and `echo` end a file with a line break that is no part of the secret.
 fn secret(name: &str, path: &Path) -> Result<String, SecretError> {
     let (name, path) = (name.to_owned(), path.to_owned());
-    let mut bytes = Vec::new();
-    let read = std::fs::File::open(&path)
-        .and_then(|file| file.take(SECRET_BYTES + 1).read_to_end(&mut bytes));
-    match read {
-        Err(source) => return Err(SecretError::Unreadable { name, path, source }),
-        Ok(length) if length as u64 > SECRET_BYTES => {
-            return Err(SecretError::TooLarge { name, path });
-        }
-        Ok(_) => {}
-    }
+    let bytes = match regular_file::read(&path, SECRET_BYTES) {
+        Ok(bytes) => bytes,
+        Err(source) => return Err(SecretError::Refused { name, path, source }),
+    };
     let Ok(mut text) = String::from_utf8(bytes) else {
         return Err(SecretError::NotText { name, path });
     };
@@ -118,12 +104,19 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), b"hunter2\xff").unwrap();
         let binary = file.path().display().to_string();
+        let large = tempfile::NamedTempFile::new().unwrap();
+        large.as_file().set_len(SECRET_BYTES + 1).unwrap();
+        let large_file = large.path().display().to_string();
         for (path, said) in [
             (
                 "/nowhere/password",
                 "/nowhere/password cannot be read: No such file or directory (os error 2)",
             ),
-            ("/dev/zero", "/dev/zero is larger than 1048576 bytes"),
+            ("/dev/zero", "/dev/zero is not a regular file"),
+            (
+                large_file.as_str(),
+                &format!("{large_file} is larger than 1048576 bytes"),
+            ),
             (binary.as_str(), &format!("{binary} is not UTF-8 text")),
         ] {
             assert_eq!(

@@ -34,12 +34,14 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Binds all sockets, claims what must be recovered, serves, and lets each backend's admission begin.
+    /// Binds all sockets, claims what must be recovered, serves, at most `connections` to each, and lets each backend's
+    /// admission begin.
     pub(super) async fn start(
         options: &HostOptions,
         rooms: Rooms,
         backends: Vec<Configured>,
         readiness: &Arc<Readiness>,
+        connections: usize,
     ) -> Result<Self, Fault> {
         let mut bound = Vec::new();
         for backend in backends {
@@ -71,7 +73,8 @@ impl Serving {
             };
             let driver = Driver::new(config, rooms.mounter.clone(), rooms.state.clone());
             recover(&driver).await;
-            let server = server::serve(socket, driver.clone(), serving.closed.clone());
+            let closed = serving.closed.clone();
+            let server = server::serve(socket, driver.clone(), connections, closed);
             serving.servers.spawn(server);
             readiness.set_socket(&name, path);
             serving.drivers.push(driver.clone());

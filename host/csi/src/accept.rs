@@ -1,0 +1,145 @@
+//! Connections as they come in: how many at a time, and what is said when none can be taken. Apart because descriptors are the process's,
+//! and several drivers share them; it knows neither HTTP/2 nor what is served.
+
+use futures::Stream;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::sleep;
+use tonic::transport::server::{Connected, UdsConnectInfo};
+
+/// How long not to accept after accepting failed: it fails for want of descriptors or memory, and at once again if asked at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A connection with its place among those that a driver may have.
+pub(crate) struct Connection {
+    stream: UnixStream,
+    _place: OwnedSemaphorePermit,
+}
+
+/// What accepting knows from one connection to the next.
+struct Accepting {
+    listener: UnixListener,
+    most: usize,
+    places: Arc<Semaphore>,
+    /// Said once: it would be said for every attempt, and nothing changes in between.
+    failing: bool,
+    full: bool,
+}
+
+/// Accepts, at most `most` at a time; further clients wait in the backlog until one of them closes.
+pub(crate) fn connections(
+    listener: UnixListener,
+    most: usize,
+) -> impl Stream<Item = io::Result<Connection>> {
+    let most = most.clamp(1, Semaphore::MAX_PERMITS);
+    let accepting = Accepting {
+        listener,
+        most,
+        places: Arc::new(Semaphore::new(most)),
+        failing: false,
+        full: false,
+    };
+    futures::stream::unfold(accepting, |mut accepting| async move {
+        let connection = accepting.next().await?;
+        Some((Ok(connection), accepting))
+    })
+}
+
+impl Accepting {
+    async fn next(&mut self) -> Option<Connection> {
+        let free = Arc::clone(&self.places).try_acquire_owned();
+        let place = match free {
+            Ok(place) => {
+                // Over when a good part is free again, not at each one that comes and goes.
+                self.full &= self.places.available_permits() < self.most / 2;
+                place
+            }
+            Err(_) => {
+                if !self.full {
+                    let connections = self.most;
+                    tracing::warn!(
+                        connections,
+                        "this driver has all the connections that it may have: new clients wait until one is closed"
+                    );
+                }
+                self.full = true;
+                // Fails only if the semaphore is closed, which nobody does.
+                Arc::clone(&self.places).acquire_owned().await.ok()?
+            }
+        };
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    if std::mem::take(&mut self.failing) {
+                        tracing::info!("connections are accepted again");
+                    }
+                    return Some(Connection {
+                        stream,
+                        _place: place,
+                    });
+                }
+                Err(error) => {
+                    if !self.failing {
+                        tracing::warn!(%error, "connections cannot be accepted; trying on");
+                    }
+                    self.failing = true;
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = UdsConnectInfo;
+
+    fn connect_info(&self) -> Self::ConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,88 @@
+//! Small files that the configuration names, read whole. Apart because opening whatever a path leads to may wait for ever (a named pipe has no
+//! writer, a terminal no end), and reading it may never end.
+//!
+//! It does not know what is in them.
+
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Why a file is not read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refused {
+    /// The system says no.
+    #[error("cannot be read: {0}")]
+    Unreadable(#[from] io::Error),
+    /// A named pipe, a device, a directory.
+    #[error("is not a regular file")]
+    NotRegular,
+    /// Longer than it may be.
+    #[error("is larger than {most} bytes")]
+    TooLarge {
+        /// The most, in bytes.
+        most: u64,
+    },
+}
+
+/// All of a regular file of at most `most` bytes. Links are followed: Kubernetes mounts every Secret as one.
+pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, Refused> {
+    // A pipe without a writer opens at once with this, and is refused below; to a regular file it means nothing.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from)?);
+    if !file.metadata()?.is_file() {
+        return Err(Refused::NotRegular);
+    }
+    // The size is not asked for: it may grow meanwhile, and files of /proc say 0.
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(Refused::TooLarge { most });
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(path: &Path) -> String {
+        read(path, 4).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_regular_file_is_read_up_to_its_bound_through_links_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "1234").unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        for path in [&file, &link] {
+            assert_eq!(read(path, 4).unwrap(), b"1234");
+        }
+        std::fs::write(&file, "12345").unwrap();
+        assert_eq!(said(&file), "is larger than 4 bytes");
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, Mode::RWXU, 0).unwrap();
+        for path in [
+            pipe.as_path(),
+            folder.path(),
+            Path::new("/dev/zero"),
+            Path::new("/dev/tty"),
+        ] {
+            let line = said(path);
+            // Whether there is a terminal depends on who runs this.
+            let no_terminal = line.starts_with("cannot be read: No such device");
+            assert!(
+                line == "is not a regular file" || no_terminal,
+                "{path:?}: {line}"
+            );
+        }
+    }
+}
