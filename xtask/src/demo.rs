@@ -47,11 +47,13 @@ pub struct DemoOptions {
 /// Runs the demo.
 pub fn run(workspace: &Workspace, console: &Console, options: &DemoOptions) -> Result<(), Failure> {
     if !options.prepared {
+        // Asked first: the build below may put a new file in the place of the one that runs.
+        let program = std::env::current_exe().map_err(Failure::io("find the running program"))?;
         packages::install(packages::DEMO, console)?;
         console.line("building the plugins and the host (minutes the first time)");
         plugins::build(workspace, console)?;
         plugins::build_host(workspace)?;
-        namespace::enter(console, options)?;
+        namespace::enter(&program, console, options)?;
     }
     for leftover in place::sweep(PREFIX) {
         console.line(&format!(

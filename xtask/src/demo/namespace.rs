@@ -5,13 +5,18 @@ use crate::command;
 use crate::failure::Failure;
 use crate::say::Console;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 /// Makes both namespaces, with the caller's user as root inside.
 const UNSHARE: [&str; 3] = ["--user", "--map-root-user", "--mount"];
 
-/// Returns as root; otherwise becomes a demo inside a namespace and does not return.
-pub(super) fn enter(console: &Console, options: &DemoOptions) -> Result<(), Failure> {
+/// Returns as root; otherwise becomes a demo inside a namespace, by running `program`, and does not return.
+pub(super) fn enter(
+    program: &Path,
+    console: &Console,
+    options: &DemoOptions,
+) -> Result<(), Failure> {
     if rustix::process::geteuid().is_root() {
         console.line("running as root: mounts are made directly");
         return Ok(());
@@ -26,7 +31,6 @@ pub(super) fn enter(console: &Console, options: &DemoOptions) -> Result<(), Fail
         });
     }
     console.line("not root: running in a user and mount namespace");
-    let program = std::env::current_exe().map_err(Failure::io("find the running program"))?;
     let mut command = Command::new("unshare");
     command.args(UNSHARE).arg("--").arg(program);
     command.args(["demo", "--prepared"]);
