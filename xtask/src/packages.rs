@@ -26,6 +26,7 @@ pub const TEST: &[Need] = &[
     need("mount", "mount"),
     need("losetup", "mount"),
     need("mkfs.ext4", "e2fsprogs"),
+    need("mkfs.xfs", "xfsprogs"),
     need("strace", "strace"),
 ];
 

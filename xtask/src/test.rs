@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::packages;
 use crate::plugins;
 use crate::say::{Console, Tone};
+use crate::toolchain;
 use crate::tools;
 use crate::workspace::Workspace;
 use std::io::{BufRead, BufReader};
@@ -59,6 +60,9 @@ pub fn run(workspace: &Workspace, console: &Console, options: &TestOptions) -> b
 impl Run<'_> {
     fn all(&mut self) -> Result<(), Failure> {
         let whole = self.options.filter.is_empty();
+        if whole {
+            toolchain::components(self.console)?;
+        }
         if whole {
             self.step("format", Self::format)?;
         }

@@ -1,4 +1,4 @@
-//! The compiler target of guests: present, or added by rustup.
+//! What the toolchain must have beside the compiler: the guests' target, the formatter, the linter. Present, or added by rustup.
 
 use crate::command;
 use crate::failure::Failure;
@@ -8,6 +8,31 @@ use std::process::Command;
 
 /// What guests are compiled for: WASI 0.2 components.
 pub const GUEST_TARGET: &str = "wasm32-wasip2";
+
+/// What the tests call beside the compiler: rustup's minimal profile leaves both out.
+const COMPONENTS: [&str; 2] = ["rustfmt", "clippy"];
+
+/// Adds the formatter and the linter if cargo does not have them.
+pub fn components(console: &Console) -> Result<(), Failure> {
+    let has = |subcommand: &str| {
+        command::try_read(Command::new("cargo").args([subcommand, "--version"]))
+            .is_ok_and(|tried| tried.status.success())
+    };
+    if has("fmt") && has("clippy") {
+        return Ok(());
+    }
+    let list = COMPONENTS.join(" ");
+    console.line(&format!("adding {list} by rustup"));
+    command::run(
+        Command::new("rustup")
+            .args(["component", "add"])
+            .args(COMPONENTS),
+    )
+    .map_err(|_| Failure::Missing {
+        what: format!("the components {list}"),
+        next: format!("`rustup component add {list}`, or install them as your distribution does"),
+    })
+}
 
 /// Adds the guests' target if the compiler does not have it.
 pub fn guest_target(console: &Console) -> Result<(), Failure> {

@@ -107,9 +107,10 @@ pub struct Limits {
     pub concurrency: usize,
     /// Bytes that one host call may carry in either direction. 4 MiB: gRPC's own message limit.
     pub host_call_bytes: usize,
-    /// Table elements of one instance.
+    /// Table elements of one instance. 100,000: Spin's figure, with which Python and JavaScript guests were run.
     pub table_elements: usize,
-    /// Open handles of one instance.
+    /// Open handles of one instance. 1,000: a call opens a handful; upstream's default of 100,000 let guests exhaust a host
+    /// (GHSA-852m-cvvp-9p4w).
     pub handles: usize,
     /// Takes ids above 128 bytes from the plugin.
     pub long_ids: bool,

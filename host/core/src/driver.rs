@@ -5,7 +5,7 @@
 //! down. It knows no wire, no wasm and no system call.
 
 mod controller;
-mod groups;
+mod group_controller;
 mod health;
 mod hooks;
 mod identity;

@@ -23,7 +23,7 @@ mod error;
 mod exports;
 mod fault;
 mod gate;
-mod groups;
+mod group_controller;
 mod guest_log;
 mod host;
 mod identity;

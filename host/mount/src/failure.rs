@@ -20,6 +20,14 @@ pub enum MountSetupError {
         /// As it was given.
         root: PathBuf,
     },
+    /// Two hosts with one journal would undo each other's work.
+    #[error(
+        "the journal directory {path:?} is used by another host; stop that host, or name another run directory"
+    )]
+    JournalInUse {
+        /// Which directory.
+        path: PathBuf,
+    },
     /// The journal's directory cannot be used.
     #[error(
         "cannot {operation} the journal directory {path:?}; choose another run directory or correct its rights"

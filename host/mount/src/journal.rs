@@ -9,14 +9,17 @@ pub(crate) mod entry;
 use crate::failure::{MountSetupError, kernel};
 use crate::observe::Identity;
 use entry::{Entry, SCHEMA, hex};
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::DriverName;
 
@@ -33,12 +36,19 @@ const DIRECTORY_MODE: u32 = 0o700;
 /// The same for a file.
 const FILE_MODE: u32 = 0o600;
 
+/// How long another host may take to let go of the journal: one that stops gives its data directory back a moment before.
+const OTHER_HOST_ENDS_WITHIN: Duration = Duration::from_secs(2);
+/// How often it is asked whether it has.
+const ASKED_EVERY: Duration = Duration::from_millis(20);
+
 /// All volumes. Read once; then memory and files say the same.
 #[derive(Debug)]
 pub(crate) struct Journal {
     directory: PathBuf,
     /// Held while a file is written: some microseconds in memory, and no storage of a volume is touched.
     volumes: Mutex<Volumes>,
+    /// Locked as long as this lives. The kernel gives it back, however the host ends.
+    _lock: File,
 }
 
 /// What the files say.
@@ -82,6 +92,7 @@ impl Journal {
             .mode(DIRECTORY_MODE)
             .create(&directory)
             .map_err(|source| setup("create", &directory, source))?;
+        let lock = lock(&directory)?;
         let files = fs::read_dir(&directory).map_err(|source| setup("read", &directory, source))?;
         let mut volumes = Volumes::default();
         for file in files {
@@ -103,6 +114,7 @@ impl Journal {
         Ok(Self {
             directory,
             volumes: Mutex::new(volumes),
+            _lock: lock,
         })
     }
 
@@ -179,6 +191,24 @@ impl Journal {
     fn lock(&self) -> MutexGuard<'_, Volumes> {
         // What a panicking thread leaves is whole: memory changes after the file, and nothing in that can panic.
         self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps other hosts out of the directory.
+fn lock(directory: &Path) -> Result<File, MountSetupError> {
+    let file = File::open(directory).map_err(|source| setup("open", directory, source))?;
+    let deadline = Instant::now() + OTHER_HOST_ENDS_WITHIN;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => sleep(ASKED_EVERY),
+            Err(Errno::WOULDBLOCK) => {
+                return Err(MountSetupError::JournalInUse {
+                    path: directory.to_owned(),
+                });
+            }
+            Err(errno) => return Err(setup("lock", directory, errno.into())),
+        }
     }
 }
 

@@ -166,7 +166,7 @@ fn directories_that_cannot_work_end_with_64() {
         serve(DOCUMENT, &["--role", "node", "--path-root", "/nowhere"]),
         (
             Some(64),
-            "wasmount: --path-root /nowhere: is not an existing directory\n".to_owned()
+            "wasmount: --path-root /nowhere: is not an existing directory; make it first, or name another\n".to_owned()
         )
     );
 }

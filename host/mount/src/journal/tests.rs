@@ -105,8 +105,9 @@ fn the_holders_of_a_path_follow_every_change_and_outdated_ones_stay_theirs() {
     put(&journal, "w", "/k/b");
     assert_eq!(holders(&journal, "/k/a"), ["v"]);
     assert_eq!(holders(&journal, "/k/b"), ["w"]);
-    let read_again = Journal::open(run.path()).unwrap();
-    assert_eq!(holders(&read_again, "/k/a"), ["v"]);
+    drop(journal);
+    let journal = Journal::open(run.path()).unwrap();
+    assert_eq!(holders(&journal, "/k/a"), ["v"]);
     for volume in ["v", "w"] {
         let gone = |entry: &mut Entry| {
             entry.stage = None;
@@ -168,6 +169,18 @@ fn a_change_that_fails_changes_nothing() {
 }
 
 #[test]
+fn one_host_has_the_journal_and_another_is_refused_until_it_ends() {
+    let run = tempfile::tempdir().unwrap();
+    let first = Journal::open(run.path()).unwrap();
+    put(&first, "v", "/k/a");
+    let refused = Journal::open(run.path());
+    assert!(matches!(refused, Err(MountSetupError::JournalInUse { .. })));
+    drop(first);
+    let second = Journal::open(run.path()).unwrap();
+    assert_eq!(second.holders_of("/k/a").len(), 1);
+}
+
+#[test]
 fn what_cannot_be_read_is_put_aside_and_the_rest_is_there() {
     let run = tempfile::tempdir().unwrap();
     let journal = Journal::open(run.path()).unwrap();
@@ -182,6 +195,7 @@ fn what_cannot_be_read_is_put_aside_and_the_rest_is_there() {
     fs::write(file("later"), later.replace("\"schema\":1", "\"schema\":2")).unwrap();
     fs::rename(file("moved"), directory.join("00.json")).unwrap();
     fs::write(file("whole").with_extension(ASIDE), "half").unwrap();
+    drop(journal);
 
     let journal = Journal::open(run.path()).unwrap();
     let known: Vec<_> = journal

@@ -177,9 +177,14 @@ impl Bench {
     }
 
     pub(crate) fn with_roots(self, roots: &[PathBuf]) -> Self {
+        let Self {
+            directory,
+            mounter: ended,
+        } = self;
+        drop(ended);
         Self {
-            mounter: mounter(&self.directory, roots),
-            directory: self.directory,
+            mounter: mounter(&directory, roots),
+            directory,
         }
     }
 

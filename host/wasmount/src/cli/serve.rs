@@ -23,8 +23,10 @@ Example, beside a kubelet, with two backends:
   $ wasmount serve --backend directory.yaml --backend nfs.yaml --node-id worker-1
 
 Example, on a workstation, with all files in one place:
-  $ wasmount serve --backend plugins/directory/backend.yaml --data-dir /tmp/demo/data --run-dir /tmp/demo/run \\
-      --socket-dir /tmp/demo/sockets --path-root /tmp/demo/mounts --log debug
+  $ mkdir -p /tmp/try/mounts
+  $ wasmount serve --backend plugins/directory/backend.yaml \\
+      --data-dir /tmp/try/data --run-dir /tmp/try/run \\
+      --socket-dir /tmp/try/sockets --path-root /tmp/try/mounts
 
 Exit codes: 0 after a clean stop (SIGTERM, SIGINT), 64 for wrong flags or documents, 1 for any other failure.")]
 pub(crate) struct Flags {
@@ -236,7 +238,11 @@ fn existing(flag: &'static str, path: &Path) -> Result<(), Fault> {
     if path.is_dir() {
         return Ok(());
     }
-    Err(wrong(flag, path, "is not an existing directory"))
+    Err(wrong(
+        flag,
+        path,
+        "is not an existing directory; make it first, or name another",
+    ))
 }
 
 /// Clients are given these paths and resolve them from elsewhere.

@@ -111,8 +111,9 @@ async fn data_directory(directory: &Path, readiness: &Readiness) -> Result<DataD
                 "waiting for the other host that uses the data directory {}",
                 directory.display()
             );
+            // First, so that whoever reads the line finds the host unready.
+            readiness.set_host(Some(waiting.clone()));
             tracing::warn!("{waiting}");
-            readiness.set_host(Some(waiting));
             lock(directory, true).await?
         }
         tried => tried,
