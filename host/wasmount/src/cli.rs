@@ -70,6 +70,7 @@ mod tests {
             let examples: Vec<_> = lines
                 .lines()
                 .filter_map(|line| line.trim().strip_prefix("$ "))
+                .filter(|line| line.starts_with("wasmount "))
                 .collect();
             assert!(!examples.is_empty(), "{name} has no example");
             for example in examples {
