@@ -136,7 +136,7 @@ fn every_plugin_brings_a_document_that_is_taken() {
         let folder = Folder::with(&plugins_document(&name));
         // What comes after the documents: without it the program would serve.
         let output = folder.serve(&[], &["--role", "node", "--path-root", "/nowhere"]);
-        let expected = "wasmount: --path-root /nowhere: is not an existing directory\n";
+        let expected = "wasmount: --path-root /nowhere: is not an existing directory; make it first, or name another\n";
         assert_eq!(
             said(&folder, &output),
             (USAGE, expected.to_owned()),

@@ -6,10 +6,10 @@
 
 pub(crate) mod entry;
 
+use crate::exclusive;
 use crate::failure::{MountSetupError, kernel};
 use crate::observe::Identity;
 use entry::{Entry, SCHEMA, hex};
-use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +18,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::DriverName;
 
@@ -35,11 +33,6 @@ const QUARANTINED: &str = "quarantined";
 const DIRECTORY_MODE: u32 = 0o700;
 /// The same for a file.
 const FILE_MODE: u32 = 0o600;
-
-/// How long another host may take to let go of the journal: one that stops gives its data directory back a moment before.
-const OTHER_HOST_ENDS_WITHIN: Duration = Duration::from_secs(2);
-/// How often it is asked whether it has.
-const ASKED_EVERY: Duration = Duration::from_millis(20);
 
 /// All volumes. Read once; then memory and files say the same.
 #[derive(Debug)]
@@ -197,18 +190,12 @@ impl Journal {
 /// Keeps other hosts out of the directory.
 fn lock(directory: &Path) -> Result<File, MountSetupError> {
     let file = File::open(directory).map_err(|source| setup("open", directory, source))?;
-    let deadline = Instant::now() + OTHER_HOST_ENDS_WITHIN;
-    loop {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
-            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => sleep(ASKED_EVERY),
-            Err(Errno::WOULDBLOCK) => {
-                return Err(MountSetupError::JournalInUse {
-                    path: directory.to_owned(),
-                });
-            }
-            Err(errno) => return Err(setup("lock", directory, errno.into())),
-        }
+    match exclusive::lock(&file) {
+        Ok(true) => Ok(file),
+        Ok(false) => Err(MountSetupError::JournalInUse {
+            path: directory.to_owned(),
+        }),
+        Err(errno) => Err(setup("lock", directory, errno.into())),
     }
 }
 

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod confine;
+mod exclusive;
 mod executor;
 mod failure;
 mod in_use;

@@ -10,3 +10,4 @@
 mod full;
 mod lost;
 mod neighbours;
+mod unshared;

@@ -4,11 +4,12 @@
 //! A process opens each directory once, however many backends name it: promises belong to the directory, not to a driver.
 
 use crate::confine::{RESERVED_NAME, open_confined};
+use crate::exclusive;
 use crate::failure::{kernel, shown};
 use crate::pool::ledger::{Inode, Ledger};
 use crate::pool::place::Place;
 use crate::pool::trash;
-use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags, Statx};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags, Statx};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -91,9 +92,9 @@ impl Pool {
         }
         let folder = make_folder(&root, RESERVED_NAME)
             .map_err(|errno| failed("make the folder .wasmount", errno))?;
-        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
+        match exclusive::lock(&folder) {
+            Ok(true) => {}
+            Ok(false) => {
                 return Err(MountError::InUse {
                     what: what(),
                     by: "another host process; give each host a pool of its own".to_owned(),
