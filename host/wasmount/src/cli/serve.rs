@@ -58,7 +58,7 @@ pub(crate) struct Flags {
     )]
     run_dir: PathBuf,
 
-    /// Directory of the CSI sockets [default: <kubelet-dir>/plugins]
+    /// Directory of the CSI sockets [default: plugins, in --kubelet-dir]
     #[arg(long, value_name = "DIR", env = "WASMOUNT_SOCKET_DIR")]
     socket_dir: Option<PathBuf>,
 
@@ -79,7 +79,7 @@ pub(crate) struct Flags {
     )]
     kubelet_dir: PathBuf,
 
-    /// Directory below which volumes may be staged and published; may be repeated [default: <kubelet-dir>]
+    /// Directory below which volumes may be staged and published; may be repeated [default: that of --kubelet-dir]
     #[arg(
         long,
         value_name = "DIR",
