@@ -69,7 +69,19 @@ impl Fixture {
 
     /// Creates a volume, with the behaviour that is named.
     pub(crate) async fn create(&self, behaviour: &str) -> Result<Volume, BackendError> {
-        let call = self.call(Rpc::CreateVolume);
+        self.create_within(self.budget, behaviour).await
+    }
+
+    /// The same with a budget of its own.
+    pub(crate) async fn create_within(
+        &self,
+        budget: Duration,
+        behaviour: &str,
+    ) -> Result<Volume, BackendError> {
+        let call = Call {
+            deadline: Instant::now() + budget,
+            ..self.call(Rpc::CreateVolume)
+        };
         self.backend
             .create_volume(&call, create_volume(behaviour))
             .await

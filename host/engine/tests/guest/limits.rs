@@ -114,12 +114,16 @@ async fn concurrency_obeyed_and_violated() {
         concurrency: 1,
         ..Limits::default()
     };
-    let mut fixture = Fixture::with(limits).await;
+    let fixture = Fixture::with(limits).await;
     let (first, second) = tokio::join!(fixture.create(""), fixture.create(""));
     assert!(first.is_ok() && second.is_ok());
 
-    fixture.budget = Duration::from_millis(200);
-    let (running, waiting) = tokio::join!(fixture.create("sleep"), fixture.create(""));
+    // The one that waits must give up well before the other makes room.
+    let (patience, time) = (Duration::from_millis(100), Duration::from_secs(1));
+    let (running, waiting) = tokio::join!(
+        fixture.create_within(time, "sleep"),
+        fixture.create_within(patience, "")
+    );
     assert!(matches!(running, Err(BackendError::OutOfTime { .. })));
     assert_eq!(waiting, Err(BackendError::Busy { limit: 1 }));
 }
