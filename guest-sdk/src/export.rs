@@ -76,7 +76,7 @@ pub struct Adapter<T>(PhantomData<T>);
 macro_rules! export {
     (identity: $identity:ty $(, $service:ident : $type:ty)* $(,)?) => {
         const _: () = {
-            #[allow(dead_code, non_camel_case_types)]
+            #[allow(dead_code, non_camel_case_types, reason = "it only makes a service that is named twice an error")]
             enum EachServiceOnce { identity $(, $service)* }
         };
         $crate::__export_one!(identity, Identity, $identity);
@@ -124,7 +124,7 @@ macro_rules! __export_one {
     ($module:ident, $trait:ident, $type:ty) => {
         const _: () = {
             // The generated macro takes the name of a type, not a type.
-            #[allow(dead_code)]
+            #[allow(dead_code, reason = "used on wasm32 alone")]
             type Exported = $crate::Adapter<$type>;
             // Said first, for the error names the trait to implement and not a generated one.
             const fn implements<T: $crate::$trait>() {}
