@@ -2,18 +2,11 @@
 //!
 //! It knows nothing of volumes: which flags a mount gets is decided in the mount room.
 
+use crate::check;
+use linux_raw_sys::general::{MS_PRIVATE, mount_attr};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use std::os::fd::{AsFd, AsRawFd};
-
-/// `struct mount_attr` of `linux/mount.h`.
-#[repr(C)]
-struct MountAttributes {
-    attr_set: u64,
-    attr_clr: u64,
-    propagation: u64,
-    userns_fd: u64,
-}
 
 /// How mount events travel to and from a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,12 +24,12 @@ pub fn mount_setattr(
     clear: MountAttrFlags,
     propagation: Propagation,
 ) -> Result<(), Errno> {
-    let attributes = MountAttributes {
-        attr_set: u64::from(set.bits()),
-        attr_clr: u64::from(clear.bits()),
+    let attributes = mount_attr {
+        attr_set: set.bits().into(),
+        attr_clr: clear.bits().into(),
         propagation: match propagation {
             Propagation::Keep => 0,
-            Propagation::Private => libc::MS_PRIVATE,
+            Propagation::Private => MS_PRIVATE.into(),
         },
         userns_fd: 0,
     };
@@ -49,14 +42,10 @@ pub fn mount_setattr(
             c"".as_ptr(),
             libc::AT_EMPTY_PATH,
             &raw const attributes,
-            size_of::<MountAttributes>(),
+            size_of::<mount_attr>(),
         )
     };
-    if result == 0 {
-        return Ok(());
-    }
-    let error = std::io::Error::last_os_error();
-    Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    check(result).map(drop)
 }
 
 #[cfg(test)]

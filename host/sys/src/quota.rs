@@ -3,49 +3,18 @@
 //!
 //! It knows nothing of pools: which project a tree gets is decided in the mount room.
 
-use rustix::io::Errno;
+use crate::check;
+use libc::dqblk;
+use linux_raw_sys::general::{FS_XFLAG_PROJINHERIT, fsxattr};
+use linux_raw_sys::ioctl::{FS_IOC_FSGETXATTR, FS_IOC_FSSETXATTR};
+use rustix::io::Result;
+use rustix::ioctl::{Getter, Opcode, Setter, ioctl};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// `struct fsxattr` of `linux/fs.h`.
-#[repr(C)]
-#[derive(Default)]
-struct FileAttributes {
-    flags: u32,
-    extent_size: u32,
-    extents: u32,
-    project: u32,
-    cow_extent_size: u32,
-    padding: [u8; 8],
-}
-
-/// `FS_IOC_FSGETXATTR`: `_IOR('X', 31, struct fsxattr)`.
-const GET_ATTRIBUTES: libc::c_ulong = 0x801c_581f;
-/// `FS_IOC_FSSETXATTR`: `_IOW('X', 32, struct fsxattr)`.
-const SET_ATTRIBUTES: libc::c_ulong = 0x401c_5820;
-/// `FS_XFLAG_PROJINHERIT`: what is made in the directory gets its project.
-const INHERIT: u32 = 0x200;
-
-/// `struct if_dqblk` of `linux/quota.h`.
-#[repr(C)]
-#[derive(Default)]
-struct DiskQuota {
-    block_hard_limit: u64,
-    block_soft_limit: u64,
-    space: u64,
-    inode_hard_limit: u64,
-    inode_soft_limit: u64,
-    inodes: u64,
-    block_time: u64,
-    inode_time: u64,
-    valid: u32,
-}
-
-/// `QCMD(Q_GETQUOTA, PRJQUOTA)`.
-const GET_QUOTA: libc::c_uint = (0x80_0007 << 8) | 2;
-/// `QCMD(Q_SETQUOTA, PRJQUOTA)`.
-const SET_QUOTA: libc::c_uint = (0x80_0008 << 8) | 2;
-/// `QIF_BLIMITS`: the block limits of the structure count.
-const BLOCK_LIMITS: u32 = 1;
+const GET_ATTRIBUTES: Opcode = FS_IOC_FSGETXATTR as Opcode;
+const SET_ATTRIBUTES: Opcode = FS_IOC_FSSETXATTR as Opcode;
+/// `PRJQUOTA` of `linux/quota.h`.
+const PROJECT_QUOTA: i32 = 2;
 /// Block limits are in units of this many bytes (`QIF_DQBLKSIZE`).
 const LIMIT_UNIT: u64 = 1024;
 
@@ -59,77 +28,57 @@ pub struct ProjectUsage {
 }
 
 /// The project of a file; 0 is none.
-pub fn project(file: impl AsFd) -> Result<u32, Errno> {
-    Ok(attributes(&file)?.project)
+pub fn project(file: impl AsFd) -> Result<u32> {
+    Ok(attributes(file)?.fsx_projid)
 }
 
 /// Puts a file into a project. With `inherit`, which is for directories, what is made in it later gets it too.
-pub fn set_project(file: impl AsFd, project: u32, inherit: bool) -> Result<(), Errno> {
+pub fn set_project(file: impl AsFd, project: u32, inherit: bool) -> Result<()> {
     let mut attributes = attributes(&file)?;
-    attributes.project = project;
-    attributes.flags = (attributes.flags & !INHERIT) | (u32::from(inherit) * INHERIT);
-    request(&file, SET_ATTRIBUTES, &mut attributes)
+    attributes.fsx_projid = project;
+    attributes.fsx_xflags &= !FS_XFLAG_PROJINHERIT;
+    attributes.fsx_xflags |= u32::from(inherit) * FS_XFLAG_PROJINHERIT;
+    // SAFETY: the request reads a `struct fsxattr`.
+    unsafe { ioctl(file, Setter::<SET_ATTRIBUTES, fsxattr>::new(attributes)) }
 }
 
 /// Limit and use of a project on the file system of `file`. An error where project quotas are not in force.
-pub fn project_usage(file: impl AsFd, project: u32) -> Result<ProjectUsage, Errno> {
-    let mut quota = DiskQuota::default();
-    quotactl(&file, GET_QUOTA, project, &mut quota)?;
+pub fn project_usage(file: impl AsFd, project: u32) -> Result<ProjectUsage> {
+    let mut quota = no_quota();
+    quotactl(file, libc::Q_GETQUOTA, project, &mut quota)?;
     Ok(ProjectUsage {
-        limit_bytes: quota.block_hard_limit.saturating_mul(LIMIT_UNIT),
-        used_bytes: quota.space,
+        limit_bytes: quota.dqb_bhardlimit.saturating_mul(LIMIT_UNIT),
+        used_bytes: quota.dqb_curspace,
     })
 }
 
 /// Limits what the files of a project take together; 0 takes the limit away.
-pub fn set_project_limit(file: impl AsFd, project: u32, bytes: u64) -> Result<(), Errno> {
+pub fn set_project_limit(file: impl AsFd, project: u32, bytes: u64) -> Result<()> {
     let limit = bytes.div_ceil(LIMIT_UNIT);
-    let mut quota = DiskQuota {
-        block_hard_limit: limit,
-        block_soft_limit: limit,
-        valid: BLOCK_LIMITS,
-        ..DiskQuota::default()
+    let mut quota = dqblk {
+        dqb_bhardlimit: limit,
+        dqb_bsoftlimit: limit,
+        dqb_valid: libc::QIF_BLIMITS,
+        ..no_quota()
     };
-    quotactl(&file, SET_QUOTA, project, &mut quota)
+    quotactl(file, libc::Q_SETQUOTA, project, &mut quota)
 }
 
-fn attributes(file: &impl AsFd) -> Result<FileAttributes, Errno> {
-    let mut attributes = FileAttributes::default();
-    request(file, GET_ATTRIBUTES, &mut attributes)?;
-    Ok(attributes)
+fn attributes(file: impl AsFd) -> Result<fsxattr> {
+    // SAFETY: the request fills a `struct fsxattr`.
+    unsafe { ioctl(file, Getter::<GET_ATTRIBUTES, fsxattr>::new()) }
 }
 
-fn request(
-    file: &impl AsFd,
-    request: libc::c_ulong,
-    attributes: &mut FileAttributes,
-) -> Result<(), Errno> {
-    let file = file.as_fd().as_raw_fd();
-    // SAFETY: both requests take a `struct fsxattr`, which is ours until the call returns.
-    check(unsafe { libc::ioctl(file, request as _, &raw mut *attributes) }.into())
+fn no_quota() -> dqblk {
+    // SAFETY: the structure is integers only, for which zero is a value.
+    unsafe { std::mem::zeroed() }
 }
 
-fn quotactl(
-    file: &impl AsFd,
-    command: libc::c_uint,
-    project: u32,
-    quota: &mut DiskQuota,
-) -> Result<(), Errno> {
-    let (call, file, quota) = (
-        libc::SYS_quotactl_fd,
-        file.as_fd().as_raw_fd(),
-        &raw mut *quota,
-    );
+fn quotactl(file: impl AsFd, command: i32, project: u32, quota: &mut dqblk) -> Result<()> {
+    let (call, file) = (libc::SYS_quotactl_fd, file.as_fd().as_raw_fd());
+    let command = libc::QCMD(command, PROJECT_QUOTA);
     // SAFETY: both commands take a project's number and a `struct if_dqblk`, which is ours until the call returns.
-    check(unsafe { libc::syscall(call, file, command, project, quota) })
-}
-
-fn check(result: libc::c_long) -> Result<(), Errno> {
-    if result >= 0 {
-        return Ok(());
-    }
-    let error = std::io::Error::last_os_error();
-    Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    check(unsafe { libc::syscall(call, file, command, project, &raw mut *quota) }).map(drop)
 }
 
 #[cfg(test)]
@@ -137,11 +86,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_structures_have_the_sizes_that_the_requests_name() {
-        assert_eq!(size_of::<FileAttributes>(), 28);
-        assert_eq!((GET_ATTRIBUTES >> 16) & 0x3fff, 28);
-        assert_eq!((SET_ATTRIBUTES >> 16) & 0x3fff, 28);
-        assert_eq!(size_of::<DiskQuota>(), 72);
+    fn the_structure_is_the_kernels_if_dqblk() {
+        assert_eq!(size_of::<dqblk>(), 72);
     }
 
     #[test]

@@ -1,0 +1,53 @@
+//! Size and growing of a mounted xfs (`ioctl_xfs_fsgrowfs(2)`, `ioctl_xfs_fsgeometry(2)`). Apart because no crate has the requests, and the
+//! tool for it, `xfs_growfs`, wants a path of the mount, where a descriptor says without doubt which one is meant.
+//!
+//! It knows nothing of devices: how far a file system may grow is decided in the mount room.
+
+use rustix::io::Result;
+use rustix::ioctl::{Getter, Opcode, Setter, ioctl, opcode};
+use std::os::fd::AsFd;
+
+/// Sizes of an xfs: `struct xfs_fsop_geom` of `xfs/xfs_fs.h`, as far as it is read.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Geometry {
+    /// One block, in bytes.
+    pub block_bytes: u32,
+    /// Extent size of the real-time section; of the groups size, count and log; sizes of sector and inode.
+    sizes: [u32; 6],
+    inodes_percent: u32,
+    /// Blocks of the part where files and their names lie.
+    pub data_blocks: u64,
+    rest: [u64; 27],
+}
+
+/// `struct xfs_growfs_data` of `xfs/xfs_fs.h`.
+#[repr(C)]
+struct Growth {
+    data_blocks: u64,
+    inodes_percent: u32,
+}
+
+/// `XFS_IOC_FSGEOMETRY`.
+const GEOMETRY: Opcode = opcode::read::<Geometry>(b'X', 126);
+/// `XFS_IOC_FSGROWFSDATA`.
+const GROW: Opcode = opcode::write::<Growth>(b'X', 110);
+
+/// Sizes of the xfs that a file lies in. `ENOTTY`: it lies in another file system.
+pub fn geometry(file: impl AsFd) -> Result<Geometry> {
+    // SAFETY: the request fills a `struct xfs_fsop_geom`.
+    unsafe { ioctl(file, Getter::<GEOMETRY, Geometry>::new()) }
+}
+
+/// Grows the xfs that a file lies in to this many blocks. The share that inodes may take stays as it is.
+pub fn grow(file: impl AsFd, data_blocks: u64) -> Result<()> {
+    let growth = Growth {
+        data_blocks,
+        inodes_percent: geometry(&file)?.inodes_percent,
+    };
+    // SAFETY: the request reads a `struct xfs_growfs_data`.
+    unsafe { ioctl(file, Setter::<GROW, Growth>::new(growth)) }
+}
+
+#[cfg(test)]
+mod tests;
