@@ -19,14 +19,24 @@ pub struct Need {
 /// What the demo needs: `unshare` for a run without root, `setpriv` so that the driver ends when its starter is killed.
 pub const DEMO: &[Need] = &[need("setpriv", "util-linux"), need("unshare", "util-linux")];
 
-/// What the tests need in addition: file systems in a file (full disk), interrupted system calls (kill at any point).
+/// What the tests need in addition: file systems in a file, what must never be formatted (partition tables, volumes of LVM, encrypted
+/// devices, another file system), interrupted system calls (kill at any point).
 pub const TEST: &[Need] = &[
     need("setpriv", "util-linux"),
     need("unshare", "util-linux"),
+    need("blkid", "util-linux"),
+    need("blockdev", "util-linux"),
+    need("mkswap", "util-linux"),
     need("mount", "mount"),
     need("losetup", "mount"),
     need("mkfs.ext4", "e2fsprogs"),
+    need("debugfs", "e2fsprogs"),
     need("mkfs.xfs", "xfsprogs"),
+    need("mkfs.btrfs", "btrfs-progs"),
+    need("sfdisk", "fdisk"),
+    need("pvcreate", "lvm2"),
+    need("cryptsetup", "cryptsetup-bin"),
+    need("mksquashfs", "squashfs-tools"),
     need("strace", "strace"),
 ];
 

@@ -100,7 +100,8 @@ impl MountError {
             MountError::NotFound { .. } => Code::NotFound,
             MountError::NotStaged { .. }
             | MountError::Precondition { .. }
-            | MountError::InUse { .. } => Code::FailedPrecondition,
+            | MountError::InUse { .. }
+            | MountError::Unusable { .. } => Code::FailedPrecondition,
             MountError::OtherwiseThere { .. } => Code::AlreadyExists,
             MountError::NotGranted { .. } => Code::PermissionDenied,
             MountError::Invalid { .. } => Code::InvalidArgument,
@@ -108,7 +109,9 @@ impl MountError {
             MountError::NoSpace { .. } => Code::ResourceExhausted,
             MountError::Hung { .. } => Code::DeadlineExceeded,
             MountError::UnderWay { .. } => Code::Aborted,
-            MountError::Kernel { .. } => Code::Internal,
+            MountError::OutOfRange { .. } => Code::OutOfRange,
+            MountError::Damaged { .. } => Code::DataLoss,
+            MountError::Kernel { .. } | MountError::Tool { .. } => Code::Internal,
             MountError::OutOfThreads { .. }
             | MountError::OutOfResources { .. }
             | MountError::Unreachable { .. } => Code::Unavailable,

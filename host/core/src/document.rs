@@ -15,6 +15,7 @@ pub use key_path::{InvalidDocument, KeyPath};
 
 use crate::attributes::Attributes;
 use crate::capabilities::Hidden;
+use crate::device_fact::DeviceFact;
 use crate::names::DriverName;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -68,6 +69,8 @@ pub struct Grants {
     pub pools: BTreeMap<String, PoolGrant>,
     /// File systems that the kernel mounts by name; `tmpfs` for the step of that name.
     pub filesystems: Vec<FilesystemGrant>,
+    /// Block devices of the node.
+    pub devices: Vec<DeviceGrant>,
 }
 
 /// A directory whose trees and images a plugin may use.
@@ -92,6 +95,15 @@ pub struct FilesystemGrant {
     pub mount_options: Vec<String>,
     /// Largest size in bytes, for `tmpfs`.
     pub max_bytes: Option<u64>,
+}
+
+/// Block devices that a plugin may use: those of which all these facts hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceGrant {
+    /// Fact, such as `serial`, and the pattern of its value: exact, or with a `*` at the end. Never empty.
+    pub facts: BTreeMap<DeviceFact, String>,
+    /// Mount options beyond the harmless ones.
+    pub mount_options: Vec<String>,
 }
 
 /// How much a plugin may use. The defaults are what a small backend never notices.

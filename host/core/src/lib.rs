@@ -17,6 +17,7 @@ pub mod call;
 pub mod capabilities;
 mod claims;
 pub mod code;
+pub mod device_fact;
 pub mod document;
 pub mod driver;
 pub mod error;

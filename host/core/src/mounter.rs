@@ -6,6 +6,7 @@
 use crate::names::{DriverName, NodePath, VolumeId};
 use crate::plan::Plan;
 use crate::pool::{PoolCall, PoolReply};
+use crate::secrets::SecretOptions;
 use crate::volume::VolumeCapability;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,8 @@ pub struct StageVolume {
     pub capability: VolumeCapability,
     /// What it is.
     pub plan: Plan,
+    /// Values of the plan's secret options; neither journaled nor compared.
+    pub secret_options: SecretOptions,
 }
 
 /// Undoes a stage. Needs neither plan nor plugin nor journal.
@@ -77,6 +80,8 @@ pub struct PublishVolume {
     pub readonly: bool,
     /// What it is, for volumes without a stage step.
     pub plan: Option<Plan>,
+    /// Values of the plan's secret options; neither journaled nor compared.
+    pub secret_options: SecretOptions,
 }
 
 /// Undoes a publish, and removes the target. Needs neither plugin nor journal.
@@ -198,6 +203,40 @@ pub enum MountError {
         /// Why.
         reason: String,
     },
+    /// What the storage holds, or the state it is in, forbids it. A person must look at it; a retry will not help before.
+    #[error("{what} cannot be used: {reason}")]
+    Unusable {
+        /// What.
+        what: String,
+        /// Why, what to do.
+        reason: String,
+    },
+    /// The file system is damaged beyond what may be mended without a person.
+    #[error("{what} is damaged: {reason}")]
+    Damaged {
+        /// What.
+        what: String,
+        /// What was found, what to do.
+        reason: String,
+    },
+    /// A program that the host runs failed, or is not installed.
+    #[error("`{tool}` failed on {object}: {text}")]
+    Tool {
+        /// The program.
+        tool: String,
+        /// On what.
+        object: String,
+        /// The end of what it said, with what to do where that is known.
+        text: String,
+    },
+    /// A size that the volume cannot have.
+    #[error("{what} cannot have that size: {reason}")]
+    OutOfRange {
+        /// What.
+        what: String,
+        /// Figures.
+        reason: String,
+    },
     /// This host, kernel or file system cannot do it.
     #[error("{what} is not supported here: {reason}")]
     Unsupported {
@@ -287,6 +326,8 @@ pub trait Mounter: Send + Sync + 'static {
     async fn expand(&self, request: ExpandVolume) -> Result<u64, MountError>;
     /// Volumes of a driver whose journal speaks of work that a killed host left half done, or of mounts that are gone.
     async fn unsettled(&self, driver: DriverName) -> Result<Vec<VolumeId>, MountError>;
+    /// One sentence for each path root that is not on a shared mount. Beside a kubelet there must be none: it would not see the volumes.
+    async fn unshared_roots(&self) -> Result<Vec<String>, MountError>;
     /// Brings one such volume to a whole state.
     async fn recover(&self, key: VolumeKey) -> Result<(), MountError>;
     /// One call of a backend to its pools. On return the change is on stable storage, with its parent directory.

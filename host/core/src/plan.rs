@@ -3,6 +3,7 @@
 //!
 //! It holds no secret value: secret options name a secret, `files` contents stay out of `Debug` and of the journal.
 
+use crate::secrets::{SecretOptions, Secrets};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -65,6 +66,19 @@ pub enum Source {
         /// Swapped in as a whole.
         files: Vec<PlanFile>,
     },
+}
+
+impl Plan {
+    /// The values of its secret options. A name that the request does not bring is left out: recording such a plan was refused.
+    pub fn secret_options(&self, secrets: &Secrets) -> SecretOptions {
+        let Source::Filesystem { secret_options, .. } = &self.source else {
+            return SecretOptions::default();
+        };
+        let value = |(option, secret): &(String, String)| {
+            Some((option.clone(), secrets.get(secret)?.to_owned()))
+        };
+        secret_options.iter().filter_map(value).collect()
+    }
 }
 
 impl Source {

@@ -2,6 +2,7 @@
 //!
 //! They do not know where they came from (a request, a file, a Kubernetes Secret) nor who may read them.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use zeroize::Zeroizing;
@@ -13,6 +14,43 @@ pub const REDACTED_VALUE_BYTES: usize = 4;
 /// Named secret values; wiped from memory when dropped. No `Display`; `Debug` shows how many there are.
 #[derive(Clone, Default)]
 pub struct Secrets(BTreeMap<String, Zeroizing<String>>);
+
+/// The values of a plan's secret options, by the option's name. It can be serialised, unlike [`Secrets`]: it crosses to a mounter in a process
+/// of its own, and it holds no more than the plan names. It is never written down.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SecretOptions(BTreeMap<String, Zeroizing<String>>);
+
+impl SecretOptions {
+    /// Option name and value. To be handed to the kernel, never to be formatted.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(option, value)| (option.as_str(), value.as_str()))
+    }
+
+    /// The value of one option.
+    pub fn get(&self, option: &str) -> Option<&str> {
+        self.0.get(option).map(|value| value.as_str())
+    }
+}
+
+impl FromIterator<(String, String)> for SecretOptions {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
+        let values = pairs.into_iter();
+        Self(
+            values
+                .map(|(option, value)| (option, Zeroizing::new(value)))
+                .collect(),
+        )
+    }
+}
+
+impl fmt::Debug for SecretOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} secret options", self.0.len())
+    }
+}
 
 impl Secrets {
     /// The names, in order.

@@ -73,6 +73,8 @@ fn is_fault(error: &Error) -> bool {
                 | MountError::OutOfThreads { .. }
                 | MountError::OutOfResources { .. }
                 | MountError::Kernel { .. }
+                | MountError::Tool { .. }
+                | MountError::Damaged { .. }
                 | MountError::Unreachable { .. }
                 | MountError::Invalid { .. } => true,
                 MountError::OutsideRoots { .. }
@@ -81,6 +83,8 @@ fn is_fault(error: &Error) -> bool {
                 | MountError::Precondition { .. }
                 | MountError::OtherwiseThere { .. }
                 | MountError::InUse { .. }
+                | MountError::Unusable { .. }
+                | MountError::OutOfRange { .. }
                 | MountError::NotGranted { .. }
                 | MountError::Unsupported { .. }
                 | MountError::NoSpace { .. }

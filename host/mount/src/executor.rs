@@ -7,7 +7,7 @@ use crate::failure::kernel;
 use crate::observe::{Identity, Seen, look};
 use crate::plan::options::MountFlags;
 use crate::roots::CheckedPath;
-use crate::source::Prepared;
+use crate::source::PreparedMount;
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -31,7 +31,7 @@ pub(crate) fn dress(mount: impl AsFd, flags: MountFlags, what: &str) -> Result<(
 
 /// Attaches a detached mount onto an opened directory and makes sure that the client's path leads to it. If not, it is taken off again.
 pub(crate) fn attach(
-    prepared: &Prepared,
+    prepared: &PreparedMount,
     onto: impl AsFd,
     path: &CheckedPath,
     flags: MountFlags,
@@ -43,7 +43,7 @@ pub(crate) fn attach(
 }
 
 /// Takes an attached mount off by its descriptor, wherever somebody may have moved what it was attached to.
-fn take_back(prepared: &Prepared, path: &CheckedPath) {
+fn take_back(prepared: &PreparedMount, path: &CheckedPath) {
     let mount = format!("/proc/self/fd/{}", prepared.mount.as_raw_fd());
     // Lazily, since the descriptor itself keeps the mount busy. Nothing else does yet: it was there for microseconds.
     match unmount(mount, UnmountFlags::DETACH) {

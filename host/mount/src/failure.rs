@@ -41,6 +41,34 @@ pub enum MountSetupError {
         #[source]
         source: std::io::Error,
     },
+    /// Two hosts with one record of format intents could format what the other has mounted.
+    #[error(
+        "the state directory {path:?} is used by another host; stop that host, or name another state directory"
+    )]
+    StateInUse {
+        /// Which directory.
+        path: PathBuf,
+    },
+    /// The directory of what must outlive a reboot cannot be used.
+    #[error(
+        "cannot {operation} the state directory {path:?}; choose another state directory or correct its rights"
+    )]
+    State {
+        /// What was tried.
+        operation: &'static str,
+        /// On which directory or file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The thread that starts programs cannot be started.
+    #[error("cannot start the thread that runs `mkfs` and the like; raise the limit of threads")]
+    Tools {
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
 }
 
 /// The error of a system call on something.

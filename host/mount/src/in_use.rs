@@ -29,16 +29,12 @@ impl DriverVolumes {
         }
     }
 
-    fn recorded(&self, pool: &str) -> Vec<String> {
-        self.node
-            .journal
-            .of_driver(&self.driver)
-            .iter()
-            .map(|entry| (entry, paths_in(pool, entry)))
-            // Whether its mounts are there is asked last: it looks at each.
-            .filter(|(entry, paths)| !paths.is_empty() && self.node.has_mounts(entry))
-            .flat_map(|(_, paths)| paths)
-            .collect()
+    fn recorded(&self, pool: &str, touches: &dyn Fn(&str) -> bool) -> bool {
+        let entries = self.node.journal.of_driver(&self.driver);
+        // Whether its mounts are there is asked last: it looks at each.
+        entries.iter().any(|entry| {
+            paths_in(pool, entry).iter().any(|path| touches(path)) && self.node.has_mounts(entry)
+        })
     }
 
     fn shown(&self, pool: &str) -> Vec<String> {
@@ -56,37 +52,32 @@ impl DriverVolumes {
 }
 
 impl InUse for DriverVolumes {
-    fn paths(&self, pool: &str) -> Vec<String> {
-        let mut paths = self.recorded(pool);
-        if !self.is_recorded.load(Ordering::Relaxed) {
-            paths.extend(self.shown(pool));
-        }
-        paths
+    fn uses(&self, pool: &str, touches: &dyn Fn(&str) -> bool) -> bool {
+        self.recorded(pool, touches)
+            || (!self.is_recorded.load(Ordering::Relaxed)
+                && self.shown(pool).iter().any(|tree| touches(tree)))
     }
 }
 
 impl Node {
-    /// Whether any mount of a volume is there, or coming. One that cannot be looked at counts as there.
+    /// Whether any mount of a volume, or its raw device, is there or coming. One that cannot be looked at counts as there.
     fn has_mounts(&self, entry: &Entry) -> bool {
-        entry.mounts().any(|(path, progress, identity)| {
-            progress == Progress::Coming || self.still_mounted(path, identity).unwrap_or(true)
-        })
+        let is_raw_there = entry.stage.as_ref().is_some_and(|stage| {
+            stage.raw().is_some()
+                && (stage.progress == Progress::Coming || self.has_raw_device(&entry.key, stage))
+        });
+        is_raw_there
+            || entry.mounts().any(|(path, progress, identity)| {
+                progress == Progress::Coming || self.still_mounted(path, identity).unwrap_or(true)
+            })
     }
 }
 
 fn paths_in(pool: &str, entry: &Entry) -> Vec<String> {
-    plans(entry)
+    entry
+        .plans()
         .filter_map(|plan| path_in(pool, plan))
         .collect()
-}
-
-fn plans(entry: &Entry) -> impl Iterator<Item = &Plan> {
-    let stage = entry.stage.iter().map(|stage| &stage.plan);
-    let targets = entry
-        .targets
-        .values()
-        .filter_map(|target| target.plan.as_ref());
-    stage.chain(targets)
 }
 
 fn path_in(wanted: &str, plan: &Plan) -> Option<String> {

@@ -16,12 +16,19 @@
 
 #![forbid(unsafe_code)]
 
+mod block;
 mod confine;
+mod durable;
 mod exclusive;
 mod executor;
+mod expand;
 mod failure;
+mod format;
+mod fs_context;
+mod group;
 mod in_use;
 mod journal;
+mod kubelet_record;
 mod local;
 mod mountinfo;
 mod node;
@@ -30,6 +37,7 @@ mod ownership;
 mod plan;
 mod pool;
 mod publish;
+mod record_file;
 mod recovery;
 mod roots;
 mod source;
@@ -37,6 +45,7 @@ mod stage;
 mod stats;
 mod teardown;
 mod threads;
+mod tools;
 
 pub use failure::MountSetupError;
 pub use local::{LocalMounter, MounterConfig};

@@ -3,6 +3,7 @@
 //! It is apart because it is the only face of the room; it decides nothing. `wasmount mounter` puts the same face behind a socket. It must
 //! not know what a call does.
 
+use crate::durable::Durable;
 use crate::failure::MountSetupError;
 use crate::in_use::DriverVolumes;
 use crate::journal::Journal;
@@ -10,7 +11,8 @@ use crate::node::Node;
 use crate::pool::Pools;
 use crate::roots::Roots;
 use crate::stats::{self, Figures};
-use crate::threads::{Budgets, Threads};
+use crate::threads::{self, Budgets, Threads};
+use crate::tools::Tools;
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,6 +32,8 @@ pub struct MounterConfig {
     pub roots: Vec<PathBuf>,
     /// Where the journal is kept; best on a file system that dies with the mounts, such as `/run`.
     pub run_dir: PathBuf,
+    /// Where notes and format intents are kept; must outlive a reboot. Made if its parent exists.
+    pub state_dir: PathBuf,
     /// What each driver may use.
     pub grants: BTreeMap<DriverName, Grants>,
     /// How many blocking calls of one driver may run at a time.
@@ -52,6 +56,8 @@ impl LocalMounter {
             roots: Roots::new(config.roots),
             journal: Journal::open(&config.run_dir)?,
             grants: config.grants,
+            durable: Durable::open(&config.state_dir)?,
+            tools: Tools::new()?,
             figures: Figures::default(),
             budgets: Budgets::new(config.threads_per_driver),
         });
@@ -59,12 +65,6 @@ impl LocalMounter {
             pools: pools(&node),
             node,
         })
-    }
-
-    /// One sentence for each path root that is not on a shared mount. Beside a kubelet there must be none: it would not see the volumes.
-    /// Blocks for as long as it takes to read the mount table; meant for the start.
-    pub fn check_roots_shared(&self) -> Result<Vec<String>, MountError> {
-        self.node.unshared_roots()
     }
 
     fn threads(&self, driver: &DriverName) -> Threads {
@@ -120,12 +120,25 @@ impl Mounter for LocalMounter {
 
     async fn expand(&self, request: ExpandVolume) -> Result<u64, MountError> {
         let driver = request.key.driver.clone();
+        let asked = request.clone();
+        let growth = self
+            .work(&driver, move |node| node.image_growth(&asked))
+            .await?;
+        if let Some(growth) = growth {
+            // Through the pool, so that what it has promised stays true.
+            self.pool(driver.clone(), growth).await?;
+        }
         self.work(&driver, move |node| node.expand(&request)).await
     }
 
     async fn unsettled(&self, driver: DriverName) -> Result<Vec<VolumeId>, MountError> {
         let of = driver.clone();
         self.work(&driver, move |node| node.unsettled(&of)).await
+    }
+
+    async fn unshared_roots(&self) -> Result<Vec<String>, MountError> {
+        let node = self.node.clone();
+        threads::unbudgeted(move || node.unshared_roots()).await
     }
 
     async fn recover(&self, key: VolumeKey) -> Result<(), MountError> {
@@ -141,12 +154,7 @@ impl Mounter for LocalMounter {
             });
         };
         let threads = self.threads(&driver);
-        match call {
-            PoolCall::CloneImage { .. } | PoolCall::CloneDirectory { .. } => {
-                threads.copy(move || pools.call(call)).await
-            }
-            _ => threads.pool(move || pools.call(call)).await,
-        }
+        pools.serve(&threads, call).await
     }
 }
 

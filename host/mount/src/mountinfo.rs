@@ -4,15 +4,23 @@
 //! and at a tear-down without a record, where storage that hangs must not be touched, and to see whether a path root is shared. It must not
 //! know volumes.
 
+use crate::block::DeviceNumber;
 use crate::failure::kernel;
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use wasmount_core::mounter::MountError;
 
 /// The table of the calling thread's mount namespace. (`/proc/self` is the first thread's, which can differ.)
 const TABLE: &str = "/proc/thread-self/mountinfo";
+/// Major number of file systems that lie on no block device.
+const ANONYMOUS: u32 = 0;
+/// Where the nodes of devices are.
+const DEVICES: &str = "/dev";
+/// The type of the file system there.
+const DEVICES_TYPE: &str = "devtmpfs";
 
 /// One line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +36,38 @@ pub(crate) struct MountLine {
     pub(crate) is_shared: bool,
     /// Type of the file system.
     pub(crate) fs_type: String,
+    /// What was mounted, as the file system calls it: a device, a server's export, a word.
+    pub(crate) source: String,
+}
+
+impl MountLine {
+    /// The block device below. A btrfs has a device number of its own making, so its source tells.
+    pub(crate) fn block_device(&self) -> Option<DeviceNumber> {
+        let (major, minor) = self.device.split_once(':')?;
+        let number = DeviceNumber {
+            major: major.parse().ok()?,
+            minor: minor.parse().ok()?,
+        };
+        if number.major != ANONYMOUS {
+            return Some(number);
+        }
+        number_of(Path::new(&self.source))
+    }
+
+    /// The block device that is shown: by the file system on it, or as its node.
+    pub(crate) fn shown_device(&self) -> Option<DeviceNumber> {
+        if self.fs_type != DEVICES_TYPE {
+            return self.block_device();
+        }
+        let node = self.root.strip_prefix("/").ok()?;
+        number_of(&Path::new(DEVICES).join(node))
+    }
+}
+
+/// The mount with this number, as `statx` tells it. `None`: it is in another namespace, or was taken off.
+pub(crate) fn of_mount(mount_id: u64) -> Result<Option<MountLine>, MountError> {
+    let table = read()?;
+    Ok(table.into_iter().find(|line| line.mount_id == mount_id))
 }
 
 /// Reads the table. Lines that make no sense are left out: one odd mount must not hide the others.
@@ -70,7 +110,18 @@ fn parse_line(line: &[u8]) -> Option<MountLine> {
         mount_point,
         is_shared,
         fs_type: text(words.next()?)?,
+        source: String::from_utf8_lossy(&unescape(words.next()?)).into_owned(),
     })
+}
+
+/// The number of a device, by its node. Only nodes are looked at: a look at anything else may ask storage that hangs.
+fn number_of(path: &Path) -> Option<DeviceNumber> {
+    if !path.starts_with(DEVICES) {
+        return None;
+    }
+    let status = rustix::fs::stat(path).ok()?;
+    let is_block = FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice;
+    is_block.then(|| DeviceNumber::of_raw(status.st_rdev))
 }
 
 fn text(word: &[u8]) -> Option<String> {
@@ -127,23 +178,28 @@ mod tests {
 
     #[test]
     fn lines_are_read_with_their_escapes_and_optional_words() {
-        let line =
-            |mount_id, (device, fs_type): (&str, &str), root: &str, point: &str, is_shared| {
-                MountLine {
-                    mount_id,
-                    device: device.to_owned(),
-                    root: root.into(),
-                    mount_point: point.into(),
-                    is_shared,
-                    fs_type: fs_type.to_owned(),
-                }
-            };
-        let (proc, disk) = (("0:21", "proc"), ("98:0", "ext3"));
+        let line = |mount_id,
+                    (device, fs_type, source): (&str, &str, &str),
+                    root: &str,
+                    point: &str,
+                    is_shared| {
+            MountLine {
+                mount_id,
+                device: device.to_owned(),
+                root: root.into(),
+                mount_point: point.into(),
+                is_shared,
+                fs_type: fs_type.to_owned(),
+                source: source.to_owned(),
+            }
+        };
+        let (proc, root_disk) = (("0:21", "proc", "proc"), ("98:0", "ext3", "/dev/root"));
+        let disk = ("98:0", "ext3", "a");
         assert_eq!(
             parse(LINES.as_bytes()),
             [
                 line(22, proc, "/", "/proc", false),
-                line(36, disk, "/mnt1 a", "/mnt 2\ttab\\back", true),
+                line(36, root_disk, "/mnt1 a", "/mnt 2\ttab\\back", true),
                 line(37, disk, "/", "/mnt", false),
             ]
         );

@@ -3,13 +3,15 @@
 //! Its methods stand in `stage`, `publish`, `teardown`, `recovery` and `stats`; here is only what several of them need. It must not know
 //! the async world.
 
+use crate::durable::Durable;
 use crate::failure::{kernel, shown};
 use crate::journal::Journal;
 use crate::journal::entry::Entry;
-use crate::observe::{Identity, Seen, SeenMount, look};
+use crate::observe::{Identity, Observation, Seen, SeenMount, look};
 use crate::roots::{CheckedPath, Location, Roots};
 use crate::stats::Figures;
 use crate::threads::Budgets;
+use crate::tools::Tools;
 use rustix::fs::FileType;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -23,6 +25,8 @@ pub(crate) struct Node {
     pub(crate) roots: Roots,
     pub(crate) journal: Journal,
     pub(crate) grants: BTreeMap<DriverName, Grants>,
+    pub(crate) durable: Durable,
+    pub(crate) tools: Tools,
     pub(crate) figures: Figures,
     pub(crate) budgets: Budgets,
 }
@@ -32,7 +36,9 @@ pub(crate) enum Place {
     /// Nothing has the name.
     Missing,
     /// An ordinary directory.
-    Free(OwnedFd),
+    Directory(OwnedFd),
+    /// An ordinary file.
+    File(OwnedFd, Observation),
     /// Some mount.
     Taken(SeenMount),
 }
@@ -123,13 +129,11 @@ pub(crate) fn place(location: &Location) -> Result<Place, MountError> {
     match look(location)? {
         Seen::Nothing => Ok(Place::Missing),
         Seen::Mounted(mount) => Ok(Place::Taken(mount)),
-        Seen::Plain(directory, observation) if observation.kind == FileType::Directory => {
-            Ok(Place::Free(directory))
-        }
-        Seen::Plain(..) => Err(MountError::OtherwiseThere {
-            what: location.path.clone(),
-            difference: "it is not a directory".to_owned(),
-        }),
+        Seen::Plain(opened, observation) => match observation.kind {
+            FileType::Directory => Ok(Place::Directory(opened)),
+            FileType::RegularFile => Ok(Place::File(opened, observation)),
+            _ => Err(location.occupied("it is neither a directory nor a file")),
+        },
         Seen::Corrupted(errno) => Err(kernel("use the corrupted mount at", &location.path, errno)),
     }
 }

@@ -3,13 +3,18 @@
 //! It is apart because a tear-down without a record rests on it: the path may hold another driver's volume, or a pod's own mount. Only the
 //! mount table is read, so storage that hangs is not touched. It must not know how a mount is taken off.
 
+use crate::block::loop_device;
+use crate::block::{DeviceNumber, node_device};
 use crate::failure::kernel;
+use crate::kubelet_record;
 use crate::mountinfo::{self, MountLine};
 use crate::node::Node;
 use crate::observe::mount_id;
+use crate::plan::filesystem::is_source_granted;
 use crate::roots::{CheckedPath, open_root, real_path};
+use crate::source::files::FILES_NAME;
 use std::path::{Path, PathBuf};
-use wasmount_core::document::Grants;
+use wasmount_core::document::{FilesystemGrant, Grants};
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::DriverName;
 
@@ -24,7 +29,9 @@ pub(crate) struct Shown {
 /// What mounts of one driver can show.
 struct OwnSources {
     pools: Vec<PoolRoot>,
-    has_tmpfs: bool,
+    filesystems: Vec<FilesystemGrant>,
+    /// Block devices that are the volume's, or granted to the driver.
+    devices: Vec<DeviceNumber>,
 }
 
 /// A pool, as the mount table tells of what lies in it.
@@ -32,10 +39,13 @@ struct PoolRoot {
     device: String,
     /// From the root of its file system.
     root: PathBuf,
+    /// Where this process sees it.
+    directory: PathBuf,
 }
 
 impl Node {
-    /// Refuses to take down what no record of the volume names, unless all of it can be its driver's.
+    /// Refuses to take down what no record of the volume names, unless all of it can be its driver's, or kubelet says that the path is this
+    /// volume's: an earlier driver of the same name may have mounted it.
     pub(crate) fn refuse_foreign(
         &self,
         key: &VolumeKey,
@@ -49,26 +59,49 @@ impl Node {
             return Ok(());
         };
         let table = mountinfo::read()?;
-        let mut there = table.iter().filter(|line| line.mount_point == point);
-        let Some(first) = there.next() else {
+        let there = table.iter().filter(|line| line.mount_point == point);
+        let there: Vec<_> = there.collect();
+        if there.is_empty() || kubelet_record::says(&self.roots, path.text(), key) {
             return Ok(());
-        };
-        let own = OwnSources::of(&self.grants_of(&key.driver), &table);
-        if own.include(first) && there.all(|line| own.include(line)) {
+        }
+        let grants = self.grants_of(&key.driver);
+        let mut own = OwnSources::of(&grants, &table);
+        for device in there.iter().filter_map(|line| line.shown_device()) {
+            if self.is_own_device(key, &grants, &own.pools, device)? {
+                own.devices.push(device);
+            }
+        }
+        if there.iter().all(|line| own.include(line)) {
             return Ok(());
         }
         Err(MountError::InUse {
             what: path.text().to_owned(),
             by: format!(
-                "what is mounted there is not a mount of this driver: it is neither in a pool nor a tmpfs that {} was granted, and the journal does not know it; if it is to go, unmount it by hand",
+                "what is mounted there is not a mount of this driver: nothing that {} was granted is shown there, and neither the journal nor kubelet knows it as this volume's; if it is to go, unmount it by hand",
                 key.driver
             ),
         })
     }
-}
 
-impl Node {
-    /// What is mounted of one of a driver's pools, by the mount table alone.
+    fn is_own_device(
+        &self,
+        key: &VolumeKey,
+        grants: &Grants,
+        pools: &[PoolRoot],
+        device: DeviceNumber,
+    ) -> Result<bool, MountError> {
+        let Some(attached) = loop_device::status(device)? else {
+            return Ok(node_device::is_granted(grants, device));
+        };
+        Ok(match &attached.tag {
+            Some(tag) => tag.is_of(key),
+            // Of an earlier driver, perhaps.
+            None => loop_device::backing_path(device)
+                .is_some_and(|image| pools.iter().any(|pool| pool.place_of(&image).is_some())),
+        })
+    }
+
+    /// What is mounted of one of a driver's pools, by the mount table and the loop devices alone.
     pub(crate) fn shown(&self, driver: &DriverName, pool: &str) -> Result<Shown, MountError> {
         let table = mountinfo::read()?;
         let grants = self.grants_of(driver);
@@ -81,15 +114,26 @@ impl Node {
             Some(grant) => PoolRoot::find(&grant.path, &table)?,
             None => None,
         };
-        Ok(Shown {
-            trees: asked.map_or_else(Vec::new, |root| {
-                table.iter().filter_map(|line| root.tree(line)).collect()
-            }),
+        let mut shown = Shown {
+            trees: asked
+                .iter()
+                .flat_map(|root| table.iter().filter_map(|line| root.tree(line)))
+                .collect(),
             is_recorded: table
                 .iter()
                 .filter(|line| own.pools.iter().any(|root| root.holds(line)))
                 .all(has_record),
-        })
+        };
+        for attached in loop_device::attached()? {
+            let Some(image) = loop_device::backing_path(attached.number) else {
+                continue;
+            };
+            let place = asked.iter().find_map(|root| root.place_of(&image));
+            shown.trees.extend(place);
+            let is_in_pools = own.pools.iter().any(|root| root.place_of(&image).is_some());
+            shown.is_recorded &= !is_in_pools || self.journal.has_device(&attached.record());
+        }
+        Ok(shown)
     }
 }
 
@@ -103,16 +147,24 @@ impl OwnSources {
         });
         Self {
             pools: pools.collect(),
-            has_tmpfs: grants
-                .filesystems
-                .iter()
-                .any(|grant| grant.fs_type == "tmpfs"),
+            filesystems: grants.filesystems.clone(),
+            devices: Vec::new(),
         }
     }
 
     fn include(&self, line: &MountLine) -> bool {
+        let is_whole = line.root == Path::new("/");
+        let is_files = line.fs_type == "tmpfs" && line.source == FILES_NAME;
+        let is_granted = self.filesystems.iter().any(|grant| {
+            grant.fs_type == line.fs_type
+                && (grant.fs_type == "tmpfs" || is_source_granted(grant, &line.source))
+        });
+        let is_on_device = line
+            .shown_device()
+            .is_some_and(|device| self.devices.contains(&device));
         self.pools.iter().any(|pool| pool.holds(line))
-            || self.has_tmpfs && line.fs_type == "tmpfs" && line.root == Path::new("/")
+            || is_whole && (is_files || is_granted)
+            || is_on_device
     }
 }
 
@@ -130,8 +182,15 @@ impl PoolRoot {
             Some(Self {
                 device: line.device.clone(),
                 root: line.root.join(below),
+                directory: real.clone(),
             })
         }))
+    }
+
+    /// Where a file of this process's sight lies in the pool, relative to it.
+    fn place_of(&self, file: &Path) -> Option<String> {
+        let place = file.strip_prefix(&self.directory).ok()?;
+        place.to_str().map(str::to_owned)
     }
 
     /// What of the pool a mount shows, relative to the pool.
@@ -162,10 +221,18 @@ mod tests {
         let pool = PoolRoot {
             device: "8:1".to_owned(),
             root: "/srv/pool".into(),
+            directory: "/mnt/pool".into(),
+        };
+        let tmpfs = FilesystemGrant {
+            fs_type: "tmpfs".to_owned(),
+            sources: Vec::new(),
+            mount_options: Vec::new(),
+            max_bytes: None,
         };
         OwnSources {
             pools: vec![pool],
-            has_tmpfs,
+            filesystems: Vec::from_iter(has_tmpfs.then_some(tmpfs)),
+            devices: vec![DeviceNumber { major: 7, minor: 9 }],
         }
     }
 
@@ -177,6 +244,8 @@ mod tests {
             // Removed under the mount.
             "8:1 /srv/pool/.wasmount/trash/1//deleted /t rw - ext4",
             "0:50 / /t rw - tmpfs",
+            // By the file system on it.
+            "7:9 / /t rw - ext4",
         ] {
             assert!(own(true).include(&line(words)), "{words}");
         }
@@ -194,6 +263,15 @@ mod tests {
     }
 
     #[test]
+    fn an_image_lies_in_its_pool_and_in_no_other() {
+        let own = own(false);
+        let place = |file: &str| own.pools[0].place_of(Path::new(file));
+        assert_eq!(place("/mnt/pool/a/b.img").as_deref(), Some("a/b.img"));
+        assert_eq!(place("/mnt/pools/a"), None);
+        assert_eq!(place("/srv/pool/a"), None);
+    }
+
+    #[test]
     fn what_lies_elsewhere_cannot() {
         for words in [
             "8:1 /srv/pool /t rw - ext4",
@@ -203,6 +281,7 @@ mod tests {
             "8:2 /srv/pool/v /t rw - ext4",
             "0:50 / /t rw - tmpfs",
             "0:51 / /t rw - fuse.other",
+            "7:8 / /t rw - ext4",
         ] {
             assert!(!own(false).include(&line(words)), "{words}");
         }

@@ -1,41 +1,71 @@
 //! A plan and a request against the administrator's grants. What comes out is a type of its own, and the only thing that is executed.
 //!
-//! It is apart because it is pure: it opens nothing, so what is allowed can be read and tested without a kernel. It must not know mounts
-//! that exist.
+//! It is apart because it is pure: it opens nothing, so what is allowed can be read and tested without a kernel. One file below for each
+//! step that has rules of its own. It must not know mounts that exist.
 
+pub(crate) mod device;
+pub(crate) mod files;
+pub(crate) mod filesystem;
 pub(crate) mod options;
+pub(crate) mod own_options;
+pub(crate) mod tmpfs;
 
 use crate::confine::PoolPath;
-use crate::failure::shown;
+use crate::failure::{kernel, shown};
+use crate::format::{BlockFilesystem, FsType, StorageAccess};
+use device::CheckedDevice;
+use files::CheckedFiles;
+use filesystem::{CheckedFilesystem, FilesystemStep};
 use options::{Allowed, CheckedOptions, MountFlags, Refused};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
-use wasmount_core::document::{FilesystemGrant, Grants, PoolGrant};
+use tmpfs::CheckedTmpfs;
+use wasmount_core::document::{Grants, PoolGrant};
 use wasmount_core::mounter::MountError;
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
 
 /// Longest name of a file system type, in bytes. The kernel's longest are half of it.
 const FS_TYPE_BYTES: usize = 32;
-/// Options of a tmpfs that the host sets: `size` from the plan, within the grant; the others are names of the same.
-const TMPFS_RESERVED: &[&str] = &["size", "nr_blocks", "source"];
+/// Made on a blank device where neither request nor plan names a type: kubelet's own default (mount-utils, `SafeFormatAndMount`).
+const DEFAULT_FS_TYPE: FsType = FsType::Ext4;
 
 /// What is to be mounted, granted and well-formed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckedPlan {
     pub(crate) source: CheckedSource,
     pub(crate) flags: MountFlags,
+    /// What may happen to the storage, whatever the mount's flags are.
+    pub(crate) access: StorageAccess,
+    /// Group that must be able to use the volume (CSI VOLUME_MOUNT_GROUP).
+    pub(crate) group: Option<u32>,
 }
 
 /// What the volume is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CheckedSource {
-    Directory(PoolTree),
+    Directory(PoolPlace),
+    Image(PoolPlace, Form),
+    Device(CheckedDevice, Form),
+    Filesystem(CheckedFilesystem),
     Tmpfs(CheckedTmpfs),
+    Files(CheckedFiles),
 }
 
-/// A tree of a granted pool.
+/// How a block device is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PoolTree {
+pub(crate) enum Form {
+    /// As the device that it is.
+    Raw,
+    /// By the file system on it.
+    Filesystem(BlockFilesystem),
+}
+
+/// A tree or an image of a granted pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PoolPlace {
     /// The pool's name.
     pub(crate) pool: String,
     /// Where the pool lies; the administrator's word.
@@ -44,84 +74,135 @@ pub(crate) struct PoolTree {
     pub(crate) path: PoolPath,
 }
 
-/// An empty file system in memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CheckedTmpfs {
-    /// Absent: the kernel's default, half of the memory.
-    pub(crate) size_bytes: Option<u64>,
-    /// Name and value.
-    pub(crate) options: Vec<(String, String)>,
+/// How the client wants the volume: checked words of its capability.
+#[derive(Debug, Clone, Copy)]
+enum Wanted<'c> {
+    Block,
+    Mount(&'c MountAccess),
 }
 
-/// Checks a plan for a request with this capability.
+/// Checks a plan for a request with this capability. `readonly` is the request's, beside that of the capability.
 pub(crate) fn check(
     plan: &Plan,
     capability: &VolumeCapability,
+    readonly: bool,
     grants: &Grants,
 ) -> Result<CheckedPlan, MountError> {
     let step = plan.source.step();
-    let access = mount_access(step, capability)?;
-    for fs_type in [&access.fs_type, &plan.default_fs_type]
-        .into_iter()
-        .flatten()
-    {
-        check_fs_type(fs_type)?;
-    }
-    let words = plan
-        .mount_options
-        .iter()
-        .chain(&access.mount_flags)
-        .map(String::as_str);
+    let wanted = wanted(capability)?;
     let (source, flags) = match &plan.source {
         Source::Directory { pool, path } => {
-            let grant = granted_pool(grants, pool)?;
-            if access.volume_mount_group.is_some() {
-                return Err(MountError::Unsupported {
-                    what: "volume_mount_group of a directory".to_owned(),
-                    reason: "a tree of a pool has no group of its own for each mount".to_owned(),
-                });
-            }
-            let tree = PoolTree {
-                pool: pool.clone(),
-                directory: grant.path.clone(),
-                path: pool_path(path)?,
-            };
+            let grant = granted_pool(step, grants, pool)?;
+            let words = words(plan, wanted.file_system(step)?)?;
             let checked = checked_options(step, words, &directory_options(grant))?;
-            (CheckedSource::Directory(tree), checked.flags)
+            let place = pool_place(step, pool, path, grant)?;
+            (CheckedSource::Directory(place), checked.flags)
+        }
+        Source::Image { pool, path } => {
+            let grant = granted_pool(step, grants, pool)?;
+            let place = pool_place(step, pool, path, grant)?;
+            let (form, flags) = form(plan, wanted, &grant.mount_options)?;
+            (CheckedSource::Image(place, form), flags)
+        }
+        Source::Device { facts, wait_ms } => {
+            let device = device::check(facts, *wait_ms, grants)?;
+            let (device, (form, flags)) =
+                device.with_options(|granted| form(plan, wanted, granted))?;
+            (CheckedSource::Device(device, form), flags)
+        }
+        Source::Filesystem {
+            fs_type,
+            source,
+            options,
+            secret_options,
+        } => {
+            let access = wanted.file_system(step)?;
+            let step = FilesystemStep {
+                fs_type,
+                source,
+                options,
+                secret_options,
+            };
+            let group = access.volume_mount_group.as_deref();
+            let (filesystem, flags) =
+                filesystem::check(&step, words(plan, access)?, group, grants)?;
+            (CheckedSource::Filesystem(filesystem), flags)
         }
         Source::Tmpfs { size_bytes } => {
-            let grant = granted_tmpfs(grants)?;
-            let size_bytes = tmpfs_size(*size_bytes, grant)?;
-            let mut checked = checked_options(step, words, &tmpfs_options(grant))?;
-            if let Some(group) = &access.volume_mount_group {
-                checked.own.push(("gid".to_owned(), group_number(group)?));
-            }
-            let tmpfs = CheckedTmpfs {
-                size_bytes,
-                options: checked.own,
-            };
-            (CheckedSource::Tmpfs(tmpfs), checked.flags)
+            let access = wanted.file_system(step)?;
+            let group = access.volume_mount_group.as_deref();
+            let (tmpfs, flags) = tmpfs::check(*size_bytes, words(plan, access)?, group, grants)?;
+            (CheckedSource::Tmpfs(tmpfs), flags)
         }
-        Source::Image { .. }
-        | Source::Device { .. }
-        | Source::Filesystem { .. }
-        | Source::Files { .. } => {
-            return Err(MountError::Unsupported {
-                what: format!("step `{step}`"),
-                reason: "this host mounts the steps `directory` and `tmpfs`".to_owned(),
-            });
+        Source::Files { files } => {
+            let words = words(plan, wanted.file_system(step)?)?;
+            let checked = checked_options(step, words, &FLAGS_ONLY)?;
+            let files = files::check(files)?;
+            (CheckedSource::Files(files), checked.flags)
         }
     };
+    let access = storage_access(capability, readonly);
     Ok(CheckedPlan {
         source,
-        flags: flags.read_only(capability.reads_only()),
+        flags: flags.read_only(access != StorageAccess::ReadWrite),
+        access,
+        group: wanted.group()?,
     })
 }
 
-fn mount_access<'c>(
-    step: &str,
-    capability: &'c VolumeCapability,
-) -> Result<&'c MountAccess, MountError> {
+impl PoolPlace {
+    /// The error of a system call on the place: what says that it cannot be taken is the plugin's fault.
+    pub(crate) fn failed(&self, operation: &str, errno: Errno) -> MountError {
+        match errno {
+            Errno::NOENT => MountError::NotFound {
+                what: self.to_string(),
+            },
+            Errno::NOTDIR => self.refuse("it is not a directory, or leads through a file"),
+            Errno::LOOP => self.refuse("it leads through a symbolic link"),
+            Errno::XDEV => self.refuse("it leads into another mount"),
+            Errno::ISDIR | Errno::NXIO => self.refuse("it is not an image"),
+            errno => kernel(operation, self, errno),
+        }
+    }
+
+    pub(crate) fn refuse(&self, reason: &str) -> MountError {
+        MountError::Invalid {
+            what: self.to_string(),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for PoolPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` of pool `{}`", self.path, self.pool)
+    }
+}
+
+impl<'c> Wanted<'c> {
+    fn file_system(self, step: &str) -> Result<&'c MountAccess, MountError> {
+        match self {
+            Wanted::Mount(access) => Ok(access),
+            Wanted::Block => Err(MountError::Invalid {
+                what: "volume_capability".to_owned(),
+                reason: format!("a volume of step `{step}` is a file system, not a block device"),
+            }),
+        }
+    }
+
+    fn group(self) -> Result<Option<u32>, MountError> {
+        match self {
+            Wanted::Mount(access) => access
+                .volume_mount_group
+                .as_deref()
+                .map(crate::group::group_number)
+                .transpose(),
+            Wanted::Block => Ok(None),
+        }
+    }
+}
+
+fn wanted(capability: &VolumeCapability) -> Result<Wanted<'_>, MountError> {
     if let AccessMode::Other(number) = capability.access_mode {
         return Err(MountError::Unsupported {
             what: format!("access mode {number}"),
@@ -129,11 +210,8 @@ fn mount_access<'c>(
         });
     }
     match &capability.access_type {
-        AccessType::Mount(access) => Ok(access),
-        AccessType::Block => Err(MountError::Invalid {
-            what: "volume_capability".to_owned(),
-            reason: format!("a volume of step `{step}` is a file system, not a block device"),
-        }),
+        AccessType::Mount(access) => Ok(Wanted::Mount(access)),
+        AccessType::Block => Ok(Wanted::Block),
         AccessType::Other(number) => Err(MountError::Unsupported {
             what: format!("access type {number}"),
             reason: "this host does not know it".to_owned(),
@@ -141,8 +219,66 @@ fn mount_access<'c>(
     }
 }
 
-/// A tree and a tmpfs bring their own file system, so a type that the request names is not obeyed (storage classes name one out of habit);
-/// it must be a type's name all the same.
+fn storage_access(capability: &VolumeCapability, readonly: bool) -> StorageAccess {
+    match capability.access_mode {
+        AccessMode::MultiNodeReaderOnly => StorageAccess::Untouched,
+        AccessMode::SingleNodeReaderOnly => StorageAccess::ReadOnly,
+        _ if readonly => StorageAccess::ReadOnly,
+        _ => StorageAccess::ReadWrite,
+    }
+}
+
+/// The mount options of plan and request. Trees, tmpfs and network file systems bring their own type, so one that the request names is not
+/// obeyed (storage classes name one out of habit); it must be a type's name all the same.
+fn words<'w>(
+    plan: &'w Plan,
+    access: &'w MountAccess,
+) -> Result<impl Iterator<Item = &'w str> + Clone, MountError> {
+    for fs_type in [&access.fs_type, &plan.default_fs_type]
+        .into_iter()
+        .flatten()
+    {
+        check_fs_type(fs_type)?;
+    }
+    let options = plan.mount_options.iter().chain(&access.mount_flags);
+    Ok(options.map(String::as_str))
+}
+
+/// A block device for a client: raw, or with which file system and options.
+fn form(
+    plan: &Plan,
+    wanted: Wanted<'_>,
+    granted: &[String],
+) -> Result<(Form, MountFlags), MountError> {
+    let access = match wanted {
+        // What a plan says of file systems has no meaning then: a plugin need not know what the client asked for.
+        Wanted::Block => return Ok((Form::Raw, MountFlags::of_device())),
+        Wanted::Mount(access) => access,
+    };
+    let step = plan.source.step();
+    let words = words(plan, access)?;
+    let named = access.fs_type.as_deref();
+    let (wanted, is_named) = match named.or(plan.default_fs_type.as_deref()) {
+        Some(name) => (block_fs_type(name)?, named.is_some()),
+        None => (DEFAULT_FS_TYPE, false),
+    };
+    let of_type =
+        |fs_type: FsType| checked_options(step, words.clone(), &block_options(fs_type, granted));
+    let CheckedOptions { flags, own } = of_type(wanted)?;
+    // A device that has another type already keeps it, if the options are good for that type as well.
+    let others = FsType::ALL.into_iter().filter(|it| *it != wanted);
+    let mut options: BTreeMap<_, _> = others
+        .filter_map(|other| Some((other, of_type(other).ok()?.own)))
+        .collect();
+    options.insert(wanted, own);
+    let filesystem = BlockFilesystem {
+        wanted,
+        is_named,
+        options,
+    };
+    Ok((Form::Filesystem(filesystem), flags))
+}
+
 fn check_fs_type(fs_type: &str) -> Result<(), MountError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if fs_type.len() <= FS_TYPE_BYTES && !fs_type.is_empty() && fs_type.chars().all(allowed) {
@@ -154,12 +290,26 @@ fn check_fs_type(fs_type: &str) -> Result<(), MountError> {
     })
 }
 
-fn granted_pool<'g>(grants: &'g Grants, pool: &str) -> Result<&'g PoolGrant, MountError> {
+fn block_fs_type(name: &str) -> Result<FsType, MountError> {
+    FsType::parse(name).ok_or_else(|| {
+        let names = FsType::ALL.map(FsType::name).join(", ");
+        MountError::Invalid {
+            what: "fs_type".to_owned(),
+            reason: format!("`{name}` is not made by this host; it makes {names}"),
+        }
+    })
+}
+
+fn granted_pool<'g>(
+    step: &str,
+    grants: &'g Grants,
+    pool: &str,
+) -> Result<&'g PoolGrant, MountError> {
     grants
         .pools
         .get(pool)
         .ok_or_else(|| MountError::NotGranted {
-            step: "directory".to_owned(),
+            step: step.to_owned(),
             reason: format!(
                 "pool `{}` is not in `grants.pools` of the backend document",
                 shown(pool)
@@ -167,70 +317,47 @@ fn granted_pool<'g>(grants: &'g Grants, pool: &str) -> Result<&'g PoolGrant, Mou
         })
 }
 
-fn pool_path(path: &str) -> Result<PoolPath, MountError> {
-    PoolPath::parse(path).map_err(|fault| MountError::Invalid {
-        what: "path of step `directory`".to_owned(),
+fn pool_place(
+    step: &str,
+    pool: &str,
+    path: &str,
+    grant: &PoolGrant,
+) -> Result<PoolPlace, MountError> {
+    let path = PoolPath::parse(path).map_err(|fault| MountError::Invalid {
+        what: format!("path of step `{step}`"),
         reason: fault.to_string(),
+    })?;
+    Ok(PoolPlace {
+        pool: pool.to_owned(),
+        directory: grant.path.clone(),
+        path,
     })
 }
 
-fn granted_tmpfs(grants: &Grants) -> Result<&FilesystemGrant, MountError> {
-    grants
-        .filesystems
-        .iter()
-        .find(|grant| grant.fs_type == "tmpfs")
-        .ok_or_else(|| MountError::NotGranted {
-            step: "tmpfs".to_owned(),
-            reason: "type `tmpfs` is not in `grants.filesystems` of the backend document"
-                .to_owned(),
-        })
-}
-
-/// Without a size of the plan's the grant's largest is taken: never more than was granted.
-fn tmpfs_size(wanted: Option<u64>, grant: &FilesystemGrant) -> Result<Option<u64>, MountError> {
-    match (wanted, grant.max_bytes) {
-        // To the kernel 0 means without limit.
-        (Some(0), _) => Err(MountError::Invalid {
-            what: "size of step `tmpfs`".to_owned(),
-            reason: "it is 0".to_owned(),
-        }),
-        (Some(wanted), Some(most)) if wanted > most => Err(MountError::NotGranted {
-            step: "tmpfs".to_owned(),
-            reason: format!("{wanted} bytes are more than the granted `maxBytes` {most}"),
-        }),
-        (wanted, most) => Ok(wanted.or(most)),
-    }
-}
-
-fn group_number(group: &str) -> Result<String, MountError> {
-    group
-        .parse::<u32>()
-        .map(|number| number.to_string())
-        .map_err(|_| MountError::Invalid {
-            what: "volume_mount_group".to_owned(),
-            reason: "it is not a group number".to_owned(),
-        })
-}
+/// No options but the flags of the mount.
+const FLAGS_ONLY: Allowed<'static> = Allowed {
+    granted: &[],
+    is_harmless: |_, _| false,
+    reserved: &[],
+    takes_own: false,
+};
 
 fn directory_options(grant: &PoolGrant) -> Allowed<'_> {
     Allowed {
         granted: &grant.mount_options,
-        is_harmless: |_, _| false,
-        reserved: &[],
-        takes_own: false,
+        ..FLAGS_ONLY
     }
 }
 
-fn tmpfs_options(grant: &FilesystemGrant) -> Allowed<'_> {
+fn block_options(fs_type: FsType, granted: &[String]) -> Allowed<'_> {
     Allowed {
-        granted: &grant.mount_options,
-        is_harmless: |name, value| match name {
-            // Without the set-user, set-group and other upper bits.
-            "mode" => u32::from_str_radix(value, 8).is_ok_and(|mode| mode <= 0o1777),
-            "uid" | "gid" => value.parse::<u32>().is_ok(),
-            _ => false,
+        granted,
+        is_harmless: match fs_type {
+            FsType::Ext4 => |name, value| own_options::is_harmless("ext4", name, value),
+            FsType::Xfs => |name, value| own_options::is_harmless("xfs", name, value),
+            FsType::Btrfs => |name, value| own_options::is_harmless("btrfs", name, value),
         },
-        reserved: TMPFS_RESERVED,
+        reserved: own_options::reserved(fs_type.name()),
         takes_own: true,
     }
 }

@@ -4,14 +4,18 @@
 //! ```text
 //! Pools ──▶ open       one directory, once a process, its host's folder `.wasmount`
 //!             ├──▶ directory, image, copy     one file a kind of thing
+//!             ├──▶ copies, users              what is under way, and in use: it stays
 //!             ├──▶ promise, taken             capacity, quota; what of it is on the disk already
 //!             ├──▶ trash                      every deletion
 //!             └──▶ ledger                     what is promised, what was copied from what
 //! ```
 //!
-//! Everything here blocks. A change is on stable storage, with its parent directory, when its call returns. It must not know drivers.
+//! Everything here blocks; calls of guests are served on threads of their driver. A change is on stable storage, with its parent directory,
+//! when its call returns. It must not know what a driver is.
 
+mod copies;
 mod copy;
+mod copy_data;
 mod copy_tree;
 mod directory;
 mod image;
@@ -20,10 +24,15 @@ mod listing;
 mod open;
 mod place;
 mod promise;
+mod still;
 mod taken;
 mod trash;
+mod users;
 
 use crate::failure::shown;
+use crate::threads::Threads;
+use copies::{Claim, Kind, Leaving, Waiting};
+use copy::{Copying, Job};
 use open::Pool;
 use place::Place;
 use std::collections::BTreeMap;
@@ -34,20 +43,29 @@ use wasmount_core::pool::{PoolCall, PoolReply};
 
 /// Tells what staged volumes use.
 pub(crate) trait InUse: Send + Sync {
-    /// Paths in a pool that are the source of a staged or published volume.
-    fn paths(&self, pool: &str) -> Vec<String>;
+    /// Whether the source of a staged or published volume is a path in a pool that `touches` is true of.
+    fn uses(&self, pool: &str, touches: &dyn Fn(&str) -> bool) -> bool;
 }
 
 /// The pools of one driver.
 pub(crate) struct Pools {
     granted: BTreeMap<String, Granted>,
-    in_use: Arc<dyn InUse>,
+    /// Known to all drivers as long as this lives.
+    _in_use: Arc<dyn InUse>,
+}
+
+/// What a call has come to at once.
+enum Begun {
+    Done(PoolReply),
+    /// A copy is under way, or is to be made by whoever has the job.
+    Copy(Option<(Job, Claim)>, Waiting),
 }
 
 struct Granted {
     grant: PoolGrant,
     /// Opened at the first call that needs it: a pool that cannot be opened is nobody else's trouble.
     open: Mutex<Option<Arc<Pool>>>,
+    found: users::Found,
 }
 
 impl Pools {
@@ -56,26 +74,62 @@ impl Pools {
         let granted = |(name, grant): (&String, &PoolGrant)| {
             let granted = Granted {
                 grant: grant.clone(),
+                found: users::add(name, &grant.path, Arc::downgrade(&in_use)),
                 open: Mutex::default(),
             };
             (name.clone(), granted)
         };
         Self {
             granted: grants.iter().map(granted).collect(),
-            in_use,
+            _in_use: in_use,
         }
     }
 
-    /// One call. Blocks for as long as it takes: a copy may take hours, meanwhile the same call again is [`MountError::UnderWay`].
+    /// One call of a guest, on the threads of its driver. A copy goes on when its caller is gone, and takes one thread however many wait.
+    pub(crate) async fn serve(
+        self: Arc<Self>,
+        threads: &Threads,
+        call: PoolCall,
+    ) -> Result<PoolReply, MountError> {
+        match threads.pool(move || self.begin(call)).await? {
+            Begun::Done(reply) => Ok(reply),
+            Begun::Copy(ours, waiting) => {
+                if let Some((job, claim)) = ours {
+                    let threads = threads.clone();
+                    tokio::spawn(async move { claim.end(threads.copy(move || job.run()).await) });
+                }
+                waiting
+                    .outcome(copies::WAIT)
+                    .await
+                    .map(|()| PoolReply::Done)
+            }
+        }
+    }
+
+    /// The same on the thread of a test, for as long as it takes; a copy that another call makes is [`MountError::UnderWay`] at once.
+    #[cfg(test)]
     pub(crate) fn call(&self, call: PoolCall) -> Result<PoolReply, MountError> {
-        match call {
-            PoolCall::Names => Ok(PoolReply::Names(self.granted.keys().cloned().collect())),
+        match self.begin(call)? {
+            Begun::Done(reply) => Ok(reply),
+            Begun::Copy(ours, waiting) => {
+                if let Some((job, claim)) = ours {
+                    claim.end(job.run());
+                }
+                waiting.now().map(|()| PoolReply::Done)
+            }
+        }
+    }
+
+    /// Does what is done at once, and begins what is not.
+    fn begin(&self, call: PoolCall) -> Result<Begun, MountError> {
+        let reply = match call {
+            PoolCall::Names => PoolReply::Names(self.granted.keys().cloned().collect()),
             PoolCall::Capacity { pool } => {
-                promise::capacity(&*self.open(&pool)?, &pool).map(PoolReply::Capacity)
+                PoolReply::Capacity(promise::capacity(&*self.open(&pool)?, &pool)?)
             }
             PoolCall::Stat { pool, path } => {
                 let place = Place::parse(&pool, &path)?;
-                listing::stat(&*self.open(&pool)?, &place).map(PoolReply::Stat)
+                PoolReply::Stat(listing::stat(&*self.open(&pool)?, &place)?)
             }
             PoolCall::List {
                 pool,
@@ -83,33 +137,28 @@ impl Pools {
                 after,
                 limit,
             } => {
-                let open = self.open(&pool)?;
                 let place = match path.as_str() {
                     "" => None,
                     path => Some(Place::parse(&pool, path)?),
                 };
-                listing::list(&open, &pool, place.as_ref(), after.as_deref(), limit)
-                    .map(PoolReply::List)
+                let open = self.open(&pool)?;
+                let after = after.as_deref();
+                PoolReply::List(listing::list(&open, &pool, place.as_ref(), after, limit)?)
             }
             PoolCall::SetQuota { pool, path, bytes } => {
                 let place = Place::parse(&pool, &path)?;
                 let enforced = promise::set_quota(&*self.open(&pool)?, &place, bytes)?;
-                Ok(PoolReply::Quota { enforced })
+                PoolReply::Quota { enforced }
             }
-            change => self.change(change).map(|()| PoolReply::Done),
-        }
-    }
-
-    /// Calls that answer nothing but that it is done.
-    fn change(&self, call: PoolCall) -> Result<(), MountError> {
-        match call {
             PoolCall::CreateDirectory { pool, path } => {
                 let place = Place::parse(&pool, &path)?;
-                directory::create(&*self.open(&pool)?, &place)
+                done(directory::create(&*self.open(&pool)?, &place))?
             }
             PoolCall::RemoveDirectory { pool, path } => {
-                let place = self.unused(&pool, &path)?;
-                directory::remove(&*self.open(&pool)?, &place)
+                let place = Place::parse(&pool, &path)?;
+                let open = self.open(&pool)?;
+                let _leaving = self.leave(&open, &pool, &place)?;
+                done(directory::remove(&open, &place))?
             }
             PoolCall::SetPermissions {
                 pool,
@@ -119,16 +168,18 @@ impl Pools {
                 gid,
             } => {
                 let place = Place::parse(&pool, &path)?;
-                directory::set_permissions(&*self.open(&pool)?, &place, mode, uid, gid)
+                let open = self.open(&pool)?;
+                done(directory::set_permissions(&open, &place, mode, uid, gid))?
             }
             PoolCall::Rename {
                 pool,
                 source,
                 target,
             } => {
-                let source = self.unused(&pool, &source)?;
-                let target = Place::parse(&pool, &target)?;
-                directory::rename(&*self.open(&pool)?, &source, &target)
+                let (source, target) = places(&pool, &source, &target)?;
+                let open = self.open(&pool)?;
+                let _leaving = self.leave(&open, &pool, &source)?;
+                done(directory::rename(&open, &source, &target))?
             }
             PoolCall::CreateImage {
                 pool,
@@ -136,7 +187,7 @@ impl Pools {
                 size_bytes,
             } => {
                 let place = Place::parse(&pool, &path)?;
-                image::create(&*self.open(&pool)?, &place, size_bytes)
+                done(image::create(&*self.open(&pool)?, &place, size_bytes))?
             }
             PoolCall::ResizeImage {
                 pool,
@@ -144,39 +195,52 @@ impl Pools {
                 size_bytes,
             } => {
                 let place = Place::parse(&pool, &path)?;
-                image::resize(&*self.open(&pool)?, &place, size_bytes)
+                done(image::resize(&*self.open(&pool)?, &place, size_bytes))?
             }
             PoolCall::RemoveImage { pool, path } => {
-                let place = self.unused(&pool, &path)?;
-                image::remove(&*self.open(&pool)?, &place)
+                let place = Place::parse(&pool, &path)?;
+                let open = self.open(&pool)?;
+                let _leaving = self.leave(&open, &pool, &place)?;
+                done(image::remove(&open, &place))?
             }
             PoolCall::CloneImage {
                 pool,
                 source,
                 target,
-            } => {
-                let (source, target) =
-                    (Place::parse(&pool, &source)?, Place::parse(&pool, &target)?);
-                copy::image(&*self.open(&pool)?, &source, &target, self.copying(&pool)?)
-            }
+            } => return self.begin_copy(Kind::Image, &pool, &source, &target),
             PoolCall::CloneDirectory {
                 pool,
                 source,
                 target,
-            } => {
-                let (source, target) =
-                    (Place::parse(&pool, &source)?, Place::parse(&pool, &target)?);
-                copy::directory(&*self.open(&pool)?, &source, &target, self.copying(&pool)?)
-            }
-            PoolCall::Names
-            | PoolCall::Capacity { .. }
-            | PoolCall::Stat { .. }
-            | PoolCall::List { .. }
-            | PoolCall::SetQuota { .. } => Err(MountError::Invalid {
-                what: "pool call".to_owned(),
-                reason: "it changes nothing".to_owned(),
-            }),
+            } => return self.begin_copy(Kind::Directory, &pool, &source, &target),
+        };
+        Ok(Begun::Done(reply))
+    }
+
+    fn begin_copy(
+        &self,
+        kind: Kind,
+        pool: &str,
+        source: &str,
+        target: &str,
+    ) -> Result<Begun, MountError> {
+        let (source, target) = places(pool, source, target)?;
+        let job = Job {
+            pool: self.open(pool)?,
+            kind,
+            source,
+            target,
+            copying: match self.granted(pool)?.grant.full_copies {
+                true => Copying::SharedOrFull,
+                false => Copying::Shared,
+            },
+        };
+        // Without a thread for copies, which others may have for hours.
+        if job.is_done()? {
+            return Ok(Begun::Done(PoolReply::Done));
         }
+        let (claim, waiting) = copies::begin(&job.pool, kind, &job.source, &job.target)?;
+        Ok(Begun::Copy(claim.map(|claim| (job, claim)), waiting))
     }
 
     fn granted(&self, pool: &str) -> Result<&Granted, MountError> {
@@ -195,34 +259,40 @@ impl Pools {
         let granted = self.granted(pool)?;
         let mut open = granted.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = &*open {
+            if !users::leads_to(&granted.grant.path, open.identity) {
+                return Err(MountError::Unusable {
+                    what: format!("pool `{}` at {}", shown(pool), granted.grant.path.display()),
+                    reason: "another directory, or none, is there than when the host opened it; put the first one back, or restart the host to use this one".to_owned(),
+                });
+            }
             return Ok(Arc::clone(open));
         }
         let opened = Pool::open(pool, &granted.grant.path)?;
+        granted.found.get_or_init(|| opened.identity);
         Ok(Arc::clone(open.insert(opened)))
     }
 
-    fn copying(&self, pool: &str) -> Result<copy::Copying, MountError> {
-        Ok(if self.granted(pool)?.grant.full_copies {
-            copy::Copying::SharedOrFull
-        } else {
-            copy::Copying::Shared
-        })
-    }
-
-    /// What a staged volume uses, or a copy reads, stays where it is, whatever the guest says.
-    fn unused(&self, pool: &str, path: &str) -> Result<Place, MountError> {
-        let open = self.open(pool)?;
-        let place = Place::parse(pool, path)?;
-        open.check_not_copied(&place)?;
-        for used in self.in_use.paths(pool) {
-            if place.overlaps(&used) {
-                return Err(
-                    place.in_use("a volume is staged from it: unpublish and unstage it first")
-                );
-            }
+    /// What a staged volume of any driver uses, or a copy reads or makes, stays where it is, whatever the guest says.
+    fn leave<'a>(
+        &self,
+        open: &'a Pool,
+        pool: &str,
+        place: &Place,
+    ) -> Result<Leaving<'a>, MountError> {
+        let leaving = open.copies.leave(place)?;
+        if users::is_used(open, &self.granted(pool)?.grant.path, place) {
+            return Err(place.in_use("a volume is staged from it: unpublish and unstage it first"));
         }
-        Ok(place)
+        Ok(leaving)
     }
+}
+
+fn places(pool: &str, source: &str, target: &str) -> Result<(Place, Place), MountError> {
+    Ok((Place::parse(pool, source)?, Place::parse(pool, target)?))
+}
+
+fn done(change: Result<(), MountError>) -> Result<PoolReply, MountError> {
+    change.map(|()| PoolReply::Done)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! claims: the caller holds the volume's.
 
 use crate::failure::kernel;
-use crate::journal::entry::{Entry, Progress};
+use crate::journal::entry::{Entry, Progress, StageRecord};
 use crate::mountinfo;
 use crate::node::Node;
 use crate::observe::mount_id;
@@ -50,11 +50,11 @@ impl Node {
                     .is_ok_and(|there| !there)
         };
         let dropped = self.journal.update(key, |entry| {
-            if entry
-                .stage
-                .as_ref()
-                .is_some_and(|stage| gone(&stage.path, stage.progress))
-            {
+            let is_stage_gone = entry.stage.as_ref().is_some_and(|stage| match stage.raw() {
+                Some(_) => !self.has_raw_device(key, stage),
+                None => gone(&stage.path, stage.progress),
+            });
+            if is_stage_gone {
                 entry.stage = None;
             }
             entry
@@ -66,6 +66,22 @@ impl Node {
     }
 
     fn is_unsettled(&self, entry: &Entry, table: &MountPoints) -> bool {
+        let is_raw_unsettled = |stage: &StageRecord| {
+            stage.raw().is_some()
+                && (stage.progress != Progress::Settled || !self.has_raw_device(&entry.key, stage))
+        };
+        entry.stage.as_ref().is_some_and(is_raw_unsettled) || self.has_unsettled_mount(entry, table)
+    }
+
+    /// Whether the device of a raw block volume is there. One that cannot be looked at counts as there: its users may have it open.
+    pub(crate) fn has_raw_device(&self, key: &VolumeKey, stage: &StageRecord) -> bool {
+        self.has_device(key, stage).unwrap_or_else(|error| {
+            tracing::warn!(%key.volume, %error, "the device of a raw block volume cannot be looked at; its record stays");
+            true
+        })
+    }
+
+    fn has_unsettled_mount(&self, entry: &Entry, table: &MountPoints) -> bool {
         entry.mounts().any(|(path, progress, _)| {
             let there = self
                 .roots

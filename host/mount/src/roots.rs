@@ -168,6 +168,14 @@ impl Location {
         refusal(operation, &self.path, "its root", errno)
     }
 
+    /// What is there is in the way.
+    pub(crate) fn occupied(&self, difference: &str) -> MountError {
+        MountError::OtherwiseThere {
+            what: self.path.clone(),
+            difference: difference.to_owned(),
+        }
+    }
+
     /// A path of the name that leads through the opened directory: for `umount2`, which takes no descriptor. (One of the mount itself would
     /// keep it busy.)
     pub(crate) fn through_descriptor(&self) -> PathBuf {

@@ -1,50 +1,208 @@
-//! Makes what a volume is into a detached mount: complete, with all its flags, and visible to nobody until it is attached. One file a kind
-//! of source.
+//! Makes what a volume is ready to be shown: a detached mount, complete, with all its flags, and visible to nobody until it is attached; or
+//! a raw block device. One file a kind of source.
 //!
 //! It is apart so that a new kind of source touches no call: calls get a [`Prepared`] and attach it. A source must not know where it will be
 //! attached.
 
 mod directory;
+pub(crate) mod files;
+mod filesystem;
+pub(crate) mod image;
 mod tmpfs;
 
+use crate::block::loop_device::{self, Tag};
+use crate::block::{BlockDevice, BlockRecord, DeviceNumber, node_device};
+use crate::executor::{clone_mount, dress};
 use crate::failure::kernel;
-use crate::observe::{Identity, observe};
-use crate::plan::CheckedSource;
+use crate::format::{Formatting, StorageAccess};
+use crate::group;
+use crate::mountinfo::{self, MountLine};
+use crate::node::Node;
+use crate::observe::{Identity, SeenMount, mount_id, observe};
+use crate::plan::filesystem::same;
 use crate::plan::options::MountFlags;
+use crate::plan::{CheckedPlan, CheckedSource, Form};
 use std::os::fd::OwnedFd;
-use wasmount_core::mounter::MountError;
+use wasmount_core::mounter::{MountError, VolumeKey};
+use wasmount_core::plan::Source;
+use wasmount_core::secrets::SecretOptions;
 
-/// A mount that is attached nowhere. Dropped before it is attached, it is gone: a killed host leaves nothing of it.
+/// For whom a source is prepared.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Preparation<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) key: &'a VolumeKey,
+    /// As it is recorded.
+    pub(crate) source: &'a Source,
+    pub(crate) secret_options: &'a SecretOptions,
+    /// Whose a loop device is that this attaches.
+    pub(crate) tag: &'a Tag,
+}
+
+/// What a volume is, ready to be shown. Dropped before that, it is gone: a killed host leaves nothing of it.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) enum Prepared {
+    Mount(PreparedMount),
+    /// Of a raw block volume.
+    Device(BlockDevice),
+}
+
+/// A mount that is attached nowhere.
+#[derive(Debug)]
+pub(crate) struct PreparedMount {
     pub(crate) mount: OwnedFd,
     /// Of the mount's root: by this it is found again.
     pub(crate) identity: Identity,
+    /// What it lies on, held open until it is attached.
+    pub(crate) device: Option<BlockDevice>,
 }
 
-impl Prepared {
-    fn of(mount: OwnedFd, what: &str) -> Result<Self, MountError> {
-        let observation = observe(&mount).map_err(|errno| kernel("statx", what, errno))?;
+impl Preparation<'_> {
+    /// Makes the volume ready.
+    pub(crate) fn prepare(&self, plan: &CheckedPlan) -> Result<Prepared, MountError> {
+        let CheckedPlan {
+            source,
+            flags,
+            access,
+            group,
+        } = plan;
+        let prepared = match source {
+            CheckedSource::Directory(tree) => PreparedMount::of(directory::prepare(tree, *flags)?)?,
+            CheckedSource::Tmpfs(tmpfs) => PreparedMount::of(tmpfs::prepare(tmpfs, *flags)?)?,
+            CheckedSource::Files(files) => {
+                PreparedMount::of(files::prepare(files, *flags, *group)?)?
+            }
+            CheckedSource::Filesystem(filesystem) => PreparedMount::of(filesystem::prepare(
+                filesystem,
+                *flags,
+                self.secret_options,
+            )?)?,
+            CheckedSource::Image(image, form) => {
+                let is_read_only = match form {
+                    Form::Raw => flags.is_read_only(),
+                    // The kernel may have to replay the journal of a file system that users only read.
+                    Form::Filesystem(_) => *access == StorageAccess::Untouched,
+                };
+                let device = image::attach(image, is_read_only, self.key, self.tag)?;
+                return self.on_device(plan, device, form);
+            }
+            CheckedSource::Device(device, form) => {
+                let device = node_device::open(device, flags.is_read_only())?;
+                return self.on_device(plan, device, form);
+            }
+        };
+        if let (CheckedSource::Directory(_), Some(group)) = (source, group) {
+            group::apply(&prepared.mount, *group, flags.is_read_only())?;
+        }
+        Ok(Prepared::Mount(prepared))
+    }
+
+    fn on_device(
+        &self,
+        plan: &CheckedPlan,
+        device: BlockDevice,
+        form: &Form,
+    ) -> Result<Prepared, MountError> {
+        let Form::Filesystem(filesystem) = form else {
+            return Ok(Prepared::Device(device));
+        };
+        let formatting = Formatting {
+            tools: &self.node.tools,
+            durable: &self.node.durable,
+            key: self.key,
+            source: self.source,
+        };
+        let (mount, _) = formatting.mount(&device, filesystem, plan.access, plan.flags)?;
+        if let Some(group) = plan.group {
+            group::apply(&mount, group, plan.flags.is_read_only())?;
+        }
+        Ok(Prepared::Mount(PreparedMount {
+            device: Some(device),
+            ..PreparedMount::of(mount)?
+        }))
+    }
+}
+
+impl PreparedMount {
+    /// A detached mount.
+    pub(crate) fn of(mount: OwnedFd) -> Result<Self, MountError> {
+        let observation = observe(&mount).map_err(|errno| kernel("statx", "a new mount", errno))?;
         Ok(Self {
             mount,
             identity: observation.identity,
+            device: None,
         })
     }
-}
 
-/// Makes the mount.
-pub(crate) fn prepare(source: &CheckedSource, flags: MountFlags) -> Result<Prepared, MountError> {
-    match source {
-        CheckedSource::Directory(tree) => directory::prepare(tree, flags),
-        CheckedSource::Tmpfs(tmpfs) => tmpfs::prepare(tmpfs, flags),
+    /// A raw block device for a target of its own: for reading alone through one that refuses writes, since a read-only mount of a device's
+    /// node does not.
+    pub(crate) fn showing(
+        device: BlockDevice,
+        source: &CheckedSource,
+        flags: MountFlags,
+        tag: &Tag,
+    ) -> Result<Self, MountError> {
+        let shown = if !flags.is_read_only() || device.is_read_only {
+            device
+        } else if let CheckedSource::Image(image, _) = source {
+            image::attach_read_only(image, tag)?
+        } else {
+            loop_device::attach(&device.file, true, tag)?
+        };
+        let mount = Self::of_device(&shown, flags)?;
+        Ok(Self {
+            device: Some(shown),
+            ..mount
+        })
+    }
+
+    /// A raw block device as a mount that shows just its node.
+    pub(crate) fn of_device(device: &BlockDevice, flags: MountFlags) -> Result<Self, MountError> {
+        let what = device.path.display().to_string();
+        let mount = clone_mount(&device.file, &what)?;
+        dress(&mount, flags, &what)?;
+        Self::of(mount)
     }
 }
 
-/// What the mount's root would be, where that can be told beforehand: an existing mount with it shows this source.
-pub(crate) fn identity(source: &CheckedSource) -> Result<Option<Identity>, MountError> {
+/// Whether a mount that nobody recorded shows just this source. What cannot be told is no.
+pub(crate) fn is_shown(source: &CheckedSource, mount: &SeenMount) -> Result<bool, MountError> {
     match source {
-        CheckedSource::Directory(tree) => directory::identity(tree).map(Some),
-        // Each one is new.
-        CheckedSource::Tmpfs(_) => Ok(None),
+        CheckedSource::Directory(tree) => Ok(directory::identity(tree)? == mount.identity),
+        CheckedSource::Image(image, Form::Filesystem(_)) => {
+            let backing = block_below(mount)?.and_then(|block| block.backing);
+            Ok(backing == Some(image::identity(image)?))
+        }
+        CheckedSource::Device(device, Form::Filesystem(_)) => {
+            let below = device_below(mount)?;
+            Ok(below.is_some() && below == node_device::find(device)?)
+        }
+        CheckedSource::Filesystem(filesystem) => {
+            let shows = |line: MountLine| same(filesystem, &line.fs_type, &line.source);
+            Ok(line(mount)?.is_some_and(shows))
+        }
+        // Each of these is new.
+        CheckedSource::Tmpfs(_) | CheckedSource::Files(_) => Ok(false),
+        // Raw: nothing is mounted where it is staged, and a published device is told by its number.
+        CheckedSource::Image(..) | CheckedSource::Device(..) => Ok(false),
     }
+}
+
+/// What a mount lies on, for a record.
+pub(crate) fn block_below(mount: &SeenMount) -> Result<Option<BlockRecord>, MountError> {
+    let Some(number) = device_below(mount)? else {
+        return Ok(None);
+    };
+    let backing = loop_device::status(number)?.map(|attached| attached.backing);
+    Ok(Some(BlockRecord { number, backing }))
+}
+
+/// The block device that a mount lies on, by the mount table: a btrfs has a device number of its own making.
+fn device_below(mount: &SeenMount) -> Result<Option<DeviceNumber>, MountError> {
+    Ok(line(mount)?.and_then(|line| line.block_device()))
+}
+
+fn line(mount: &SeenMount) -> Result<Option<MountLine>, MountError> {
+    let mount_id = mount_id(&mount.root).map_err(|errno| kernel("statx", "a mount", errno))?;
+    mountinfo::of_mount(mount_id)
 }

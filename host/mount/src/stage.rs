@@ -1,18 +1,37 @@
-//! NodeStageVolume: the source of a plan, mounted at the staging path that the client made.
+//! NodeStageVolume: the source of a plan, mounted at the staging path that the client made; of a raw block volume the device alone, since
+//! CSI wants nothing of it at the staging path.
 //!
 //! Order: everything is checked; the mount is made, detached; the journal says that it is coming; it is attached and verified; the journal
 //! says that it is there. Killed anywhere in between, recovery finds either nothing or a record that says what to undo.
 
+use crate::block::loop_device::{self, Tag};
+use crate::block::{BlockDevice, BlockRecord, node_device};
 use crate::executor::attach;
 use crate::journal::entry::{Progress, RecordedCapability, StageRecord, recorded_plan};
 use crate::node::{Node, Place, place, volume_words};
-use crate::observe::Identity;
-use crate::plan::{self, CheckedPlan};
+use crate::observe::{Identity, SeenMount};
+use crate::plan::{self, CheckedPlan, CheckedSource, Form};
 use crate::roots::CheckedPath;
-use crate::source::{self, prepare};
+use crate::source::{Preparation, Prepared, block_below, image, is_shown};
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use wasmount_core::mounter::{MountError, StageVolume, Staged, StagedQuery, VolumeKey};
 use wasmount_core::volume::VolumeCapability;
+
+/// A stage whose request was checked.
+struct Stage<'r> {
+    request: &'r StageVolume,
+    path: &'r CheckedPath,
+    checked: &'r CheckedPlan,
+}
+
+/// What a stage comes to.
+#[derive(Clone, Copy)]
+struct There {
+    /// Of the mount's root.
+    identity: Option<Identity>,
+    block: Option<BlockRecord>,
+}
 
 impl Node {
     /// Whether journal and kernel agree that the volume is staged.
@@ -30,69 +49,110 @@ impl Node {
     pub(crate) fn stage(&self, request: &StageVolume) -> Result<(), MountError> {
         let path = self.roots.check(&request.staging_path)?;
         let grants = self.grants_of(&request.key.driver);
-        let checked = plan::check(&request.plan, &request.capability, &grants)?;
+        let checked = plan::check(&request.plan, &request.capability, false, &grants)?;
         if let Some(found) = self.stage_in_force(&request.key, &path)? {
             same_capability(&request.key, &found, &request.capability)?;
             return same_plan(&request.key, &found, request);
         }
         self.undo_stage(&request.key)?;
 
-        let location = path.locate()?.ok_or_else(|| no_directory(&path))?;
-        let directory = match place(&location)? {
-            Place::Free(directory) => directory,
-            Place::Missing => return Err(no_directory(&path)),
-            Place::Taken(mount) => {
-                let same = source::identity(&checked.source)? == Some(mount.identity);
-                if !same || !checked.flags.agree_with(mount.flags()?) {
-                    return Err(MountError::OtherwiseThere {
-                        what: format!("a mount at {}", path.text()),
-                        difference: "it is not this volume's; unmount it first".to_owned(),
-                    });
-                }
-                // Staged just so, and the journal was lost.
-                return self.record_stage(
-                    request,
-                    &path,
-                    &checked,
-                    mount.identity,
-                    Progress::Settled,
-                );
-            }
-        };
-        let prepared = prepare(&checked.source, checked.flags)?;
-        self.record_stage(
+        let stage = Stage {
             request,
-            &path,
-            &checked,
-            prepared.identity,
-            Progress::Coming,
-        )?;
-        let done = attach(&prepared, &directory, &path, checked.flags).and_then(|()| {
-            self.record_stage(
-                request,
-                &path,
-                &checked,
-                prepared.identity,
-                Progress::Settled,
-            )
-        });
+            path: &path,
+            checked: &checked,
+        };
+        let location = path.locate()?.ok_or_else(|| no_directory(&path))?;
+        match place(&location)? {
+            Place::Directory(directory) => self.stage_anew(&stage, directory),
+            Place::Missing => Err(no_directory(&path)),
+            Place::File(..) => Err(location.occupied("it is not a directory")),
+            Place::Taken(mount) => self.stage_again(&stage, &mount),
+        }
+    }
+
+    /// Something is mounted there that no record of this volume speaks of.
+    fn stage_again(&self, stage: &Stage<'_>, mount: &SeenMount) -> Result<(), MountError> {
+        let checked = stage.checked;
+        if !is_shown(&checked.source, mount)? || !checked.flags.agree_with(mount.flags()?) {
+            return Err(MountError::OtherwiseThere {
+                what: format!("a mount at {}", stage.path.text()),
+                difference: "it is not this volume's; unmount it first".to_owned(),
+            });
+        }
+        // Staged just so, and the journal was lost.
+        let there = There {
+            identity: Some(mount.identity),
+            block: match &checked.source {
+                CheckedSource::Image(..) | CheckedSource::Device(..) => block_below(mount)?,
+                _ => None,
+            },
+        };
+        self.keep_notes(stage)?;
+        self.record_stage(stage, there, Progress::Settled)
+    }
+
+    fn stage_anew(&self, stage: &Stage<'_>, directory: OwnedFd) -> Result<(), MountError> {
+        let StageVolume { key, plan, .. } = stage.request;
+        self.keep_notes(stage)?;
+        let preparation = Preparation {
+            node: self,
+            key,
+            source: &recorded_plan(plan).source,
+            secret_options: &stage.request.secret_options,
+            tag: &Tag::staged(key),
+        };
+        let prepared = match self.staged_device(stage)? {
+            Some(device) => Prepared::Device(device),
+            None => preparation.prepare(stage.checked)?,
+        };
+        let there = There::of(&prepared);
+        self.record_stage(stage, there, Progress::Coming)?;
+        let shown = match &prepared {
+            Prepared::Mount(mount) => attach(mount, &directory, stage.path, stage.checked.flags),
+            Prepared::Device(device) if device.backing.is_some() => loop_device::keep(device),
+            Prepared::Device(_) => Ok(()),
+        };
+        let done = shown.and_then(|()| self.record_stage(stage, there, Progress::Settled));
         // The descriptors would keep the mount busy while it is undone.
         drop((prepared, directory));
         if done.is_err()
-            && let Err(error) = self.undo_stage(&request.key)
+            && let Err(error) = self.undo_stage(key)
         {
-            tracing::warn!(path = path.text(), %error, "a stage that failed could not be undone; the next call or start tries again");
+            tracing::warn!(path = stage.path.text(), %error, "a stage that failed could not be undone; the next call or start tries again");
         }
         done
     }
 
-    /// The notes of the plan that the volume was staged with.
+    /// The loop device of a raw block volume whose journal was lost: users may still have it open.
+    fn staged_device(&self, stage: &Stage<'_>) -> Result<Option<BlockDevice>, MountError> {
+        let CheckedSource::Image(image, Form::Raw) = &stage.checked.source else {
+            return Ok(None);
+        };
+        let (tag, backing) = (Tag::staged(&stage.request.key), image::identity(image)?);
+        let wants_read_only = stage.checked.flags.is_read_only();
+        let attached = loop_device::attached()?;
+        let own = attached.iter().find(|it| {
+            it.tag.as_ref() == Some(&tag)
+                && it.backing == backing
+                && it.read_only == wants_read_only
+        });
+        match own {
+            Some(attached) => loop_device::open(&attached.record()),
+            None => Ok(None),
+        }
+    }
+
+    /// The notes of the plan that the volume was staged with. They outlive the journal: `before-unstage` may be asked after a reboot.
     pub(crate) fn notes(&self, key: &VolumeKey) -> BTreeMap<String, String> {
-        self.journal
-            .entry(key)
-            .stage
-            .map(|stage| stage.plan.notes)
-            .unwrap_or_default()
+        match self.journal.entry(key).stage {
+            Some(stage) => stage.plan.notes,
+            None => self.durable.notes(key),
+        }
+    }
+
+    fn keep_notes(&self, stage: &Stage<'_>) -> Result<(), MountError> {
+        let StageVolume { key, plan, .. } = stage.request;
+        self.durable.set_notes(key, &plan.notes)
     }
 
     /// The stage record, if it is settled and the kernel agrees. Staged at another path: an error.
@@ -106,37 +166,87 @@ impl Node {
             return Ok(None);
         };
         let staged_at = self.roots.check_text(&stage.path)?;
-        let Some(mount) = self.mounted(&staged_at, stage.identity)? else {
-            return Ok(None);
+        let is_as_recorded = match stage.identity {
+            Some(identity) => match self.mounted(&staged_at, identity)? {
+                Some(mount) => {
+                    mount.is_read_only()? == stage.read_only && self.has_device(key, stage)?
+                }
+                None => return Ok(None),
+            },
+            None => self.has_device(key, stage)?,
         };
+        if !is_as_recorded {
+            return Ok(None);
+        }
         if staged_at != *path {
             return Err(MountError::OtherwiseThere {
                 what: volume_words(key),
                 difference: format!("it is staged at {}", stage.path),
             });
         }
-        Ok((mount.is_read_only()? == stage.read_only).then(|| stage.clone()))
+        Ok(Some(stage.clone()))
+    }
+
+    /// Whether the device that a stage lies on is still what it was: numbers of devices are given anew.
+    pub(crate) fn has_device(
+        &self,
+        key: &VolumeKey,
+        stage: &StageRecord,
+    ) -> Result<bool, MountError> {
+        let Some(block) = stage.block else {
+            return Ok(true);
+        };
+        if block.backing.is_some() {
+            return loop_device::is_bound(&block);
+        }
+        // A mount holds its device; a raw one is told by its facts.
+        if stage.identity.is_some() {
+            return Ok(true);
+        }
+        let grants = self.grants_of(&key.driver);
+        let checked = plan::check(&stage.plan, &stage.capability.shape, false, &grants)?;
+        match &checked.source {
+            CheckedSource::Device(device, _) => {
+                Ok(node_device::find(device)? == Some(block.number))
+            }
+            _ => Ok(false),
+        }
     }
 
     fn record_stage(
         &self,
-        request: &StageVolume,
-        path: &CheckedPath,
-        checked: &CheckedPlan,
-        identity: Identity,
+        stage: &Stage<'_>,
+        there: There,
         progress: Progress,
     ) -> Result<(), MountError> {
+        let request = stage.request;
         self.journal.update(&request.key, |entry| {
             entry.stage = Some(StageRecord {
                 progress,
-                path: path.text().to_owned(),
+                path: stage.path.text().to_owned(),
                 capability: RecordedCapability::of(&request.capability),
                 plan: recorded_plan(&request.plan),
-                identity,
-                read_only: checked.flags.is_read_only(),
+                identity: there.identity,
+                block: there.block,
+                read_only: stage.checked.flags.is_read_only(),
             });
             Ok(())
         })
+    }
+}
+
+impl There {
+    fn of(prepared: &Prepared) -> Self {
+        match prepared {
+            Prepared::Mount(mount) => Self {
+                identity: Some(mount.identity),
+                block: mount.device.as_ref().map(BlockDevice::record),
+            },
+            Prepared::Device(device) => Self {
+                identity: None,
+                block: Some(device.record()),
+            },
+        }
     }
 }
 

@@ -1,17 +1,18 @@
-//! NodeGetVolumeStats and NodeExpandVolume: figures of a mounted volume, from the kernel.
+//! NodeGetVolumeStats: figures of a volume, from the kernel.
 //!
 //! It is apart because `statfs` is the one call that asks storage for an answer, every minute and for every volume: it has a deadline, and
 //! the last good answer is kept for storage that does not give one. It must not know tear-down, but for telling it what hangs.
 
+use crate::block::{BlockRecord, DeviceNumber};
 use crate::failure::{kernel, shown};
 use crate::node::{Node, volume_words};
 use crate::observe::{Identity, SeenMount};
 use crate::threads::Threads;
-use rustix::fs::{StatVfs, fstatvfs};
+use rustix::fs::{StatVfs, fstat, fstatvfs};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use wasmount_core::mounter::{ExpandVolume, MountError, StatVolume, Usage, VolumeKey, VolumeStats};
+use wasmount_core::mounter::{MountError, StatVolume, Usage, VolumeKey, VolumeStats};
 use wasmount_core::names::DriverName;
 
 /// How long storage may take to answer. 2 s: kubelet gives NodeGetVolumeStats much more, local storage takes microseconds, and a server that
@@ -20,15 +21,23 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// How long an answer stands in for one that does not come. 5 minutes: five of kubelet's rounds; older figures would hide the problem.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// Size of a volume that has no file system of its own to grow (CSI: unknown).
-const UNKNOWN_BYTES: u64 = 0;
-
 /// Last answers, and what is being asked. By path, which the journal gives to one volume only.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     kept: Mutex<HashMap<String, (Instant, VolumeStats)>>,
     /// Since when, of each that asks.
     asked: Arc<Mutex<HashMap<String, Vec<Instant>>>>,
+}
+
+/// What a record says of a path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Recorded {
+    /// A mounted volume, staged or published.
+    Mount(Identity),
+    /// A raw block volume that is published: its device's node is mounted.
+    Node(Identity),
+    /// A raw block volume that is staged: nothing is mounted.
+    Device(BlockRecord),
 }
 
 /// Notes that a path is being asked, as long as it lives.
@@ -94,33 +103,26 @@ impl Drop for Asking {
 }
 
 impl Node {
-    /// Grows what the node sees. A tree of a pool and a tmpfs have nothing to grow: the backend or the plan has said how large they are.
-    pub(crate) fn expand(&self, request: &ExpandVolume) -> Result<u64, MountError> {
-        let path = request.volume_path.as_str();
-        let (path, identity) = self.recorded_mount(&request.key, path)?;
-        if !self.still_mounted(&path, identity)? {
-            return Err(not_mounted(&request.key, &path));
-        }
-        Ok(UNKNOWN_BYTES)
-    }
-
-    /// The path of one of the volume's settled mounts. Only what is recorded is looked at: a client can name no other path here.
-    fn recorded_mount(
-        &self,
-        key: &VolumeKey,
-        path: &str,
-    ) -> Result<(String, Identity), MountError> {
+    /// What is recorded at one of the volume's paths. Only that is looked at: a client can name no other path here.
+    pub(crate) fn recorded(&self, key: &VolumeKey, path: &str) -> Result<Recorded, MountError> {
         let entry = self.journal.entry(key);
         if entry.is_empty() {
             return Err(MountError::NotFound {
                 what: volume_words(key),
             });
         }
-        entry
-            .mounts()
-            .find(|(mounted, _, _)| *mounted == path)
-            .map(|(mounted, _, identity)| (mounted.to_owned(), identity))
-            .ok_or_else(|| not_mounted(key, path))
+        if let Some(stage) = entry.stage.as_ref().filter(|stage| stage.path == path) {
+            return Ok(match (stage.identity, stage.block) {
+                (None, Some(block)) => Recorded::Device(block),
+                (Some(identity), _) => Recorded::Mount(identity),
+                (None, None) => return Err(not_mounted(key, path)),
+            });
+        }
+        match entry.targets.get(path) {
+            Some(target) if target.capability.is_raw() => Ok(Recorded::Node(target.identity)),
+            Some(target) => Ok(Recorded::Mount(target.identity)),
+            None => Err(not_mounted(key, path)),
+        }
     }
 
     /// Whether the storage of a mount is gone or does not answer. Blocks for twice as long as storage may take, at most: once for a thread,
@@ -145,15 +147,25 @@ impl Node {
         &self,
         key: &VolumeKey,
         path: &str,
-        identity: Identity,
+        recorded: Recorded,
     ) -> Result<VolumeStats, MountError> {
-        let checked = self.roots.check_text(path)?;
-        let mount = self
-            .mounted(&checked, identity)?
-            .ok_or_else(|| not_mounted(key, path))?;
-        fstatvfs(&mount.root)
-            .map(|answer| figures(&answer))
-            .map_err(|errno| kernel("statfs", path, errno))
+        let failed = |operation: &str, errno| kernel(operation, path, errno);
+        let mounted = |identity| {
+            let checked = self.roots.check_text(path)?;
+            self.mounted(&checked, identity)?
+                .ok_or_else(|| not_mounted(key, path))
+        };
+        match recorded {
+            Recorded::Mount(identity) => fstatvfs(&mounted(identity)?.root)
+                .map(|answer| figures(&answer))
+                .map_err(|errno| failed("statfs", errno)),
+            Recorded::Node(identity) => {
+                let node = mounted(identity)?.root;
+                let status = fstat(&node).map_err(|errno| failed("stat", errno))?;
+                DeviceNumber::of_raw(status.st_rdev).size_bytes().map(whole)
+            }
+            Recorded::Device(block) => block.number.size_bytes().map(whole),
+        }
     }
 }
 
@@ -163,7 +175,8 @@ pub(crate) async fn stats(
     threads: &Threads,
     request: StatVolume,
 ) -> Result<VolumeStats, MountError> {
-    let (path, identity) = node.recorded_mount(&request.key, request.volume_path.as_str())?;
+    let path = request.volume_path.as_str().to_owned();
+    let recorded = node.recorded(&request.key, &path)?;
     let hung = || MountError::Hung {
         what: format!("{} at {path}", volume_words(&request.key)),
         reason: format!(
@@ -181,7 +194,7 @@ pub(crate) async fn stats(
         let asking = Asking::begin(&node.figures, &path);
         move || {
             let _asking = asking;
-            let stats = node.ask(&key, &path, identity)?;
+            let stats = node.ask(&key, &path, recorded)?;
             node.figures.keep(path.clone(), stats);
             Ok(stats)
         }
@@ -214,7 +227,19 @@ fn figures(answer: &StatVfs) -> VolumeStats {
     }
 }
 
-fn not_mounted(key: &VolumeKey, path: &str) -> MountError {
+/// Of a raw block volume only the size is known: what its user does with it is not this host's to see.
+fn whole(size_bytes: u64) -> VolumeStats {
+    VolumeStats {
+        bytes: Usage {
+            total: size_bytes,
+            used: None,
+            available: None,
+        },
+        inodes: None,
+    }
+}
+
+pub(crate) fn not_mounted(key: &VolumeKey, path: &str) -> MountError {
     MountError::NotFound {
         what: format!("a mount of {} at {}", volume_words(key), shown(path)),
     }

@@ -3,14 +3,17 @@
 //! What is gone already is success; all that is stacked at a path is unmounted, without a record only what can be the driver's own; a target is removed only when it is no mount, empty, and of
 //! the kind that a publish makes; nothing is ever removed recursively. The path must lie below a root here too: tear-down is privileged.
 
+use crate::block::BlockRecord;
+use crate::block::loop_device::{self, Tag};
 use crate::failure::{exhausted, is_corrupted, kernel};
-use crate::journal::entry::Progress;
+use crate::journal::entry::{Progress, StageRecord, TargetRecord};
 use crate::node::{Node, is_certain, volume_words};
 use crate::observe::{Identity, Observation, Seen, look, observe};
 use crate::roots::{CheckedPath, Location};
 use rustix::fs::{AtFlags, FileType, unlinkat};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use wasmount_core::mounter::{MountError, UnpublishVolume, UnstageVolume, VolumeKey};
 use wasmount_core::names::DriverName;
@@ -28,6 +31,7 @@ enum Which {
     All,
     /// Those on top with this root.
     Of(Identity),
+    None,
 }
 
 impl Node {
@@ -45,7 +49,8 @@ impl Node {
                 stage.progress = Progress::Going;
             }
         });
-        self.finish_stage(&request.key, &path, Which::All)
+        self.finish_stage(&request.key, &path, Which::All)?;
+        self.durable.set_notes(&request.key, &BTreeMap::new())
     }
 
     /// Unpublishes. The staging path is no target: its mount goes with the unstage, its directory with the client.
@@ -76,10 +81,14 @@ impl Node {
             return Ok(());
         };
         let path = self.roots.check_text(&stage.path)?;
-        match which(stage.progress, stage.identity) {
-            Some(which) => self.finish_stage(key, &path, which),
-            None => Ok(()),
-        }
+        let which = match (stage.progress, stage.identity) {
+            (Progress::Settled, _) => return Ok(()),
+            (Progress::Coming, Some(identity)) => Which::Of(identity),
+            // Of a raw block volume nothing is mounted there; what is, is somebody else's.
+            (_, None) => Which::None,
+            (Progress::Going, Some(_)) => Which::All,
+        };
+        self.finish_stage(key, &path, which)
     }
 
     /// The same for a target.
@@ -89,10 +98,12 @@ impl Node {
             return Ok(());
         };
         let path = self.roots.check_text(path)?;
-        match which(target.progress, target.identity) {
-            Some(which) => self.finish_target(key, &path, which),
-            None => Ok(()),
-        }
+        let which = match target.progress {
+            Progress::Settled => return Ok(()),
+            Progress::Coming => Which::Of(target.identity),
+            Progress::Going => Which::All,
+        };
+        self.finish_target(key, &path, which)
     }
 
     fn finish_stage(
@@ -104,6 +115,9 @@ impl Node {
         if let Some(location) = self.way_to(path, which)? {
             self.take_off(&key.driver, &location, which)?;
         }
+        let record = self.journal.entry(key).stage;
+        let raw = record.as_ref().map(StageRecord::raw);
+        release(raw, &Tag::staged(key))?;
         self.figures.forget(path.text());
         self.record_teardown(key, |entry| {
             if entry.is_staged_at(path.text()) {
@@ -123,10 +137,13 @@ impl Node {
             self.take_off(&key.driver, &location, which)?;
             match remove_target(&location) {
                 // Somebody else's link or file has the name: an undo has nothing to remove there, an unpublish says so.
-                Err(_) if matches!(which, Which::Of(_)) => {}
+                Err(_) if !matches!(which, Which::All) => {}
                 removed => removed?,
             }
         }
+        let entry = self.journal.entry(key);
+        let raw = entry.targets.get(path.text()).map(TargetRecord::raw);
+        release(raw, &Tag::target(key, path.text()))?;
         self.figures.forget(path.text());
         self.record_teardown(key, |entry| {
             entry.targets.remove(path.text());
@@ -137,7 +154,7 @@ impl Node {
     /// Where a path leads. For an undo a way that was changed into a link is as good as none: the mount was taken back by descriptor.
     fn way_to(&self, path: &CheckedPath, which: Which) -> Result<Option<Location>, MountError> {
         match path.locate() {
-            Err(MountError::OutsideRoots { .. }) if matches!(which, Which::Of(_)) => Ok(None),
+            Err(MountError::OutsideRoots { .. }) if !matches!(which, Which::All) => Ok(None),
             located => located,
         }
     }
@@ -162,6 +179,9 @@ impl Node {
         location: &Location,
         which: Which,
     ) -> Result<(), MountError> {
+        if matches!(which, Which::None) {
+            return Ok(());
+        }
         for _ in 0..STACKED_MOUNTS {
             if let Which::Of(identity) = which {
                 // The descriptor must be gone before the unmount.
@@ -225,11 +245,15 @@ impl Node {
     }
 }
 
-fn which(progress: Progress, identity: Identity) -> Option<Which> {
-    match progress {
-        Progress::Coming => Some(Which::Of(identity)),
-        Progress::Going => Some(Which::All),
-        Progress::Settled => None,
+/// Detaches the loop device of a raw block volume. Without a record all devices are asked whose they are: the journal may have been lost.
+fn release(record: Option<Option<BlockRecord>>, tag: &Tag) -> Result<(), MountError> {
+    match record {
+        Some(Some(block)) if block.backing.is_some() => loop_device::release(&block),
+        Some(_) => Ok(()),
+        None => loop_device::attached()?
+            .iter()
+            .filter(|attached| attached.tag.as_ref() == Some(tag) && !attached.autoclear)
+            .try_for_each(|attached| loop_device::release(&attached.record())),
     }
 }
 

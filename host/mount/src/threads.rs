@@ -168,17 +168,24 @@ impl Threads {
         permit: OwnedSemaphorePermit,
         job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
     ) -> Result<T, MountError> {
-        let task = tokio::task::spawn_blocking(move || {
+        unbudgeted(move || {
             // Given back when the job has really ended, not when its caller has.
             let _permit = permit;
             job()
-        });
-        task.await.unwrap_or_else(|_| {
-            Err(MountError::Unreachable {
-                reason: "its worker ended without an answer: this is a bug of the host".to_owned(),
-            })
         })
+        .await
     }
+}
+
+/// Runs a job that touches no storage and is no driver's.
+pub(crate) async fn unbudgeted<T: Send + 'static>(
+    job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
+) -> Result<T, MountError> {
+    tokio::task::spawn_blocking(job).await.unwrap_or_else(|_| {
+        Err(MountError::Unreachable {
+            reason: "its worker ended without an answer: this is a bug of the host".to_owned(),
+        })
+    })
 }
 
 #[cfg(test)]

@@ -3,14 +3,16 @@
 //!
 //! It does not know lines: each refusal names its key, the reader of the text finds the place.
 
+mod grants;
+
 use super::{
-    FilesystemGrant, Grants, InvalidDocument, KeyPath, Limits, PluginSource, PoolGrant,
-    SecretSource, StorageBackend, amounts, csi_driver, raw,
+    InvalidDocument, KeyPath, Limits, PluginSource, SecretSource, StorageBackend, amounts,
+    csi_driver, raw,
 };
 use crate::capabilities::Hidden;
 use crate::names::DriverName;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longest `metadata.name` and other names, in bytes (Kubernetes, DNS subdomain names).
@@ -66,7 +68,7 @@ pub(super) fn document(document: raw::Document) -> Checked<StorageBackend> {
         plugin: plugin_source(&KeyPath::of("spec.plugin"), plugin)?,
         settings: settings.into(),
         secrets: secret_sources(&KeyPath::of("spec.secrets"), secrets)?,
-        grants: granted(&KeyPath::of("spec.grants"), grants)?,
+        grants: grants::checked(&KeyPath::of("spec.grants"), grants)?,
         limits: limited(&KeyPath::of("spec.limits"), limits)?,
         hidden: hidden(
             &KeyPath::of("spec.csi.hideCapabilities"),
@@ -136,104 +138,6 @@ fn secret_sources(
             Ok((name, SecretSource::File(path)))
         })
         .collect()
-}
-
-fn granted(key: &KeyPath, grants: raw::Grants) -> Checked<Grants> {
-    let raw::Grants { pools, filesystems } = grants;
-    let pools_key = key.key("pools");
-    let pools = pools
-        .into_iter()
-        .map(|(name, pool)| {
-            let key = pools_key.key(&name);
-            non_empty(&key, &name)?;
-            Ok((name, pool_grant(&key, pool)?))
-        })
-        .collect::<Checked<_>>()?;
-    let list_key = key.key("filesystems");
-    let mut types = BTreeSet::new();
-    let filesystems = filesystems
-        .into_iter()
-        .enumerate()
-        .map(|(index, filesystem)| {
-            let key = list_key.index(index);
-            let grant = filesystem_grant(&key, filesystem)?;
-            if !types.insert(grant.fs_type.clone()) {
-                return Err(key.key("type").invalid(format!(
-                    "`{}` stands in the list twice; join the two",
-                    grant.fs_type
-                )));
-            }
-            Ok(grant)
-        })
-        .collect::<Checked<_>>()?;
-    Ok(Grants { pools, filesystems })
-}
-
-fn pool_grant(key: &KeyPath, pool: raw::Pool) -> Checked<PoolGrant> {
-    let raw::Pool {
-        path,
-        full_copies,
-        mount_options,
-    } = pool;
-    let path_key = key.key("path");
-    let path = file_path(&path_key, path)?;
-    if path.components().any(|part| part == Component::ParentDir) {
-        return Err(path_key.invalid("must not contain `..`"));
-    }
-    Ok(PoolGrant {
-        path,
-        full_copies,
-        mount_options: options(&key.key("mountOptions"), mount_options)?,
-    })
-}
-
-fn filesystem_grant(key: &KeyPath, filesystem: raw::Filesystem) -> Checked<FilesystemGrant> {
-    let raw::Filesystem {
-        fs_type,
-        sources,
-        mount_options,
-        max_bytes,
-    } = filesystem;
-    let sources_key = key.key("sources");
-    let max_key = key.key("maxBytes");
-    let in_memory = fs_type == "tmpfs";
-    non_empty(&key.key("type"), &fs_type)?;
-    if in_memory && !sources.is_empty() {
-        return Err(sources_key.invalid("a tmpfs has no source; take `sources` away"));
-    }
-    if !in_memory && sources.is_empty() {
-        return Err(sources_key.invalid("grants nothing; name sources, such as `server:/export/*`"));
-    }
-    if !in_memory && max_bytes.is_some() {
-        return Err(max_key.invalid("only a tmpfs can be bounded by the host"));
-    }
-    for (index, source) in sources.iter().enumerate() {
-        let key = sources_key.index(index);
-        non_empty(&key, source)?;
-        if source.strip_suffix('*').unwrap_or(source).contains('*') {
-            return Err(key.invalid("may have a `*` at its end only"));
-        }
-    }
-    Ok(FilesystemGrant {
-        fs_type,
-        sources,
-        mount_options: options(&key.key("mountOptions"), mount_options)?,
-        max_bytes: max_bytes
-            .map(|amount| bytes(&max_key, &amount))
-            .transpose()?,
-    })
-}
-
-/// Mount options, one each: a comma would smuggle in a second one.
-fn options(key: &KeyPath, options: Vec<String>) -> Checked<Vec<String>> {
-    for (index, option) in options.iter().enumerate() {
-        let key = key.index(index);
-        non_empty(&key, option)?;
-        if option.contains([',', ' ']) {
-            return Err(key.invalid("must be one option, without comma or space"));
-        }
-    }
-    Ok(options)
 }
 
 fn limited(key: &KeyPath, limits: raw::Limits) -> Checked<Limits> {

@@ -77,6 +77,7 @@ pub struct Secret {
 pub struct Grants {
     pub pools: BTreeMap<String, Pool>,
     pub filesystems: Vec<Filesystem>,
+    pub devices: Vec<Device>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -101,6 +102,15 @@ pub struct Filesystem {
     #[serde(default)]
     pub mount_options: Vec<String>,
     pub max_bytes: Option<Amount>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct Device {
+    pub facts: BTreeMap<String, String>,
+    #[serde(default)]
+    pub mount_options: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

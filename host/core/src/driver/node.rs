@@ -58,6 +58,7 @@ impl Driver {
                 key,
                 staging_path,
                 capability,
+                secret_options: plan.secret_options(&work.call.secrets),
                 plan,
             };
             Ok(work.driver.mounter.stage(stage).await?)
@@ -103,6 +104,10 @@ impl Driver {
                 Some(staging_path) => (Some(staging_path), None),
                 None => (None, Some(work.publish_plan(&request).await?)),
             };
+            let secret_options = plan
+                .as_ref()
+                .map(|plan: &Plan| plan.secret_options(&work.call.secrets))
+                .unwrap_or_default();
             let publish = PublishVolume {
                 key: work.driver.key(request.id),
                 staging_path,
@@ -110,6 +115,7 @@ impl Driver {
                 capability: request.capability,
                 readonly: request.readonly,
                 plan,
+                secret_options,
             };
             Ok(work.driver.mounter.publish(publish).await?)
         })

@@ -79,6 +79,9 @@ impl Mounter for FakeMounter {
     async fn unsettled(&self, _: DriverName) -> Result<Vec<VolumeId>> {
         Ok(self.unsettled.lock().unwrap().clone())
     }
+    async fn unshared_roots(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
     async fn recover(&self, key: VolumeKey) -> Result<()> {
         self.at("recover", &key).await
     }

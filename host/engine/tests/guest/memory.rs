@@ -137,6 +137,9 @@ impl Mounter for Memory {
     async fn unsettled(&self, _: DriverName) -> Result<Vec<VolumeId>, MountError> {
         unreachable!("no guest recovers")
     }
+    async fn unshared_roots(&self) -> Result<Vec<String>, MountError> {
+        Ok(Vec::new())
+    }
     async fn recover(&self, _: VolumeKey) -> Result<(), MountError> {
         unreachable!("no guest recovers")
     }

@@ -3,6 +3,7 @@
 //! Apart from the keeping, since this is a format that a later host reads: a change of meaning is a new [`SCHEMA`]. It never holds the
 //! content of files, a secret, or mount flags in clear, which the specification calls sensitive.
 
+use crate::block::BlockRecord;
 use crate::observe::Identity;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -12,7 +13,7 @@ use wasmount_core::plan::{Plan, Source};
 use wasmount_core::volume::{AccessType, VolumeCapability};
 
 /// Version of the format. Others are put aside, not guessed at.
-pub(crate) const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 2;
 
 /// One volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,8 +45,10 @@ pub(crate) struct StageRecord {
     pub(crate) path: String,
     pub(crate) capability: RecordedCapability,
     pub(crate) plan: Plan,
-    /// Of the mount's root.
-    pub(crate) identity: Identity,
+    /// Of the mount's root. Absent for a raw block volume: nothing is mounted at its staging path.
+    pub(crate) identity: Option<Identity>,
+    /// What the volume lies on, if that is a block device.
+    pub(crate) block: Option<BlockRecord>,
     pub(crate) read_only: bool,
 }
 
@@ -59,6 +62,8 @@ pub(crate) struct TargetRecord {
     pub(crate) plan: Option<Plan>,
     /// Of the mount's root.
     pub(crate) identity: Identity,
+    /// A block device that is there for this target alone.
+    pub(crate) block: Option<BlockRecord>,
     pub(crate) read_only: bool,
 }
 
@@ -93,7 +98,7 @@ impl Entry {
         let stage = self
             .stage
             .iter()
-            .map(|stage| (stage.path.as_str(), stage.progress, stage.identity));
+            .filter_map(|stage| Some((stage.path.as_str(), stage.progress, stage.identity?)));
         let targets = self
             .targets
             .iter()
@@ -106,6 +111,13 @@ impl Entry {
         self.stage.as_ref().is_some_and(|stage| stage.path == path)
     }
 
+    /// All plans that are in force.
+    pub(crate) fn plans(&self) -> impl Iterator<Item = &Plan> {
+        let stage = self.stage.iter().map(|stage| &stage.plan);
+        let targets = self.targets.values();
+        stage.chain(targets.filter_map(|target| target.plan.as_ref()))
+    }
+
     /// The stage, if it is done.
     pub(crate) fn settled_stage(&self) -> Option<&StageRecord> {
         self.stage
@@ -114,7 +126,26 @@ impl Entry {
     }
 }
 
+impl StageRecord {
+    /// The device of a raw block volume.
+    pub(crate) fn raw(&self) -> Option<BlockRecord> {
+        self.block.filter(|_| self.capability.is_raw())
+    }
+}
+
+impl TargetRecord {
+    /// The device that a raw block volume has for this target alone.
+    pub(crate) fn raw(&self) -> Option<BlockRecord> {
+        self.block.filter(|_| self.capability.is_raw())
+    }
+}
+
 impl RecordedCapability {
+    /// Whether the volume is a device and not a file system.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.shape.access_type == AccessType::Block
+    }
+
     /// Takes what is to be remembered.
     pub(crate) fn of(capability: &VolumeCapability) -> Self {
         let mut shape = capability.clone();

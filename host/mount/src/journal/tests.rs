@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::journal::entry::{Progress, RecordedCapability, StageRecord, recorded_plan};
+use crate::record_file::{ASIDE, QUARANTINED, file_name};
+use std::fs;
+use std::path::PathBuf;
 use wasmount_core::names::VolumeId;
 use wasmount_core::plan::{Plan, PlanFile, Source};
 use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
@@ -51,7 +54,8 @@ fn stage(path: &str) -> StageRecord {
         path: path.to_owned(),
         capability: RecordedCapability::of(&capability(&["password=hunter22"])),
         plan: recorded_plan(&files_plan()),
-        identity: identity(7),
+        identity: Some(identity(7)),
+        block: None,
         read_only: false,
     }
 }
@@ -192,7 +196,13 @@ fn what_cannot_be_read_is_put_aside_and_the_rest_is_there() {
     let text = fs::read_to_string(file("torn")).unwrap();
     fs::write(file("torn"), &text[..text.len() - 1]).unwrap();
     let later = fs::read_to_string(file("later")).unwrap();
-    fs::write(file("later"), later.replace("\"schema\":1", "\"schema\":2")).unwrap();
+    let schema = |number| format!("\"schema\":{number},");
+    assert!(later.contains(&schema(SCHEMA)));
+    fs::write(
+        file("later"),
+        later.replace(&schema(SCHEMA), &schema(SCHEMA + 1)),
+    )
+    .unwrap();
     fs::rename(file("moved"), directory.join("00.json")).unwrap();
     fs::write(file("whole").with_extension(ASIDE), "half").unwrap();
     drop(journal);

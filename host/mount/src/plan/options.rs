@@ -11,6 +11,12 @@ const OPTION_BYTES: usize = 256;
 /// Longest name that an error message repeats, in characters.
 const SHOWN_NAME: usize = 32;
 
+/// Words of an fstab that mount(8) and systemd keep to themselves. Users write them out of habit, and no kernel takes them: they are dropped,
+/// as kubelet's own mounts do, and like them what begins with `x-`.
+const FSTAB_WORDS: &[&str] = &["defaults", "_netdev", "nofail", "auto", "noauto", "nouser"];
+/// What no option may have as its value, whatever was granted: a damaged file system would take the node down with it.
+const PANIC: &str = "panic";
+
 /// Flags of the mount itself, the same for every file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MountFlags {
@@ -50,6 +56,14 @@ pub(crate) enum Refused {
 }
 
 impl MountFlags {
+    /// Of a bind that shows a device: the one mount on which a device must work. Nothing else is there to be run.
+    pub(crate) fn of_device() -> Self {
+        Self {
+            set: MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC,
+            clear: MountAttrFlags::MOUNT_ATTR_NODEV,
+        }
+    }
+
     pub(crate) fn is_read_only(self) -> bool {
         self.set.contains(MountAttrFlags::MOUNT_ATTR_RDONLY)
     }
@@ -107,6 +121,7 @@ pub(crate) fn check<'w>(
                 suid |= word == "suid";
                 dev |= word == "dev";
             }
+            _ if is_for_fstab(word) => {}
             _ => own.push(own_option(word, allowed)?),
         }
     }
@@ -139,6 +154,10 @@ fn check_form(word: &str) -> Result<(), Refused> {
     Ok(())
 }
 
+fn is_for_fstab(word: &str) -> bool {
+    FSTAB_WORDS.contains(&word) || word.starts_with("x-")
+}
+
 fn own_option(word: &str, allowed: &Allowed<'_>) -> Result<(String, String), Refused> {
     let (name, value) = word.split_once('=').unwrap_or((word, ""));
     if !allowed.takes_own {
@@ -150,6 +169,12 @@ fn own_option(word: &str, allowed: &Allowed<'_>) -> Result<(String, String), Ref
     if allowed.reserved.contains(&name) {
         return Err(Refused::Malformed(format!(
             "{} is set by the host",
+            quoted(word)
+        )));
+    }
+    if value == PANIC {
+        return Err(Refused::Malformed(format!(
+            "{} would take the node down when the storage is damaged",
             quoted(word)
         )));
     }
@@ -291,6 +316,25 @@ mod tests {
             Ok(vec![pair("huge", "always")])
         );
         assert!(own(&[], &["huge=always"]).is_err());
+    }
+
+    #[test]
+    fn words_of_an_fstab_are_dropped_and_what_looks_like_them_is_not() {
+        let words = ["defaults", "_netdev", "nofail", "x-systemd.automount"];
+        assert_eq!(file_system(&[], &words).unwrap().own, []);
+        assert_eq!(directory(&[], &words).unwrap().flags.set, SAFE);
+        for word in ["X-mount.mkdir", "default", "_netdev=1", "user"] {
+            assert!(file_system(&[], &[word]).is_err(), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_node_cannot_be_granted() {
+        assert!(file_system(&["errors"], &["errors=continue"]).is_ok());
+        assert!(matches!(
+            file_system(&["errors"], &["errors=panic"]),
+            Err(Refused::Malformed(_))
+        ));
     }
 
     #[test]

@@ -12,7 +12,7 @@ fn grants() -> Grants {
         full_copies: false,
         mount_options: vec!["suid".to_owned()],
     };
-    let tmpfs = FilesystemGrant {
+    let tmpfs = wasmount_core::document::FilesystemGrant {
         fs_type: "tmpfs".to_owned(),
         sources: Vec::new(),
         mount_options: vec!["huge".to_owned()],
@@ -20,6 +20,7 @@ fn grants() -> Grants {
     };
     Grants {
         pools: BTreeMap::from([("main".to_owned(), pool)]),
+        devices: Vec::new(),
         filesystems: vec![tmpfs],
     }
 }
@@ -55,7 +56,7 @@ fn plain() -> VolumeCapability {
     mounted(MountAccess::default())
 }
 
-fn variant(result: Result<CheckedPlan, MountError>) -> &'static str {
+fn variant<T: std::fmt::Debug>(result: Result<T, MountError>) -> &'static str {
     match result {
         Ok(_) => "taken",
         Err(MountError::NotGranted { .. }) => "not granted",
@@ -67,15 +68,15 @@ fn variant(result: Result<CheckedPlan, MountError>) -> &'static str {
 
 #[test]
 fn a_tree_of_a_granted_pool_is_taken_and_of_another_is_not() {
-    let checked = check(&tree("main", "a/b"), &plain(), &grants()).unwrap();
+    let checked = check(&tree("main", "a/b"), &plain(), false, &grants()).unwrap();
     let CheckedSource::Directory(found) = checked.source else {
         panic!("{checked:?}");
     };
     assert_eq!(found.directory, PathBuf::from("/srv/pool"));
     assert_eq!(found.path.as_str(), "a/b");
-    let refused = check(&tree("other", "a"), &plain(), &grants());
+    let refused = check(&tree("other", "a"), &plain(), false, &grants());
     assert_eq!(variant(refused), "not granted");
-    let refused = check(&tree("main", "a"), &plain(), &Grants::default());
+    let refused = check(&tree("main", "a"), &plain(), false, &Grants::default());
     assert_eq!(variant(refused), "not granted");
 }
 
@@ -93,16 +94,16 @@ fn a_tree_that_is_not_below_the_pool_is_refused() {
         "a\0",
         ".wasmount/x",
     ] {
-        let refused = check(&tree("main", path), &plain(), &grants());
+        let refused = check(&tree("main", path), &plain(), false, &grants());
         assert_eq!(variant(refused), "invalid", "{path:?}");
     }
 }
 
 #[test]
 fn a_tmpfs_is_never_larger_than_granted() {
-    let size = |wanted| match check(&tmpfs(wanted), &plain(), &grants())?.source {
+    let size = |wanted| match check(&tmpfs(wanted), &plain(), false, &grants())?.source {
         CheckedSource::Tmpfs(tmpfs) => Ok(tmpfs.size_bytes),
-        CheckedSource::Directory(_) => panic!("not a tmpfs"),
+        other => panic!("not a tmpfs: {other:?}"),
     };
     assert_eq!(size(Some(99)), Ok(Some(99)));
     assert_eq!(size(Some(100)), Ok(Some(100)));
@@ -112,7 +113,7 @@ fn a_tmpfs_is_never_larger_than_granted() {
         Err(MountError::NotGranted { .. })
     ));
     assert!(matches!(size(Some(0)), Err(MountError::Invalid { .. })));
-    let refused = check(&tmpfs(None), &plain(), &Grants::default());
+    let refused = check(&tmpfs(None), &plain(), false, &Grants::default());
     assert_eq!(variant(refused), "not granted");
 }
 
@@ -134,43 +135,43 @@ fn options_of_a_tmpfs_are_its_own_and_sizes_cannot_be_smuggled_in() {
     ] {
         let mut plan = tmpfs(None);
         plan.mount_options = vec![option.to_owned()];
-        let from_plan = check(&plan, &plain(), &grants());
+        let from_plan = check(&plan, &plain(), false, &grants());
         assert_eq!(variant(from_plan), expected, "{option}");
         let capability = mounted(MountAccess {
             mount_flags: vec![option.to_owned()],
             ..MountAccess::default()
         });
-        let from_request = check(&tmpfs(None), &capability, &grants());
+        let from_request = check(&tmpfs(None), &capability, false, &grants());
         assert_eq!(variant(from_request), expected, "{option}");
     }
 }
 
 #[test]
-fn the_group_of_a_request_is_an_option_of_a_tmpfs_and_no_tree_has_one() {
+fn the_group_of_a_request_is_an_option_of_a_tmpfs_and_is_applied_to_a_tree() {
     let capability = |group: &str| {
         mounted(MountAccess {
             volume_mount_group: Some(group.to_owned()),
             ..MountAccess::default()
         })
     };
-    let checked = check(&tmpfs(None), &capability("1000"), &grants()).unwrap();
+    let checked = check(&tmpfs(None), &capability("1000"), false, &grants()).unwrap();
     let CheckedSource::Tmpfs(found) = checked.source else {
         panic!("{checked:?}");
     };
     assert_eq!(found.options, [("gid".to_owned(), "1000".to_owned())]);
     for group in ["", "root", "-1", "1,uid=0"] {
-        let refused = check(&tmpfs(None), &capability(group), &grants());
+        let refused = check(&tmpfs(None), &capability(group), false, &grants());
         assert_eq!(variant(refused), "invalid", "{group:?}");
     }
-    let refused = check(&tree("main", "a"), &capability("1"), &grants());
-    assert_eq!(variant(refused), "unsupported");
+    let tree = check(&tree("main", "a"), &capability("1"), false, &grants());
+    assert_eq!(tree.unwrap().group, Some(1));
 }
 
 #[test]
 fn a_mode_that_only_reads_makes_the_mount_read_only() {
     let mut capability = plain();
     let read_only = |capability: &VolumeCapability| {
-        let checked = check(&tree("main", "a"), capability, &grants()).unwrap();
+        let checked = check(&tree("main", "a"), capability, false, &grants()).unwrap();
         checked.flags.is_read_only()
     };
     assert!(!read_only(&capability));
@@ -183,7 +184,7 @@ fn a_granted_option_counts_when_it_is_asked_for() {
     let suid = |option: &str| {
         let mut plan = tree("main", "a");
         plan.mount_options = vec![option.to_owned()];
-        let set = check(&plan, &plain(), &grants()).unwrap().flags.set;
+        let set = check(&plan, &plain(), false, &grants()).unwrap().flags.set;
         !set.contains(MountAttrFlags::MOUNT_ATTR_NOSUID)
     };
     assert!(suid("suid"));
@@ -205,40 +206,136 @@ fn a_name_of_a_file_system_type_is_taken_and_anything_else_refused() {
             fs_type: Some(fs_type.to_owned()),
             ..MountAccess::default()
         });
-        let from_request = check(&tree("main", "a"), &capability, &grants());
+        let from_request = check(&tree("main", "a"), &capability, false, &grants());
         assert_eq!(variant(from_request), expected, "{fs_type:?}");
         let mut plan = tree("main", "a");
         plan.default_fs_type = Some(fs_type.to_owned());
-        assert_eq!(variant(check(&plan, &plain(), &grants())), expected);
+        assert_eq!(variant(check(&plan, &plain(), false, &grants())), expected);
+    }
+}
+
+fn image() -> Plan {
+    plan(Source::Image {
+        pool: "main".to_owned(),
+        path: "a".to_owned(),
+    })
+}
+
+fn block_filesystem(plan: &Plan, fs_type: Option<&str>) -> Result<BlockFilesystem, MountError> {
+    let capability = mounted(MountAccess {
+        fs_type: fs_type.map(str::to_owned),
+        ..MountAccess::default()
+    });
+    match check(plan, &capability, false, &grants())?.source {
+        CheckedSource::Image(_, Form::Filesystem(filesystem)) => Ok(filesystem),
+        other => panic!("not a file system on an image: {other:?}"),
     }
 }
 
 #[test]
-fn what_this_host_does_not_mount_yet_is_unsupported() {
-    let file = PlanFile {
-        path: "a".to_owned(),
-        mode: 0o400,
-        content: Vec::new(),
+fn the_request_chooses_a_file_system_before_the_plan_and_the_plan_before_the_default() {
+    let with_default = Plan {
+        default_fs_type: Some("btrfs".to_owned()),
+        ..image()
     };
-    let (pool, path) = ("main".to_owned(), "a".to_owned());
-    for source in [
-        Source::Image { pool, path },
-        Source::Device {
-            facts: Vec::new(),
-            wait_ms: 0,
-        },
-        Source::Filesystem {
-            fs_type: "nfs4".to_owned(),
-            source: "a:/b".to_owned(),
-            options: Vec::new(),
-            secret_options: Vec::new(),
-        },
-        Source::Files { files: vec![file] },
+    for (plan, fs_type, wanted, is_named) in [
+        (image(), None, FsType::Ext4, false),
+        (with_default.clone(), None, FsType::Btrfs, false),
+        (with_default, Some("xfs"), FsType::Xfs, true),
     ] {
-        assert_eq!(
-            variant(check(&plan(source), &plain(), &grants())),
-            "unsupported"
-        );
+        let filesystem = block_filesystem(&plan, fs_type).unwrap();
+        assert_eq!((filesystem.wanted, filesystem.is_named), (wanted, is_named));
+    }
+    for fs_type in ["ext3", "ntfs", "EXT4", "ext4,suid", ""] {
+        let refused = block_filesystem(&image(), Some(fs_type));
+        assert_eq!(variant(refused), "invalid", "{fs_type}");
+    }
+}
+
+#[test]
+fn options_are_those_of_the_type_and_a_type_that_takes_them_not_is_left_out() {
+    let with = |option: &str| Plan {
+        mount_options: vec![option.to_owned()],
+        ..image()
+    };
+    let types = |option| -> Vec<FsType> {
+        let filesystem = block_filesystem(&with(option), None).unwrap();
+        filesystem.options.into_keys().collect()
+    };
+    assert_eq!(types("discard"), FsType::ALL);
+    assert_eq!(types("data=ordered"), [FsType::Ext4]);
+    for option in [
+        "allocsize=1m",
+        "journal_dev=8:1",
+        "loop=/dev/loop0",
+        "upperdir=/",
+    ] {
+        let refused = block_filesystem(&with(option), None);
+        assert!(refused.is_err(), "{option}");
+    }
+}
+
+#[test]
+fn a_raw_image_needs_no_file_system_and_its_device_must_work() {
+    let capability = VolumeCapability {
+        access_type: AccessType::Block,
+        access_mode: AccessMode::SingleNodeWriter,
+    };
+    let plan = Plan {
+        default_fs_type: Some("anything".to_owned()),
+        ..image()
+    };
+    let checked = check(&plan, &capability, false, &grants()).unwrap();
+    assert!(matches!(checked.source, CheckedSource::Image(_, Form::Raw)));
+    assert!(
+        checked
+            .flags
+            .clear
+            .contains(MountAttrFlags::MOUNT_ATTR_NODEV)
+    );
+    assert!(!checked.flags.set.contains(MountAttrFlags::MOUNT_ATTR_NODEV));
+}
+
+#[test]
+fn what_may_happen_to_the_storage_follows_from_mode_and_request() {
+    let access = |access_mode, readonly| {
+        let capability = VolumeCapability {
+            access_mode,
+            ..plain()
+        };
+        check(&image(), &capability, readonly, &grants())
+            .unwrap()
+            .access
+    };
+    use StorageAccess::{ReadOnly, ReadWrite, Untouched};
+    for (mode, readonly, expected) in [
+        (AccessMode::SingleNodeWriter, false, ReadWrite),
+        (AccessMode::MultiNodeMultiWriter, false, ReadWrite),
+        (AccessMode::SingleNodeWriter, true, ReadOnly),
+        (AccessMode::SingleNodeReaderOnly, false, ReadOnly),
+        (AccessMode::MultiNodeReaderOnly, false, Untouched),
+        (AccessMode::MultiNodeReaderOnly, true, Untouched),
+    ] {
+        assert_eq!(access(mode, readonly), expected, "{mode:?} {readonly}");
+    }
+}
+
+#[test]
+fn files_take_flags_and_no_other_option() {
+    let files = |option: &str| Plan {
+        mount_options: vec![option.to_owned()],
+        ..plan(Source::Files {
+            files: vec![PlanFile {
+                path: "a".to_owned(),
+                mode: 0o400,
+                content: Vec::new(),
+            }],
+        })
+    };
+    assert!(check(&files("ro"), &plain(), false, &grants()).is_ok());
+    for option in ["suid", "size=1g"] {
+        let refused = check(&files(option), &plain(), false, &grants());
+        assert!(refused.is_err(), "{option}");
     }
 }
 
@@ -260,7 +357,7 @@ fn a_block_device_cannot_be_made_of_a_tree() {
             "unsupported",
         ),
     ] {
-        let refused = check(&tree("main", "a"), &capability, &grants());
+        let refused = check(&tree("main", "a"), &capability, false, &grants());
         assert_eq!(variant(refused), expected);
     }
 }
@@ -270,7 +367,7 @@ proptest! {
     fn what_is_taken_was_granted(pool in "main|other|[a-z]{0,4}", path in "[a./\0]{0,8}", option in "[a-z=,]{0,8}|suid|dev|ro") {
         let mut plan = tree(&pool, &path);
         plan.mount_options = vec![option];
-        if let Ok(checked) = check(&plan, &plain(), &grants()) {
+        if let Ok(checked) = check(&plan, &plain(), false, &grants()) {
             prop_assert_eq!(pool, "main");
             prop_assert!(checked.flags.set.contains(MountAttrFlags::MOUNT_ATTR_NODEV));
             let CheckedSource::Directory(tree) = checked.source else {

@@ -1,14 +1,15 @@
-//! How content is copied: a file's data, sharing blocks where the file system can and keeping holes; a tree with modes, owners, times,
-//! extended attributes, links, hard links, named pipes and sockets. Device nodes are left out: a volume is mounted so that they do nothing.
+//! How a tree is copied: with modes, owners, times, extended attributes, links, hard links, named pipes and sockets. Device nodes are left
+//! out: a volume is mounted so that they do nothing. Apart from a file's data, which is `copy_data`'s.
 //!
 //! It reads below one descriptor and writes below another, never through a link or onto another mount. It knows neither pools nor promises.
 
 use crate::confine::open_confined;
 use crate::pool::copy::Copying;
+use crate::pool::copy_data::{self, CopyError};
 use crate::pool::open::DIRECTORY;
 use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, OFlags, SeekFrom, Statx, StatxFlags, Timespec, Timestamps,
-    Uid, XattrFlags,
+    AtFlags, Dir, FileType, Gid, Mode, OFlags, Statx, StatxFlags, Timespec, Timestamps, Uid,
+    XattrFlags,
 };
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -17,23 +18,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Deepest tree that is copied: two descriptors are open for each level, and 1024 are a process's usual limit.
 pub(super) const DEPTH: usize = 200;
-/// One step of a full copy, in bytes: large enough to cost nothing, small enough for a fallback buffer.
-const STEP_BYTES: usize = 1 << 20;
 /// Largest extended attribute, and largest list of their names (xattr(7)).
 const ATTRIBUTE_BYTES: usize = 64 << 10;
-
-/// Why a copy failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CopyError {
-    /// The file system cannot share blocks, and full copies are not granted.
-    CannotShare,
-    /// The source has another mount in it.
-    Mount,
-    /// The source is deeper than [`DEPTH`].
-    TooDeep,
-    Read(Errno),
-    Write(Errno),
-}
 
 struct TreeCopy<'a> {
     copying: Copying,
@@ -68,85 +54,6 @@ pub(super) fn tree(
     }
     let shares = copy.shares;
     Ok((to, shares))
-}
-
-/// Copies the data of an open file of `size` bytes into an empty one. Whether they share blocks.
-pub(super) fn content(
-    from: BorrowedFd<'_>,
-    to: BorrowedFd<'_>,
-    size: u64,
-    copying: Copying,
-) -> Result<bool, CopyError> {
-    if size == 0 {
-        return Ok(false);
-    }
-    match rustix::fs::ioctl_ficlone(to, from) {
-        Ok(()) => return Ok(true),
-        Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL | Errno::XDEV | Errno::NOSYS) => {}
-        Err(errno) => return Err(CopyError::Write(errno)),
-    }
-    if copying == Copying::Shared {
-        return Err(CopyError::CannotShare);
-    }
-    // Holes stay holes: only what is between them is written.
-    rustix::fs::ftruncate(to, size).map_err(CopyError::Write)?;
-    let mut end = 0;
-    while end < size {
-        let start = match rustix::fs::seek(from, SeekFrom::Data(end)) {
-            Ok(start) => start,
-            // Only a hole is left.
-            Err(Errno::NXIO) => break,
-            Err(errno) => return Err(CopyError::Read(errno)),
-        };
-        end = rustix::fs::seek(from, SeekFrom::Hole(start)).map_err(CopyError::Read)?;
-        range(from, to, start, end.min(size))?;
-    }
-    Ok(false)
-}
-
-fn range(from: BorrowedFd<'_>, to: BorrowedFd<'_>, start: u64, end: u64) -> Result<(), CopyError> {
-    let mut at = start;
-    while at < end {
-        let step = usize::try_from(end - at)
-            .unwrap_or(STEP_BYTES)
-            .min(STEP_BYTES);
-        let (mut read_at, mut write_at) = (at, at);
-        let copied =
-            rustix::fs::copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), step);
-        let copied = match copied {
-            Ok(copied) => copied,
-            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::XDEV | Errno::NOSYS) => {
-                through_memory(from, to, at, step)?
-            }
-            Err(Errno::INTR) => continue,
-            Err(errno) => return Err(CopyError::Write(errno)),
-        };
-        if copied == 0 {
-            // The source became shorter.
-            return Ok(());
-        }
-        at += copied as u64;
-    }
-    Ok(())
-}
-
-fn through_memory(
-    from: BorrowedFd<'_>,
-    to: BorrowedFd<'_>,
-    at: u64,
-    step: usize,
-) -> Result<usize, CopyError> {
-    let mut buffer = vec![0; step];
-    let count = rustix::io::pread(from, buffer.as_mut_slice(), at).map_err(CopyError::Read)?;
-    buffer.truncate(count);
-    let mut rest = buffer.as_slice();
-    let mut at = at;
-    while !rest.is_empty() {
-        let written = rustix::io::pwrite(to, rest, at).map_err(CopyError::Write)?;
-        at += written as u64;
-        rest = rest.get(written..).unwrap_or_default();
-    }
-    Ok(count)
 }
 
 impl TreeCopy<'_> {
@@ -232,7 +139,13 @@ impl TreeCopy<'_> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let to = rustix::fs::openat(to, name, flags, Mode::RUSR | Mode::WUSR)
             .map_err(CopyError::Write)?;
-        self.shares |= content(from.as_fd(), to.as_fd(), status.stx_size, self.copying)?;
+        self.shares |= copy_data::copy(
+            from.as_fd(),
+            to.as_fd(),
+            status.stx_size,
+            self.copying,
+            None,
+        )?;
         likeness(from.as_fd(), to.as_fd(), &status).map_err(CopyError::Write)
     }
 }

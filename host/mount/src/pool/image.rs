@@ -28,8 +28,7 @@ pub(super) fn create(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
         return pool.sync_parent(&parent, place);
     }
     let (name, file) = unfinished(pool, place)?;
-    let made =
-        fill(pool, place, &file, size).and_then(|()| pool.finish(&name, parent.as_fd(), place));
+    let made = fill(pool, place, &file, size).and_then(|()| pool.finish(&name, place));
     if made.is_err() {
         abandon(pool, &name, &file);
     }
@@ -47,6 +46,9 @@ pub(super) fn create(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
 pub(super) fn resize(pool: &Pool, place: &Place, size: u64) -> Result<(), MountError> {
     let file = open(pool, place, OFlags::RDWR)?;
     let (inode, status) = Inode::of_fd(&file).map_err(|errno| place.failed("stat", errno))?;
+    if status.stx_nlink > 1 {
+        return Err(place.invalid("it has a second name, so it is not an image of this pool alone"));
+    }
     if size < status.stx_size {
         return Err(place.invalid(&format!(
             "it has {} bytes, and an image never shrinks (to {size})",

@@ -6,6 +6,7 @@
 use crate::confine::{RESERVED_NAME, open_confined};
 use crate::exclusive;
 use crate::failure::{kernel, shown};
+use crate::pool::copies::Copies;
 use crate::pool::ledger::{Inode, Ledger};
 use crate::pool::place::Place;
 use crate::pool::trash;
@@ -30,10 +31,26 @@ const UNFINISHED_NAME: &str = "unfinished";
 /// To be read, and to be synced.
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
-/// Pools by device and inode.
-type OpenPools = HashMap<(u32, u32, u64), Weak<Pool>>;
-/// Those that this process has open.
-static OPEN: LazyLock<Mutex<OpenPools>> = LazyLock::new(Mutex::default);
+/// A pool that is open, or being opened. Each has a lock of its own: one on storage that hangs keeps nobody from another.
+type Slot = Arc<Mutex<Weak<Pool>>>;
+/// Those of this process.
+static OPEN: LazyLock<Mutex<HashMap<Identity, Slot>>> = LazyLock::new(Mutex::default);
+
+/// What a directory is known by: major and minor number of its device, and its inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Identity(u32, u32, u64);
+
+impl Identity {
+    /// Of a `statx`.
+    pub(super) fn of(status: &Statx) -> Self {
+        Self(status.stx_dev_major, status.stx_dev_minor, status.stx_ino)
+    }
+
+    /// Major and minor number.
+    pub(super) fn device(self) -> (u32, u32) {
+        (self.0, self.1)
+    }
+}
 
 /// An open pool. While one process has it, no other changes it.
 #[derive(Debug)]
@@ -41,23 +58,18 @@ pub(super) struct Pool {
     pub(super) root: OwnedFd,
     /// What is being deleted: out of the plugin's sight, and found again after a kill.
     pub(super) trash: OwnedFd,
+    /// What in the trash could not be deleted yet, each with its inode's number.
+    pub(super) stuck: Mutex<Vec<(CString, u64)>>,
     /// What is being made: moved to its place when it is whole.
     pub(super) unfinished: OwnedFd,
     pub(super) ledger: Ledger,
-    /// Copies under way, target to source.
-    copies: Mutex<HashMap<String, String>>,
+    pub(super) copies: Copies,
+    pub(super) identity: Identity,
     /// Random at each start, so that names never meet those of a killed process.
     start: u64,
     names: AtomicU64,
     /// Locked.
     _folder: OwnedFd,
-}
-
-/// A copy under way; the target is free again when it is dropped.
-#[derive(Debug)]
-pub(super) struct Claim<'a> {
-    pool: &'a Pool,
-    target: String,
 }
 
 impl Pool {
@@ -85,9 +97,10 @@ impl Pool {
         let root = rustix::fs::open(path, DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| failed("open", errno))?;
         let (_, status) = Inode::of_fd(&root).map_err(|errno| failed("stat", errno))?;
-        let key = (status.stx_dev_major, status.stx_dev_minor, status.stx_ino);
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pool) = open.get(&key).and_then(Weak::upgrade) {
+        let identity = Identity::of(&status);
+        let slot = slot(identity);
+        let mut open = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pool) = open.upgrade() {
             return Ok(pool);
         }
         let folder = make_folder(&root, RESERVED_NAME)
@@ -102,16 +115,16 @@ impl Pool {
             }
             Err(errno) => return Err(failed("lock", errno)),
         }
-        let pool = Self::with_folder(root, folder).map_err(|errno| failed("open", errno))?;
+        let pool =
+            Self::with_folder(root, folder, identity).map_err(|errno| failed("open", errno))?;
         let pool = Arc::new(pool);
-        open.retain(|_, pool| pool.strong_count() > 0);
-        open.insert(key, Arc::downgrade(&pool));
+        *open = Arc::downgrade(&pool);
         drop(open);
         trash::resume(&pool).map_err(|errno| failed("clear what was left half done", errno))?;
         Ok(pool)
     }
 
-    fn with_folder(root: OwnedFd, folder: OwnedFd) -> Result<Self, Errno> {
+    fn with_folder(root: OwnedFd, folder: OwnedFd, identity: Identity) -> Result<Self, Errno> {
         let trash = make_folder(&folder, TRASH_NAME)?;
         let unfinished = make_folder(&folder, UNFINISHED_NAME)?;
         let ledger = Ledger::open(&folder)
@@ -121,9 +134,11 @@ impl Pool {
         Ok(Self {
             root,
             trash,
+            stuck: Mutex::default(),
             unfinished,
             ledger,
-            copies: Mutex::default(),
+            copies: Copies::default(),
+            identity,
             start: random()?,
             names: AtomicU64::new(0),
             _folder: folder,
@@ -156,66 +171,29 @@ impl Pool {
         format!("{:016x}-{name:x}", self.start)
     }
 
-    /// Begins a copy: the same copy once more is under way, not begun anew.
-    pub(super) fn claim(&self, source: &Place, target: &Place) -> Result<Claim<'_>, MountError> {
-        let path = target.path.as_str().to_owned();
-        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
-        if copies.contains_key(&path) {
-            return Err(MountError::UnderWay {
-                what: format!("the copy to {target}"),
-            });
-        }
-        copies.insert(path.clone(), source.path.as_str().to_owned());
-        Ok(Claim {
-            pool: self,
-            target: path,
-        })
-    }
-
-    /// Refuses to take away what is being copied: the copy would be whole by name only.
-    pub(super) fn check_not_copied(&self, place: &Place) -> Result<(), MountError> {
-        let copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
-        if copies.values().any(|source| place.overlaps(source)) {
-            return Err(place.in_use("it is being copied"));
-        }
-        Ok(())
-    }
-
     /// Makes a place durable: the directory that holds it.
     pub(super) fn sync_parent(&self, parent: impl AsFd, place: &Place) -> Result<(), MountError> {
         rustix::fs::fsync(parent).map_err(|errno| place.failed("sync the parent directory", errno))
     }
 
-    /// Moves what is finished to its place, if nothing is there; durable on return, with the ledger.
-    pub(super) fn finish(
-        &self,
-        name: &str,
-        parent: BorrowedFd<'_>,
-        place: &Place,
-    ) -> Result<(), MountError> {
+    /// Moves what is finished to its place, if nothing is there; durable on return, with the ledger. The directory that holds the place is
+    /// looked up only now: it may have been renamed since a long copy began.
+    pub(super) fn finish(&self, name: &str, place: &Place) -> Result<(), MountError> {
         self.sync_ledger(place)?;
-        rename_no_replace(&self.unfinished, name, parent, place.path.name()).map_err(|errno| {
+        let parent = self.parent(place)?;
+        rename_no_replace(&self.unfinished, name, &parent, place.path.name()).map_err(|errno| {
             match errno {
                 Errno::EXIST => place.otherwise_there("it appeared at this moment"),
                 errno => place.failed("rename", errno),
             }
         })?;
-        self.sync_parent(parent, place)
+        self.sync_parent(&parent, place)
     }
 
     pub(super) fn sync_ledger(&self, place: &Place) -> Result<(), MountError> {
         self.ledger
             .sync()
             .map_err(|error| ledger_failed(place, &error))
-    }
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        let copies = self.pool.copies.lock();
-        copies
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&self.target);
     }
 }
 
@@ -245,6 +223,19 @@ pub(super) fn names(directory: impl AsFd) -> Result<Vec<(CString, u64)>, Errno> 
         }
     }
     Ok(names)
+}
+
+fn slot(identity: Identity) -> Slot {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    // A slot that somebody else holds is being opened.
+    open.retain(|_, slot| {
+        let is_open = |slot: &Slot| {
+            let pool = slot.try_lock();
+            pool.is_ok_and(|pool| pool.strong_count() > 0)
+        };
+        Arc::strong_count(slot) > 1 || is_open(slot)
+    });
+    Arc::clone(open.entry(identity).or_default())
 }
 
 fn make_folder(directory: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {

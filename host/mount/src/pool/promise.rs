@@ -10,11 +10,12 @@ use crate::pool::directory;
 use crate::pool::ledger::{Inode, Record};
 use crate::pool::open::{DIRECTORY, Pool, ledger_failed};
 use crate::pool::place::Place;
-use crate::pool::taken::outstanding;
+use crate::pool::taken::{outstanding, taken};
 use rustix::fs::{AtFlags, Dir, FileType, OFlags};
 use rustix::io::Errno;
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Mutex;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use wasmount_core::mounter::MountError;
 use wasmount_core::pool::PoolUsage;
 use wasmount_sys::quota;
@@ -24,23 +25,32 @@ const FIRST_PROJECT: u32 = 1 << 24;
 /// How many taken projects are passed over before giving up. Others may use the same range on the same file system.
 const PROJECT_ATTEMPTS: usize = 4096;
 
+/// A lock for each device, by major and minor number: one that hangs holds up no other.
+type Locks = HashMap<(u32, u32), Arc<Mutex<()>>>;
 /// Projects are a file system's, and several pools may lie on one: one of them chooses at a time.
-static CHOOSING: Mutex<()> = Mutex::new(());
+static CHOOSING: LazyLock<Mutex<Locks>> = LazyLock::new(Mutex::default);
 
-/// Space of the pool.
+/// Space of the pool. It looks at each volume that was promised something: the exact figure costs as much as there are volumes.
 pub(super) fn capacity(pool: &Pool, name: &str) -> Result<PoolUsage, MountError> {
-    // In this order: what is written in between is then counted twice, not never.
-    let promises = pool.ledger.all();
-    let outstanding = promises
-        .iter()
-        .map(|(i, record)| outstanding(pool, *i, record));
-    let outstanding = outstanding.fold(0, u64::saturating_add);
-    let (total, free) = disk(pool)
+    let (total, available) = look(pool)
         .map_err(|errno| kernel("read the free space", format!("pool `{name}`"), errno))?;
     Ok(PoolUsage {
         total_bytes: total,
-        available_bytes: free.saturating_sub(outstanding),
+        available_bytes: available,
     })
+}
+
+/// Looks at what has been taken of each promise, for the ledger too. Size of the disk, and what can be promised.
+fn look(pool: &Pool) -> Result<(u64, u64), Errno> {
+    // In this order: what is written in between is then counted twice, not never.
+    let taken: Vec<_> = pool
+        .ledger
+        .all()
+        .iter()
+        .map(|(inode, record)| (*inode, taken(pool, *inode, record)))
+        .collect();
+    let (total, free) = disk(pool)?;
+    Ok((total, free.saturating_sub(pool.ledger.looked(&taken, free))))
 }
 
 /// Promises an image its size, and notes where it is. The record before, for [`restore`]. Durable after the ledger's sync.
@@ -61,35 +71,46 @@ fn promise(
     place: &Place,
     inode: Inode,
     bytes: u64,
-    change: impl FnOnce(&mut Record),
+    change: impl Fn(&mut Record),
 ) -> Result<Record, MountError> {
-    let changed = pool.ledger.update(inode, |others, record| {
-        let before = outstanding(pool, inode, record);
-        record.promised = bytes;
-        change(record);
-        let more = outstanding(pool, inode, record).saturating_sub(before);
-        let free = || disk(pool).map(|(_, free)| free).map_err(Refused::Disk);
-        // Enough even if nobody had taken anything: nobody is asked, so that 10,000 volumes are not looked at for each new one.
-        if more == 0 || more <= free()?.saturating_sub(others.promised.saturating_add(before)) {
-            return Ok(());
+    let promised = match try_promise(pool, inode, bytes, &change) {
+        // By the last look, or as if nobody had taken anything: each new volume would look at all the others otherwise.
+        Err(Refused::Space { .. }) => {
+            look(pool).map_err(|errno| place.failed("read the free space", errno))?;
+            try_promise(pool, inode, bytes, &change)
         }
-        let all = others
-            .iter()
-            .map(|(i, record)| outstanding(pool, *i, record));
-        let all = all.fold(before, u64::saturating_add);
-        let available = free()?.saturating_sub(all);
-        match more <= available {
-            true => Ok(()),
-            false => Err(Refused::Space { more, available }),
-        }
-    });
-    changed.map_err(|refused| match refused {
+        promised => promised,
+    };
+    promised.map_err(|refused| match refused {
         Refused::Space { more, available } => MountError::NoSpace {
             what: place.to_string(),
             reason: format!("{more} more bytes are wanted, {available} can still be promised"),
         },
         Refused::Disk(errno) => place.failed("read the free space", errno),
         Refused::Ledger(error) => ledger_failed(place, &error),
+    })
+}
+
+fn try_promise(
+    pool: &Pool,
+    inode: Inode,
+    bytes: u64,
+    change: impl Fn(&mut Record),
+) -> Result<Record, Refused> {
+    pool.ledger.update(inode, |others, record| {
+        let before = outstanding(pool, inode, record);
+        record.promised = bytes;
+        change(record);
+        let more = outstanding(pool, inode, record).saturating_sub(before);
+        if more == 0 {
+            return Ok(());
+        }
+        let (_, free) = disk(pool).map_err(Refused::Disk)?;
+        let available = others.leave(free, before);
+        match more <= available {
+            true => Ok(()),
+            false => Err(Refused::Space { more, available }),
+        }
     })
 }
 
@@ -170,7 +191,11 @@ fn choose_project(
     tree: &OwnedFd,
     inode: Inode,
 ) -> Result<Option<u32>, MountError> {
-    let _choosing = CHOOSING.lock();
+    let choosing = {
+        let mut choosing = CHOOSING.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(choosing.entry(pool.identity.device()).or_default())
+    };
+    let _choosing = choosing.lock();
     let first = pool.ledger.last_project().max(FIRST_PROJECT);
     for project in (first..).take(PROJECT_ATTEMPTS) {
         match quota::project_usage(tree, project) {

@@ -20,13 +20,16 @@ pub(super) fn outstanding(pool: &Pool, inode: Inode, record: &Record) -> u64 {
     if record.promised == 0 {
         return 0;
     }
-    record
-        .promised
-        .saturating_sub(taken(pool, inode, record).unwrap_or(0))
+    record.promised.saturating_sub(taken(pool, inode, record))
+}
+
+/// Bytes of a promise that its holder has surely taken.
+pub(super) fn taken(pool: &Pool, inode: Inode, record: &Record) -> u64 {
+    known(pool, inode, record).unwrap_or(0)
 }
 
 /// None: unknown.
-fn taken(pool: &Pool, inode: Inode, record: &Record) -> Option<u64> {
+fn known(pool: &Pool, inode: Inode, record: &Record) -> Option<u64> {
     if record.shares_blocks {
         return None;
     }

@@ -1,12 +1,18 @@
 //! Every call of a pool: right, wrong and twice. Here what holds for all calls; one file a subject below.
 
+mod attacks;
 mod calls;
-mod copies;
+mod clones;
 mod directories;
+mod disk;
 mod disks;
+mod faults;
 mod images;
+mod jobs;
 mod kills;
+mod openings;
 mod promises;
+mod work;
 
 use super::*;
 use calls::*;
@@ -18,7 +24,7 @@ use wasmount_core::pool::{PoolEntry, PoolEntryKind, PoolUsage};
 /// A driver with the pool `data`.
 struct Fixture {
     directory: TempDir,
-    pools: Pools,
+    pools: Arc<Pools>,
     used: Arc<Used>,
 }
 
@@ -26,9 +32,9 @@ struct Fixture {
 struct Used(Mutex<Vec<String>>);
 
 impl InUse for Used {
-    fn paths(&self, pool: &str) -> Vec<String> {
+    fn uses(&self, pool: &str, touches: &dyn Fn(&str) -> bool) -> bool {
         assert_eq!(pool, "data");
-        self.0.lock().unwrap().clone()
+        self.0.lock().unwrap().iter().any(|path| touches(path))
     }
 }
 
@@ -130,14 +136,15 @@ impl Fixture {
     }
 }
 
-fn pools(path: &Path, full_copies: bool, used: &Arc<Used>) -> Pools {
+fn pools(path: &Path, full_copies: bool, used: &Arc<Used>) -> Arc<Pools> {
     let grant = PoolGrant {
         path: path.to_owned(),
         full_copies,
         mount_options: vec![],
     };
     let used: Arc<dyn InUse> = Arc::<Used>::clone(used);
-    Pools::new(&BTreeMap::from([("data".to_owned(), grant)]), used)
+    let granted = BTreeMap::from([("data".to_owned(), grant)]);
+    Arc::new(Pools::new(&granted, used))
 }
 
 /// Variant of an error, for tables.
@@ -153,6 +160,7 @@ fn kind(result: Result<PoolReply, MountError>) -> &'static str {
         Err(MountError::NoSpace { .. }) => "no space",
         Err(MountError::UnderWay { .. }) => "under way",
         Err(MountError::Precondition { .. }) => "precondition",
+        Err(MountError::Unusable { .. }) => "unusable",
         Err(other) => panic!("{other}"),
     }
 }
@@ -250,35 +258,4 @@ fn a_symbolic_link_is_followed_by_no_call() {
     );
     let link = fixture.stat("link").unwrap();
     assert_eq!(link.kind, PoolEntryKind::Other("symbolic link".to_owned()));
-}
-
-#[test]
-fn a_pool_is_made_if_its_parent_is_there_and_refused_if_not() {
-    use std::os::unix::fs::PermissionsExt;
-    let fixture = Fixture::new();
-    assert_eq!(fixture.stat("a"), None);
-    let mode = std::fs::metadata(fixture.path("")).unwrap().permissions();
-    assert_eq!(mode.mode() & 0o7777, 0o700);
-    let missing = pools(&fixture.path("none/pool"), false, &fixture.used);
-    assert_eq!(kind(missing.call(stat("a"))), "precondition");
-}
-
-#[test]
-fn two_backends_of_one_host_share_a_pool() {
-    let fixture = Fixture::new();
-    let other = pools(&fixture.path(""), false, &fixture.used);
-    fixture.done(create_image("a", 1 << 20));
-    assert_eq!(other.open("data").unwrap().ledger.promised(), 1 << 20);
-}
-
-#[test]
-fn a_pool_of_another_host_is_refused_until_that_lets_go() {
-    use rustix::fs::FlockOperation;
-    let fixture = Fixture::new();
-    std::fs::create_dir_all(fixture.path(".wasmount")).unwrap();
-    let folder = std::fs::File::open(fixture.path(".wasmount")).unwrap();
-    rustix::fs::flock(&folder, FlockOperation::LockExclusive).unwrap();
-    assert_eq!(kind(fixture.call(create("a"))), "in use");
-    drop(folder);
-    fixture.done(create("a"));
 }

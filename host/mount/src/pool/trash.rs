@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use wasmount_sys::quota;
 
 /// How often a directory is read again that is not empty yet. A second time is enough unless somebody still writes into it.
@@ -25,9 +25,13 @@ pub(super) fn discard(pool: &Pool, parent: BorrowedFd<'_>, name: &str) -> Result
     CString::new(discarded).map_err(|_| Errno::INVAL)
 }
 
-/// Deletes what [`discard`] moved; `number` is its inode's. Goes on after an error and returns the first.
+/// Deletes what [`discard`] moved; `number` is its inode's. Goes on after an error and returns the first. What could not be deleted is tried
+/// again with the next deletion: a mount that was in the way may be gone.
 pub(super) fn delete(pool: &Pool, discarded: CString, number: u64) -> Result<(), Errno> {
-    delete_all(pool, vec![(discarded, number)])
+    let stuck = std::mem::take(&mut *pool.stuck.lock().unwrap_or_else(PoisonError::into_inner));
+    let deleted = delete_all(pool, vec![(discarded, number)]);
+    let _ = delete_all(pool, stuck);
+    deleted
 }
 
 /// Clears what was being made when a host was killed, and goes on deleting what was being deleted, in the background: it may be a lot.
@@ -79,7 +83,12 @@ pub(super) fn has_mount(tree: BorrowedFd<'_>) -> Result<bool, Errno> {
 fn delete_all(pool: &Pool, mut waiting: Vec<(CString, u64)>) -> Result<(), Errno> {
     let mut result = Ok(());
     while let Some((name, number)) = waiting.pop() {
-        result = result.and(delete_one(pool, &name, number, &mut waiting));
+        let deleted = delete_one(pool, &name, number, &mut waiting);
+        if deleted.is_err() {
+            let mut stuck = pool.stuck.lock().unwrap_or_else(PoisonError::into_inner);
+            stuck.push((name, number));
+        }
+        result = result.and(deleted);
     }
     result
 }

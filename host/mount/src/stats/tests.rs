@@ -1,11 +1,13 @@
 //! Storage that does not answer, as far as it can be told without any.
 
 use super::*;
+use crate::durable::Durable;
 use crate::journal::Journal;
 use crate::journal::entry::{Progress, RecordedCapability, StageRecord};
 use crate::observe::Identity;
 use crate::roots::Roots;
 use crate::threads::Budgets;
+use crate::tools::Tools;
 use std::collections::BTreeMap;
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
 use wasmount_core::plan::{Plan, Source};
@@ -25,6 +27,8 @@ fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
     let node = Node {
         roots: Roots::new(vec!["/nowhere".into()]),
         journal: Journal::open(run).unwrap(),
+        durable: Durable::open(&run.join("state")).unwrap(),
+        tools: Tools::new().unwrap(),
         grants: BTreeMap::new(),
         figures: Figures::default(),
         budgets: Budgets::new(4),
@@ -43,11 +47,12 @@ fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
             mount_options: Vec::new(),
             notes: BTreeMap::new(),
         },
-        identity: Identity {
+        identity: Some(Identity {
             device_major: 0,
             device_minor: 0,
             inode: 0,
-        },
+        }),
+        block: None,
         read_only: false,
     };
     node.journal

@@ -6,23 +6,30 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use wasmount_core::document::{FilesystemGrant, Grants, PoolGrant};
+use std::process::Command;
+use std::sync::Arc;
+use wasmount_core::device_fact::DeviceFact;
+use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant};
 use wasmount_core::mounter::{
     MountError, Mounter, PublishVolume, StageVolume, Staged, StagedQuery, UnpublishVolume,
     UnstageVolume, VolumeKey,
 };
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
 use wasmount_core::plan::{Plan, Source};
+use wasmount_core::pool::PoolCall;
+use wasmount_core::secrets::SecretOptions;
 use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
 use wasmount_mount::{LocalMounter, MounterConfig};
 
 pub(crate) const WRITER: AccessMode = AccessMode::SingleNodeWriter;
 /// Largest tmpfs that the tests' driver is granted, in bytes.
 pub(crate) const TMPFS_BYTES: u64 = 1 << 20;
+/// How the names in `/dev/disk/by-id` begin that the tests' driver is granted.
+const DEVICE_PREFIX: &str = "wasmount-test-";
 
 pub(crate) struct Bench {
     directory: PathBuf,
-    pub(crate) mounter: LocalMounter,
+    pub(crate) mounter: Arc<dyn Mounter>,
 }
 
 /// Runs a test in a mount namespace that dies with it.
@@ -70,7 +77,7 @@ fn share(path: &Path) {
     mount_change(path, MountPropagationFlags::SHARED).unwrap();
 }
 
-fn mounter(directory: &Path, roots: &[PathBuf]) -> LocalMounter {
+fn mounter(directory: &Path, roots: &[PathBuf]) -> Arc<dyn Mounter> {
     let pool = PoolGrant {
         path: directory.join("pool"),
         full_copies: true,
@@ -82,17 +89,31 @@ fn mounter(directory: &Path, roots: &[PathBuf]) -> LocalMounter {
         mount_options: Vec::new(),
         max_bytes: Some(TMPFS_BYTES),
     };
+    let overlay = FilesystemGrant {
+        fs_type: "overlay".to_owned(),
+        sources: vec!["layers".to_owned()],
+        mount_options: ["lowerdir", "upperdir", "workdir"]
+            .map(str::to_owned)
+            .to_vec(),
+        max_bytes: None,
+    };
+    let devices = DeviceGrant {
+        facts: BTreeMap::from([(DeviceFact::ById, format!("{DEVICE_PREFIX}*"))]),
+        mount_options: Vec::new(),
+    };
     let grants = Grants {
         pools: BTreeMap::from([("main".to_owned(), pool)]),
-        filesystems: vec![tmpfs],
+        filesystems: vec![tmpfs, overlay],
+        devices: vec![devices],
     };
-    LocalMounter::new(MounterConfig {
+    let mounter = LocalMounter::new(MounterConfig {
         roots: roots.to_vec(),
         run_dir: directory.join("run"),
+        state_dir: directory.join("state"),
         grants: BTreeMap::from([(driver(), grants)]),
         threads_per_driver: 16,
-    })
-    .unwrap()
+    });
+    Arc::new(mounter.unwrap())
 }
 
 pub(crate) fn driver() -> DriverName {
@@ -215,7 +236,9 @@ impl Bench {
             .map(|line| line.split(' ').collect::<Vec<_>>())
             .map(|words| (PathBuf::from(words[4]), words[5].to_owned()))
             .filter(|(point, _)| {
-                point.starts_with(&self.directory) && *point != self.path("kubelet")
+                point.starts_with(&self.directory)
+                    && *point != self.path("kubelet")
+                    && *point != self.path("layers")
             })
             .collect()
     }
@@ -225,6 +248,11 @@ impl Bench {
             .iter()
             .filter(|(point, _)| point == path)
             .count()
+    }
+
+    /// Of a type that no grant names.
+    pub(crate) fn mount_foreign_at(&self, path: &Path) {
+        mount("foreign", path, "ramfs", MountFlags::empty(), None).unwrap();
     }
 
     pub(crate) fn mount_something_at(&self, path: &Path) {
@@ -237,6 +265,7 @@ impl Bench {
             staging_path: node_path(&self.staging(volume)),
             capability,
             plan: tree(volume),
+            secret_options: SecretOptions::default(),
         }
     }
 
@@ -254,6 +283,7 @@ impl Bench {
             capability,
             readonly,
             plan: None,
+            secret_options: SecretOptions::default(),
         }
     }
 
@@ -324,6 +354,41 @@ impl Bench {
         self.publish(volume, volume).await.unwrap();
     }
 
+    /// An image in the pool, with the staging directory still to be made.
+    pub(crate) async fn image(&self, name: &str, size_bytes: u64) -> Plan {
+        let (pool, path) = ("main".to_owned(), format!("{name}.img"));
+        let call = PoolCall::CreateImage {
+            pool: pool.clone(),
+            path: path.clone(),
+            size_bytes,
+        };
+        self.mounter.pool(driver(), call).await.unwrap();
+        plan(Source::Image { pool, path })
+    }
+
+    /// Detaches this bench's, as somebody with `losetup` might.
+    pub(crate) fn detach_loop_devices(&self) {
+        for device in fs::read_dir("/sys/block").unwrap() {
+            let device = device.unwrap();
+            let file = fs::read_to_string(device.path().join("loop/backing_file"));
+            if file.is_ok_and(|file| Path::new(&file).starts_with(self.path("pool"))) {
+                let node = Path::new("/dev").join(device.file_name());
+                let detached = Command::new("losetup").arg("--detach").arg(node).status();
+                assert!(detached.unwrap().success());
+            }
+        }
+    }
+
+    /// How many loop devices lie on this bench's pool.
+    pub(crate) fn loop_devices(&self) -> usize {
+        let own = |file: &&PathBuf| file.starts_with(self.path("pool"));
+        loop_files().iter().filter(own).count()
+    }
+
+    pub(crate) fn assert_no_loop_devices(&self) {
+        assert_eq!(self.loop_devices(), 0, "{:?}", loop_files());
+    }
+
     /// Nothing is mounted, recorded or left in the way.
     pub(crate) fn assert_clean(&self) {
         assert_eq!(self.mounts(), []);
@@ -334,6 +399,64 @@ impl Bench {
             .filter(|name| name.starts_with("target-"))
             .collect();
         assert_eq!(left, Vec::<String>::new());
+    }
+}
+
+/// What is behind the bound loop devices of this machine.
+fn loop_files() -> Vec<PathBuf> {
+    let devices = fs::read_dir("/sys/block").unwrap();
+    let file = |device: std::io::Result<fs::DirEntry>| {
+        fs::read_to_string(device.unwrap().path().join("loop/backing_file"))
+    };
+    devices
+        .filter_map(|device| file(device).ok())
+        .map(|file| PathBuf::from(file.trim_end()))
+        .collect()
+}
+
+/// A block device of the node with a name in `/dev/disk/by-id`, as udev gives one. Detached when it is dropped.
+pub(crate) struct NodeDevice {
+    device: PathBuf,
+    link: PathBuf,
+}
+
+impl NodeDevice {
+    pub(crate) fn attach(bench: &Bench, name: &str, size_bytes: u64) -> Self {
+        let image = bench.path("outside").join(name);
+        fs::File::create(&image)
+            .unwrap()
+            .set_len(size_bytes)
+            .unwrap();
+        let attached = Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(&image)
+            .output()
+            .expect("this test needs `losetup` of the Debian package mount");
+        assert!(attached.status.success(), "{attached:?}");
+        let device = PathBuf::from(String::from_utf8(attached.stdout).unwrap().trim_end());
+        let names = Path::new("/dev/disk/by-id");
+        fs::create_dir_all(names).unwrap();
+        let unique = bench.directory.file_name().unwrap().to_str().unwrap();
+        let link = names.join(format!(
+            "{DEVICE_PREFIX}{}-{name}",
+            unique.trim_start_matches('.')
+        ));
+        std::os::unix::fs::symlink(&device, &link).unwrap();
+        Self { device, link }
+    }
+
+    pub(crate) fn by_id(&self) -> String {
+        self.link.file_name().unwrap().to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for NodeDevice {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.link);
+        let _ = Command::new("losetup")
+            .arg("--detach")
+            .arg(&self.device)
+            .status();
     }
 }
 
@@ -348,6 +471,10 @@ pub(crate) fn variant<T: std::fmt::Debug>(result: Result<T, MountError>) -> &'st
         MountError::InUse { .. } => "InUse",
         MountError::NotGranted { .. } => "NotGranted",
         MountError::Invalid { .. } => "Invalid",
+        MountError::OutOfRange { .. } => "OutOfRange",
+        MountError::Unusable { .. } => "Unusable",
+        MountError::Damaged { .. } => "Damaged",
+        MountError::Tool { .. } => "Tool",
         MountError::Unsupported { .. } => "Unsupported",
         MountError::NoSpace { .. } => "NoSpace",
         MountError::OutOfThreads { .. } => "OutOfThreads",

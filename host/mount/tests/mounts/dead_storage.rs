@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use wasmount_core::mounter::{Mounter, StatVolume};
+use wasmount_core::mounter::StatVolume;
 
 /// Mounts it. As long as the connection is open every request waits; then they fail with ENOTCONN.
 fn mount_dead_storage(path: &Path) -> File {

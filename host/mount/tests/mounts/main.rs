@@ -12,6 +12,9 @@
 
 mod bench;
 mod dead_storage;
+mod files;
+mod images;
+mod matrix;
 mod out_of_order;
 mod pools;
 mod publish;
@@ -20,3 +23,4 @@ mod recovery;
 mod stage;
 mod stats;
 mod teardown;
+mod volume;

@@ -1,7 +1,7 @@
 //! What pools and mounts know of one another.
 
 use crate::bench::*;
-use wasmount_core::mounter::{MountError, Mounter};
+use wasmount_core::mounter::MountError;
 use wasmount_core::names::DriverName;
 use wasmount_core::pool::{PoolCall, PoolReply};
 

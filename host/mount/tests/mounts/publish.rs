@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
-use wasmount_core::mounter::{MountError, Mounter};
+use wasmount_core::mounter::MountError;
 use wasmount_core::plan::Source;
 use wasmount_core::volume::AccessMode;
 

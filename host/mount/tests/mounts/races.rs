@@ -7,7 +7,6 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use wasmount_core::mounter::Mounter;
 
 /// Publishes under attack. Each takes well below a millisecond, so this is a second or two.
 const ROUNDS: usize = 400;

@@ -3,7 +3,7 @@
 use crate::bench::*;
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
-use wasmount_core::mounter::{Mounter, Staged};
+use wasmount_core::mounter::Staged;
 
 #[test]
 fn privileged_a_settled_volume_survives_a_restart_untouched() {
@@ -142,12 +142,13 @@ fn privileged_another_drivers_volumes_are_not_unsettled_for_this_one() {
 #[test]
 fn privileged_a_root_on_a_shared_mount_is_told_from_one_that_is_not() {
     privileged(async |bench| {
-        assert_eq!(bench.mounter.check_roots_shared(), Ok(Vec::new()));
+        assert_eq!(bench.mounter.unshared_roots().await, Ok(Vec::new()));
         let (outside, missing) = (bench.path("outside"), bench.path("missing"));
         let bench = bench.with_roots(&[outside.clone(), missing.clone()]);
         let [first, second] = bench
             .mounter
-            .check_roots_shared()
+            .unshared_roots()
+            .await
             .unwrap()
             .try_into()
             .unwrap();

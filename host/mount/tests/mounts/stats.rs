@@ -3,7 +3,7 @@
 use crate::bench::*;
 use std::fs;
 use std::path::Path;
-use wasmount_core::mounter::{ExpandVolume, MountError, Mounter, StatVolume, VolumeStats};
+use wasmount_core::mounter::{ExpandVolume, MountError, StatVolume, VolumeStats};
 use wasmount_core::plan::Source;
 
 async fn stats(bench: &Bench, volume: &str, path: &Path) -> Result<VolumeStats, MountError> {

@@ -1,6 +1,7 @@
 //! Documents as an administrator writes them, right and wrong, and the exact words that answer each mistake.
 
 use super::*;
+use wasmount_core::device_fact::DeviceFact;
 
 /// A right document; each test breaks one thing.
 const RIGHT: &str = "\
@@ -37,7 +38,7 @@ fn a_right_document_is_taken_with_paths_from_where_it_lies() {
     std::fs::write(
         &file,
         format!(
-            "{RIGHT}  settings:\n    pool: data\n  secrets:\n    password:\n      file: password\n  grants:\n    pools:\n      data:\n        path: pool\n  limits:\n    memory: 32Mi\n    time: 1m30s\n    hostCallBytes: 65536\n  csiDriver:\n    fsGroupPolicy: File\n    seLinuxMount: true\n"
+            "{RIGHT}  settings:\n    pool: data\n  secrets:\n    password:\n      file: password\n  grants:\n    pools:\n      data:\n        path: pool\n    devices:\n    - facts: {{by-id: \"scsi-0Acme_*\", partition: \"1\"}}\n      mountOptions: [discard]\n  limits:\n    memory: 32Mi\n    time: 1m30s\n    hostCallBytes: 65536\n  csiDriver:\n    fsGroupPolicy: File\n    seLinuxMount: true\n"
         ),
     )
     .unwrap();
@@ -56,6 +57,12 @@ fn a_right_document_is_taken_with_paths_from_where_it_lies() {
     assert_eq!(backend.document.csi_driver.selinux_mount, Some(true));
     let grants = backend.document.grants.clone().resolved(Path::new("/data"));
     assert_eq!(grants.pools["data"].path, Path::new("/data/pool"));
+    let [device] = grants.devices.as_slice() else {
+        panic!("one grant of devices, {} read", grants.devices.len())
+    };
+    assert_eq!(device.facts[&DeviceFact::ById], "scsi-0Acme_*");
+    assert_eq!(device.facts[&DeviceFact::Partition], "1");
+    assert_eq!(device.mount_options, ["discard"]);
 }
 
 #[test]
@@ -192,6 +199,18 @@ fn each_wrong_value_is_named_by_its_key_and_never_repeated() {
         (
             "  grants:\n    filesystems:\n    - {type: tmpfs, mountOptions: [\"dev,suid\"]}\n",
             "11: spec.grants.filesystems[0].mountOptions[0]: must be one option, without comma or space",
+        ),
+        (
+            "  grants:\n    devices:\n    - mountOptions: [discard]\n",
+            "11: spec.grants.devices.facts: is missing",
+        ),
+        (
+            "  grants:\n    devices:\n    - facts: {label: data}\n",
+            "11: spec.grants.devices[0].facts.label: unknown fact; known are `by-id`, `by-path`, `serial`, `wwid`, `nguid`, `partition`",
+        ),
+        (
+            "  grants:\n    devices:\n    - facts: {serial: A, partition: 1}\n",
+            "11: spec.grants.devices[0].facts.partition: must be text; put it in quotes, such as \"8080\"",
         ),
         (
             "  csiDriver:\n    tokenRequests:\n    - {audience: a, expirationSeconds: 60}\n",

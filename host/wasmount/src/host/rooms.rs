@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use wasmount_core::document::Limits;
+use wasmount_core::mounter::Mounter;
 use wasmount_engine::{Engine, EngineOptions};
 use wasmount_mount::{LocalMounter, MounterConfig};
 use wasmount_state::{DataDirLock, LockError, RedbStore};
@@ -30,7 +31,7 @@ pub(super) struct Rooms {
     /// Runs plugins.
     pub(super) engine: Arc<Engine>,
     /// Mounts and pools.
-    pub(super) mounter: Arc<LocalMounter>,
+    pub(super) mounter: Arc<dyn Mounter>,
     /// Records. It holds the lock of the data directory.
     pub(super) state: Arc<RedbStore>,
 }
@@ -55,6 +56,7 @@ impl Rooms {
         let mounter = MounterConfig {
             roots: options.path_roots.clone(),
             run_dir: options.run_dir.clone(),
+            state_dir: data_dir.join("mounts"),
             grants,
             threads_per_driver: THREADS_PER_DRIVER,
         };
@@ -74,7 +76,7 @@ impl Rooms {
                 state: RedbStore::open_locked(lock)
                     .map_err(Fault::room("the state store is not usable"))?,
                 mounter: LocalMounter::new(mounter)
-                    .map(Arc::new)
+                    .map(|mounter| Arc::new(mounter) as Arc<dyn Mounter>)
                     .map_err(Fault::room("the journal of mounts is not usable"))?,
                 engine: Engine::new(engine)
                     .map_err(Fault::room("plugins cannot be run on this machine"))?,

@@ -7,9 +7,8 @@ use crate::readiness::Readiness;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::spawn_blocking;
 use tokio::time::sleep;
-use wasmount_mount::LocalMounter;
+use wasmount_core::mounter::Mounter;
 
 /// Made by every kubelet at its start, and by nobody else.
 const REGISTRY: &str = "plugins_registry";
@@ -22,15 +21,13 @@ pub(super) fn beside_kubelet(kubelet_dir: &Path) -> bool {
 }
 
 /// Keeps the host unready until every path root is a shared mount.
-pub(super) async fn watch(mounter: Arc<LocalMounter>, readiness: Arc<Readiness>) {
+pub(super) async fn watch(mounter: Arc<dyn Mounter>, readiness: Arc<Readiness>) {
     let mut said = None;
     loop {
-        let mounter = mounter.clone();
-        let fault = match spawn_blocking(move || mounter.check_roots_shared()).await {
-            Ok(Ok(sentences)) if sentences.is_empty() => None,
-            Ok(Ok(sentences)) => Some(sentences.join("; ")),
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(stopped) => Some(stopped.to_string()),
+        let fault = match mounter.unshared_roots().await {
+            Ok(sentences) if sentences.is_empty() => None,
+            Ok(sentences) => Some(sentences.join("; ")),
+            Err(error) => Some(error.to_string()),
         };
         readiness.set_host(fault.clone());
         match fault {

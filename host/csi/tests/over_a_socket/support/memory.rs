@@ -116,6 +116,9 @@ impl Mounter for MemoryMounter {
         Ok(Vec::new())
     }
 
+    async fn unshared_roots(&self) -> Result<Vec<String>, MountError> {
+        Ok(Vec::new())
+    }
     async fn recover(&self, _key: VolumeKey) -> Result<(), MountError> {
         Ok(())
     }

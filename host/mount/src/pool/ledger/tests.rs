@@ -1,6 +1,8 @@
 //! The ledger alone: what it remembers, and what it makes of a file that a killed host or a bad disk left.
 
+use super::lines::{FILE_NAME, SPARE_LINES};
 use super::*;
+use proptest::prelude::*;
 use std::os::unix::fs::FileExt;
 use tempfile::TempDir;
 
@@ -25,6 +27,25 @@ fn promise(ledger: &Ledger, inode: Inode, bytes: u64) {
     changed.unwrap();
 }
 
+/// In bytes: of 100,000 volumes that fit every disk.
+const PROMISED: u64 = 4096;
+
+/// So many records of images.
+pub(in crate::pool) fn fill(folder: &OwnedFd, count: u64) {
+    let ledger = Ledger::open(folder).unwrap();
+    (0..count).for_each(|number| fill_one(&ledger, number));
+    ledger.sync().unwrap();
+}
+
+pub(in crate::pool) fn fill_one(ledger: &Ledger, number: u64) {
+    let changed = ledger.update(inode(number, 1_700_000_000), |_, record| {
+        record.promised = PROMISED;
+        record.path = Some(format!("volumes/pvc-{number:032x}"));
+        Ok::<_, io::Error>(())
+    });
+    changed.unwrap();
+}
+
 #[test]
 fn what_was_written_is_read_again() {
     let (_directory, folder) = folder();
@@ -38,6 +59,7 @@ fn what_was_written_is_read_again() {
     };
     let changed = ledger.update(inode(2, 1), |others, record| {
         assert_eq!(others.promised, 15);
+        assert_eq!(others.seen, None);
         record.origin = Some(origin.clone());
         record.project = Some(7);
         Ok::<_, io::Error>(())
@@ -121,4 +143,94 @@ fn a_ledger_that_grew_long_is_written_anew() {
     assert_eq!(ledger.promised(), SPARE_LINES as u64 + 3);
     let text = std::fs::read_to_string(directory.path().join(FILE_NAME)).unwrap();
     assert_eq!(text.lines().count(), 1);
+}
+
+#[test]
+fn a_ledger_is_written_anew_while_it_is_open_and_loses_nothing() {
+    let (directory, folder) = folder();
+    let ledger = Ledger::open(&folder).unwrap();
+    promise(&ledger, inode(7, 1), 70);
+    for i in 0..3 * SPARE_LINES as u64 {
+        promise(&ledger, inode(1, 1), i + 1);
+        ledger.sync().unwrap();
+    }
+    let text = std::fs::read_to_string(directory.path().join(FILE_NAME)).unwrap();
+    assert!(text.lines().count() <= SPARE_LINES + 5);
+    promise(&ledger, inode(2, 1), 20);
+    ledger.sync().unwrap();
+    let again = Ledger::open(&folder).unwrap();
+    assert_eq!(again.promised(), 3 * SPARE_LINES as u64 + 90);
+    assert_eq!(again.get(inode(2, 1)).promised, 20);
+}
+
+#[test]
+fn a_rename_moves_the_hints_of_what_lies_in_it_and_of_nothing_that_begins_like_it() {
+    let (_directory, folder) = folder();
+    let ledger = Ledger::open(&folder).unwrap();
+    let at = |number: u64, path: &str| {
+        let changed = ledger.update(inode(number, 1), |_, record| {
+            record.promised = 1;
+            record.path = Some(path.to_owned());
+            Ok::<_, io::Error>(())
+        });
+        changed.unwrap();
+    };
+    for (number, path) in [
+        (1, "a"),
+        (2, "a/b"),
+        (3, "a/b/c"),
+        (4, "ab"),
+        (5, "a-b"),
+        (6, "c/a"),
+    ] {
+        at(number, path);
+    }
+    ledger.moved("a", "x/y").unwrap();
+    ledger.sync().unwrap();
+    for ledger in [&ledger, &Ledger::open(&folder).unwrap()] {
+        let path = |number| ledger.get(inode(number, 1)).path.unwrap();
+        let paths = [1, 2, 3, 4, 5, 6].map(path);
+        assert_eq!(paths, ["x/y", "x/y/b", "x/y/b/c", "ab", "a-b", "c/a"]);
+        assert_eq!(ledger.promised(), 6);
+    }
+}
+
+#[test]
+fn a_look_counts_what_was_taken_and_no_more_than_was_promised() {
+    let (_directory, folder) = folder();
+    let ledger = Ledger::open(&folder).unwrap();
+    promise(&ledger, inode(1, 1), 10);
+    promise(&ledger, inode(2, 1), 20);
+    // One has more than its promise, one was made anew under its number since.
+    assert_eq!(
+        ledger.looked(&[(inode(1, 1), 15), (inode(2, 9), 20)], 100),
+        20
+    );
+    promise(&ledger, inode(1, 1), 18);
+    assert_eq!(ledger.looked(&[], 100), 23);
+    ledger.forget(1).unwrap();
+    assert_eq!(ledger.looked(&[], 100), 20);
+}
+
+proptest! {
+    /// After a look, volumes write and give back, and others write: what is left is never more than there is, but for what others wrote,
+    /// which they could as well write a moment later.
+    #[test]
+    fn what_is_left_is_never_too_much(
+        taken in 0..1000_u64,
+        wrote in 0..1000_u64,
+        gave_back in 0..1000_u64,
+        others in 0..1000_u64,
+        then in 0..5000_u64,
+        own in 0..100_u64,
+    ) {
+        let promised = 1000;
+        let taken_now = (taken + wrote).min(promised).saturating_sub(gave_back);
+        let free = (then + taken).saturating_sub(taken_now).saturating_sub(others);
+        let beside = Others { promised, seen: Some((promised - taken, then)) };
+        let truly = free.saturating_sub(promised - taken_now + own);
+        prop_assert!(beside.leave(free, own) <= truly + others);
+        let unseen = Others { promised, seen: None };
+        prop_assert!(unseen.leave(free, own) <= truly);
+    }
 }

@@ -1,66 +1,13 @@
 //! File systems of their own: full ones, ones that share blocks, ones with project quotas, and mounts inside a pool.
 
+use super::disk::*;
 use super::*;
-use rustix::mount::{MountFlags, UnmountFlags};
-use std::process::Command;
-
-const MIB: u64 = 1 << 20;
-
-/// A file system on a loop device, or in memory; unmounted when it is dropped.
-struct Disk {
-    mounted: PathBuf,
-    _image: Option<tempfile::NamedTempFile>,
-}
-
-impl Disk {
-    fn in_memory(at: &Path, bytes: u64) -> Self {
-        let options = std::ffi::CString::new(format!("size={bytes}")).unwrap();
-        rustix::mount::mount("none", at, "tmpfs", MountFlags::empty(), options.as_c_str())
-            .expect("mounting a tmpfs needs root (CAP_SYS_ADMIN)");
-        Self {
-            mounted: at.to_owned(),
-            _image: None,
-        }
-    }
-
-    fn on_loop(at: &Path, bytes: u64, mkfs: &[&str], options: &str) -> Self {
-        let image = tempfile::NamedTempFile::new().unwrap();
-        image.as_file().set_len(bytes).unwrap();
-        run(Command::new(mkfs[0]).args(&mkfs[1..]).arg(image.path()));
-        let options = format!("loop,{options}");
-        run(Command::new("mount")
-            .args(["-o", options.trim_end_matches(',')])
-            .arg(image.path())
-            .arg(at));
-        Self {
-            mounted: at.to_owned(),
-            _image: Some(image),
-        }
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = rustix::mount::unmount(&self.mounted, UnmountFlags::DETACH);
-    }
-}
-
-fn run(command: &mut Command) {
-    let output = command
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?} is missing: install it ({error})"));
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?} needs root: {text}");
-}
-
-fn fill(path: &Path) {
-    use std::io::Write;
-    let mut file = std::fs::File::create(path).unwrap();
-    while file.write_all(&[1; 4096]).is_ok() {}
-}
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 
 #[test]
 fn privileged_a_mount_in_a_pool_is_neither_entered_nor_removed() {
+    own_namespace();
     let fixture = Fixture::with(true);
     fixture.done(create("a"));
     fixture.done(create("a/b"));
@@ -84,6 +31,34 @@ fn privileged_a_mount_in_a_pool_is_neither_entered_nor_removed() {
     assert!(fixture.path("a/b/mount/kept").exists());
     drop(disk);
     fixture.done(remove("a"));
+    fixture.wait_until_clear();
+}
+
+#[test]
+fn privileged_what_a_mount_kept_in_the_trash_goes_with_the_next_removal() {
+    own_namespace();
+    let fixture = Fixture::new();
+    fixture.done(create("a"));
+    fixture.done(create("a/b"));
+    std::fs::write(fixture.path("a/file"), "").unwrap();
+    fixture.done(create("c"));
+    // As if it had been mounted between the look and the removal.
+    let pool = fixture.pools.open("data").unwrap();
+    let number = std::fs::metadata(fixture.path("a")).unwrap().ino();
+    let discarded = trash::discard(&pool, pool.root.as_fd(), "a").unwrap();
+    let point = fixture
+        .path(".wasmount/trash")
+        .join(discarded.to_str().unwrap())
+        .join("b");
+    let disk = Disk::in_memory(&point, MIB);
+    std::fs::write(point.join("kept"), "").unwrap();
+    assert_eq!(
+        trash::delete(&pool, discarded, number),
+        Err(rustix::io::Errno::BUSY)
+    );
+    assert!(point.join("kept").exists());
+    drop(disk);
+    fixture.done(remove("c"));
     fixture.wait_until_clear();
 }
 
@@ -167,31 +142,43 @@ fn privileged_what_an_image_has_taken_is_not_asked_for_twice_wherever_it_goes() 
     drop(disk);
 }
 
-#[test]
-fn privileged_a_file_system_that_shares_blocks_needs_no_full_copies() {
+/// Trees and images are copied without taking blocks, though no full copies are granted, and the copies are their own afterwards.
+fn shares_blocks(mkfs: &[&str]) {
     let directory = tempfile::tempdir().unwrap();
-    let disk = Disk::on_loop(directory.path(), 320 * MIB, &["mkfs.xfs", "-q"], "");
+    let disk = Disk::on_loop(directory.path(), 320 * MIB, mkfs, "");
     let fixture = Fixture::below(directory, false);
     fixture.done(create("a"));
-    std::fs::write(fixture.path("a/file"), vec![1; 64 << 20]).unwrap();
-    fixture.done(create_image("image", 64 * MIB));
-    std::fs::write(fixture.path("image"), vec![1; 64 << 20]).unwrap();
+    std::fs::write(fixture.path("a/file"), vec![1; 48 << 20]).unwrap();
+    fixture.done(create_image("image", 48 * MIB));
+    std::fs::write(fixture.path("image"), vec![1; 48 << 20]).unwrap();
     let free = || {
+        rustix::fs::syncfs(std::fs::File::open(fixture.path("")).unwrap()).unwrap();
         let disk = rustix::fs::statvfs(fixture.path("")).unwrap();
         disk.f_bavail * disk.f_frsize
     };
-    rustix::fs::sync();
     let before = free();
     fixture.done(clone_directory("a", "b"));
     fixture.done(clone_image("image", "image-2"));
     assert!(before - free() < 8 * MIB, "blocks are not shared");
     // The copy may be overwritten, and then needs blocks of its own; its source has them.
     let available = fixture.capacity().available_bytes;
-    assert!(free() - available >= 64 * MIB, "{available}");
+    assert!(free() - available >= 48 * MIB, "{available}");
     let read = |path| std::fs::read(fixture.path(path)).unwrap();
     assert!(read("b/file") == read("a/file") && read("image-2") == read("image"));
+    std::fs::write(fixture.path("image"), vec![2; 1 << 20]).unwrap();
+    assert!(read("image-2") == vec![1; 48 << 20]);
     drop(fixture.pools);
     drop(disk);
+}
+
+#[test]
+fn privileged_xfs_shares_blocks_and_needs_no_full_copies() {
+    shares_blocks(&["mkfs.xfs", "-q"]);
+}
+
+#[test]
+fn privileged_btrfs_shares_blocks_and_needs_no_full_copies() {
+    shares_blocks(&["mkfs.btrfs", "-q"]);
 }
 
 #[test]
@@ -264,33 +251,4 @@ fn privileged_a_quota_on_ext4_says_truly_whether_it_is_enforced() {
     quota_tells_the_truth(&fixture);
     drop(fixture.pools);
     drop(disk);
-}
-
-/// Whether this kernel was built with quotas for a file system: found out by mounting one.
-fn quotas_in(file_system: &str) -> bool {
-    let image = tempfile::NamedTempFile::new().unwrap();
-    image.as_file().set_len(320 * MIB).unwrap();
-    let mkfs: &[&str] = match file_system {
-        "ext4" => &[
-            "mkfs.ext4",
-            "-q",
-            "-O",
-            "quota,project",
-            "-E",
-            "quotatype=prjquota",
-        ],
-        _ => &["mkfs.xfs", "-q"],
-    };
-    run(Command::new(mkfs[0]).args(&mkfs[1..]).arg(image.path()));
-    let at = tempfile::tempdir().unwrap();
-    let mounted = Command::new("mount")
-        .args(["-o", "loop,prjquota"])
-        .arg(image.path())
-        .arg(at.path())
-        .output()
-        .unwrap();
-    if mounted.status.success() {
-        rustix::mount::unmount(at.path(), UnmountFlags::DETACH).unwrap();
-    }
-    mounted.status.success()
 }

@@ -98,3 +98,23 @@ fn an_image_is_removed_with_its_promise() {
     fixture.done(remove("tree"));
     assert_eq!(fixture.promised(), 0);
 }
+
+#[test]
+fn an_image_that_a_volume_uses_grows_and_is_copied_and_stays_where_it_is() {
+    let fixture = Fixture::with(true);
+    fixture.done(create("tree"));
+    fixture.done(create_image("tree/a", MIB));
+    fixture.used.0.lock().unwrap().push("tree/a".to_owned());
+    fixture.done(resize_image("tree/a", 2 * MIB));
+    fixture.done(clone_image("tree/a", "snapshot"));
+    assert_eq!(fixture.stat("snapshot").unwrap().size_bytes, 2 * MIB);
+    for call in [
+        remove_image("tree/a"),
+        rename("tree/a", "b"),
+        remove("tree"),
+        rename("tree", "b"),
+    ] {
+        assert_eq!(kind(fixture.call(call.clone())), "in use", "{call:?}");
+    }
+    assert_eq!(fixture.stat("tree/a").unwrap().size_bytes, 2 * MIB);
+}

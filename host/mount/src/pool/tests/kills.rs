@@ -2,12 +2,19 @@
 //! killed.
 
 use super::*;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const KILLS: u64 = 12;
 const DIRECTORY: &str = "WASMOUNT_TEST_POOL_DIRECTORY";
 const IMAGE_BYTES: u64 = 256 << 10;
+/// What images are filled with.
+const BYTE: u8 = 7;
+/// Longest life of a process that is killed, in milliseconds: a few rounds of its work.
+const LIFE: u64 = 320;
 const PROMISE_BYTES: u64 = 1 << 20;
 /// Written into each tree, and read in each copy.
 const FILES: usize = 8;
@@ -30,6 +37,11 @@ fn worker() {
         done(clone_directory(&name("tree"), &name("copy")));
         done(rename(&name("copy"), &name("renamed")));
         done(create_image(&name("image"), IMAGE_BYTES));
+        let image = Path::new(&directory).join(name("image"));
+        let image = std::fs::File::options().write(true).open(image).unwrap();
+        image
+            .write_all_at(&[BYTE; IMAGE_BYTES as usize], 0)
+            .unwrap();
         done(clone_image(&name("image"), &name("second")));
         if i % 2 == 0 {
             done(remove(&name("renamed")));
@@ -47,10 +59,10 @@ fn a_killed_host_leaves_whole_things_and_true_promises() {
         // The lock goes with the pool.
         drop(std::mem::replace(
             &mut fixture.pools,
-            Pools::new(
+            Arc::new(Pools::new(
                 &BTreeMap::new(),
                 Arc::<Used>::clone(&fixture.used) as Arc<dyn InUse>,
-            ),
+            )),
         ));
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["pool::tests::kills::worker", "--exact", "--ignored"])
@@ -59,7 +71,9 @@ fn a_killed_host_leaves_whole_things_and_true_promises() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(20 + kill * 23));
+        let life = RandomState::new().hash_one(kill) % LIFE;
+        println!("killed after {life} ms");
+        std::thread::sleep(Duration::from_millis(life));
         child.kill().unwrap();
         child.wait().unwrap();
         fixture.pools = pools(&fixture.path(""), true, &fixture.used);
@@ -79,7 +93,10 @@ fn check(fixture: &Fixture) -> usize {
         match name.split('-').next().unwrap() {
             "tree" => trees += 1,
             "image" | "second" => {
-                assert_eq!(entry.metadata().unwrap().len(), IMAGE_BYTES, "{name}");
+                let content = std::fs::read(entry.path()).unwrap();
+                assert_eq!(content.len() as u64, IMAGE_BYTES, "{name}");
+                let is_whole = content.iter().all(|byte| *byte == BYTE);
+                assert!(is_whole || name.starts_with("image"), "{name}");
                 images += 1;
             }
             "copy" | "renamed" => {

@@ -62,12 +62,12 @@ fn a_copy_under_way_is_not_begun_again() {
     image_with_data(&fixture, "a");
     let open = fixture.pools.open("data").unwrap();
     let place = |path| Place::parse("data", path).unwrap();
-    let claim = open.claim(&place("a"), &place("b")).unwrap();
+    let (claim, _waiting) = copies::begin(&open, Kind::Image, &place("a"), &place("b")).unwrap();
     assert_eq!(kind(fixture.call(clone_image("a", "b"))), "under way");
     // And its source stays.
     assert_eq!(kind(fixture.call(remove_image("a"))), "in use");
     assert_eq!(kind(fixture.call(rename("a", "c"))), "in use");
-    drop(claim);
+    claim.unwrap().end(Ok(()));
     fixture.done(clone_image("a", "b"));
 }
 

@@ -1,0 +1,243 @@
+//! The facts by which a block device of a node is told from all others. Apart because a plan names them, an administrator grants by them, and
+//! the node is searched for them: all three must mean the same.
+//!
+//! Labels and UUIDs are missing on purpose: they come from what a volume holds, so whoever writes to one volume could take on the name of
+//! another. It must not know where a node keeps the facts.
+
+use serde::{Deserialize, Serialize};
+
+/// Longest value, in bytes: above every serial number and the longest name of a link (`NAME_MAX`, 255).
+const VALUE_BYTES: usize = 256;
+/// Starts of names below `/dev/disk/by-id` that udev reads from the contents of a device or of what lies on it (`13-dm-disk.rules`,
+/// `63-md-raid-arrays.rules`).
+const FROM_CONTENTS: [&str; 5] = [
+    "lvm-pv-uuid-",
+    "md-uuid-",
+    "md-name-",
+    "dm-name-",
+    "dm-uuid-",
+];
+/// The one kind of them whose name comes from the hardware: multipath's, and below it partitions of it as `dm-uuid-part1-mpath-`.
+const MULTIPATH: &str = "mpath-";
+
+/// What is known of a block device. In the order in which they are best compared: `serial` may ask the device itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceFact {
+    /// The name of a link in `/dev/disk/by-id`.
+    ById,
+    /// The name of a link in `/dev/disk/by-path`.
+    ByPath,
+    /// The number of a partition; the other facts are then those of its disk or its own.
+    Partition,
+    /// NVMe's globally unique identifier of a namespace, as sysfs spells it.
+    Nguid,
+    /// The world wide identifier, as sysfs spells it: `naa.6001405..`, `eui.0025..`.
+    Wwid,
+    /// The serial number, without the spaces around it.
+    Serial,
+}
+
+/// Why a value cannot be that of a fact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FactFault {
+    /// Nothing would answer it.
+    #[error("is empty")]
+    Empty,
+    /// Longer than any.
+    #[error("is longer than 256 bytes")]
+    TooLong,
+    /// It would name another folder.
+    #[error("must not be `.`, nor contain `/` or `..`")]
+    Path,
+    /// No device has such.
+    #[error("must not contain control characters, nor begin or end with a space")]
+    Characters,
+    /// Not a number as the kernel writes it.
+    #[error("must be the number of a partition, such as `1`")]
+    Partition,
+    /// Whoever writes to the device chooses it.
+    #[error(
+        "comes from what is stored on the device, which is no identity; name a link that tells the device itself, such as `wwn-..` or `dm-uuid-mpath-..`"
+    )]
+    FromContents,
+}
+
+impl DeviceFact {
+    /// All facts, as a message lists them.
+    pub const ALL: [DeviceFact; 6] = [
+        DeviceFact::ById,
+        DeviceFact::ByPath,
+        DeviceFact::Serial,
+        DeviceFact::Wwid,
+        DeviceFact::Nguid,
+        DeviceFact::Partition,
+    ];
+
+    /// As the contract and the document call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceFact::ById => "by-id",
+            DeviceFact::ByPath => "by-path",
+            DeviceFact::Partition => "partition",
+            DeviceFact::Nguid => "nguid",
+            DeviceFact::Wwid => "wwid",
+            DeviceFact::Serial => "serial",
+        }
+    }
+
+    /// The fact of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|fact| fact.name() == name)
+    }
+
+    /// The names of all, for whoever wrote another.
+    pub fn names() -> String {
+        Self::ALL
+            .map(|fact| format!("`{}`", fact.name()))
+            .join(", ")
+    }
+
+    /// A link's name, of which one device has several.
+    pub fn is_link(self) -> bool {
+        matches!(self, DeviceFact::ById | DeviceFact::ByPath)
+    }
+
+    /// Checks a whole value.
+    pub fn check_value(self, value: &str) -> Result<(), FactFault> {
+        if value.is_empty() {
+            return Err(FactFault::Empty);
+        }
+        self.check_start(value)?;
+        if value == "." {
+            return Err(FactFault::Path);
+        }
+        if value.ends_with(' ') {
+            return Err(FactFault::Characters);
+        }
+        let is_number = |number: u32| number != 0 && number.to_string() == value;
+        if self == DeviceFact::Partition && !value.parse().is_ok_and(is_number) {
+            return Err(FactFault::Partition);
+        }
+        Ok(())
+    }
+
+    /// Checks what values begin with; empty for all of them.
+    pub fn check_start(self, start: &str) -> Result<(), FactFault> {
+        if start.len() > VALUE_BYTES {
+            return Err(FactFault::TooLong);
+        }
+        if start.contains('/') || start.contains("..") {
+            return Err(FactFault::Path);
+        }
+        if start.contains(char::is_control) || start.starts_with(' ') {
+            return Err(FactFault::Characters);
+        }
+        if self == DeviceFact::Partition && !start.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(FactFault::Partition);
+        }
+        if self == DeviceFact::ById && is_from_contents(start) {
+            return Err(FactFault::FromContents);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a name below `/dev/disk/by-id` tells what is stored on a device, and not which device it is.
+pub fn is_from_contents(by_id: &str) -> bool {
+    FROM_CONTENTS.iter().any(|start| by_id.starts_with(start)) && !is_multipath(by_id)
+}
+
+fn is_multipath(by_id: &str) -> bool {
+    let Some(rest) = by_id.strip_prefix("dm-uuid-") else {
+        return false;
+    };
+    let of_disk = rest.strip_prefix("part").and_then(|rest| {
+        rest.trim_start_matches(|c: char| c.is_ascii_digit())
+            .strip_prefix('-')
+    });
+    of_disk.unwrap_or(rest).starts_with(MULTIPATH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fact_is_read_by_its_name_alone() {
+        for fact in DeviceFact::ALL {
+            assert_eq!(DeviceFact::parse(fact.name()), Some(fact));
+            let json = serde_json::to_string(&fact).unwrap();
+            assert_eq!(json, format!("\"{}\"", fact.name()));
+        }
+        for name in ["", "By-Id", "label", "uuid", "by-uuid", "partuuid"] {
+            assert_eq!(DeviceFact::parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn values_as_devices_have_them_are_taken() {
+        for (fact, value) in [
+            (DeviceFact::ById, "scsi-0Acme_Disk_vol.1"),
+            (DeviceFact::ById, "dm-uuid-mpath-3600140512345678"),
+            (DeviceFact::ById, "dm-uuid-part12-mpath-3600140512345678"),
+            (
+                DeviceFact::ByPath,
+                "ip-10.0.0.1:3260-iscsi-iqn.2001-04.com.example:a-lun-1",
+            ),
+            (DeviceFact::Wwid, "t10.ATA     Acme   S1"),
+            (DeviceFact::Nguid, "00253858-0000-0000-0000-000000000001"),
+            (DeviceFact::Serial, "lvm-pv-uuid-1"),
+            (DeviceFact::Partition, "128"),
+        ] {
+            assert_eq!(fact.check_value(value), Ok(()), "{value}");
+        }
+        assert_eq!(DeviceFact::Serial.check_value(&"x".repeat(256)), Ok(()));
+    }
+
+    #[test]
+    fn values_that_no_device_has_are_refused() {
+        for (fact, value, fault) in [
+            (DeviceFact::Serial, "", FactFault::Empty),
+            (DeviceFact::ById, ".", FactFault::Path),
+            (DeviceFact::ById, "..", FactFault::Path),
+            (DeviceFact::ById, "../by-label/a", FactFault::Path),
+            (DeviceFact::ByPath, "a/b", FactFault::Path),
+            (DeviceFact::Serial, "a\0", FactFault::Characters),
+            (DeviceFact::Serial, "a\n", FactFault::Characters),
+            (DeviceFact::Serial, " a", FactFault::Characters),
+            (DeviceFact::Serial, "a ", FactFault::Characters),
+            (DeviceFact::Partition, "0", FactFault::Partition),
+            (DeviceFact::Partition, "01", FactFault::Partition),
+            (DeviceFact::Partition, "+1", FactFault::Partition),
+            (DeviceFact::Partition, "4294967296", FactFault::Partition),
+        ] {
+            assert_eq!(fact.check_value(value), Err(fault), "{value:?}");
+        }
+        let long = "x".repeat(257);
+        assert_eq!(
+            DeviceFact::Serial.check_value(&long),
+            Err(FactFault::TooLong)
+        );
+    }
+
+    #[test]
+    fn a_name_that_the_contents_choose_is_no_identity() {
+        for name in [
+            "lvm-pv-uuid-Zx1",
+            "md-uuid-1:2:3:4",
+            "md-name-host:0",
+            "dm-name-vg-lv",
+            "dm-uuid-LVM-abc",
+            "dm-uuid-CRYPT-LUKS2-abc-name",
+            "dm-uuid-part1-LVM-abc",
+            "dm-uuid-part-evilmpath-",
+        ] {
+            assert_eq!(
+                DeviceFact::ById.check_value(name),
+                Err(FactFault::FromContents),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Images as loop devices: attach, keep, find again, release.
+//!
+//! It is apart because a loop device is not the volume's but lent by the kernel: its number goes to whoever asks next. What it is bound to
+//! is told by device and inode of the file alone, read through a descriptor that keeps the binding while it is open. It must not know what
+//! is on a device, nor journal or plans.
+
+mod sysfs;
+mod tag;
+
+pub(crate) use tag::Tag;
+
+use crate::block::{BlockDevice, BlockRecord, DeviceNumber};
+use crate::failure::kernel;
+use crate::observe::Identity;
+use rustix::fs::{FileType, Mode, OFlags, fstat, major, minor};
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use sysfs::LoopName;
+use wasmount_core::mounter::MountError;
+use wasmount_sys::loop_device as sys;
+
+/// Gives out unbound devices (loop(4)).
+const CONTROL: &str = "/dev/loop-control";
+/// How often another process may take the device that was found before it is bound. Each time that process has gained one, so only a
+/// stream of them that never ends comes near.
+const ATTEMPTS: usize = 128;
+
+/// What to do where devices of the node are not seen.
+const MOUNT_DEV: &str =
+    "if the host runs in a container, mount the node's /dev into it (a hostPath volume at /dev)";
+
+/// A bound loop device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Attached {
+    pub(crate) number: DeviceNumber,
+    /// The file behind it.
+    pub(crate) backing: Identity,
+    /// `None`: it is not ours.
+    pub(crate) tag: Option<Tag>,
+    /// It goes when the last one closes it.
+    pub(crate) autoclear: bool,
+    pub(crate) read_only: bool,
+}
+
+/// A bound loop device, opened for reading. While it is open it stays bound to the same file.
+struct Held {
+    file: OwnedFd,
+    path: PathBuf,
+    attached: Attached,
+}
+
+impl Attached {
+    /// What the journal keeps.
+    pub(crate) fn record(&self) -> BlockRecord {
+        BlockRecord {
+            number: self.number,
+            backing: Some(self.backing),
+        }
+    }
+}
+
+/// Binds a file, or a block device once more, to a loop device of its own, which goes when the last one closes it. For writing, `image` is
+/// opened for reading and writing; where that does not do, the device says that it is read-only.
+pub(crate) fn attach(
+    image: &OwnedFd,
+    read_only: bool,
+    tag: &Tag,
+) -> Result<BlockDevice, MountError> {
+    let control = open_control()?;
+    for _ in 0..ATTEMPTS {
+        let free = sys::free_number(&control)
+            .map_err(|errno| failed("LOOP_CTL_GET_FREE", Path::new(CONTROL), errno))?;
+        if let Some(device) = bind(&LoopName::numbered(free), image, read_only, tag)? {
+            return Ok(device);
+        }
+    }
+    Err(MountError::OutOfResources {
+        what: "attaching a loop device".to_owned(),
+        reason: format!("other processes took each of {ATTEMPTS} free ones first; try again"),
+    })
+}
+
+/// Makes a loop device outlive whoever opened it, until it is released.
+pub(crate) fn keep(device: &BlockDevice) -> Result<(), MountError> {
+    sys::set_autoclear(&device.file, false)
+        .map_err(|errno| failed("LOOP_SET_STATUS64", &device.path, errno))
+}
+
+/// Unbinds a loop device that is still bound to that file; where it is in use, it goes with its last user. Gone already, or another's by
+/// now: success.
+pub(crate) fn release(record: &BlockRecord) -> Result<(), MountError> {
+    let Some(held) = find(record)? else {
+        return Ok(());
+    };
+    match sys::detach(&held.file) {
+        Ok(()) | Err(Errno::NXIO) => Ok(()),
+        Err(errno) => Err(failed("LOOP_CLR_FD", &held.path, errno)),
+    }
+}
+
+/// Opens a loop device that is still bound to that file, for writing where it can be written.
+pub(crate) fn open(record: &BlockRecord) -> Result<Option<BlockDevice>, MountError> {
+    let Some(held) = find(record)? else {
+        return Ok(None);
+    };
+    let attached = held.attached;
+    let file = if attached.read_only {
+        held.file
+    } else {
+        // The very device, whatever its path leads to by now.
+        let again = format!("/proc/self/fd/{}", held.file.as_raw_fd());
+        rustix::fs::open(again, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| kernel("open", held.path.display(), errno))?
+    };
+    Ok(Some(BlockDevice {
+        file,
+        number: attached.number,
+        path: held.path,
+        backing: Some(attached.backing),
+        is_read_only: attached.read_only,
+    }))
+}
+
+/// Whether a loop device is still bound to the file of a record.
+pub(crate) fn is_bound(record: &BlockRecord) -> Result<bool, MountError> {
+    Ok(find(record)?.is_some())
+}
+
+/// All that are bound now, those of others too. One that does not tell is left out: it cannot be ours to use, and must not hide the others.
+pub(crate) fn attached() -> Result<Vec<Attached>, MountError> {
+    let mut found = Vec::new();
+    for name in sysfs::bound()? {
+        match hold(&name) {
+            Ok(held) => found.extend(held.map(|held| held.attached)),
+            Err(error) => {
+                tracing::warn!(device = %name, %error, "a loop device does not tell what it is bound to; it is passed over");
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What a device is bound to; `None` if it is no loop device, or a loop device that is not bound.
+pub(crate) fn status(number: DeviceNumber) -> Result<Option<Attached>, MountError> {
+    Ok(look(number)?.map(|held| held.attached))
+}
+
+/// Takes over the size that the file behind it has now.
+pub(crate) fn take_size(device: &BlockDevice) -> Result<(), MountError> {
+    sys::set_capacity(&device.file)
+        .map_err(|errno| failed("LOOP_SET_CAPACITY", &device.path, errno))
+}
+
+/// Where the file behind a loop device lies, or lay before it was removed, as far as this process can see it. For people and for a look at
+/// what lies there; not identity: another file may have its name by now, and the kernel cuts paths at 4 KiB.
+pub(crate) fn backing_path(number: DeviceNumber) -> Option<PathBuf> {
+    LoopName::of(number)?.backing_path()
+}
+
+/// Binds one that was free; `None` if it is no more.
+fn bind(
+    name: &LoopName,
+    image: &OwnedFd,
+    read_only: bool,
+    tag: &Tag,
+) -> Result<Option<BlockDevice>, MountError> {
+    let access = if read_only {
+        OFlags::RDONLY
+    } else {
+        OFlags::RDWR
+    };
+    let Some((file, number)) = open_node(name, access)? else {
+        return Ok(None);
+    };
+    let path = name.path();
+    match sys::configure(&file, image, read_only, &tag.to_name()) {
+        Ok(()) => {}
+        Err(Errno::BUSY) => return Ok(None),
+        Err(errno) => return Err(failed("LOOP_CONFIGURE", &path, errno)),
+    }
+    let status = sys::status(&file).map_err(|errno| failed("LOOP_GET_STATUS64", &path, errno))?;
+    Ok(Some(BlockDevice {
+        file,
+        number,
+        path,
+        backing: Some(identity(&status)),
+        is_read_only: status.is_read_only,
+    }))
+}
+
+/// The device of a record, if it is bound to the record's file.
+fn find(record: &BlockRecord) -> Result<Option<Held>, MountError> {
+    // Without a file behind it, the record is of a device that is not lent: nothing of ours to open or to release.
+    let Some(backing) = record.backing else {
+        return Ok(None);
+    };
+    let held = look(record.number)?;
+    Ok(held.filter(|held| held.attached.backing == backing))
+}
+
+fn look(number: DeviceNumber) -> Result<Option<Held>, MountError> {
+    match LoopName::of(number) {
+        // An unbound one is not even opened.
+        Some(name) if name.is_bound() => hold(&name),
+        _ => Ok(None),
+    }
+}
+
+fn hold(name: &LoopName) -> Result<Option<Held>, MountError> {
+    let Some((file, number)) = open_node(name, OFlags::RDONLY)? else {
+        return Ok(None);
+    };
+    let path = name.path();
+    let status = match sys::status(&file) {
+        Ok(status) => status,
+        Err(Errno::NXIO) => return Ok(None),
+        Err(errno) => return Err(failed("LOOP_GET_STATUS64", &path, errno)),
+    };
+    let attached = Attached {
+        number,
+        backing: identity(&status),
+        tag: Tag::from_name(&status.name),
+        autoclear: status.is_autoclear,
+        read_only: status.is_read_only,
+    };
+    Ok(Some(Held {
+        file,
+        path,
+        attached,
+    }))
+}
+
+fn identity(status: &sys::Status) -> Identity {
+    Identity {
+        device_major: status.backing_major,
+        device_minor: status.backing_minor,
+        inode: status.backing_inode,
+    }
+}
+
+fn open_control() -> Result<OwnedFd, MountError> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    match rustix::fs::open(CONTROL, flags, Mode::empty()) {
+        Err(Errno::NOENT | Errno::NODEV) => Err(MountError::Unusable {
+            what: CONTROL.to_owned(),
+            reason: format!("it is missing; load the kernel's module `loop`, and {MOUNT_DEV}"),
+        }),
+        opened => opened.map_err(|errno| kernel("open", CONTROL, errno)),
+    }
+}
+
+/// Opens the node of a loop device, and makes sure that it is that device's. `None`: it has been removed, or is on its way out.
+fn open_node(
+    name: &LoopName,
+    access: OFlags,
+) -> Result<Option<(OwnedFd, DeviceNumber)>, MountError> {
+    let Some(number) = name.number() else {
+        return Ok(None);
+    };
+    let path = name.path();
+    let unusable = |reason: &str| MountError::Unusable {
+        what: path.display().to_string(),
+        reason: format!("{reason}; {MOUNT_DEV}"),
+    };
+    let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = match rustix::fs::open(&path, flags, Mode::empty()) {
+        Ok(file) => file,
+        // While the kernel unbinds or removes it (`lo_open`).
+        Err(Errno::NXIO) => return Ok(None),
+        Err(Errno::NOENT) if name.number().is_none() => return Ok(None),
+        Err(Errno::NOENT) => {
+            return Err(unusable("the kernel has this device, but it is not there"));
+        }
+        Err(errno) => return Err(kernel("open", path.display(), errno)),
+    };
+    let found = fstat(&file).map_err(|errno| kernel("fstat", path.display(), errno))?;
+    let is_device = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
+    let opened = DeviceNumber {
+        major: major(found.st_rdev),
+        minor: minor(found.st_rdev),
+    };
+    if !is_device || opened != number {
+        return Err(unusable("it is not the device that the kernel calls so"));
+    }
+    Ok(Some((file, number)))
+}
+
+fn failed(request: &str, path: &Path, errno: Errno) -> MountError {
+    kernel(&format!("ioctl({request})"), path.display(), errno)
+}
+
+#[cfg(test)]
+mod tests;

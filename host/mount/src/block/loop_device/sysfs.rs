@@ -1,0 +1,141 @@
+//! What sysfs tells of loop devices: their numbers, which are bound, and the path of the file behind one. Apart because reading it opens no
+//! device and asks no storage, whatever state these are in.
+//!
+//! It must not know whose a device is: sysfs does not tell that, nor the identity of the file.
+
+use crate::block::DeviceNumber;
+use crate::failure::kernel;
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use wasmount_core::mounter::MountError;
+
+/// All block devices of the node, in every container.
+const BLOCK_DEVICES: &str = "/sys/block";
+/// The kernel's mark behind the path of a file that has been removed (`d_path`).
+const DELETED: &[u8] = b" (deleted)";
+
+/// The name of a loop device in `/dev` and `/sys/block`. Partitions of one (`loop0p1`) are none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LoopName(String);
+
+impl LoopName {
+    /// As `/dev/loop-control` numbers them; the minor number of the device can be another (`max_part` of the module).
+    pub(super) fn numbered(number: u32) -> Self {
+        Self(format!("loop{number}"))
+    }
+
+    /// The name of the device with this number; `None` if there is none, or if it is no loop device.
+    pub(super) fn of(number: DeviceNumber) -> Option<Self> {
+        let link = fs::read_link(format!("/sys/dev/block/{number}")).ok()?;
+        Self::parse(link.file_name()?)
+    }
+
+    fn parse(name: &OsStr) -> Option<Self> {
+        let name = name.to_str()?;
+        let digits = name.strip_prefix("loop")?;
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| Self(name.to_owned()))
+    }
+
+    /// The device's number.
+    pub(super) fn number(&self) -> Option<DeviceNumber> {
+        parse_number(&fs::read_to_string(self.attribute("dev")).ok()?)
+    }
+
+    /// Whether it is bound to a file: only then the kernel has attributes of it.
+    pub(super) fn is_bound(&self) -> bool {
+        self.attribute("loop").is_dir()
+    }
+
+    /// The path of the file behind it, without the mark of one that has been removed.
+    pub(super) fn backing_path(&self) -> Option<PathBuf> {
+        parse_backing(&fs::read(self.attribute("loop/backing_file")).ok()?)
+    }
+
+    /// Where the node itself has it.
+    pub(super) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/dev/{self}"))
+    }
+
+    fn attribute(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("{BLOCK_DEVICES}/{self}/{name}"))
+    }
+}
+
+impl fmt::Display for LoopName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// All that are bound to a file now.
+pub(super) fn bound() -> Result<Vec<LoopName>, MountError> {
+    let entries = fs::read_dir(BLOCK_DEVICES).map_err(|error| {
+        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        kernel("read", BLOCK_DEVICES, errno)
+    })?;
+    Ok(entries
+        .filter_map(|entry| LoopName::parse(&entry.ok()?.file_name()))
+        .filter(LoopName::is_bound)
+        .collect())
+}
+
+/// One newline is the kernel's; any other is part of the path, which is not escaped here.
+fn parse_backing(line: &[u8]) -> Option<PathBuf> {
+    let path = line.strip_suffix(b"\n").unwrap_or(line);
+    let path = path.strip_suffix(DELETED).unwrap_or(path);
+    path.starts_with(b"/")
+        .then(|| PathBuf::from(OsStr::from_bytes(path)))
+}
+
+fn parse_number(line: &str) -> Option<DeviceNumber> {
+    let (major, minor) = line.trim_end().split_once(':')?;
+    Some(DeviceNumber {
+        major: major.parse().ok()?,
+        minor: minor.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_loop_devices_have_the_name_of_one() {
+        for name in [
+            "loop", "loop0p1", "loopx", "xloop0", "sda", "", "loop 1", "loop+1",
+        ] {
+            assert_eq!(LoopName::parse(OsStr::new(name)), None, "{name}");
+        }
+        let name = LoopName::parse(OsStr::new("loop17")).unwrap();
+        assert_eq!(name, LoopName::numbered(17));
+        assert_eq!(name.path(), PathBuf::from("/dev/loop17"));
+    }
+
+    #[test]
+    fn a_number_is_read_as_sysfs_writes_it() {
+        let (major, minor) = (7, 128);
+        assert_eq!(parse_number("7:128\n"), Some(DeviceNumber { major, minor }));
+        for line in ["", "7", "7:", ":1", "7:-1", "a:b"] {
+            assert_eq!(parse_number(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_read_as_the_kernel_writes_it() {
+        for (line, expected) in [
+            (&b"/pool/a.img\n"[..], Some("/pool/a.img")),
+            (b"/pool/a.img (deleted)\n", Some("/pool/a.img")),
+            (b"/pool/a (deleted) (deleted)\n", Some("/pool/a (deleted)")),
+            (b"/pool/a\nb\n\n", Some("/pool/a\nb\n")),
+            (b"\n", None),
+            (b"", None),
+        ] {
+            assert_eq!(parse_backing(line), expected.map(PathBuf::from));
+        }
+    }
+}

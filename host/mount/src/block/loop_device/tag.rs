@@ -1,0 +1,178 @@
+//! Whose a loop device is, in words that the kernel keeps with it (`lo_file_name`). Apart because it is pure, and because it is what finds
+//! a device again when the journal is lost.
+//!
+//! Hashes, since the field is short and driver, volume and path are not. It must not know what a device is bound to.
+
+use crate::journal::entry::hex;
+use sha2::{Digest, Sha256};
+use std::fmt;
+use wasmount_core::mounter::VolumeKey;
+use wasmount_sys::loop_device::{NAME_BYTES, Name};
+
+/// Tells our devices from those of everybody else.
+const PREFIX: &str = "wasmount:";
+/// Hexadecimal digits of a hash: 96 bits, enough for nobody to find two volumes that are tagged alike; two hashes fit the field.
+const DIGITS: usize = 24;
+
+const _: () = assert!(PREFIX.len() + DIGITS + ":".len() + DIGITS <= NAME_BYTES);
+
+/// Who has a loop device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tag {
+    volume: Digits,
+    /// Of a target path, where it is one target's alone.
+    target: Option<Digits>,
+}
+
+/// The beginning of a SHA-256, in lower case hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Digits(String);
+
+impl Tag {
+    /// That of a volume's stage.
+    pub(crate) fn staged(key: &VolumeKey) -> Self {
+        Self {
+            volume: Digits::of_volume(key),
+            target: None,
+        }
+    }
+
+    /// That of one target of a volume.
+    pub(crate) fn target(key: &VolumeKey, target_path: &str) -> Self {
+        Self {
+            volume: Digits::of_volume(key),
+            target: Some(Digits::of(&[target_path])),
+        }
+    }
+
+    /// Reads what [`fmt::Display`] wrote.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let hashes = text.strip_prefix(PREFIX)?;
+        let (volume, target) = match hashes.split_once(':') {
+            Some((volume, target)) => (volume, Some(Digits::parse(target)?)),
+            None => (hashes, None),
+        };
+        Some(Self {
+            volume: Digits::parse(volume)?,
+            target,
+        })
+    }
+
+    /// Whether the device is that volume's: its stage's, or one of its targets'.
+    pub(crate) fn is_of(&self, key: &VolumeKey) -> bool {
+        self.volume == Digits::of_volume(key)
+    }
+
+    /// As the kernel takes it.
+    pub(super) fn to_name(&self) -> Name {
+        let mut name = [0; NAME_BYTES];
+        let text = self.to_string();
+        name.iter_mut()
+            .zip(text.bytes())
+            .for_each(|(to, from)| *to = from);
+        name
+    }
+
+    /// From what the kernel kept; `None` for what others wrote there.
+    pub(super) fn from_name(name: &Name) -> Option<Self> {
+        let text = name.split(|byte| *byte == 0).next()?;
+        Self::parse(str::from_utf8(text).ok()?)
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}", self.volume.0)?;
+        match &self.target {
+            Some(target) => write!(f, ":{}", target.0),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Digits {
+    fn of_volume(key: &VolumeKey) -> Self {
+        // NUL is in neither of the two words, so no two volumes hash alike.
+        Self::of(&[key.driver.as_str(), "\0", key.volume.as_str()])
+    }
+
+    fn of(words: &[&str]) -> Self {
+        let mut hash = Sha256::new();
+        words.iter().for_each(|word| hash.update(word));
+        let mut digits = hex(&hash.finalize());
+        digits.truncate(DIGITS);
+        Self(digits)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        (text.len() == DIGITS && text.bytes().all(is_digit)).then(|| Self(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use wasmount_core::names::{DriverName, VolumeId};
+
+    fn key(driver: &str, volume: &str) -> VolumeKey {
+        VolumeKey {
+            driver: DriverName::parse(driver).unwrap(),
+            volume: VolumeId::parse("volume_id", volume).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_tag_is_written_as_it_always_was() {
+        // `printf 'a.test\0v' | sha256sum`, `printf /t | sha256sum`: other versions of the host must find what this one left.
+        let staged = "wasmount:4c4f0ba31c6a426101d17f00";
+        assert_eq!(Tag::staged(&key("a.test", "v")).to_string(), staged);
+        assert_eq!(
+            Tag::target(&key("a.test", "v"), "/t").to_string(),
+            format!("{staged}:599c83a04aedc485a8e62fcd")
+        );
+    }
+
+    #[test]
+    fn a_tag_is_of_its_volume_and_of_no_other() {
+        let volume = key("a.test", "v");
+        for tag in [Tag::staged(&volume), Tag::target(&volume, "/t")] {
+            assert!(tag.is_of(&volume));
+            assert!(!tag.is_of(&key("a.test", "w")));
+            assert!(!tag.is_of(&key("b.test", "v")));
+        }
+        assert_ne!(Tag::target(&volume, "/t"), Tag::target(&volume, "/u"));
+        assert_ne!(Tag::target(&volume, "/t"), Tag::staged(&volume));
+    }
+
+    #[test]
+    fn what_others_wrote_is_no_tag() {
+        let hash = "0123456789abcdef01234567";
+        for text in [
+            "",
+            "/var/lib/images/a",
+            "wasmount:",
+            &format!("wasmount:{hash}8"),
+            &format!("wasmount:{}", hash.to_uppercase()),
+            &format!("wasmount:{hash}:"),
+            &format!("wasmount:{hash}:{hash}:{hash}"),
+            &format!("Wasmount:{hash}"),
+        ] {
+            assert_eq!(Tag::parse(text), None, "{text}");
+        }
+        assert_eq!(Tag::from_name(&[0xff; NAME_BYTES]), None);
+        assert!(Tag::parse(&format!("wasmount:{hash}")).is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn a_tag_comes_back_from_the_kernels_field_whole(volume in "[a-z/.\u{e4}]{1,128}", target in "/.{0,200}") {
+            let volume = key("a.test", &volume);
+            for tag in [Tag::staged(&volume), Tag::target(&volume, &target)] {
+                prop_assert!(tag.to_string().len() <= NAME_BYTES);
+                prop_assert_eq!(Tag::from_name(&tag.to_name()), Some(tag));
+            }
+        }
+    }
+}

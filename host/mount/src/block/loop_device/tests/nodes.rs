@@ -1,0 +1,101 @@
+//! A `/dev` that is not the node's, as a container has it: the error says so, and nothing is bound.
+
+use super::*;
+use rustix::fs::{FileType, makedev, mknodat};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::thread::UnshareFlags;
+
+/// More than the machine has loop devices while tests run.
+const NODES: u32 = 256;
+
+/// Runs a test in a mount namespace that dies with it.
+pub(super) fn in_a_namespace(test: impl FnOnce() + Send + 'static) {
+    needs_root();
+    let thread = std::thread::spawn(|| {
+        #[allow(
+            deprecated,
+            reason = "the unsafe successor is about FILES, which is not asked for"
+        )]
+        rustix::thread::unshare(UnshareFlags::NEWNS).unwrap();
+        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+        mount_change("/", private).unwrap();
+        test();
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn with_a_dev_of_its_own(test: impl FnOnce(&OwnedFd) + Send + 'static) {
+    in_a_namespace(|| {
+        let image = image();
+        mount("none", "/dev", "tmpfs", MountFlags::empty(), None).unwrap();
+        test(&image);
+    });
+}
+
+fn make(path: impl AsRef<Path>, (major, minor): (u32, u32)) {
+    let device = makedev(major, minor);
+    mknodat(
+        rustix::fs::CWD,
+        path.as_ref(),
+        FileType::CharacterDevice,
+        Mode::RUSR | Mode::WUSR,
+        device,
+    )
+    .unwrap();
+}
+
+/// `/dev/loop-control`, in the kernel's list of devices.
+const CONTROL_NUMBER: (u32, u32) = (10, 237);
+/// `/dev/null`.
+const NULL_NUMBER: (u32, u32) = (1, 3);
+
+fn refused(image: &OwnedFd, words: &str) {
+    let error = attach(image, false, &staged()).unwrap_err();
+    assert!(matches!(error, MountError::Unusable { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains(words), "{text}");
+    assert!(text.contains("mount the node's /dev into it"), "{text}");
+}
+
+#[test]
+fn privileged_without_loop_control_the_error_says_what_to_mount() {
+    with_a_dev_of_its_own(|image| refused(image, "load the kernel's module `loop`"));
+}
+
+#[test]
+fn privileged_without_the_new_devices_the_error_says_what_to_mount() {
+    with_a_dev_of_its_own(|image| {
+        make(CONTROL, CONTROL_NUMBER);
+        refused(image, "it is not there");
+    });
+}
+
+#[test]
+fn privileged_another_device_under_the_name_is_refused() {
+    with_a_dev_of_its_own(|image| {
+        make(CONTROL, CONTROL_NUMBER);
+        for number in 0..NODES {
+            make(LoopName::numbered(number).path(), NULL_NUMBER);
+        }
+        refused(image, "it is not the device that the kernel calls so");
+    });
+}
+
+#[test]
+fn privileged_a_device_that_cannot_be_opened_hides_no_others() {
+    let image = image();
+    let device = attach(&image, false, &staged()).unwrap();
+    let (number, path) = (device.number, device.path.clone());
+    in_a_namespace(move || {
+        let visible = attach(&super::image(), false, &staged()).unwrap();
+        // An empty file over its node, in this namespace only.
+        let empty = tempfile::NamedTempFile::new().unwrap();
+        rustix::mount::mount_bind(empty.path(), &path).unwrap();
+        assert!(status(number).is_err());
+        let numbers: Vec<_> = attached().unwrap().iter().map(|it| it.number).collect();
+        assert!(!numbers.contains(&number));
+        assert!(numbers.contains(&visible.number));
+    });
+}

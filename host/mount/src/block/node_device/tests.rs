@@ -1,0 +1,301 @@
+//! The search on trees made of plain files and links, as udev and the kernel make them.
+
+mod privileged;
+
+use super::*;
+use crate::plan::device::{WantedFacts, check};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use wasmount_core::device_fact::DeviceFact::{self, ById, ByPath, Nguid, Partition, Serial, Wwid};
+use wasmount_core::document::DeviceGrant;
+
+/// A node with an NVMe namespace, a SCSI disk of two partitions with a twin, and a virtio disk.
+struct Made {
+    folder: tempfile::TempDir,
+    tree: DeviceTree,
+}
+
+impl Made {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = DeviceTree::new(folder.path().join("dev"), folder.path().join("sys"));
+        for path in [
+            "dev/disk/by-id",
+            "dev/disk/by-path",
+            "sys/class/block",
+            "sys/dev/block",
+        ] {
+            fs::create_dir_all(folder.path().join(path)).unwrap();
+        }
+        let made = Self { folder, tree };
+        made.device("vda", "254:0", &[("serial", "virtio-serial")]);
+        made.device(
+            "nvme0n1",
+            "259:0",
+            &[
+                ("wwid", "eui.0025\n"),
+                ("nguid", "00000000-0000-0000-0025-000000000001\n"),
+                ("device/serial", "S1                  \n"),
+            ],
+        );
+        // A path of it, as native NVMe multipath hides it.
+        made.device("nvme0c0n1", "", &[("wwid", "eui.0025\n")]);
+        let page = "\0\u{0}\0\u{8}disk-A  ";
+        made.device(
+            "sda",
+            "8:0",
+            &[("device/wwid", "naa.6001\n"), ("device/vpd_pg80", page)],
+        );
+        made.device("sda/sda1", "8:1", &[("partition", "1\n")]);
+        made.device("sda/sda2", "8:2", &[("partition", "2\n")]);
+        made.device(
+            "sdb",
+            "8:16",
+            &[
+                ("device/wwid", "naa.6001\n"),
+                ("device/vpd_pg80", "\0\0\0\u{1}B"),
+            ],
+        );
+        made.device("cciss!c0d0", "104:0", &[]);
+        made.link("by-id/scsi-0Acme_A", "../../sda");
+        made.link("by-id/scsi-0Acme_A-part1", "../../sda1");
+        made.link("by-id/lvm-pv-uuid-x", "../../sda");
+        made.link("by-id/cciss-1", "../../cciss/c0d0");
+        made.link("by-path/pci-0", "../../sda");
+        made.link("by-path/pci-1", "../../sdb");
+        made
+    }
+
+    fn device(&self, place: &str, number: &str, attributes: &[(&str, &str)]) {
+        let sys = self.folder.path().join("sys");
+        let name = place.rsplit('/').next().unwrap();
+        let folder = sys.join("devices/block").join(place);
+        fs::create_dir_all(&folder).unwrap();
+        symlink(&folder, sys.join("class/block").join(name)).unwrap();
+        if !number.is_empty() {
+            symlink(&folder, sys.join("dev/block").join(number)).unwrap();
+            fs::write(folder.join("dev"), format!("{number}\n")).unwrap();
+        }
+        for (attribute, value) in attributes {
+            fs::create_dir_all(folder.join(attribute).parent().unwrap()).unwrap();
+            fs::write(folder.join(attribute), value).unwrap();
+        }
+    }
+
+    fn link(&self, name: &str, target: &str) {
+        symlink(target, self.folder.path().join("dev/disk").join(name)).unwrap();
+    }
+
+    fn find(&self, facts: &[(DeviceFact, &str)]) -> Vec<String> {
+        let found = search::find(&self.tree, &wanted(facts)).unwrap();
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    fn open(&self, facts: &[(DeviceFact, &str)], grant: &[(DeviceFact, &str)]) -> MountError {
+        open_in(&self.tree, &asked(facts, grant, 0), true).unwrap_err()
+    }
+}
+
+fn wanted(facts: &[(DeviceFact, &str)]) -> WantedFacts {
+    let owned = |(fact, value): &(DeviceFact, &str)| (*fact, (*value).to_owned());
+    facts.iter().map(owned).collect()
+}
+
+fn granting(facts: &[(DeviceFact, &str)]) -> Grants {
+    let grant = DeviceGrant {
+        facts: wanted(facts),
+        mount_options: Vec::new(),
+    };
+    Grants {
+        devices: vec![grant],
+        ..Grants::default()
+    }
+}
+
+/// The checked plan of these facts, with one grant.
+fn asked(
+    facts: &[(DeviceFact, &str)],
+    grant: &[(DeviceFact, &str)],
+    wait_ms: u32,
+) -> CheckedDevice {
+    let facts: Vec<_> = facts
+        .iter()
+        .map(|(fact, value)| (fact.name().to_owned(), (*value).to_owned()))
+        .collect();
+    check(&facts, wait_ms, &granting(grant)).unwrap()
+}
+
+#[test]
+fn a_device_is_found_by_each_kind_of_fact() {
+    let made = Made::new();
+    for (facts, name) in [
+        (&[(ById, "scsi-0Acme_A")][..], "/dev/sda"),
+        (&[(ById, "scsi-0Acme_A-part1")], "/dev/sda1"),
+        (&[(ById, "cciss-1")], "/dev/cciss/c0d0"),
+        (&[(ByPath, "pci-1")], "/dev/sdb"),
+        (&[(Serial, "virtio-serial")], "/dev/vda"),
+        (&[(Serial, "S1")], "/dev/nvme0n1"),
+        (&[(Serial, "disk-A")], "/dev/sda"),
+        (&[(Wwid, "eui.0025")], "/dev/nvme0n1"),
+        (
+            &[(Nguid, "00000000-0000-0000-0025-000000000001")],
+            "/dev/nvme0n1",
+        ),
+        (&[(Wwid, "naa.6001"), (ByPath, "pci-1")], "/dev/sdb"),
+        (
+            &[
+                (ById, "scsi-0Acme_A"),
+                (ByPath, "pci-0"),
+                (Serial, "disk-A"),
+            ],
+            "/dev/sda",
+        ),
+        (&[(Serial, "disk-A"), (Partition, "2")], "/dev/sda2"),
+        (&[(ById, "scsi-0Acme_A"), (Partition, "2")], "/dev/sda2"),
+        (
+            &[(ById, "scsi-0Acme_A-part1"), (Partition, "1")],
+            "/dev/sda1",
+        ),
+        (
+            &[(ById, "scsi-0Acme_A-part1"), (Serial, "disk-A")],
+            "/dev/sda1",
+        ),
+    ] {
+        assert_eq!(made.find(facts), [name], "{facts:?}");
+    }
+}
+
+#[test]
+fn a_device_of_which_one_fact_is_another_is_not_found() {
+    let made = Made::new();
+    made.link("by-id/dangling", "../../sdz");
+    fs::write(made.folder.path().join("dev/disk/by-id/file"), "").unwrap();
+    for facts in [
+        &[(ById, "scsi-0Acme_B")][..],
+        &[(ById, "dangling")],
+        &[(ById, "file")],
+        &[(ById, "pci-0")],
+        &[(Serial, "disk")],
+        &[(Serial, "naa.6001")],
+        &[(Wwid, "naa.600")],
+        &[(Wwid, "eui.0025"), (Serial, "disk-A")],
+        &[(ById, "scsi-0Acme_A"), (ByPath, "pci-1")],
+        &[(ById, "scsi-0Acme_A"), (Serial, "B")],
+        &[(ById, "scsi-0Acme_A"), (Partition, "3")],
+        &[(ById, "scsi-0Acme_A-part1"), (Partition, "2")],
+        &[(Serial, "B"), (Partition, "1")],
+    ] {
+        assert_eq!(made.find(facts), [""; 0], "{facts:?}");
+    }
+}
+
+#[test]
+fn a_link_that_leads_out_of_dev_is_refused() {
+    let made = Made::new();
+    let outside = made.folder.path().join("sda");
+    for (name, target) in [
+        ("by-id/up", Path::new("../../../sda")),
+        ("by-id/absolute", &outside),
+        ("by-id/hidden", Path::new("../../x/../../sda")),
+        ("by-id/dev", Path::new("../..")),
+    ] {
+        made.link(name, target.to_str().unwrap());
+        let name = name.rsplit('/').next().unwrap();
+        let error = made.open(&[(ById, name)], &[(ById, name)]);
+        assert!(matches!(error, MountError::Unusable { .. }), "{error}");
+        assert!(
+            error.to_string().contains("it leads out of /dev"),
+            "{error}"
+        );
+    }
+    let absolute = made.folder.path().join("dev/sda");
+    made.link("by-id/inside", absolute.to_str().unwrap());
+    assert_eq!(made.find(&[(ById, "inside")]), ["/dev/sda"]);
+}
+
+#[test]
+fn two_paths_to_one_disk_are_not_chosen_between() {
+    let error = Made::new().open(&[(Wwid, "naa.6001")], &[(Wwid, "naa.*")]);
+    assert_eq!(
+        error.to_string(),
+        "the block device with wwid `naa.6001` cannot be used: 2 devices have them (/dev/sda, /dev/sdb); if they are paths to one disk, name the `by-id` of its multipath device (`dm-uuid-mpath-..`), else another fact as well"
+    );
+}
+
+#[test]
+fn a_device_that_is_not_there_is_told_with_what_comes_nearest() {
+    let made = Made::new();
+    made.link("by-id/late", "../../sdz");
+    let not_found = |facts, told: &str| {
+        let error = made.open(facts, &[(ById, "*"), (Serial, "*")]);
+        assert!(matches!(error, MountError::NotFound { .. }), "{error}");
+        assert!(error.to_string().contains(told), "{error}");
+    };
+    not_found(
+        &[(Serial, "S9")],
+        "(waited 0 ms: no device has any of them)",
+    );
+    not_found(&[(ById, "none")], "(waited 0 ms: there is no such by-id)");
+    not_found(
+        &[(ById, "late")],
+        "by-id leads to /dev/sdz, which is not there",
+    );
+    not_found(
+        &[(ById, "scsi-0Acme_A"), (Serial, "B")],
+        "(waited 0 ms: /dev/sda has by-id, not serial)",
+    );
+}
+
+#[test]
+fn only_what_a_grant_covers_is_opened() {
+    let made = Made::new();
+    for grant in [
+        &[(ById, "scsi-0Other_*")][..],
+        &[(ById, "lvm-pv-*")],
+        &[(ById, "*-part1")],
+    ] {
+        let error = made.open(&[(ByPath, "pci-0")], grant);
+        assert!(matches!(error, MountError::NotGranted { .. }), "{error}");
+    }
+    // Granted: only its node is missing in this tree.
+    for grant in [
+        &[(ById, "scsi-0Acme_*")][..],
+        &[(Serial, "disk-A"), (Wwid, "naa.*")],
+    ] {
+        let error = made.open(&[(ByPath, "pci-0")], grant);
+        assert!(matches!(error, MountError::NotFound { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_partition_is_granted_with_its_disk_and_a_disk_not_with_its_partition() {
+    let made = Made::new();
+    let partition = &[(ById, "scsi-0Acme_A"), (Partition, "1")];
+    let error = made.open(partition, &[(Serial, "disk-A")]);
+    assert!(matches!(error, MountError::NotFound { .. }), "{error}");
+    let disk = &[(ById, "scsi-0Acme_A")];
+    for grant in [
+        &[(ById, "scsi-0Acme_A-part1")][..],
+        &[(Serial, "disk-A"), (Partition, "1")],
+    ] {
+        let error = made.open(disk, grant);
+        assert!(matches!(error, MountError::NotGranted { .. }), "{error}");
+    }
+}
+
+#[test]
+fn something_else_in_place_of_the_node_is_refused() {
+    let made = Made::new();
+    let dev = made.folder.path().join("dev");
+    fs::write(dev.join("sda"), "").unwrap();
+    let error = made.open(&[(ByPath, "pci-0")], &[(Serial, "disk-A")]);
+    assert!(
+        error.to_string().contains("it is not a block device"),
+        "{error}"
+    );
+    fs::remove_file(dev.join("sda")).unwrap();
+    symlink("vda", dev.join("sda")).unwrap();
+    let error = made.open(&[(ByPath, "pci-0")], &[(Serial, "disk-A")]);
+    assert!(matches!(error, MountError::Kernel { .. }), "{error}");
+}

@@ -1,0 +1,250 @@
+//! Real loop devices behind the links of a `/dev` of our own, in a mount namespace that dies with the test.
+
+mod in_use;
+
+use super::*;
+use rustix::fs::{CWD, FileType, makedev, mknodat};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::thread::UnshareFlags;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+
+/// Nodes of loop devices that the tests' `/dev` has. Other programs of the machine attach some too.
+const LOOPS: u32 = 256;
+const LOOP_MAJOR: u32 = 7;
+/// Large enough for any mkfs, in bytes.
+const IMAGE_BYTES: u64 = 16 << 20;
+
+/// Longest wait for a loop device to go.
+const DETACH: Duration = Duration::from_secs(5);
+
+/// A loop device over an image of its own, or over a device.
+struct Loop {
+    _image: Option<tempfile::NamedTempFile>,
+    node: PathBuf,
+}
+
+impl Loop {
+    fn attach(options: &[&str]) -> Self {
+        let image = tempfile::NamedTempFile::new().unwrap();
+        image.as_file().set_len(IMAGE_BYTES).unwrap();
+        Self::over(Some(image), None, options)
+    }
+
+    fn over(
+        image: Option<tempfile::NamedTempFile>,
+        device: Option<&Path>,
+        options: &[&str],
+    ) -> Self {
+        let file = image.as_ref().map(|image| image.path()).or(device).unwrap();
+        let mut words: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
+        words.extend(["--find", "--show"].map(OsStr::new));
+        words.push(file.as_os_str());
+        let node = run("losetup", &words);
+        Self {
+            _image: image,
+            node: node.trim().into(),
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.node.file_name().unwrap().to_str().unwrap()
+    }
+
+    fn number(&self) -> DeviceNumber {
+        DeviceTree::default()
+            .number(&KernelName::of_node(self.name()))
+            .unwrap()
+    }
+
+    fn link(&self, by_id: &str) {
+        symlink(
+            format!("../../{}", self.name()),
+            Path::new("/dev/disk/by-id").join(by_id),
+        )
+        .unwrap();
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("-d").arg(&self.node).output();
+        // It stays for as long as some other program of the machine looks at it.
+        let name = KernelName::of_node(self.name());
+        let end = Instant::now() + DETACH;
+        while DeviceTree::default().loop_backing(&name).is_some() && Instant::now() < end {
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+fn run<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{program}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a test with a `/dev` that has only what it puts there.
+fn privileged(test: impl FnOnce() + Send + 'static) {
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "this test needs root (CAP_SYS_ADMIN); leave it out with `--skip privileged_`"
+    );
+    let thread = thread::spawn(move || {
+        unshare();
+        mount("dev", "/dev", "tmpfs", MountFlags::empty(), None).unwrap();
+        fs::create_dir_all("/dev/disk/by-id").unwrap();
+        let character = FileType::CharacterDevice;
+        mknodat(CWD, "/dev/null", character, 0o666.into(), makedev(1, 3)).unwrap();
+        mknodat(
+            CWD,
+            "/dev/loop-control",
+            character,
+            0o600.into(),
+            makedev(10, 237),
+        )
+        .unwrap();
+        for minor in 0..LOOPS {
+            node(&format!("/dev/loop{minor}"), LOOP_MAJOR, minor);
+        }
+        test();
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn unshare() {
+    #[allow(
+        deprecated,
+        reason = "the unsafe successor is about FILES, which is not asked for"
+    )]
+    rustix::thread::unshare(UnshareFlags::NEWNS).unwrap();
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).unwrap();
+}
+
+fn node(path: &str, major: u32, minor: u32) {
+    let number = makedev(major, minor);
+    mknodat(CWD, path, FileType::BlockDevice, 0o600.into(), number).unwrap();
+}
+
+/// The device with this link, which is granted.
+fn by_id(name: &str, wait_ms: u32) -> CheckedDevice {
+    asked(&[(ById, name)], &[(ById, "acme-*")], wait_ms)
+}
+
+#[test]
+fn privileged_a_device_is_opened_as_it_was_asked_for() {
+    privileged(|| {
+        let device = Loop::attach(&[]);
+        device.link("acme-1");
+        let opened = open(&by_id("acme-1", 0), false).unwrap();
+        assert_eq!(opened.number, device.number());
+        assert_eq!(opened.path, device.node);
+        assert_eq!(opened.backing, None);
+        assert!(!opened.is_read_only);
+        assert_eq!(opened.size_bytes().unwrap(), IMAGE_BYTES);
+        assert_eq!(rustix::io::pwrite(&opened.file, &[1; 512], 0), Ok(512));
+        let reader = open(&by_id("acme-1", 0), true).unwrap();
+        assert_eq!(
+            rustix::io::pwrite(&reader.file, &[1; 512], 0),
+            Err(Errno::BADF)
+        );
+    });
+}
+
+#[test]
+fn privileged_a_device_that_refuses_writes_is_told() {
+    privileged(|| {
+        let device = Loop::attach(&["--read-only"]);
+        device.link("acme-1");
+        let opened = open(&by_id("acme-1", 0), false).unwrap();
+        assert!(opened.is_read_only);
+        assert_eq!(
+            rustix::io::pwrite(&opened.file, &[1; 512], 0),
+            Err(Errno::BADF)
+        );
+    });
+}
+
+#[test]
+fn privileged_a_device_that_comes_late_is_waited_for() {
+    privileged(|| {
+        let device = Loop::attach(&[]);
+        let number = device.number();
+        let begin = Instant::now();
+        let opened = thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(300));
+                device.link("acme-1");
+            });
+            open(&by_id("acme-1", 30_000), true).unwrap()
+        });
+        assert_eq!(opened.number, number);
+        assert!(begin.elapsed() >= Duration::from_millis(300));
+    });
+}
+
+#[test]
+fn privileged_a_device_that_never_comes_is_not_found_when_the_wait_is_over() {
+    privileged(|| {
+        let begin = Instant::now();
+        let error = open(&by_id("acme-1", 300), true).unwrap_err();
+        assert!(begin.elapsed() >= Duration::from_millis(300));
+        assert_eq!(
+            error.to_string(),
+            "a block device with by-id `acme-1` (waited 300 ms: there is no such by-id) does not exist"
+        );
+    });
+}
+
+#[test]
+fn privileged_a_device_is_opened_only_when_it_is_granted_itself() {
+    privileged(|| {
+        let (device, other) = (Loop::attach(&[]), Loop::attach(&[]));
+        device.link("acme-1");
+        device.link("wwn-0x1");
+        other.link("wwn-0x2");
+        let granted = &[(ById, "acme-*")];
+        let opened = open(&asked(&[(ById, "wwn-0x1")], granted, 0), true).unwrap();
+        assert_eq!(opened.number, device.number());
+        let error = open(&asked(&[(ById, "wwn-0x2")], granted, 0), true).unwrap_err();
+        assert!(matches!(error, MountError::NotGranted { .. }), "{error}");
+        assert!(is_granted(&granting(granted), device.number()));
+        assert!(!is_granted(&granting(granted), other.number()));
+        assert!(!is_granted(
+            &granting(granted),
+            DeviceNumber { major: 1, minor: 0 }
+        ));
+    });
+}
+
+#[test]
+fn privileged_a_node_with_the_number_of_another_device_is_not_opened() {
+    privileged(|| {
+        let (device, other) = (Loop::attach(&[]), Loop::attach(&[]));
+        device.link("acme-1");
+        fs::remove_file(&device.node).unwrap();
+        node(
+            device.node.to_str().unwrap(),
+            LOOP_MAJOR,
+            other.number().minor,
+        );
+        let error = open(&by_id("acme-1", 0), true).unwrap_err();
+        assert!(
+            error.to_string().contains("no node of its number in /dev"),
+            "{error}"
+        );
+        fs::remove_file(&device.node).unwrap();
+        node(
+            device.node.to_str().unwrap(),
+            LOOP_MAJOR,
+            device.number().minor,
+        );
+        assert!(open(&by_id("acme-1", 0), true).is_ok());
+    });
+}

@@ -1,0 +1,132 @@
+//! Devices that somebody has: who has them is told, and none is opened.
+
+use super::*;
+
+fn in_use(name: &str) -> String {
+    match open(&by_id(name, 0), true).unwrap_err() {
+        MountError::InUse { by, .. } => by,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn privileged_a_mounted_device_is_in_use() {
+    privileged(|| {
+        let device = Loop::attach(&[]);
+        device.link("acme-1");
+        run("mkfs.ext4", &[OsStr::new("-q"), device.node.as_os_str()]);
+        let point = tempfile::tempdir().unwrap();
+        mount(
+            &device.node,
+            point.path(),
+            "ext4",
+            MountFlags::empty(),
+            None,
+        )
+        .unwrap();
+        assert_eq!(
+            in_use("acme-1"),
+            format!("mounted at {}", point.path().display())
+        );
+        rustix::mount::unmount(point.path(), rustix::mount::UnmountFlags::empty()).unwrap();
+        assert!(open(&by_id("acme-1", 0), false).is_ok());
+    });
+}
+
+#[test]
+fn privileged_a_device_that_is_mounted_where_we_cannot_see_it_is_in_use() {
+    privileged(|| {
+        let device = Loop::attach(&[]);
+        device.link("acme-1");
+        run("mkfs.ext4", &[OsStr::new("-q"), device.node.as_os_str()]);
+        let folder = tempfile::tempdir().unwrap();
+        let (node, point) = (device.node.as_path(), folder.path());
+        let (mounted, is_mounted) = std::sync::mpsc::channel();
+        let (finish, is_finished) = std::sync::mpsc::channel::<()>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                unshare();
+                mount(node, point, "ext4", MountFlags::empty(), None).unwrap();
+                mounted.send(()).unwrap();
+                // Until the other side is dropped.
+                let _ = is_finished.recv();
+            });
+            is_mounted.recv().unwrap();
+            let by = in_use("acme-1");
+            assert!(by.contains("another mount namespace"), "{by}");
+            drop(finish);
+        });
+    });
+}
+
+#[test]
+fn privileged_a_device_under_a_loop_device_is_in_use() {
+    privileged(|| {
+        let device = Loop::attach(&[]);
+        device.link("acme-1");
+        let above = Loop::over(None, Some(&device.node), &[]);
+        assert_eq!(
+            in_use("acme-1"),
+            format!("{} lies on it", above.node.display())
+        );
+        drop(above);
+        assert!(open(&by_id("acme-1", 0), true).is_ok());
+    });
+}
+
+#[test]
+fn privileged_a_device_that_the_node_swaps_to_is_in_use() {
+    privileged(|| {
+        let device = Loop::attach(&[]);
+        device.link("acme-1");
+        run("mkswap", &[&device.node]);
+        run("swapon", &[&device.node]);
+        let by = std::panic::catch_unwind(|| in_use("acme-1"));
+        run("swapoff", &[&device.node]);
+        assert_eq!(by.unwrap(), "the node swaps to it");
+    });
+}
+
+#[test]
+fn privileged_a_partition_is_opened_and_keeps_its_disk_in_use_when_mounted() {
+    privileged(|| {
+        let disk = Loop::attach(&["--partscan"]);
+        // Told to the kernel without a table on the disk, which not every kernel reads: from 1 MiB on, 8 MiB long, in sectors.
+        let words = [disk.node.to_str().unwrap(), "1", "2048", "16384"];
+        run("addpart", &words);
+        disk.link("acme-1");
+        let name = KernelName::of_node(&format!("{}p1", disk.name()));
+        let number = DeviceTree::default().number(&name).unwrap();
+        node(&name.to_string(), number.major, number.minor);
+        let partition = asked(
+            &[(ById, "acme-1"), (Partition, "1")],
+            &[(ById, "acme-*")],
+            0,
+        );
+        let opened = open(&partition, false).unwrap();
+        assert_eq!(opened.number, number);
+        assert_eq!(opened.size_bytes().unwrap(), 8 << 20);
+        assert!(is_granted(&granting(&[(ById, "acme-*")]), number));
+        drop(opened);
+
+        run("mkfs.ext4", &["-q", &name.to_string()]);
+        let point = tempfile::tempdir().unwrap();
+        mount(
+            name.to_string(),
+            point.path(),
+            "ext4",
+            MountFlags::empty(),
+            None,
+        )
+        .unwrap();
+        assert_eq!(
+            in_use("acme-1"),
+            format!("mounted at {}", point.path().display())
+        );
+        assert!(matches!(
+            open(&partition, true),
+            Err(MountError::InUse { .. })
+        ));
+        rustix::mount::unmount(point.path(), rustix::mount::UnmountFlags::empty()).unwrap();
+    });
+}

@@ -1,0 +1,258 @@
+//! The block devices of a node and what is known of each: links of udev's in `/dev/disk`, attributes in `/sys/class/block`.
+//!
+//! It is apart because it only reads small files and links: it opens no device, so the search can be tested on trees of plain files. It must
+//! not know what is searched for.
+
+use crate::block::DeviceNumber;
+use crate::failure::{kernel, shown};
+use crate::plan::device::DeviceFacts;
+use rustix::io::Errno;
+use std::fmt;
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::path::{Component, Path, PathBuf};
+use wasmount_core::device_fact::{DeviceFact, is_from_contents};
+use wasmount_core::mounter::MountError;
+
+/// Most of an attribute that is read, in bytes: sysfs gives a page of text, and a SCSI page of product data has a length of 16 bits.
+const ATTRIBUTE_BYTES: u64 = 4 + (1 << 16);
+/// Attributes of a device with its serial number: virtio's own, then that of an NVMe controller or an MMC card.
+const SERIAL: [&str; 2] = ["serial", "device/serial"];
+/// SCSI's page of the unit serial number (SPC-4, 7.8.18), as it came from the device: four bytes before the number.
+const SERIAL_PAGE: &str = "device/vpd_pg80";
+const SERIAL_PAGE_HEAD: usize = 4;
+/// Attributes with the world wide identifier: of an NVMe namespace, of a SCSI disk.
+const WWID: [&str; 2] = ["wwid", "device/wwid"];
+const NGUID: [&str; 1] = ["nguid"];
+
+/// Where the node's devices are shown.
+#[derive(Debug)]
+pub(super) struct DeviceTree {
+    dev: PathBuf,
+    sys: PathBuf,
+}
+
+/// What the kernel calls a device: its folder in `/sys/class/block`. The place of its node below `/dev` has `/` where this has `!`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct KernelName(String);
+
+impl KernelName {
+    /// Of the node at this place below `/dev`.
+    pub(super) fn of_node(below_dev: &str) -> Self {
+        Self(below_dev.replace('/', "!"))
+    }
+
+    pub(super) fn below_dev(&self) -> String {
+        self.0.replace('!', "/")
+    }
+}
+
+impl fmt::Display for KernelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/dev/{}", self.below_dev())
+    }
+}
+
+impl Default for DeviceTree {
+    fn default() -> Self {
+        Self::new("/dev".into(), "/sys".into())
+    }
+}
+
+impl DeviceTree {
+    pub(super) fn new(dev: PathBuf, sys: PathBuf) -> Self {
+        Self { dev, sys }
+    }
+
+    pub(super) fn dev(&self) -> &Path {
+        &self.dev
+    }
+
+    pub(super) fn node(&self, name: &KernelName) -> PathBuf {
+        self.dev.join(name.below_dev())
+    }
+
+    /// Everything that is known of a device; of a partition, what is known of its disk as well.
+    pub(super) fn facts_of(&self, name: &KernelName) -> DeviceFacts {
+        let mut facts = DeviceFacts::default();
+        for fact in [
+            DeviceFact::Serial,
+            DeviceFact::Wwid,
+            DeviceFact::Nguid,
+            DeviceFact::Partition,
+        ] {
+            if let Some(value) = self.value(name, fact) {
+                facts.insert(fact, value);
+            }
+        }
+        let disk = self.disk_of(name);
+        for fact in [DeviceFact::ById, DeviceFact::ByPath] {
+            for link in entries(&self.dev.join("disk").join(fact.name())) {
+                let to = self.link(fact, &link).ok().flatten();
+                let is_its = to.is_some() && (to.as_ref() == Some(name) || to == disk);
+                if is_its && !(fact == DeviceFact::ById && is_from_contents(&link)) {
+                    facts.insert(fact, link);
+                }
+            }
+        }
+        facts
+    }
+
+    /// A device's number, as long as it is there.
+    pub(super) fn number(&self, name: &KernelName) -> Option<DeviceNumber> {
+        let text = self.text(name, "dev")?;
+        let (major, minor) = text.split_once(':')?;
+        Some(DeviceNumber {
+            major: major.parse().ok()?,
+            minor: minor.parse().ok()?,
+        })
+    }
+
+    /// The device that has a number now.
+    pub(super) fn named(&self, number: DeviceNumber) -> Option<KernelName> {
+        let link = fs::read_link(self.sys.join("dev/block").join(number.to_string())).ok()?;
+        Some(KernelName(link.file_name()?.to_str()?.to_owned()))
+    }
+
+    /// Whether the device itself refuses writes.
+    pub(super) fn is_read_only(&self, name: &KernelName) -> bool {
+        self.text(name, "ro").is_some_and(|text| text == "1")
+    }
+
+    /// All devices of the node.
+    pub(super) fn names(&self) -> Vec<KernelName> {
+        entries(&self.sys.join("class/block"))
+            .map(KernelName)
+            .collect()
+    }
+
+    /// The partitions of a disk.
+    pub(super) fn partitions(&self, disk: &KernelName) -> Vec<KernelName> {
+        entries(&self.folder(disk))
+            .map(KernelName)
+            .filter(|name| self.disk_of(name).as_ref() == Some(disk))
+            .collect()
+    }
+
+    /// The disk that a partition is of. None: it is no partition.
+    pub(super) fn disk_of(&self, name: &KernelName) -> Option<KernelName> {
+        self.text(name, "partition")?;
+        // A partition's folder lies in that of its disk.
+        let folder = fs::canonicalize(self.folder(name)).ok()?;
+        let disk = folder.parent()?.file_name()?.to_str()?;
+        Some(KernelName(disk.to_owned()))
+    }
+
+    /// Names of devices that use this one as a part of theirs (device-mapper, md).
+    pub(super) fn holders(&self, name: &KernelName) -> Vec<KernelName> {
+        entries(&self.folder(name).join("holders"))
+            .map(KernelName)
+            .collect()
+    }
+
+    /// What a loop device lies on, as the kernel spells it.
+    pub(super) fn loop_backing(&self, name: &KernelName) -> Option<String> {
+        self.text(name, "loop/backing_file")
+    }
+
+    /// Where a link leads. Only it is followed: what it leads to must be a node, and no link again.
+    pub(super) fn link(
+        &self,
+        fact: DeviceFact,
+        value: &str,
+    ) -> Result<Option<KernelName>, MountError> {
+        let folder = Path::new("disk").join(fact.name());
+        let link = self.dev.join(&folder).join(value);
+        let target = match fs::read_link(&link) {
+            Ok(target) => target,
+            // Nothing there, or something else than a link.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => {
+                return Ok(None);
+            }
+            Err(error) => {
+                let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+                return Err(kernel("readlink", shown(&link.to_string_lossy()), errno));
+            }
+        };
+        match below(&self.dev, &folder, &target) {
+            Some(node) => Ok(Some(KernelName::of_node(&node))),
+            None => Err(MountError::Unusable {
+                what: shown(&link.to_string_lossy()),
+                reason: "it leads out of /dev; udev makes no such link, so remove it".to_owned(),
+            }),
+        }
+    }
+
+    /// The value of a fact that is no link.
+    pub(super) fn value(&self, name: &KernelName, fact: DeviceFact) -> Option<String> {
+        let disk = || self.disk_of(name).unwrap_or_else(|| name.clone());
+        let first = |attributes: &[&str]| {
+            let disk = disk();
+            attributes.iter().find_map(|it| self.text(&disk, it))
+        };
+        match fact {
+            DeviceFact::Partition => self.text(name, "partition"),
+            DeviceFact::Nguid => first(&NGUID),
+            DeviceFact::Wwid => first(&WWID),
+            DeviceFact::Serial => first(&SERIAL).or_else(|| self.serial_page(&disk())),
+            // Links lead to a device; they are no attribute of it.
+            DeviceFact::ById | DeviceFact::ByPath => None,
+        }
+    }
+
+    fn serial_page(&self, name: &KernelName) -> Option<String> {
+        let page = self.bytes(name, SERIAL_PAGE)?;
+        plain(page.get(SERIAL_PAGE_HEAD..)?)
+    }
+
+    fn text(&self, name: &KernelName, attribute: &str) -> Option<String> {
+        plain(&self.bytes(name, attribute)?)
+    }
+
+    fn bytes(&self, name: &KernelName, attribute: &str) -> Option<Vec<u8>> {
+        let file = fs::File::open(self.folder(name).join(attribute)).ok()?;
+        let mut bytes = Vec::new();
+        file.take(ATTRIBUTE_BYTES).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    fn folder(&self, name: &KernelName) -> PathBuf {
+        self.sys.join("class/block").join(&name.0)
+    }
+}
+
+/// An attribute without what it is filled up with. None: it says nothing.
+fn plain(bytes: &[u8]) -> Option<String> {
+    let filling = |c: char| c.is_whitespace() || c == '\0';
+    let text = std::str::from_utf8(bytes).ok()?.trim_matches(filling);
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Where a link in a folder of `/dev` leads, below `/dev`. None: elsewhere.
+fn below(dev: &Path, folder: &Path, target: &Path) -> Option<String> {
+    let mut parts: Vec<&str> = Vec::new();
+    let from_dev = match target.strip_prefix(dev) {
+        Ok(rest) => rest,
+        Err(_) if target.is_absolute() => return None,
+        Err(_) => &folder.join(target),
+    };
+    for part in from_dev.components() {
+        match part {
+            Component::Normal(part) => parts.push(part.to_str()?),
+            Component::CurDir => {}
+            Component::ParentDir => {
+                parts.pop()?;
+            }
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join("/"))
+}
+
+/// Names in a folder. What cannot be read is not there: devices come and go while they are listed.
+fn entries(folder: &Path) -> impl Iterator<Item = String> + use<> {
+    fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+}

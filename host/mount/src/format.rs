@@ -1,0 +1,285 @@
+//! File systems on block devices: which one is there, making one where there is none, checking, mounting and growing it.
+//!
+//! It is apart because it is where data can be lost: what may be formatted is decided in one pure place, `decision`. It must not know where
+//! a device came from, nor where a mount goes.
+
+mod btrfs;
+mod bytes;
+mod content;
+mod decision;
+mod ext4;
+mod mount;
+mod xfs;
+
+use crate::block::BlockDevice;
+use crate::durable::{Durable, FormatIntent};
+use crate::failure::kernel;
+use crate::plan::options::MountFlags;
+use crate::tools::{ToolCall, Tools};
+use content::Content;
+use decision::{Verdict, decide};
+use rustix::fs::{fstatfs, fsync};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+use wasmount_core::mounter::{MountError, VolumeKey};
+use wasmount_core::plan::Source;
+
+/// How long an `mkfs` may take. 30 minutes: it writes little, but first it discards the whole device, which some arrays do at 1 GiB/s.
+const MAKE_WITHIN: Duration = Duration::from_mins(30);
+
+/// The file systems that this host makes and mounts on a block device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum FsType {
+    Ext4,
+    Xfs,
+    Btrfs,
+}
+
+/// Which file system a volume is to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BlockFilesystem {
+    pub(crate) wanted: FsType,
+    /// The request names it; else it is a default, and another type that is there already is as good.
+    pub(crate) is_named: bool,
+    /// Options of the file system's own, name and value, for each type that takes those of plan and request; `wanted` is one of them.
+    pub(crate) options: BTreeMap<FsType, Vec<(String, String)>>,
+}
+
+/// What may happen to the storage of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StorageAccess {
+    /// Everything: format, check, grow, write.
+    ReadWrite,
+    /// Users only read, and this node alone has it: the kernel may replay the journal of the file system.
+    ReadOnly,
+    /// Other nodes may have it as well: not one byte is written.
+    Untouched,
+}
+
+/// What it takes to bring the device of one volume to a mount.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Formatting<'a> {
+    pub(crate) tools: &'a Tools,
+    pub(crate) durable: &'a Durable,
+    pub(crate) key: &'a VolumeKey,
+    /// As recorded: for the format intent.
+    pub(crate) source: &'a Source,
+}
+
+impl FsType {
+    pub(crate) const ALL: [FsType; 3] = [FsType::Ext4, FsType::Xfs, FsType::Btrfs];
+
+    /// As the kernel, `blkid` and CSI's `fs_type` call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            FsType::Ext4 => "ext4",
+            FsType::Xfs => "xfs",
+            FsType::Btrfs => "btrfs",
+        }
+    }
+
+    /// The type of this name.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+
+    /// What is mounted at a descriptor; absent: another type.
+    pub(crate) fn of_mounted(root: impl AsFd) -> Result<Option<Self>, MountError> {
+        let magic = fstatfs(root)
+            .map_err(|errno| kernel("statfs", "the volume's mount", errno))?
+            .f_type;
+        Ok(Self::ALL
+            .into_iter()
+            .find(|it| u64::try_from(magic) == Ok(it.mounted_magic())))
+    }
+
+    /// `statfs(2)`. That of ext4 is that of ext2 and ext3 too, which this host does not mount.
+    fn mounted_magic(self) -> u64 {
+        match self {
+            FsType::Ext4 => 0xef53,
+            FsType::Xfs => 0x5846_5342,
+            FsType::Btrfs => 0x9123_683e,
+        }
+    }
+}
+
+impl Formatting<'_> {
+    /// Makes a file system if the device is blank, checks and grows it if users write, and mounts it, attached nowhere.
+    ///
+    /// The format intent is on stable storage before the first byte is written, and is taken back when the kernel has mounted the result and
+    /// nobody can write to it yet. Killed in between, the next call begins anew.
+    pub(crate) fn mount(
+        &self,
+        device: &BlockDevice,
+        wish: &BlockFilesystem,
+        access: StorageAccess,
+        flags: MountFlags,
+    ) -> Result<(OwnedFd, FsType), MountError> {
+        mount::require_path(device)?;
+        mount::require_free(device)?;
+        let writes = access == StorageAccess::ReadWrite;
+        if writes && device.is_read_only {
+            return Err(unusable(
+                device,
+                "it is read-only and writing is asked for; ask for a read-only volume, or make the storage writable",
+            ));
+        }
+        let content = content::look(self.tools, device)?;
+        let is_unfinished = self.is_unfinished(device, wish.wanted, &content)?;
+        let verdict = decide(&content, is_unfinished, wish, access)
+            .map_err(|refusal| refusal.error(device))?;
+        let fs_type = match verdict {
+            Verdict::Make(fs_type) => {
+                self.make(device, fs_type)?;
+                fs_type
+            }
+            Verdict::Use(fs_type) => fs_type,
+        };
+        match (fs_type, access) {
+            (FsType::Ext4, StorageAccess::ReadWrite) => ext4::check_and_grow(self.tools, device)?,
+            (_, StorageAccess::Untouched) => self.require_clean(device, fs_type)?,
+            _ => {}
+        }
+        if fs_type == FsType::Btrfs {
+            btrfs::prepare(self.tools, device)?;
+        }
+        let options = wish.options.get(&fs_type).map_or(&[][..], Vec::as_slice);
+        let mount = mount::mount(device, fs_type, options, access, flags)?;
+        self.durable.clear_intent(self.key)?;
+        if writes {
+            match fs_type {
+                FsType::Ext4 => {}
+                // A small one must stay usable, though it cannot grow yet.
+                FsType::Btrfs if !btrfs::can_grow(device)? => {}
+                FsType::Xfs | FsType::Btrfs => grow(self.tools, device, &mount, fs_type)?,
+            }
+        }
+        Ok((mount, fs_type))
+    }
+
+    /// Whether what is there is what a killed `mkfs` of ours left, and nobody has mounted since.
+    ///
+    /// The intent alone does not say so: while this node was down, the volume may have been in use on another.
+    fn is_unfinished(
+        &self,
+        device: &BlockDevice,
+        wanted: FsType,
+        content: &Content,
+    ) -> Result<bool, MountError> {
+        let Some(intent) = self.durable.intent(self.key) else {
+            return Ok(false);
+        };
+        if intent != self.intent(device, wanted)? {
+            return Ok(false);
+        }
+        match content {
+            Content::Blank | Content::Unsigned { .. } => Ok(true),
+            Content::Broken(found) => Ok(*found == wanted),
+            Content::Filesystem(found) if *found == wanted => match wanted {
+                FsType::Ext4 => ext4::was_never_mounted(device),
+                FsType::Xfs => xfs::was_never_mounted(self.tools, device),
+                // Its magic number is the last that `mkfs.btrfs` writes.
+                FsType::Btrfs => Ok(false),
+            },
+            Content::Filesystem(_) | Content::Foreign(_) | Content::Ambivalent => Ok(false),
+        }
+    }
+
+    fn make(&self, device: &BlockDevice, fs_type: FsType) -> Result<(), MountError> {
+        let intent = self.intent(device, fs_type)?;
+        self.durable.set_intent(self.key, intent)?;
+        let tool = make_call(&device.path, fs_type);
+        // Errors of writes before ours are reported to whoever asks first: not to the question below.
+        let _ = fsync(&device.file);
+        let said = self.tools.run(&tool)?;
+        if said.status != 0 {
+            return Err(tool.failed(&said));
+        }
+        // The intent is taken back soon, and must not be before all of it is on stable storage. Closing did not see to that: we have the
+        // device open too.
+        fsync(&device.file).map_err(|errno| kernel("fsync", words(device), errno))
+    }
+
+    fn intent(&self, device: &BlockDevice, fs_type: FsType) -> Result<FormatIntent, MountError> {
+        Ok(FormatIntent {
+            source: self.source.clone(),
+            backing: device.backing,
+            size_bytes: device.size_bytes()?,
+            fs_type: fs_type.name().to_owned(),
+        })
+    }
+
+    fn require_clean(&self, device: &BlockDevice, fs_type: FsType) -> Result<(), MountError> {
+        let is_clean = match fs_type {
+            FsType::Ext4 => ext4::is_clean(device)?,
+            FsType::Xfs => xfs::is_clean(self.tools, device)?,
+            FsType::Btrfs => btrfs::is_clean(device)?,
+        };
+        if is_clean {
+            return Ok(());
+        }
+        Err(unusable(
+            device,
+            "its journal is not empty, and a volume that several nodes read must not be written to; stage it once with a writable mode",
+        ))
+    }
+}
+
+/// Grows a mounted file system to the size of its device. `root` is of its mount.
+pub(crate) fn grow(
+    tools: &Tools,
+    device: &BlockDevice,
+    root: &OwnedFd,
+    fs_type: FsType,
+) -> Result<(), MountError> {
+    match fs_type {
+        FsType::Ext4 => ext4::grow_mounted(tools, device),
+        FsType::Xfs => xfs::grow(device, root),
+        FsType::Btrfs => btrfs::grow(tools, device, root),
+    }
+}
+
+/// The `mkfs` of a type. Each with its own way to say: whatever is there.
+fn make_call(path: &Path, fs_type: FsType) -> ToolCall {
+    let (program, arguments): (_, &[&str]) = match fs_type {
+        // No blocks kept for root: its daemons do not live on volumes. The kernel fills the inode tables later (the default of mke2fs).
+        FsType::Ext4 => ("mkfs.ext4", &["-F", "-m0"]),
+        FsType::Xfs => ("mkfs.xfs", &["-f"]),
+        FsType::Btrfs => ("mkfs.btrfs", &["-f"]),
+    };
+    tool_call(program, arguments, path, MAKE_WITHIN)
+}
+
+/// A program with its arguments, the last of which is the device.
+fn tool_call(
+    program: &'static str,
+    arguments: &[&str],
+    path: &Path,
+    deadline: Duration,
+) -> ToolCall {
+    let mut arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    arguments.push(path.into());
+    ToolCall {
+        program,
+        arguments,
+        object: path.display().to_string(),
+        deadline,
+    }
+}
+
+fn unusable(device: &BlockDevice, reason: impl Into<String>) -> MountError {
+    MountError::Unusable {
+        what: words(device),
+        reason: reason.into(),
+    }
+}
+
+fn words(device: &BlockDevice) -> String {
+    format!("device {}", device.path.display())
+}
+
+#[cfg(test)]
+mod tests;

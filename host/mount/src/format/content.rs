@@ -1,0 +1,187 @@
+//! What is on a device, as far as that can be told without mounting it: a signature that `blkid` knows, or bytes, or nothing.
+//!
+//! It is apart because `blkid` alone must not be trusted with the word blank. It says "nothing found" of a device that it cannot read, and of
+//! an xfs with one flipped bit in its superblock, since it verifies the checksum (libblkid 2.38, tried here); Kubernetes' own
+//! SafeFormatAndMount formats both. So where it finds nothing, the places where file systems and partition tables keep their words are read
+//! too. It must not know what may be formatted.
+
+use super::bytes::read_at;
+use super::{FsType, btrfs, ext4, tool_call, unusable, xfs};
+use crate::block::BlockDevice;
+use crate::failure::shown;
+use crate::tools::{Said, Tools};
+use std::time::Duration;
+use wasmount_core::mounter::MountError;
+
+/// How long a probe may take. A minute: it reads a few blocks, but a disk that has to spin up or to fail over takes half of it.
+const PROBE_WITHIN: Duration = Duration::from_mins(1);
+/// How much of both ends is looked at, in bytes. 1 MiB: all superblocks, partition tables and RAID labels that are at an end lie in it, and
+/// partitions begin behind it.
+const END_BYTES: u64 = 1 << 20;
+/// Where btrfs keeps its second superblock, in bytes: the first MiB of it may be all zeros but for the first one.
+const BTRFS_MIRROR: u64 = 64 << 20;
+/// The size of a btrfs superblock.
+const BTRFS_MIRROR_BYTES: usize = 4096;
+/// `blkid -p` found nothing, or could not look (blkid(8)).
+const NOTHING: i32 = 2;
+/// `blkid -p` found signatures that exclude each other.
+const AMBIVALENT: i32 = 8;
+
+/// What is on a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Content {
+    /// No signature, and nothing but zeros where one could be.
+    Blank,
+    /// No signature that is known, and bytes, the first at this offset.
+    Unsigned { at: u64 },
+    /// The magic number of a file system of ours, and a superblock that is not right.
+    Broken(FsType),
+    /// A file system of ours.
+    Filesystem(FsType),
+    /// A partition table, a volume manager's label, another file system: as `blkid` calls it.
+    Foreign(String),
+    /// Several signatures that exclude each other.
+    Ambivalent,
+}
+
+/// Looks. Past `blkid`'s own cache, which may be older than the device.
+pub(super) fn look(tools: &Tools, device: &BlockDevice) -> Result<Content, MountError> {
+    let tool = tool_call("blkid", &["-p", "-o", "export"], &device.path, PROBE_WITHIN);
+    let said = tools.run(&tool)?;
+    match parse(&said) {
+        Some(Content::Blank) => unsigned(device),
+        Some(content) => Ok(content),
+        None => Err(tool.failed(&said)),
+    }
+}
+
+/// What `blkid` means; absent: it failed.
+fn parse(said: &Said) -> Option<Content> {
+    match said.status {
+        0 => {}
+        NOTHING => return Some(Content::Blank),
+        AMBIVALENT => return Some(Content::Ambivalent),
+        _ => return None,
+    }
+    let text = String::from_utf8_lossy(&said.stdout);
+    let value = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once('='));
+        lines
+            .find(|(found, _)| *found == name)
+            .map(|(_, value)| value)
+    };
+    // A partition that is empty has words all the same: those that tell where it lies (`PART_ENTRY_..`).
+    if let Some(table) = value("PTTYPE") {
+        return Some(Content::Foreign(format!(
+            "a partition table ({})",
+            shown(table)
+        )));
+    }
+    match value("TYPE").or_else(|| value("USAGE")) {
+        None => Some(Content::Blank),
+        Some(name) => Some(match FsType::parse(name) {
+            Some(fs_type) => Content::Filesystem(fs_type),
+            None => Content::Foreign(shown(name)),
+        }),
+    }
+}
+
+/// What is on a device without a signature.
+fn unsigned(device: &BlockDevice) -> Result<Content, MountError> {
+    let size = device.size_bytes()?;
+    if size == 0 {
+        return Err(unusable(
+            device,
+            "its size is 0; whatever was behind it is gone",
+        ));
+    }
+    let end = usize::try_from(END_BYTES.min(size)).unwrap_or_default();
+    let first = read_at(device, 0, end)?;
+    let magic = [
+        (FsType::Ext4, ext4::has_magic(&first)),
+        (FsType::Xfs, xfs::has_magic(&first)),
+        (FsType::Btrfs, btrfs::has_magic(&first)),
+    ];
+    if let Some((fs_type, _)) = magic.into_iter().find(|(_, is_there)| *is_there) {
+        return Ok(Content::Broken(fs_type));
+    }
+    let last = size - end as u64;
+    let mirror = read_at(device, BTRFS_MIRROR, BTRFS_MIRROR_BYTES)?;
+    let places = [
+        (0, first),
+        (BTRFS_MIRROR, mirror),
+        (last, read_at(device, last, end)?),
+    ];
+    let found = places.iter().find_map(|(offset, bytes)| {
+        let at = bytes.iter().position(|byte| *byte != 0)?;
+        Some(offset + at as u64)
+    });
+    Ok(found.map_or(Content::Blank, |at| Content::Unsigned { at }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(status: i32, stdout: &str) -> Said {
+        Said {
+            status,
+            stdout: stdout.as_bytes().to_vec(),
+            stderr: String::new(),
+        }
+    }
+
+    #[test]
+    fn the_words_of_blkid_become_what_is_there() {
+        let foreign = |name: &str| Some(Content::Foreign(name.to_owned()));
+        for (status, text, expected) in [
+            (2, "", Some(Content::Blank)),
+            (8, "", Some(Content::Ambivalent)),
+            (4, "", None),
+            (1, "TYPE=ext4", None),
+            (
+                0,
+                "DEVNAME=/dev/x\nUUID=1\nTYPE=ext4\n",
+                Some(Content::Filesystem(FsType::Ext4)),
+            ),
+            (0, "TYPE=xfs\n", Some(Content::Filesystem(FsType::Xfs))),
+            (0, "TYPE=btrfs\n", Some(Content::Filesystem(FsType::Btrfs))),
+            (0, "TYPE=ext3\n", foreign("ext3")),
+            (
+                0,
+                "LABEL=x\nTYPE=LVM2_member\nUSAGE=raid\n",
+                foreign("LVM2_member"),
+            ),
+            (0, "USAGE=crypto\n", foreign("crypto")),
+            (
+                0,
+                "PTUUID=1\nPTTYPE=gpt\n",
+                foreign("a partition table (gpt)"),
+            ),
+            (
+                0,
+                "TYPE=xfs\nPTTYPE=dos\n",
+                foreign("a partition table (dos)"),
+            ),
+            // An empty partition.
+            (
+                0,
+                "DEVNAME=/dev/x1\nPART_ENTRY_SCHEME=gpt\nPART_ENTRY_TYPE=1\n",
+                Some(Content::Blank),
+            ),
+            (0, "", Some(Content::Blank)),
+        ] {
+            assert_eq!(parse(&said(status, text)), expected, "{status} {text:?}");
+        }
+    }
+
+    #[test]
+    fn a_label_cannot_pass_for_a_type() {
+        // `blkid` escapes line ends in labels; a name that only begins alike does not count either.
+        let text = "LABEL=x\\nTYPE=ext4\nSEC_TYPE=ext2\nTYPE=vfat\n";
+        assert_eq!(
+            parse(&said(0, text)),
+            Some(Content::Foreign("vfat".to_owned()))
+        );
+    }
+}

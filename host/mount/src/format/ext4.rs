@@ -1,0 +1,220 @@
+//! ext4: checked before every use, grown before it is mounted, since the kernel lets only a holder of CAP_SYS_RESOURCE grow a mounted one.
+//!
+//! It is apart because its superblock, its tools and their exit codes are its own (`Documentation/filesystems/ext4/super.rst`, e2fsck(8)). It
+//! must not know whether anybody wants to write.
+
+use super::bytes::{le16, le32, read_at};
+use super::decision::repair;
+use super::{FsType, tool_call, unusable, words};
+use crate::block::BlockDevice;
+use crate::tools::{Said, Tools};
+use std::time::Duration;
+use wasmount_core::mounter::MountError;
+
+/// Where the superblock lies, in bytes.
+const SUPERBLOCK: u64 = 1024;
+/// Its size.
+const SUPERBLOCK_BYTES: usize = 1024;
+/// `s_magic`.
+const MAGIC: u16 = 0xef53;
+/// `INCOMPAT_RECOVER` in `s_feature_incompat`: there is something in the journal.
+const NEEDS_RECOVERY: u32 = 0x4;
+/// `INCOMPAT_64BIT`: sizes have upper halves.
+const IS_64_BIT: u32 = 0x80;
+/// The least that `resize2fs` makes a group of, beside its own tables, in blocks (`adjust_fs_info`).
+const LEAST_GROUP: u64 = 50;
+/// Two bitmaps in each group.
+const BITMAPS: u64 = 2;
+/// `resize2fs` goes by whole pages of memory, in bytes.
+const PAGE_BYTES: u64 = 4096;
+/// How long a check or a growth may take. 6 hours: a full check of some TB of small files on slow disks; killing it half-way gains nothing.
+const CHECK_WITHIN: Duration = Duration::from_hours(6);
+/// `e2fsck` exits with a sum of these; those below 4 say that all is well now.
+const UNCORRECTED: i32 = 4;
+/// From here on it could not work at all.
+const OPERATIONAL: i32 = 8;
+
+/// What the superblock says, as far as it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Superblock {
+    block_bytes: u64,
+    blocks: u64,
+    first_block: u64,
+    blocks_per_group: u64,
+    inode_blocks_per_group: u64,
+    needs_recovery: bool,
+    /// Seconds; 0: never.
+    mounted_at: u32,
+}
+
+/// Whether these first bytes of a device have the magic number.
+pub(super) fn has_magic(first: &[u8]) -> bool {
+    first
+        .get(SUPERBLOCK as usize..)
+        .is_some_and(|superblock| le16(superblock, 0x38) == Some(MAGIC))
+}
+
+/// Whether the journal is empty.
+pub(super) fn is_clean(device: &BlockDevice) -> Result<bool, MountError> {
+    Ok(!superblock(device)?.needs_recovery)
+}
+
+/// Whether nobody has mounted it for writing since it was made.
+pub(super) fn was_never_mounted(device: &BlockDevice) -> Result<bool, MountError> {
+    Ok(superblock(device)?.mounted_at == 0)
+}
+
+/// Mends what can be mended without a person, and grows it to its device. It is mounted nowhere.
+pub(super) fn check_and_grow(tools: &Tools, device: &BlockDevice) -> Result<(), MountError> {
+    let grows = can_grow(&superblock(device)?, device.size_bytes()?);
+    // `resize2fs` wants a full check before.
+    check(tools, device, if grows { &["-f", "-p"] } else { &["-p"] })?;
+    if !grows {
+        return Ok(());
+    }
+    let tool = tool_call("resize2fs", &[], &device.path, CHECK_WITHIN);
+    let said = tools.run(&tool)?;
+    match said.status {
+        0 => Ok(()),
+        _ => Err(tool.failed(&said)),
+    }
+}
+
+/// Grows it while it is mounted, at a place that this host's mount table shows.
+pub(super) fn grow_mounted(tools: &Tools, device: &BlockDevice) -> Result<(), MountError> {
+    if !can_grow(&superblock(device)?, device.size_bytes()?) {
+        return Ok(());
+    }
+    let tool = tool_call("resize2fs", &[], &device.path, CHECK_WITHIN);
+    let said = tools.run(&tool)?;
+    match said.status {
+        0 => Ok(()),
+        _ if is_forbidden(&said) => Err(unusable(
+            device,
+            "the kernel lets only a holder of CAP_SYS_RESOURCE grow a mounted ext4, and this host is none; the file system grows when the volume is staged next",
+        )),
+        _ => Err(tool.failed(&said)),
+    }
+}
+
+fn check(tools: &Tools, device: &BlockDevice, arguments: &[&str]) -> Result<(), MountError> {
+    let tool = tool_call("e2fsck", arguments, &device.path, CHECK_WITHIN);
+    let said = tools.run(&tool)?;
+    match said.status {
+        status if status < UNCORRECTED => Ok(()),
+        status if status < OPERATIONAL => Err(MountError::Damaged {
+            what: words(device),
+            reason: format!(
+                "`e2fsck -p` does not dare to correct it; {}; {}",
+                repair(FsType::Ext4),
+                said.last_words()
+            ),
+        }),
+        _ => Err(tool.failed(&said)),
+    }
+}
+
+/// Whether `resize2fs` was refused by the kernel (its words for `EPERM`).
+fn is_forbidden(said: &Said) -> bool {
+    said.stderr.contains("Permission denied to resize")
+        || said.stderr.contains("Operation not permitted")
+}
+
+/// Whether `resize2fs` would make it larger: it leaves a last group alone that would hold hardly more than its own tables.
+fn can_grow(superblock: &Superblock, device_bytes: u64) -> bool {
+    let pages = device_bytes - device_bytes % PAGE_BYTES.max(superblock.block_bytes);
+    let blocks = pages / superblock.block_bytes;
+    let last_group = blocks
+        .saturating_sub(superblock.first_block)
+        .checked_rem(superblock.blocks_per_group)
+        .unwrap_or_default();
+    let least = BITMAPS + superblock.inode_blocks_per_group + LEAST_GROUP;
+    let usable = if last_group < least {
+        blocks - last_group
+    } else {
+        blocks
+    };
+    usable > superblock.blocks
+}
+
+fn superblock(device: &BlockDevice) -> Result<Superblock, MountError> {
+    let bytes = read_at(device, SUPERBLOCK, SUPERBLOCK_BYTES)?;
+    parse(&bytes).ok_or_else(|| MountError::Damaged {
+        what: words(device),
+        reason: format!("its superblock makes no sense; {}", repair(FsType::Ext4)),
+    })
+}
+
+fn parse(bytes: &[u8]) -> Option<Superblock> {
+    if le16(bytes, 0x38)? != MAGIC {
+        return None;
+    }
+    let block_bytes = 1024_u64.checked_shl(le32(bytes, 0x18)?)?;
+    // The kernel takes 1 KiB to 64 KiB.
+    if !(1024..=65536).contains(&block_bytes) {
+        return None;
+    }
+    let incompatible = le32(bytes, 0x60)?;
+    let upper = match incompatible & IS_64_BIT {
+        0 => 0,
+        _ => le32(bytes, 0x150)?,
+    };
+    let inode_bytes = u64::from(le32(bytes, 0x28)?) * u64::from(le16(bytes, 0x58)?);
+    Some(Superblock {
+        block_bytes,
+        blocks: u64::from(upper) << 32 | u64::from(le32(bytes, 0x4)?),
+        first_block: le32(bytes, 0x14)?.into(),
+        blocks_per_group: le32(bytes, 0x20)?.into(),
+        inode_blocks_per_group: inode_bytes.div_ceil(block_bytes),
+        needs_recovery: incompatible & NEEDS_RECOVERY != 0,
+        mounted_at: le32(bytes, 0x2c)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn of_mib(mib: u64) -> Superblock {
+        Superblock {
+            block_bytes: 4096,
+            blocks: mib * MIB / 4096,
+            first_block: 0,
+            blocks_per_group: 32768,
+            inode_blocks_per_group: 512,
+            needs_recovery: false,
+            mounted_at: 0,
+        }
+    }
+
+    #[test]
+    fn it_grows_when_the_device_is_larger_by_what_resize2fs_takes() {
+        for (mib, device, expected) in [
+            (512, 512 * MIB, false),
+            (512, 512 * MIB + 4096, false),
+            // A group of its own needs 564 blocks.
+            (512, 512 * MIB + 563 * 4096, false),
+            (512, 512 * MIB + 564 * 4096, true),
+            (512, 640 * MIB, true),
+            // Within the last group there are no tables to make.
+            (520, 520 * MIB + 4096, true),
+            (520, 520 * MIB + 4095, false),
+            (512, 511 * MIB, false),
+        ] {
+            assert_eq!(can_grow(&of_mib(mib), device), expected, "{mib} {device}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_superblock_is_not_read_as_one() {
+        assert_eq!(parse(&[]), None);
+        assert_eq!(parse(&[0; 1024]), None);
+        let mut bytes = [0xff; 1024];
+        bytes[0x38] = 0x53;
+        bytes[0x39] = 0xef;
+        assert_eq!(parse(&bytes), None);
+        assert!(!has_magic(&[0xff; 2048]) && !has_magic(&[]));
+    }
+}

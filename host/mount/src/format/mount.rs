@@ -1,0 +1,215 @@
+//! A file system on a device as a mount that is attached nowhere, and the proof that it is the device that was meant.
+//!
+//! It is apart because of what can go wrong between a path in `/dev` and a mount: the path may lead elsewhere by now, the kernel may hand out
+//! what somebody else has mounted, and what is on the device may be damaged or a copy. It must not know how the device was prepared.
+
+use super::decision::repair;
+use super::{FsType, StorageAccess, unusable, words};
+use crate::block::{BlockDevice, DeviceNumber};
+use crate::failure::kernel;
+use crate::fs_context::FsContext;
+use crate::observe::observe;
+use crate::plan::options::MountFlags;
+use rustix::fs::{FileType, Mode, OFlags, major, minor, open, stat};
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use wasmount_core::mounter::MountError;
+
+/// How long a mount that was dropped may take to go.
+const LET_GO_WITHIN: Duration = Duration::from_secs(2);
+/// How often it is asked whether it has.
+const ASKED_EVERY: Duration = Duration::from_millis(20);
+
+/// Mounts. `options` are the file system's own.
+pub(super) fn mount(
+    device: &BlockDevice,
+    fs_type: FsType,
+    options: &[(String, String)],
+    access: StorageAccess,
+    flags: MountFlags,
+) -> Result<OwnedFd, MountError> {
+    let context = FsContext::open(fs_type.name(), words(device))?;
+    let source = device
+        .path
+        .to_str()
+        .ok_or_else(|| unusable(device, "its path is not text"))?;
+    context.set("source", source)?;
+    for (name, value) in own_options(fs_type, access) {
+        context.set(name, value)?;
+    }
+    for (name, value) in options {
+        context.set(name, value)?;
+    }
+    context
+        .create(true)
+        .map_err(|errno| refused(device, fs_type, errno))?;
+    let mount = context.mount(flags)?;
+    verify(device, fs_type, &mount)?;
+    Ok(mount)
+}
+
+/// Whether the device's path still leads to it.
+pub(super) fn require_path(device: &BlockDevice) -> Result<(), MountError> {
+    let found = stat(&device.path).map_err(|errno| kernel("stat", words(device), errno))?;
+    let number = DeviceNumber {
+        major: major(found.st_rdev),
+        minor: minor(found.st_rdev),
+    };
+    let is_device = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
+    if is_device && number == device.number {
+        return Ok(());
+    }
+    Err(unusable(
+        device,
+        format!(
+            "its path does not lead to device {} any more; try again",
+            device.number
+        ),
+    ))
+}
+
+/// Refuses a device that is mounted, or that a volume manager or another host holds.
+///
+/// It waits for a moment: a program that is being started has a copy of every descriptor until it is itself, so a mount of ours that was just
+/// dropped may live on for as long.
+pub(super) fn require_free(device: &BlockDevice) -> Result<(), MountError> {
+    let deadline = Instant::now() + LET_GO_WITHIN;
+    while is_held(device)? {
+        if Instant::now() > deadline {
+            return Err(in_use(device));
+        }
+        sleep(ASKED_EVERY);
+    }
+    Ok(())
+}
+
+/// What the host itself sets.
+fn own_options(fs_type: FsType, access: StorageAccess) -> Vec<(&'static str, &'static str)> {
+    let mut options = Vec::new();
+    if access != StorageAccess::ReadWrite {
+        options.push(("ro", ""));
+    }
+    if access == StorageAccess::Untouched {
+        // Even a read-only mount replays the journal, which writes.
+        options.push(match fs_type {
+            FsType::Ext4 => ("noload", ""),
+            FsType::Xfs => ("norecovery", ""),
+            FsType::Btrfs => ("rescue", "nologreplay"),
+        });
+    }
+    if fs_type == FsType::Xfs {
+        // A clone or a restored snapshot has the UUID of its origin, which may be mounted beside it.
+        options.push(("nouuid", ""));
+    }
+    options
+}
+
+/// What the kernel means.
+fn refused(device: &BlockDevice, fs_type: FsType, errno: Errno) -> MountError {
+    match errno {
+        Errno::BUSY => in_use(device),
+        // EFSCORRUPTED and EFSBADCRC of the kernel's file systems.
+        Errno::UCLEAN | Errno::BADMSG => MountError::Damaged {
+            what: words(device),
+            reason: format!(
+                "the kernel found errors in its {} (`dmesg` says which); {}",
+                fs_type.name(),
+                repair(fs_type)
+            ),
+        },
+        Errno::ROFS | Errno::ACCESS => unusable(
+            device,
+            "it is read-only, and the journal of its file system is not empty; stage it once with a writable mode",
+        ),
+        Errno::EXIST => unusable(
+            device,
+            "a file system with the same UUID is mounted, and this kernel does not mount copies side by side (Linux 6.7 does); give this one another UUID (`btrfstune -u`)",
+        ),
+        Errno::INVAL => unusable(
+            device,
+            format!(
+                "the kernel does not take its {}: it does not know these mount options or this version, or the superblock is damaged (`dmesg` says which)",
+                fs_type.name()
+            ),
+        ),
+        errno => kernel("mount", words(device), errno),
+    }
+}
+
+/// Makes sure that the mount shows this device and no other.
+///
+/// The root of ext4 and xfs has the device's number. That of btrfs has one of its own, so there the proof is another, which holds for all:
+/// the mount is new (`create` is exclusive), the path led to the device, and the device, which was free, is held now.
+fn verify(device: &BlockDevice, fs_type: FsType, mount: &OwnedFd) -> Result<(), MountError> {
+    let identity = observe(mount)
+        .map_err(|errno| kernel("statx", words(device), errno))?
+        .identity;
+    let number = DeviceNumber {
+        major: identity.device_major,
+        minor: identity.device_minor,
+    };
+    let is_right = fs_type == FsType::Btrfs || number == device.number;
+    require_path(device)?;
+    if is_right && is_held(device)? {
+        return Ok(());
+    }
+    Err(unusable(
+        device,
+        "another device was mounted in its place, and taken off again; something changes `/dev` during calls",
+    ))
+}
+
+/// Whether somebody has claimed the device: who mounts does, and an exclusive open does. By the descriptor: it is this device.
+fn is_held(device: &BlockDevice) -> Result<bool, MountError> {
+    let path = format!("/proc/self/fd/{}", device.file.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+    match open(path, flags, Mode::empty()) {
+        Ok(_) => Ok(false),
+        Err(Errno::BUSY) => Ok(true),
+        Err(errno) => Err(kernel("open", words(device), errno)),
+    }
+}
+
+fn in_use(device: &BlockDevice) -> MountError {
+    MountError::InUse {
+        what: words(device),
+        by: "it is mounted, or held by a volume manager; `lsblk` on the node shows where"
+            .to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_sets_what_the_access_demands() {
+        use StorageAccess::{ReadOnly, ReadWrite, Untouched};
+        for (fs_type, access, expected) in [
+            (FsType::Ext4, ReadWrite, &[][..]),
+            (FsType::Ext4, ReadOnly, &[("ro", "")][..]),
+            (FsType::Ext4, Untouched, &[("ro", ""), ("noload", "")]),
+            (FsType::Xfs, ReadWrite, &[("nouuid", "")]),
+            (FsType::Xfs, ReadOnly, &[("ro", ""), ("nouuid", "")]),
+            (
+                FsType::Xfs,
+                Untouched,
+                &[("ro", ""), ("norecovery", ""), ("nouuid", "")],
+            ),
+            (FsType::Btrfs, ReadWrite, &[]),
+            (
+                FsType::Btrfs,
+                Untouched,
+                &[("ro", ""), ("rescue", "nologreplay")],
+            ),
+        ] {
+            assert_eq!(
+                own_options(fs_type, access),
+                expected,
+                "{fs_type:?} {access:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Real tools on real loop devices, in a mount namespace that dies with the test.
+
+mod blank;
+mod checked;
+mod grown;
+mod interrupted;
+mod refused;
+mod shared;
+
+use super::*;
+use crate::block::DeviceNumber;
+use rustix::fs::{FallocateFlags, fallocate, major, minor, stat};
+use rustix::mount::{
+    MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags, mount_change, move_mount,
+    unmount,
+};
+use rustix::thread::UnshareFlags;
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::Command;
+use wasmount_core::names::{DriverName, VolumeId};
+
+const MIB: u64 = 1 << 20;
+/// The least that all three take: `mkfs.xfs` wants 300 MiB.
+const SIZE: u64 = 320 * MIB;
+const RW: StorageAccess = StorageAccess::ReadWrite;
+const FLAGS: MountFlags = MountFlags {
+    set: MountAttrFlags::MOUNT_ATTR_NODEV,
+    clear: MountAttrFlags::empty(),
+};
+
+struct Bench {
+    directory: PathBuf,
+    tools: Tools,
+    durable: Durable,
+    key: VolumeKey,
+    source: Source,
+}
+
+/// An image file on a loop device, detached when it is dropped.
+struct Disk {
+    image: PathBuf,
+    device: BlockDevice,
+}
+
+/// Runs a test where its mounts are seen by nobody else.
+fn privileged(test: impl FnOnce(&Bench) + Send + 'static) {
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "this test needs root (CAP_SYS_ADMIN); leave it out with `--skip privileged_`"
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_owned();
+    let thread = std::thread::spawn(move || {
+        #[allow(
+            deprecated,
+            reason = "the unsafe successor is about FILES, which is not asked for"
+        )]
+        rustix::thread::unshare(UnshareFlags::NEWNS).unwrap();
+        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+        mount_change("/", private).unwrap();
+        test(&Bench {
+            tools: Tools::new().unwrap(),
+            durable: Durable::open(&path.join("state")).unwrap(),
+            key: VolumeKey {
+                driver: DriverName::parse("a.example").unwrap(),
+                volume: VolumeId::parse("volume_id", "v").unwrap(),
+            },
+            source: Source::Image {
+                pool: "pool".to_owned(),
+                path: "v".to_owned(),
+            },
+            directory: path,
+        });
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+impl Bench {
+    fn formatting(&self) -> Formatting<'_> {
+        Formatting {
+            tools: &self.tools,
+            durable: &self.durable,
+            key: &self.key,
+            source: &self.source,
+        }
+    }
+
+    fn mount(&self, disk: &Disk, fs_type: FsType) -> Result<OwnedFd, MountError> {
+        self.mount_as(disk, &wish(fs_type), RW)
+    }
+
+    fn mount_as(
+        &self,
+        disk: &Disk,
+        wish: &BlockFilesystem,
+        access: StorageAccess,
+    ) -> Result<OwnedFd, MountError> {
+        let mounted = self.formatting().mount(&disk.device, wish, access, FLAGS);
+        mounted.map(|(mount, _)| mount)
+    }
+
+    fn disk(&self, bytes: u64) -> Disk {
+        let image = self.directory.join("image");
+        File::create(&image).unwrap().set_len(bytes).unwrap();
+        Disk::attach(&image, &[])
+    }
+
+    /// A device of the same bytes.
+    fn copy(&self, disk: &Disk) -> Disk {
+        let image = disk.image.with_extension("copy");
+        run("cp", &["--sparse=always", text(&disk.image), text(&image)]);
+        Disk::attach(&image, &[])
+    }
+}
+
+impl Disk {
+    fn attach(image: &Path, options: &[&str]) -> Self {
+        let arguments = [options, &["--find", "--show", text(image)]].concat();
+        let path = PathBuf::from(run("losetup", &arguments).trim());
+        let number = stat(&path).unwrap().st_rdev;
+        Self {
+            image: image.to_owned(),
+            device: BlockDevice {
+                file: File::open(&path).unwrap().into(),
+                number: DeviceNumber {
+                    major: major(number),
+                    minor: minor(number),
+                },
+                backing: None,
+                is_read_only: options.contains(&"--read-only"),
+                path,
+            },
+        }
+    }
+
+    fn path(&self) -> &str {
+        text(&self.device.path)
+    }
+
+    fn resize(&self, bytes: u64) {
+        File::options()
+            .write(true)
+            .open(&self.image)
+            .unwrap()
+            .set_len(bytes)
+            .unwrap();
+        run("losetup", &["--set-capacity", self.path()]);
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) {
+        mount::require_free(&self.device).unwrap();
+        let file = File::options().write(true).open(&self.device.path).unwrap();
+        file.write_all_at(bytes, at).unwrap();
+        file.sync_all().unwrap();
+    }
+
+    fn wipe(&self) {
+        mount::require_free(&self.device).unwrap();
+        let file = File::options().write(true).open(&self.image).unwrap();
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&file, flags, 0, self.device.size_bytes().unwrap()).unwrap();
+        run("blockdev", &["--flushbufs", self.path()]);
+    }
+
+    /// Of what is on the disk: ext4 changes its superblock in memory, even where it never writes it.
+    fn digest(&self) -> Vec<u8> {
+        mount::require_free(&self.device).unwrap();
+        run("blockdev", &["--flushbufs", self.path()]);
+        let mut file = File::open(&self.image).unwrap();
+        let mut hash = Sha256::new();
+        let zeros = vec![0; MIB as usize];
+        let mut buffer = zeros.clone();
+        for block in 0_u64.. {
+            let count = file.read(&mut buffer).unwrap();
+            if count == 0 {
+                break;
+            }
+            // Most of it is.
+            if buffer[..count] != zeros[..count] {
+                hash.update(block.to_le_bytes());
+                hash.update(&buffer[..count]);
+            }
+        }
+        hash.finalize().to_vec()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Mounted still: it goes with its last user.
+        let _ = Command::new("losetup").args(["-d", self.path()]).output();
+    }
+}
+
+fn wish(wanted: FsType) -> BlockFilesystem {
+    BlockFilesystem {
+        wanted,
+        is_named: true,
+        options: FsType::ALL.map(|it| (it, Vec::new())).into(),
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|error| panic!("{program} is missing: install it ({error})"));
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A path into a mount that is attached nowhere.
+fn inside(mount: &OwnedFd, name: &str) -> PathBuf {
+    Path::new("/proc/self/fd")
+        .join(mount.as_raw_fd().to_string())
+        .join(name)
+}
+
+fn put(mount: &OwnedFd, name: &str, content: &str) {
+    let mut file = File::create(inside(mount, name)).unwrap();
+    file.write_all(content.as_bytes()).unwrap();
+    file.sync_all().unwrap();
+}
+
+fn get(mount: &OwnedFd, name: &str) -> String {
+    fs::read_to_string(inside(mount, name)).unwrap()
+}
+
+fn capacity(mount: &OwnedFd) -> u64 {
+    let found = fstatfs(mount).unwrap();
+    found.f_blocks * u64::try_from(found.f_bsize).unwrap()
+}

@@ -1,0 +1,94 @@
+//! Blank devices become file systems, once; what is there then is used.
+
+use super::*;
+
+#[test]
+fn privileged_a_blank_device_is_made_and_later_used_with_its_data() {
+    for fs_type in FsType::ALL {
+        privileged(move |bench| {
+            let disk = bench.disk(SIZE);
+            let mount = bench.mount(&disk, fs_type).unwrap();
+            assert_eq!(FsType::of_mounted(&mount).unwrap(), Some(fs_type));
+            assert_eq!(bench.durable.intent(&bench.key), None);
+            put(&mount, "data", "kept");
+            drop(mount);
+            for access in [RW, StorageAccess::ReadOnly, StorageAccess::Untouched] {
+                let mount = bench.mount_as(&disk, &wish(fs_type), access).unwrap();
+                assert_eq!(get(&mount, "data"), "kept", "{fs_type:?} {access:?}");
+                let written = fs::write(inside(&mount, "new"), "x");
+                assert_eq!(written.is_ok(), access == RW);
+            }
+        });
+    }
+}
+
+#[test]
+fn privileged_a_default_type_takes_what_is_there_and_a_named_one_refuses_it() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        run("mkfs.xfs", &["-q", disk.path()]);
+        let before = disk.digest();
+        let error = bench.mount(&disk, FsType::Ext4).unwrap_err();
+        assert!(matches!(error, MountError::Unusable { .. }), "{error}");
+        assert!(error.to_string().contains("there is xfs on it"), "{error}");
+        assert_eq!(disk.digest(), before);
+        let default = BlockFilesystem {
+            is_named: false,
+            ..wish(FsType::Ext4)
+        };
+        let mount = bench.mount_as(&disk, &default, RW).unwrap();
+        assert_eq!(FsType::of_mounted(&mount).unwrap(), Some(FsType::Xfs));
+    });
+}
+
+#[test]
+fn privileged_a_blank_device_that_is_only_read_stays_blank() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        let before = disk.digest();
+        for access in [StorageAccess::ReadOnly, StorageAccess::Untouched] {
+            let error = bench
+                .mount_as(&disk, &wish(FsType::Ext4), access)
+                .unwrap_err();
+            assert!(error.to_string().contains("no file system yet"), "{error}");
+        }
+        assert_eq!(disk.digest(), before);
+        assert_eq!(bench.durable.intent(&bench.key), None);
+    });
+}
+
+#[test]
+fn privileged_a_read_only_device_is_refused_to_a_writer() {
+    privileged(|bench| {
+        let image = bench.directory.join("image");
+        File::create(&image).unwrap().set_len(SIZE).unwrap();
+        let disk = Disk::attach(&image, &["--read-only"]);
+        let error = bench.mount(&disk, FsType::Ext4).unwrap_err();
+        assert!(error.to_string().contains("it is read-only"), "{error}");
+    });
+}
+
+#[test]
+fn privileged_options_reach_the_file_system_one_by_one() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        let with = |options: &[(&str, &str)]| {
+            let own = options
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect();
+            let mut wish = wish(FsType::Ext4);
+            wish.options.insert(FsType::Ext4, own);
+            bench.mount_as(&disk, &wish, RW)
+        };
+        drop(with(&[("data", "journal"), ("noauto_da_alloc", "")]).unwrap());
+        let error = with(&[("data", "ordered,journal_checksum")]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "option `data` of device {} is not valid: the kernel does not take it",
+                disk.path()
+            )
+        );
+    });
+}

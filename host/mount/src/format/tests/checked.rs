@@ -1,0 +1,118 @@
+//! Errors in a file system: mended where a tool may, reported where a person must.
+
+use super::*;
+
+#[test]
+fn privileged_an_ext4_that_can_be_mended_is_mended_before_it_is_used() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        let mount = bench.mount(&disk, FsType::Ext4).unwrap();
+        put(&mount, "data", "kept");
+        drop(mount);
+        // The count of free blocks is wrong, and the state says that there are errors.
+        for request in [
+            "set_super_value free_blocks_count 7",
+            "set_super_value state 2",
+        ] {
+            run("debugfs", &["-w", "-R", request, disk.path()]);
+        }
+        let mount = bench.mount(&disk, FsType::Ext4).unwrap();
+        assert_eq!(get(&mount, "data"), "kept");
+        drop(mount);
+        let text = run("dumpe2fs", &["-h", disk.path()]);
+        assert!(text.contains("Filesystem state:         clean"), "{text}");
+    });
+}
+
+#[test]
+fn privileged_an_ext4_beyond_mending_is_damaged_and_not_mounted() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        drop(bench.mount(&disk, FsType::Ext4).unwrap());
+        for request in ["clri <2>", "set_super_value state 2"] {
+            run("debugfs", &["-w", "-R", request, disk.path()]);
+        }
+        let error = bench.mount(&disk, FsType::Ext4).unwrap_err();
+        assert!(matches!(error, MountError::Damaged { .. }), "{error}");
+        assert!(error.to_string().contains("`e2fsck`"), "{error}");
+    });
+}
+
+#[test]
+fn privileged_an_ext4_that_is_only_read_is_not_checked() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        drop(bench.mount(&disk, FsType::Ext4).unwrap());
+        run(
+            "debugfs",
+            &[
+                "-w",
+                "-R",
+                "set_super_value free_blocks_count 7",
+                disk.path(),
+            ],
+        );
+        let before = disk.digest();
+        let access = StorageAccess::Untouched;
+        drop(bench.mount_as(&disk, &wish(FsType::Ext4), access).unwrap());
+        assert!(disk.digest() == before);
+    });
+}
+
+#[test]
+fn privileged_an_xfs_that_the_kernel_finds_damaged_is_damaged() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        drop(bench.mount(&disk, FsType::Xfs).unwrap());
+        // The headers of the first group, behind the superblock.
+        disk.write(512, &[0xff; 1536]);
+        let error = bench.mount(&disk, FsType::Xfs).unwrap_err();
+        assert!(matches!(error, MountError::Damaged { .. }), "{error}");
+        assert!(error.to_string().contains("`xfs_repair`"), "{error}");
+    });
+}
+
+#[test]
+fn privileged_a_btrfs_over_several_devices_is_refused() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        let image = bench.directory.join("second");
+        File::create(&image).unwrap().set_len(SIZE).unwrap();
+        let second = Disk::attach(&image, &[]);
+        run("mkfs.btrfs", &["-q", disk.path(), second.path()]);
+        let error = bench.mount(&disk, FsType::Btrfs).unwrap_err();
+        assert!(error.to_string().contains("2 devices"), "{error}");
+    });
+}
+
+#[test]
+fn privileged_a_journal_to_be_replayed_is_replayed_for_a_writer_and_never_where_other_nodes_read() {
+    for fs_type in FsType::ALL {
+        privileged(move |bench| {
+            let disk = bench.disk(SIZE);
+            let mount = bench.mount(&disk, fs_type).unwrap();
+            // btrfs logs only what belongs to files that are on disk.
+            put(&mount, "data", "old");
+            rustix::fs::syncfs(File::open(inside(&mount, "")).unwrap()).unwrap();
+            put(&mount, "data", "kept");
+            // As after a power cut: copied while it is mounted.
+            let copy = bench.copy(&disk);
+            let before = copy.digest();
+            let access = StorageAccess::Untouched;
+            let error = bench.mount_as(&copy, &wish(fs_type), access).unwrap_err();
+            assert!(
+                error.to_string().contains("its journal is not empty"),
+                "{error}"
+            );
+            assert!(copy.digest() == before, "{fs_type:?}");
+            let replayed = bench.mount(&copy, fs_type).unwrap();
+            assert_eq!(get(&replayed, "data"), "kept");
+            drop(replayed);
+            let before = copy.digest();
+            let read = bench.mount_as(&copy, &wish(fs_type), access).unwrap();
+            assert_eq!(get(&read, "data"), "kept");
+            drop(read);
+            assert!(copy.digest() == before, "{fs_type:?}");
+        });
+    }
+}

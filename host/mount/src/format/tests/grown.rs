@@ -1,0 +1,98 @@
+//! A device that is larger than its file system: it grows when it is staged, and while it is mounted where the kernel allows.
+
+use super::*;
+
+const LARGER: u64 = 3 * SIZE;
+/// What a file system may keep for itself: xfs its journal, ext4 its inode tables.
+const OWN: u64 = LARGER / 6;
+
+#[test]
+fn privileged_a_file_system_grows_when_it_is_staged_by_a_writer_and_only_then() {
+    for fs_type in FsType::ALL {
+        privileged(move |bench| {
+            let disk = bench.disk(SIZE);
+            let mount = bench.mount(&disk, fs_type).unwrap();
+            put(&mount, "data", "kept");
+            assert!(capacity(&mount) <= SIZE);
+            drop(mount);
+            disk.resize(LARGER);
+            let access = StorageAccess::ReadOnly;
+            let mount = bench.mount_as(&disk, &wish(fs_type), access).unwrap();
+            assert!(capacity(&mount) <= SIZE);
+            drop(mount);
+            let mount = bench.mount(&disk, fs_type).unwrap();
+            assert!(
+                capacity(&mount) > LARGER - OWN,
+                "{fs_type:?} {}",
+                capacity(&mount)
+            );
+            assert_eq!(get(&mount, "data"), "kept");
+        });
+    }
+}
+
+#[test]
+fn privileged_xfs_and_btrfs_grow_while_they_are_mounted_and_a_second_time_does_nothing() {
+    for fs_type in [FsType::Xfs, FsType::Btrfs] {
+        privileged(move |bench| {
+            let disk = bench.disk(SIZE);
+            let mount = bench.mount(&disk, fs_type).unwrap();
+            put(&mount, "data", "kept");
+            disk.resize(LARGER);
+            for _ in 0..2 {
+                grow(&bench.tools, &disk.device, &mount, fs_type).unwrap();
+                assert!(capacity(&mount) > LARGER - OWN, "{fs_type:?}");
+            }
+            assert_eq!(get(&mount, "data"), "kept");
+        });
+    }
+}
+
+#[test]
+fn privileged_a_mounted_ext4_grows_where_the_host_may_and_says_when_it_will_where_not() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        let mount = bench.mount(&disk, FsType::Ext4).unwrap();
+        let place = bench.directory.join("place");
+        fs::create_dir(&place).unwrap();
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(&mount, c"", rustix::fs::CWD, &place, flags).unwrap();
+        disk.resize(LARGER);
+        match grow(&bench.tools, &disk.device, &mount, FsType::Ext4) {
+            Ok(()) => assert!(may_use_resources() && capacity(&mount) > LARGER - OWN),
+            Err(error) => {
+                assert!(!may_use_resources(), "{error}");
+                assert!(matches!(error, MountError::Unusable { .. }), "{error}");
+                assert!(error.to_string().contains("staged next"), "{error}");
+                assert!(capacity(&mount) <= SIZE);
+            }
+        }
+        unmount(&place, UnmountFlags::DETACH).unwrap();
+        drop(mount);
+        let mount = bench.mount(&disk, FsType::Ext4).unwrap();
+        assert!(capacity(&mount) > LARGER - OWN);
+        grow(&bench.tools, &disk.device, &mount, FsType::Ext4).unwrap();
+    });
+}
+
+#[test]
+fn privileged_an_end_that_is_too_small_for_a_group_is_no_error() {
+    for fs_type in FsType::ALL {
+        privileged(move |bench| {
+            let disk = bench.disk(SIZE);
+            drop(bench.mount(&disk, fs_type).unwrap());
+            disk.resize(SIZE + 4096);
+            for _ in 0..2 {
+                let mount = bench.mount(&disk, fs_type).unwrap();
+                grow(&bench.tools, &disk.device, &mount, fs_type).unwrap();
+            }
+        });
+    }
+}
+
+/// CAP_SYS_RESOURCE is the 24th.
+fn may_use_resources() -> bool {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    u64::from_str_radix(line.unwrap().trim(), 16).unwrap() & 1 << 24 != 0
+}

@@ -1,0 +1,177 @@
+//! A host or an `mkfs` that is killed at any moment: the next call begins anew, and only while nobody can have written.
+
+use super::*;
+use std::time::Instant;
+
+/// Moments at which each `mkfs` is killed.
+const KILLS: u32 = 12;
+
+fn begin(bench: &Bench, disk: &Disk, fs_type: FsType) {
+    let intent = bench.formatting().intent(&disk.device, fs_type).unwrap();
+    bench.durable.set_intent(&bench.key, intent).unwrap();
+}
+
+/// How long an undisturbed `mkfs` takes, and its command.
+fn mkfs(disk: &Disk, fs_type: FsType) -> (Duration, impl Fn() -> Command) {
+    let call = make_call(&disk.device.path, fs_type);
+    let command = move || {
+        let mut command = Command::new(call.program);
+        let quiet = std::process::Stdio::null;
+        command
+            .args(&call.arguments)
+            .stdout(quiet())
+            .stderr(quiet());
+        command
+    };
+    let begun = Instant::now();
+    assert!(command().status().unwrap().success());
+    (begun.elapsed(), command)
+}
+
+#[test]
+fn privileged_an_mkfs_that_is_killed_at_any_moment_is_repeated() {
+    for fs_type in FsType::ALL {
+        privileged(move |bench| {
+            let disk = bench.disk(1024 * MIB);
+            let (whole, command) = mkfs(&disk, fs_type);
+            for kill in 0..KILLS {
+                disk.wipe();
+                begin(bench, &disk, fs_type);
+                let mut child = command().spawn().unwrap();
+                std::thread::sleep(whole * kill / (KILLS - 1));
+                let _ = child.kill();
+                child.wait().unwrap();
+                let mount = bench
+                    .mount(&disk, fs_type)
+                    .unwrap_or_else(|error| panic!("{fs_type:?} {kill}: {error}"));
+                put(&mount, "data", "kept");
+                assert_eq!(bench.durable.intent(&bench.key), None);
+                drop(mount);
+                assert_eq!(get(&bench.mount(&disk, fs_type).unwrap(), "data"), "kept");
+            }
+        });
+    }
+}
+
+#[test]
+fn privileged_halves_of_an_mkfs_without_an_intent_are_left_alone() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        run("mkfs.ext4", &["-q", disk.path()]);
+        // As far as it is killed before the superblock.
+        disk.write(0, &[0; 4096]);
+        let before = disk.digest();
+        let error = bench.mount(&disk, FsType::Ext4).unwrap_err();
+        assert!(matches!(error, MountError::Unusable { .. }), "{error}");
+        assert!(disk.digest() == before);
+        begin(bench, &disk, FsType::Ext4);
+        bench.mount(&disk, FsType::Ext4).unwrap();
+    });
+}
+
+#[test]
+fn privileged_an_intent_of_another_size_type_or_source_permits_nothing() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        run("mkfs.ext4", &["-q", disk.path()]);
+        disk.write(0, &[0; 4096]);
+        let intent = bench
+            .formatting()
+            .intent(&disk.device, FsType::Ext4)
+            .unwrap();
+        let others = [
+            FormatIntent {
+                size_bytes: intent.size_bytes - 1,
+                ..intent.clone()
+            },
+            FormatIntent {
+                fs_type: "xfs".to_owned(),
+                ..intent.clone()
+            },
+            FormatIntent {
+                source: Source::Image {
+                    pool: "pool".to_owned(),
+                    path: "other".to_owned(),
+                },
+                ..intent.clone()
+            },
+            FormatIntent {
+                backing: Some(crate::observe::Identity {
+                    device_major: 0,
+                    device_minor: 1,
+                    inode: 2,
+                }),
+                ..intent
+            },
+        ];
+        for other in others {
+            bench.durable.set_intent(&bench.key, other.clone()).unwrap();
+            let error = bench.mount(&disk, FsType::Ext4).unwrap_err();
+            assert!(matches!(error, MountError::Unusable { .. }), "{other:?}");
+        }
+    });
+}
+
+#[test]
+fn privileged_an_intent_permits_nothing_once_another_node_has_mounted_the_result() {
+    for fs_type in FsType::ALL {
+        privileged(move |bench| {
+            let disk = bench.disk(SIZE);
+            drop(bench.mount(&disk, fs_type).unwrap());
+            // This node went down after `mkfs`; the volume was used elsewhere, and comes back.
+            begin(bench, &disk, fs_type);
+            let place = bench.directory.join("elsewhere");
+            fs::create_dir(&place).unwrap();
+            run("mount", &[disk.path(), text(&place)]);
+            fs::write(place.join("data"), "of another node").unwrap();
+            run("umount", &[text(&place)]);
+            let mount = bench.mount(&disk, fs_type).unwrap();
+            assert_eq!(get(&mount, "data"), "of another node");
+        });
+    }
+}
+
+#[test]
+fn privileged_a_full_disk_during_mkfs_is_an_error_and_the_next_call_begins_anew() {
+    for fs_type in FsType::ALL {
+        privileged(move |bench| {
+            let small = bench.directory.join("small");
+            fs::create_dir(&small).unwrap();
+            let resize = |size: &str| {
+                let options = format!("remount,size={size}");
+                run("mount", &["-o", &options, text(&small)]);
+            };
+            run(
+                "mount",
+                &["-t", "tmpfs", "-o", "size=48k", "tmpfs", text(&small)],
+            );
+            let image = small.join("image");
+            File::create(&image).unwrap().set_len(SIZE).unwrap();
+            let disk = Disk::attach(&image, &[]);
+            let error = bench.mount(&disk, fs_type).unwrap_err();
+            assert!(
+                matches!(error, MountError::Tool { .. }),
+                "{fs_type:?} {error}"
+            );
+            assert!(bench.durable.intent(&bench.key).is_some());
+            resize("400m");
+            let mount = bench.mount(&disk, fs_type).unwrap();
+            put(&mount, "data", "kept");
+            assert_eq!(bench.durable.intent(&bench.key), None);
+            drop((mount, disk));
+            unmount(&small, UnmountFlags::DETACH).unwrap();
+        });
+    }
+}
+
+#[test]
+fn privileged_without_a_durable_intent_nothing_is_formatted() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        let before = disk.digest();
+        fs::remove_dir_all(bench.directory.join("state/volumes")).unwrap();
+        let error = bench.mount(&disk, FsType::Xfs).unwrap_err();
+        assert!(error.to_string().contains("durable records"), "{error}");
+        assert!(disk.digest() == before);
+    });
+}

@@ -1,0 +1,173 @@
+//! What is never formatted: other people's signatures, and what only looks blank. Not one byte changes.
+
+use super::*;
+
+/// Refused for every type, by name and by default; the words say what is there.
+fn refused(bench: &Bench, disk: &Disk, word: &str) -> MountError {
+    let before = disk.digest();
+    let mut last = None;
+    for fs_type in FsType::ALL {
+        for is_named in [true, false] {
+            let wish = BlockFilesystem {
+                is_named,
+                ..wish(fs_type)
+            };
+            let error = bench.mount_as(disk, &wish, RW).unwrap_err();
+            assert!(error.to_string().contains(word), "{error}");
+            last = Some(error);
+        }
+    }
+    assert!(disk.digest() == before, "{word}: the device was changed");
+    assert_eq!(bench.durable.intent(&bench.key), None);
+    last.unwrap()
+}
+
+/// With a device that these commands have written to; `@` is its path.
+fn after(script: &'static [&'static str], word: &'static str) {
+    privileged(move |bench| {
+        let disk = bench.disk(SIZE);
+        for line in script {
+            run("sh", &["-c", &line.replace('@', disk.path())]);
+        }
+        let error = refused(bench, &disk, word);
+        assert!(matches!(error, MountError::Unusable { .. }), "{error}");
+        // Not even with an intent.
+        let intent = bench.formatting().intent(&disk.device, FsType::Ext4);
+        let intent = intent.unwrap();
+        bench.durable.set_intent(&bench.key, intent).unwrap();
+        let before = disk.digest();
+        let error = bench.mount(&disk, FsType::Ext4).unwrap_err();
+        assert!(error.to_string().contains(word), "{error}");
+        assert!(disk.digest() == before);
+    });
+}
+
+#[test]
+fn privileged_a_volume_of_lvm_is_not_formatted() {
+    after(&["pvcreate -q --yes @"], "LVM2_member");
+}
+
+#[test]
+fn privileged_an_encrypted_device_is_not_formatted() {
+    const LUKS: &str =
+        "printf pw | cryptsetup luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 @ -";
+    after(&[LUKS], "crypto_LUKS");
+}
+
+#[test]
+fn privileged_swap_is_not_formatted() {
+    after(&["mkswap @"], "swap");
+}
+
+#[test]
+fn privileged_a_partition_table_is_not_formatted() {
+    after(
+        &["printf 'label: dos\\n,,L\\n' | sfdisk -q --no-reread --no-tell-kernel @"],
+        "a partition table (dos)",
+    );
+    after(
+        &["printf 'label: gpt\\n,,L\\n' | sfdisk -q --no-reread --no-tell-kernel @"],
+        "a partition table (gpt)",
+    );
+}
+
+#[test]
+fn privileged_another_file_system_is_not_formatted() {
+    after(&["mkfs.ext3 -q @"], "there is ext3 on it");
+    after(
+        &[
+            "mksquashfs /etc/apt @.sqsh -quiet -no-progress && dd if=@.sqsh of=@ conv=notrunc,fsync && rm @.sqsh",
+        ],
+        "squashfs",
+    );
+}
+
+#[test]
+fn privileged_two_signatures_at_once_are_not_formatted() {
+    after(
+        &[
+            "mkfs.ext4 -q @",
+            "truncate -s 320M @.xfs && mkfs.xfs -q @.xfs",
+            "dd if=@.xfs of=@ count=1 conv=notrunc,fsync && rm @.xfs",
+        ],
+        "several signatures",
+    );
+}
+
+#[test]
+fn privileged_bytes_without_a_signature_are_not_formatted() {
+    for at in [4097, 64 * MIB + 100, SIZE - 1] {
+        privileged(move |bench| {
+            let disk = bench.disk(SIZE);
+            disk.write(at, b"x");
+            let error = refused(bench, &disk, &format!("byte {at} is not 0"));
+            assert!(matches!(error, MountError::Unusable { .. }), "{error}");
+        });
+    }
+}
+
+#[test]
+fn privileged_a_broken_superblock_does_not_pass_for_a_blank_device() {
+    // Each is "nothing found" to blkid, or would be to one that verifies this checksum.
+    for (fs_type, mkfs, at) in [
+        (FsType::Xfs, "mkfs.xfs", 120),
+        (FsType::Btrfs, "mkfs.btrfs", 65536 + 300),
+        (FsType::Ext4, "mkfs.ext4", 1024 + 0x3fc),
+    ] {
+        privileged(move |bench| {
+            let disk = bench.disk(SIZE);
+            run(mkfs, &["-q", disk.path()]);
+            disk.write(at, b"X");
+            let before = disk.digest();
+            let mounted = bench.mount(&disk, fs_type);
+            match (fs_type, mounted) {
+                // blkid goes by the magic number, and e2fsck will not begin.
+                (FsType::Ext4, Err(MountError::Tool { .. })) => {}
+                // It does here too, and the kernel verifies.
+                (FsType::Btrfs, Err(MountError::Unusable { .. })) => {}
+                (FsType::Xfs, Err(MountError::Damaged { .. })) => {}
+                (_, other) => panic!("{fs_type:?}: {other:?}"),
+            }
+            assert!(disk.digest() == before);
+            assert_eq!(bench.durable.intent(&bench.key), None);
+        });
+    }
+}
+
+#[test]
+fn privileged_an_erased_superblock_does_not_pass_for_a_blank_device() {
+    for (fs_type, mkfs, at) in [
+        (FsType::Xfs, "mkfs.xfs", 0),
+        (FsType::Btrfs, "mkfs.btrfs", 65536),
+        (FsType::Ext4, "mkfs.ext4", 0),
+    ] {
+        privileged(move |bench| {
+            let disk = bench.disk(SIZE);
+            run(mkfs, &["-q", disk.path()]);
+            disk.write(at, &[0; 4096]);
+            let error = refused(bench, &disk, "is not 0");
+            assert!(
+                matches!(error, MountError::Unusable { .. }),
+                "{fs_type:?} {error}"
+            );
+        });
+    }
+}
+
+#[test]
+fn privileged_a_device_that_cannot_be_read_is_not_blank() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        // The backing file is gone from under the device: reads fail.
+        File::options()
+            .write(true)
+            .open(&disk.image)
+            .unwrap()
+            .set_len(0)
+            .unwrap();
+        run("blockdev", &["--flushbufs", disk.path()]);
+        let error = bench.mount(&disk, FsType::Ext4).unwrap_err();
+        assert!(matches!(error, MountError::Kernel { .. }), "{error}");
+        assert_eq!(bench.durable.intent(&bench.key), None);
+    });
+}

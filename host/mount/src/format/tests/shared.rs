@@ -1,0 +1,88 @@
+//! Two mounts and one device, or two devices and one UUID.
+
+use super::*;
+
+#[test]
+fn privileged_a_device_that_is_mounted_elsewhere_is_refused_and_not_shared() {
+    for (fs_type, access) in [
+        (FsType::Ext4, RW),
+        (FsType::Xfs, StorageAccess::ReadOnly),
+        (FsType::Btrfs, StorageAccess::Untouched),
+    ] {
+        privileged(move |bench| {
+            let disk = bench.disk(SIZE);
+            let mount = bench.mount(&disk, fs_type).unwrap();
+            let error = bench.mount_as(&disk, &wish(fs_type), access).unwrap_err();
+            assert!(matches!(error, MountError::InUse { .. }), "{error}");
+            // The kernel itself refuses too, where nobody has looked before.
+            let options = &[];
+            let error = mount::mount(&disk.device, fs_type, options, RW, FLAGS).unwrap_err();
+            assert!(matches!(error, MountError::InUse { .. }), "{error}");
+            put(&mount, "data", "still writable");
+        });
+    }
+}
+
+#[test]
+fn privileged_two_copies_with_one_uuid_are_mounted_side_by_side() {
+    for fs_type in FsType::ALL {
+        privileged(move |bench| {
+            let disk = bench.disk(SIZE);
+            let mount = bench.mount(&disk, fs_type).unwrap();
+            put(&mount, "data", "of both");
+            drop(mount);
+            let copy = bench.copy(&disk);
+            let first = bench.mount(&disk, fs_type).unwrap();
+            let second = bench.mount(&copy, fs_type).unwrap();
+            put(&first, "data", "of the first");
+            assert_eq!(get(&second, "data"), "of both", "{fs_type:?}");
+            put(&second, "data", "of the second");
+            drop((first, second));
+            // Each kept its own.
+            assert_eq!(
+                get(&bench.mount(&disk, fs_type).unwrap(), "data"),
+                "of the first"
+            );
+            assert_eq!(
+                get(&bench.mount(&copy, fs_type).unwrap(), "data"),
+                "of the second"
+            );
+        });
+    }
+}
+
+#[test]
+fn privileged_what_the_kernel_remembers_of_a_devices_number_does_not_hinder_a_copy() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        drop(bench.mount(&disk, FsType::Btrfs).unwrap());
+        let copy = bench.copy(&disk);
+        let whole = fs::read(&copy.image).unwrap();
+        // Before, this number was the second of a file system over two devices.
+        let image = bench.directory.join("other");
+        File::create(&image).unwrap().set_len(SIZE).unwrap();
+        let other = Disk::attach(&image, &[]);
+        run("mkfs.btrfs", &["-q", "-f", other.path(), copy.path()]);
+        copy.write(0, &whole);
+        let _first = bench.mount(&disk, FsType::Btrfs).unwrap();
+        bench.mount(&copy, FsType::Btrfs).unwrap();
+    });
+}
+
+#[test]
+fn privileged_a_path_that_leads_to_another_device_is_refused() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        let image = bench.directory.join("other");
+        File::create(&image).unwrap().set_len(SIZE).unwrap();
+        let mut other = Disk::attach(&image, &[]);
+        let path = std::mem::replace(&mut other.device.path, disk.device.path.clone());
+        let error = bench.mount(&other, FsType::Ext4).unwrap_err();
+        assert!(
+            error.to_string().contains("does not lead to device"),
+            "{error}"
+        );
+        other.device.path = path;
+        bench.mount(&other, FsType::Ext4).unwrap();
+    });
+}

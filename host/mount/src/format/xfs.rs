@@ -1,0 +1,118 @@
+//! xfs: its journal is replayed by the kernel at mount, and a mounted one can be grown by whoever may mount.
+//!
+//! It is apart because of what its tool for the journal says (xfs_logprint(8)), and because there is no check to run: `fsck.xfs` does nothing
+//! by design, and a damaged superblock shows at mount. It must not know whether anybody wants to write.
+
+use super::bytes::read_at;
+use super::{tool_call, words};
+use crate::block::BlockDevice;
+use crate::failure::kernel;
+use crate::tools::Tools;
+use rustix::fs::{Mode, OFlags, openat};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+use wasmount_core::mounter::MountError;
+use wasmount_sys::xfs::{geometry, grow as grow_data};
+
+/// The first bytes of a device.
+const MAGIC: &[u8] = b"XFSB";
+/// `sb_inprogress`, in bytes from the beginning: not 0 until `mkfs.xfs` is done, and until then the kernel does not mount it.
+const IN_PROGRESS: usize = 126;
+/// The least sector, and more than what is read of the superblock.
+const SUPERBLOCK_BYTES: usize = 512;
+/// How long the look at the journal may take. 5 minutes: a journal has 2 GiB at most, and all of it may be read.
+const LOG_WITHIN: Duration = Duration::from_mins(5);
+/// Where the journal begins and ends after `mkfs.xfs`, which writes one record: that it was unmounted.
+const AFTER_MKFS: u64 = 2;
+
+/// What the journal looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Log {
+    head: u64,
+    is_clean: bool,
+}
+
+/// Whether these first bytes of a device have the magic number.
+pub(super) fn has_magic(first: &[u8]) -> bool {
+    first.starts_with(MAGIC)
+}
+
+/// Whether the journal is empty.
+pub(super) fn is_clean(tools: &Tools, device: &BlockDevice) -> Result<bool, MountError> {
+    let tool = tool_call("xfs_logprint", &["-t"], &device.path, LOG_WITHIN);
+    let said = tools.run(&tool)?;
+    match parse_log(&String::from_utf8_lossy(&said.stdout)) {
+        Some(log) => Ok(log.is_clean),
+        None => Err(tool.failed(&said)),
+    }
+}
+
+/// Whether nobody can have mounted it for writing since `mkfs.xfs` began. A journal that cannot be read does not say so.
+pub(super) fn was_never_mounted(tools: &Tools, device: &BlockDevice) -> Result<bool, MountError> {
+    let first = read_at(device, 0, SUPERBLOCK_BYTES)?;
+    if first.get(IN_PROGRESS).is_some_and(|flag| *flag != 0) {
+        return Ok(true);
+    }
+    let tool = tool_call("xfs_logprint", &["-t"], &device.path, LOG_WITHIN);
+    let said = tools.run(&tool)?;
+    let log = parse_log(&String::from_utf8_lossy(&said.stdout));
+    Ok(log.is_some_and(|log| log.is_clean && log.head == AFTER_MKFS))
+}
+
+/// Grows it to its device, while it is mounted. The kernel leaves out an end that is too small for a group.
+pub(super) fn grow(device: &BlockDevice, root: &OwnedFd) -> Result<(), MountError> {
+    let failed = |operation: &str, errno| kernel(operation, words(device), errno);
+    // The descriptor of a mount is a place only; the request wants an opened file.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(root, c".", flags, Mode::empty()).map_err(|errno| failed("open", errno))?;
+    let found = geometry(&opened).map_err(|errno| failed("XFS_IOC_FSGEOMETRY", errno))?;
+    let blocks = device
+        .size_bytes()?
+        .checked_div(found.block_bytes.into())
+        .unwrap_or_default();
+    if blocks <= found.data_blocks {
+        return Ok(());
+    }
+    grow_data(&opened, blocks).map_err(|errno| failed("XFS_IOC_FSGROWFSDATA", errno))
+}
+
+/// The line `log tail: 2 head: 2 state: <CLEAN>`.
+fn parse_log(text: &str) -> Option<Log> {
+    let line = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("log tail: "))?;
+    let (_, rest) = line.split_once(" head: ")?;
+    let (head, state) = rest.split_once(" state: ")?;
+    Some(Log {
+        head: head.parse().ok()?,
+        is_clean: state == "<CLEAN>",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_of_the_journal_is_read_from_its_line() {
+        let text = |state: &str| {
+            format!(
+                "xfs_logprint:\n    data device: 0x700\n\n    log tail: 2 head: 37 state: <{state}>\n\n"
+            )
+        };
+        let log = |is_clean| Some(Log { head: 37, is_clean });
+        assert_eq!(parse_log(&text("CLEAN")), log(true));
+        assert_eq!(parse_log(&text("DIRTY")), log(false));
+    }
+
+    #[test]
+    fn words_without_that_line_say_nothing() {
+        for text in [
+            "",
+            "xfs_logprint: unknown log format",
+            "log tail: 2 head: x state: <CLEAN>",
+        ] {
+            assert_eq!(parse_log(text), None, "{text:?}");
+        }
+    }
+}

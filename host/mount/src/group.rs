@@ -1,0 +1,164 @@
+//! The group of a request (CSI's `volume_mount_group`) for trees and file systems that keep owners: every entry gets it, as kubelet's own
+//! walk does it (`pkg/volume/volume_linux.go`, with `OnRootMismatch`).
+//!
+//! It is apart because it walks what a pod wrote: by descriptor, through no link, onto no other mount. The root is changed last, so it tells
+//! whether the walk was ever finished: a killed one is repeated, a finished one never, however large the volume is. It must not know what
+//! kind of volume it is.
+
+use crate::confine::open_confined;
+use crate::failure::{kernel, shown};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Statx, StatxFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use wasmount_core::mounter::MountError;
+
+/// The path of the root, from itself.
+const TOP: &[u8] = b".";
+/// What the group may do with a file: kubelet's `rwMask`.
+const FILE_BITS: u16 = 0o660;
+/// And with a directory: enter it as well, and what is made inside inherits the group.
+const DIRECTORY_BITS: u16 = 0o2770;
+/// The bits of a mode that chmod(2) sets.
+const MODE_BITS: u16 = 0o7777;
+/// The number that chown(2) takes for "leave it", so no group has it.
+const NO_GROUP: u32 = u32::MAX;
+
+/// One look at an entry.
+struct Entry {
+    kind: FileType,
+    group: u32,
+    mode: u16,
+}
+
+/// Parses the group of a request.
+pub(crate) fn group_number(group: &str) -> Result<u32, MountError> {
+    match group.parse() {
+        Ok(number) if number != NO_GROUP => Ok(number),
+        _ => Err(MountError::Invalid {
+            what: "volume_mount_group".to_owned(),
+            reason: "it is not a group number".to_owned(),
+        }),
+    }
+}
+
+/// Gives all of a volume to a group, unless its root has it already. A volume that is mounted read-only stays as it is.
+pub(crate) fn apply(root: &OwnedFd, group: u32, read_only: bool) -> Result<(), MountError> {
+    if read_only {
+        return Ok(());
+    }
+    let top = Entry::of(root).map_err(|errno| failed(TOP, errno))?;
+    if top.is_as_wanted(group) {
+        return Ok(());
+    }
+    walk(root, group)?;
+    // Last: from now on the walk counts as finished.
+    top.give(root, group).map_err(|errno| failed(TOP, errno))
+}
+
+/// Changes all that lies below a root. Paths wait, not descriptors: a tree may be wider and deeper than the limit of open files. A path is at
+/// most `PATH_MAX` long, which bounds the depth.
+fn walk(root: &OwnedFd, group: u32) -> Result<(), MountError> {
+    let mut waiting: Vec<Vec<u8>> = vec![TOP.to_vec()];
+    while let Some(path) = waiting.pop() {
+        let found = directory(root, &path, group, &mut waiting);
+        found.map_err(|errno| failed(&path, errno))?;
+    }
+    Ok(())
+}
+
+/// Changes what lies in one directory; directories in it wait.
+fn directory(
+    root: &OwnedFd,
+    path: &[u8],
+    group: u32,
+    waiting: &mut Vec<Vec<u8>>,
+) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let Some(directory) = if_there(open_confined(root, path, flags))? else {
+        return Ok(());
+    };
+    for entry in Dir::read_from(&directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        // Neither a device nor a named pipe acts by being opened so, and a link is opened itself.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW;
+        let Some(opened) = if_there(open_confined(&directory, name, flags))? else {
+            continue;
+        };
+        let found = Entry::of(&opened)?;
+        if !found.is_as_wanted(group) {
+            found.give(&opened, group)?;
+        }
+        if found.kind == FileType::Directory {
+            waiting.push([path, b"/", name.to_bytes()].concat());
+        }
+    }
+    Ok(())
+}
+
+impl Entry {
+    fn of(opened: impl AsFd) -> Result<Self, Errno> {
+        let mask = StatxFlags::TYPE | StatxFlags::MODE | StatxFlags::GID;
+        let Statx {
+            stx_mode, stx_gid, ..
+        } = rustix::fs::statx(opened, c"", AtFlags::EMPTY_PATH, mask)?;
+        Ok(Self {
+            kind: FileType::from_raw_mode(stx_mode.into()),
+            group: stx_gid,
+            mode: stx_mode & MODE_BITS,
+        })
+    }
+
+    /// The mode that it is to have. A link has none of its own.
+    fn wanted_mode(&self) -> u16 {
+        match self.kind {
+            FileType::Symlink => self.mode,
+            FileType::Directory => self.mode | DIRECTORY_BITS,
+            _ => self.mode | FILE_BITS,
+        }
+    }
+
+    fn is_as_wanted(&self, group: u32) -> bool {
+        self.group == group && self.mode == self.wanted_mode()
+    }
+
+    /// The mode last: a change of group takes the set-user and set-group bits away (chown(2)), and kubelet keeps them.
+    fn give(&self, opened: &OwnedFd, group: u32) -> Result<(), Errno> {
+        let group = Some(Gid::from_raw(group));
+        rustix::fs::chownat(opened, c"", None, group, AtFlags::EMPTY_PATH)?;
+        if self.kind == FileType::Symlink {
+            return Ok(());
+        }
+        // fchmod(2) takes no O_PATH descriptor, and fchmodat2(2) is of Linux 6.6; this name leads to the open file itself and nowhere else.
+        let name = format!("/proc/self/fd/{}", opened.as_raw_fd());
+        let mode = Mode::from_raw_mode(self.wanted_mode().into());
+        rustix::fs::chmodat(CWD, name, mode, AtFlags::empty())
+    }
+}
+
+/// `None`: it is gone or was replaced just now, or another mount lies on it, which is not this volume.
+fn if_there(opened: Result<OwnedFd, Errno>) -> Result<Option<OwnedFd>, Errno> {
+    match opened {
+        Ok(opened) => Ok(Some(opened)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn failed(path: &[u8], errno: Errno) -> MountError {
+    let path = String::from_utf8_lossy(path);
+    let what = format!("directory `{}` of the volume", shown(&path));
+    if errno == Errno::NAMETOOLONG {
+        return MountError::Unusable {
+            what,
+            reason: "it lies deeper than 4095 bytes of path can say, so its group cannot be changed; move it up, or do without `volume_mount_group`".to_owned(),
+        };
+    }
+    kernel("change of group", what, errno)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! What kubelet itself wrote down of a path: whose it is, and which volume's (`vol_data.json`, kubernetes pkg/volume/csi/csi_util.go).
+//!
+//! It is apart because it is evidence from outside: with it, volumes that an earlier driver of the same name staged can be torn down, though
+//! nothing else here knows them. It is only ever read, and only for tear-down. It must not know mounts.
+
+use crate::roots::Roots;
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use serde::Deserialize;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use wasmount_core::mounter::VolumeKey;
+
+/// The file's name.
+const FILE_NAME: &str = "vol_data.json";
+/// Most bytes of it that are read; kubelet writes some hundred.
+const FILE_BYTES: u64 = 64 << 10;
+/// The last part of a target and of a staging path of a mounted volume; the record lies beside.
+const MOUNT_NAMES: [&str; 2] = ["mount", "globalmount"];
+/// Above kubelet's paths of raw block volumes.
+const DEVICES_NAME: &str = "volumeDevices";
+
+/// The fields that count here.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VolumeData {
+    driver_name: String,
+    volume_handle: String,
+}
+
+/// Whether kubelet says that a path is this volume's. No record, or one that cannot be read, says nothing.
+pub(crate) fn says(roots: &Roots, path: &str, key: &VolumeKey) -> bool {
+    record_of(Path::new(path))
+        .and_then(|record| read(roots, &record))
+        .is_some_and(|data| {
+            data.driver_name == key.driver.as_str() && data.volume_handle == key.volume.as_str()
+        })
+}
+
+/// Where kubelet keeps the record for a path of one of its forms.
+fn record_of(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let parent = path.parent()?;
+    if MOUNT_NAMES.contains(&name) {
+        return Some(parent.join(FILE_NAME));
+    }
+    // volumeDevices/staging/<volume>, volumeDevices/publish/<volume>/<pod>
+    let (kind, volume) = match parent.file_name()?.to_str()? {
+        "staging" => (parent, name),
+        volume => (parent.parent()?, volume),
+    };
+    let devices = kind.parent()?;
+    let is_kubelets = matches!(kind.file_name()?.to_str()?, "staging" | "publish")
+        && devices.file_name()?.to_str()? == DEVICES_NAME;
+    is_kubelets.then(|| devices.join(volume).join("data").join(FILE_NAME))
+}
+
+fn read(roots: &Roots, record: &Path) -> Option<VolumeData> {
+    let location = roots.check_text(record.to_str()?).ok()?.locate().ok()??;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat2(
+        &location.parent,
+        &*location.name,
+        flags,
+        Mode::empty(),
+        resolve,
+    )
+    .ok()?;
+    let mut bytes = Vec::new();
+    File::from(file)
+        .take(FILE_BYTES)
+        .read_to_end(&mut bytes)
+        .ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wasmount_core::names::{DriverName, VolumeId};
+
+    #[test]
+    fn the_record_of_each_of_kubelets_paths_is_found() {
+        let csi = "/k/plugins/kubernetes.io/csi";
+        for (path, record) in [
+            (
+                "/k/pods/1/volumes/kubernetes.io~csi/pv/mount",
+                "/k/pods/1/volumes/kubernetes.io~csi/pv/vol_data.json".to_owned(),
+            ),
+            (
+                &format!("{csi}/d/0a/globalmount"),
+                format!("{csi}/d/0a/vol_data.json"),
+            ),
+            (
+                &format!("{csi}/volumeDevices/staging/pv"),
+                format!("{csi}/volumeDevices/pv/data/vol_data.json"),
+            ),
+            (
+                &format!("{csi}/volumeDevices/publish/pv/pod"),
+                format!("{csi}/volumeDevices/pv/data/vol_data.json"),
+            ),
+        ] {
+            assert_eq!(record_of(Path::new(path)), Some(record.into()), "{path}");
+        }
+    }
+
+    #[test]
+    fn another_path_has_none() {
+        for path in [
+            "/",
+            "/k",
+            "/k/staging/pv",
+            "/k/publish/pv/pod",
+            "/k/other/volumeDevices/pv",
+        ] {
+            assert_eq!(record_of(Path::new(path)), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn kubelets_word_counts_for_its_own_driver_and_volume_only() {
+        let kubelet = tempfile::tempdir().unwrap();
+        let roots = Roots::new(vec![kubelet.path().to_owned()]);
+        let target = kubelet.path().join("pv/mount");
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        let target = target.to_str().unwrap();
+        let key = |driver: &str, volume: &str| VolumeKey {
+            driver: DriverName::parse(driver).unwrap(),
+            volume: VolumeId::parse("volume_id", volume).unwrap(),
+        };
+        assert!(!says(&roots, target, &key("a.test", "v")));
+        let record = kubelet.path().join("pv/vol_data.json");
+        let data = r#"{"driverName":"a.test","volumeHandle":"v","specVolID":"pv","nodeName":"n"}"#;
+        std::fs::write(&record, data).unwrap();
+        assert!(says(&roots, target, &key("a.test", "v")));
+        assert!(!says(&roots, target, &key("a.test", "w")));
+        assert!(!says(&roots, target, &key("b.test", "v")));
+        std::fs::write(&record, &data[..20]).unwrap();
+        assert!(!says(&roots, target, &key("a.test", "v")));
+    }
+}

@@ -1,0 +1,187 @@
+//! The step `device`: the facts by which a block device is told, checked, and which grants could cover it.
+//!
+//! It is apart because which disk of a node a plugin gets is decided here and nowhere else. A plan that passes is not granted yet: a grant
+//! speaks of the device that is found, and [`is_covered`] decides then. It must not know where a node keeps its facts.
+
+use crate::failure::shown;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use wasmount_core::device_fact::DeviceFact;
+use wasmount_core::document::{DeviceGrant, Grants};
+use wasmount_core::mounter::MountError;
+
+/// The step's name in the contract.
+const STEP: &str = "device";
+/// Longest wait for a device, in milliseconds: 45 s leave a quarter of a call's default budget of 60 s to check, mend and mount it. A device
+/// that takes longer is there for the client's next try.
+const WAIT_MS_MAX: u32 = 45_000;
+
+/// What a plan asks for: each fact at most once.
+pub(crate) type WantedFacts = BTreeMap<DeviceFact, String>;
+
+/// A device that a plan names, well-formed, and not known to be beyond every grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CheckedDevice {
+    pub(crate) facts: WantedFacts,
+    /// How long to wait for it.
+    pub(crate) wait: Duration,
+    /// One of these must cover the device that is found.
+    pub(crate) grants: Vec<DeviceGrant>,
+}
+
+/// What is known of a device that is there. It has as many links as udev gave it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct DeviceFacts(BTreeSet<(DeviceFact, String)>);
+
+impl DeviceFacts {
+    pub(crate) fn insert(&mut self, fact: DeviceFact, value: String) {
+        self.0.insert((fact, value));
+    }
+
+    fn any(&self, fact: DeviceFact, holds: impl Fn(&str) -> bool) -> bool {
+        self.0
+            .iter()
+            .any(|(known, value)| *known == fact && holds(value))
+    }
+}
+
+impl CheckedDevice {
+    /// Checks mount options under each grant, and keeps the grants that allow them all: what one grant allows must not be used on a device
+    /// that only another one covers.
+    pub(crate) fn with_options<T, E>(
+        self,
+        check: impl Fn(&[String]) -> Result<T, E>,
+    ) -> Result<(Self, T), E> {
+        let mut outcome = None;
+        let mut kept = Vec::new();
+        for grant in self.grants {
+            let checked = check(&grant.mount_options);
+            if checked.is_ok() {
+                kept.push(grant);
+            }
+            if checked.is_ok() || outcome.is_none() {
+                outcome = Some(checked);
+            }
+        }
+        let checked = outcome.unwrap_or_else(|| check(&[]))?;
+        let device = Self {
+            grants: kept,
+            ..self
+        };
+        Ok((device, checked))
+    }
+}
+
+/// Checks the step.
+pub(crate) fn check(
+    facts: &[(String, String)],
+    wait_ms: u32,
+    grants: &Grants,
+) -> Result<CheckedDevice, MountError> {
+    if wait_ms > WAIT_MS_MAX {
+        return Err(invalid(
+            "wait-ms",
+            format!("{wait_ms} ms are more than {WAIT_MS_MAX}; clients retry, so wait less"),
+        ));
+    }
+    let facts = wanted(facts)?;
+    let grants: Vec<DeviceGrant> = grants
+        .devices
+        .iter()
+        .filter(|grant| could_cover(grant, &facts))
+        .cloned()
+        .collect();
+    if grants.is_empty() {
+        return Err(not_granted(&facts));
+    }
+    Ok(CheckedDevice {
+        facts,
+        wait: Duration::from_millis(wait_ms.into()),
+        grants,
+    })
+}
+
+/// Whether a grant covers a device.
+pub(crate) fn is_covered(grants: &[DeviceGrant], device: &DeviceFacts) -> bool {
+    let covers = |grant: &DeviceGrant| {
+        let mut facts = grant.facts.iter();
+        // An empty grant is refused with the document; here it covers nothing.
+        !grant.facts.is_empty()
+            && facts.all(|(fact, pattern)| device.any(*fact, |value| matches(pattern, value)))
+    };
+    grants.iter().any(covers)
+}
+
+/// No grant covers a device of these facts.
+pub(crate) fn not_granted(facts: &WantedFacts) -> MountError {
+    MountError::NotGranted {
+        step: STEP.to_owned(),
+        reason: format!(
+            "no entry of `grants.devices` of the backend document covers the device with {}; add one whose facts all hold for it, such as `{{ facts: {{ .. }} }}`",
+            in_words(facts)
+        ),
+    }
+}
+
+/// Facts for a message.
+pub(crate) fn in_words(facts: &WantedFacts) -> String {
+    let words: Vec<String> = facts
+        .iter()
+        .map(|(fact, value)| format!("{} `{}`", fact.name(), shown(value)))
+        .collect();
+    words.join(" and ")
+}
+
+fn wanted(facts: &[(String, String)]) -> Result<WantedFacts, MountError> {
+    let mut wanted = WantedFacts::new();
+    for (name, value) in facts {
+        let fact = DeviceFact::parse(name).ok_or_else(|| {
+            let reason = format!(
+                "`{}` is unknown; known are {}",
+                shown(name),
+                DeviceFact::names()
+            );
+            invalid("facts", reason)
+        })?;
+        fact.check_value(value)
+            .map_err(|fault| invalid("facts", format!("`{}` {fault}", fact.name())))?;
+        if wanted.insert(fact, value.clone()).is_some() {
+            return Err(invalid(
+                "facts",
+                format!("`{}` is there twice", fact.name()),
+            ));
+        }
+    }
+    if wanted.keys().all(|fact| *fact == DeviceFact::Partition) {
+        return Err(invalid(
+            "facts",
+            "they name no device; give one besides `partition`".to_owned(),
+        ));
+    }
+    Ok(wanted)
+}
+
+/// Whether a device with the wanted facts can be covered. Of a link nothing follows: the device may have others.
+fn could_cover(grant: &DeviceGrant, wanted: &WantedFacts) -> bool {
+    grant.facts.iter().all(|(fact, pattern)| {
+        let named = wanted.get(fact).filter(|_| !fact.is_link());
+        named.is_none_or(|value| matches(pattern, value))
+    })
+}
+
+fn matches(pattern: &str, value: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => value.starts_with(start),
+        None => value == pattern,
+    }
+}
+
+fn invalid(argument: &str, reason: String) -> MountError {
+    MountError::Invalid {
+        what: format!("{argument} of step `{STEP}`"),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,290 @@
+//! The step `filesystem`: a file system that the kernel mounts by name, against the administrator's grants.
+//!
+//! It is apart because a source is a path into the world: type, server and tree come from a plugin, and all must be what was granted to the
+//! letter. It opens nothing and resolves nothing, and must not know how the kernel is told.
+
+pub(crate) mod server;
+mod types;
+
+use super::options::MountFlags;
+use super::own_options::{harmless, reserved};
+use super::{Allowed, check_fs_type, checked_options};
+use crate::failure::shown;
+use crate::group::group_number;
+use server::Server;
+use types::{family, never_mounted};
+use wasmount_core::document::{FilesystemGrant, Grants};
+use wasmount_core::mounter::MountError;
+
+/// The step's name in the contract.
+const STEP: &str = "filesystem";
+/// Longest source, in bytes: `fsconfig(2)` takes strings of 256 bytes with their NUL.
+const SOURCE_BYTES: usize = 255;
+/// Options whose values are secret whatever the type: plain options stand in journals and mount tables.
+const SECRET: &[&str] = &["password", "password2", "pass", "secret"];
+/// What files and directories of a share are shown with for `volume_mount_group`: cifs' default of 0755, and the group writes as well, as
+/// the specification of the field demands.
+const GROUP_MODE: &str = "0775";
+
+/// A granted file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CheckedFilesystem {
+    pub(crate) fs_type: String,
+    /// As the kernel takes it.
+    pub(crate) source: String,
+    /// Name and value; a flag has an empty value. Each name once.
+    pub(crate) options: Vec<(String, String)>,
+    /// Names of the options whose values come with each request.
+    pub(crate) secret_names: Vec<String>,
+    /// Whose address the kernel must be told.
+    pub(crate) server: Option<Server>,
+}
+
+/// The step, as the plan has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FilesystemStep<'p> {
+    pub(crate) fs_type: &'p str,
+    pub(crate) source: &'p str,
+    pub(crate) options: &'p [String],
+    /// Option name to the name of a secret.
+    pub(crate) secret_options: &'p [(String, String)],
+}
+
+/// Checks the step with the words of plan and request that come on top of its own, and the group that the request wants.
+pub(crate) fn check<'w>(
+    step: &FilesystemStep<'w>,
+    words: impl IntoIterator<Item = &'w str>,
+    group: Option<&str>,
+    grants: &Grants,
+) -> Result<(CheckedFilesystem, MountFlags), MountError> {
+    let fs_type = step.fs_type;
+    check_fs_type(fs_type)?;
+    if let Some(reason) = never_mounted(fs_type) {
+        return Err(MountError::Unsupported {
+            what: format!("type `{fs_type}` of step `{STEP}`"),
+            reason: reason.to_owned(),
+        });
+    }
+    let grant = granted_type(grants, fs_type)?;
+    let source = spelled(fs_type, step.source);
+    check_form(&source).map_err(|rule| invalid("source", rule))?;
+    let allowed = Allowed {
+        granted: &grant.mount_options,
+        is_harmless: harmless(fs_type),
+        reserved: reserved(fs_type),
+        takes_own: true,
+    };
+    let words = step.options.iter().map(String::as_str).chain(words);
+    let checked = checked_options(STEP, words, &allowed)?;
+    let secret_names = secret_names(step, grant)?;
+    let mut options = each_once(checked.own, &secret_names)?;
+    if let Some(group) = group {
+        options.extend(group_options(fs_type, group, &options)?);
+    }
+    let server = server::parse(fs_type, &source, &mut options)?;
+    if !is_source_granted(grant, &source) {
+        return Err(MountError::NotGranted {
+            step: STEP.to_owned(),
+            reason: format!(
+                "source `{}` matches none of the `sources` granted for type `{fs_type}`",
+                shown(&source)
+            ),
+        });
+    }
+    let filesystem = CheckedFilesystem {
+        fs_type: fs_type.to_owned(),
+        source,
+        options,
+        secret_names,
+        server,
+    };
+    Ok((filesystem, checked.flags))
+}
+
+/// Whether a grant names a source.
+pub(crate) fn is_source_granted(grant: &FilesystemGrant, source: &str) -> bool {
+    let source = spelled(&grant.fs_type, source);
+    let mut patterns = grant.sources.iter();
+    patterns.any(|pattern| matches(&spelled(&grant.fs_type, pattern), &source))
+}
+
+/// Whether a line of the mount table, by type and source, shows this file system. Never for types whose source says nothing.
+pub(crate) fn same(filesystem: &CheckedFilesystem, fs_type: &str, source: &str) -> bool {
+    // What an overlay shows stands in its options; its source is a word for people.
+    family(&filesystem.fs_type) != "overlay"
+        && family(&filesystem.fs_type) == family(fs_type)
+        && without_spare_slashes(&filesystem.source) == without_spare_slashes(source)
+}
+
+/// The kernel walks to the tree of an NFS source and shows the way that it took (`nfs_path`).
+fn without_spare_slashes(source: &str) -> String {
+    let mut text = String::with_capacity(source.len());
+    for c in source.chars() {
+        if c != '/' || !text.ends_with('/') {
+            text.push(c);
+        }
+    }
+    text.trim_end_matches('/').to_owned()
+}
+
+fn granted_type<'g>(grants: &'g Grants, fs_type: &str) -> Result<&'g FilesystemGrant, MountError> {
+    grants
+        .filesystems
+        .iter()
+        .find(|grant| grant.fs_type == fs_type)
+        .ok_or_else(|| MountError::NotGranted {
+            step: STEP.to_owned(),
+            reason: format!(
+                "type `{fs_type}` is not in `grants.filesystems` of the backend document"
+            ),
+        })
+}
+
+/// To cifs `\` and `/` are the same, so they must be the same to a grant.
+fn spelled(fs_type: &str, source: &str) -> String {
+    match family(fs_type) {
+        "cifs" => source.replace('\\', "/"),
+        _ => source.to_owned(),
+    }
+}
+
+/// What no source may have, so that a pattern's prefix cannot be left again.
+fn check_form(source: &str) -> Result<(), &'static str> {
+    if source.is_empty() {
+        return Err("is empty");
+    }
+    if source.len() > SOURCE_BYTES {
+        return Err("is longer than the 255 bytes that the kernel takes");
+    }
+    if source.chars().any(char::is_control) {
+        return Err("contains a control character");
+    }
+    if source.contains('\\') {
+        return Err("contains a backslash");
+    }
+    if source.split(['/', ':']).any(|segment| segment == "..") {
+        return Err("contains `..`");
+    }
+    Ok(())
+}
+
+/// Byte by byte, with case. The document's check leaves a `*` only at the end.
+fn matches(pattern: &str, source: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => source.starts_with(prefix),
+        None => source == pattern,
+    }
+}
+
+fn secret_names(
+    step: &FilesystemStep<'_>,
+    grant: &FilesystemGrant,
+) -> Result<Vec<String>, MountError> {
+    let harmless: &[&str] = match family(step.fs_type) {
+        "cifs" => &[
+            "user",
+            "username",
+            "pass",
+            "password",
+            "password2",
+            "dom",
+            "domain",
+        ],
+        "ceph" => &["name", "secret"],
+        _ => &[],
+    };
+    let mut names: Vec<String> = Vec::new();
+    for (name, _) in step.secret_options {
+        let option = || format!("secret option `{}`", shown(name));
+        if reserved(step.fs_type).contains(&name.as_str()) {
+            return Err(invalid(&option(), "is set by the host"));
+        }
+        if !harmless.contains(&name.as_str()) && !grant.mount_options.contains(name) {
+            return Err(MountError::NotGranted {
+                step: STEP.to_owned(),
+                reason: format!(
+                    "{} needs a grant; the administrator lists it in `mountOptions` of the grant",
+                    option()
+                ),
+            });
+        }
+        if names.contains(name) {
+            return Err(invalid(&option(), "is given twice"));
+        }
+        names.push(name.clone());
+    }
+    Ok(names)
+}
+
+/// Where one option has two values the kernel takes the last, so whoever comes last would undo what was meant.
+fn each_once(
+    options: Vec<(String, String)>,
+    secret_names: &[String],
+) -> Result<Vec<(String, String)>, MountError> {
+    let mut once: Vec<(String, String)> = Vec::with_capacity(options.len());
+    for (name, value) in options {
+        let option = || format!("mount option `{}`", shown(&name));
+        if SECRET.contains(&name.as_str()) {
+            let rule = "is a secret; the plan names it in `secret-options`";
+            return Err(invalid(&option(), rule));
+        }
+        if secret_names.contains(&name) {
+            return Err(invalid(&option(), "is given as a secret as well"));
+        }
+        match once.iter().find(|(there, _)| *there == name) {
+            Some((_, there)) if *there != value => {
+                return Err(invalid(
+                    &option(),
+                    "is given twice with different values, by the plan or the request",
+                ));
+            }
+            Some(_) => {}
+            None => once.push((name, value)),
+        }
+    }
+    Ok(once)
+}
+
+/// Makes all that is on a share belong to a group (`volume_mount_group`). Only where the client decides whose everything is.
+fn group_options(
+    fs_type: &str,
+    group: &str,
+    given: &[(String, String)],
+) -> Result<Vec<(String, String)>, MountError> {
+    if family(fs_type) != "cifs" {
+        return Err(MountError::Unsupported {
+            what: format!("volume_mount_group of type `{fs_type}`"),
+            reason: "its server decides which group files belong to".to_owned(),
+        });
+    }
+    if given
+        .iter()
+        .any(|(name, _)| matches!(name.as_str(), "gid" | "forcegid" | "noforcegid"))
+    {
+        let rule = "contradicts the `gid` options of plan or request; take one of them away";
+        return Err(invalid("volume_mount_group", rule));
+    }
+    let number = group_number(group)?.to_string();
+    let wanted = [
+        ("gid", number.as_str()),
+        ("forcegid", ""),
+        ("file_mode", GROUP_MODE),
+        ("dir_mode", GROUP_MODE),
+    ];
+    let is_given = |name: &str| given.iter().any(|(there, _)| there == name);
+    Ok(wanted
+        .into_iter()
+        .filter(|(name, _)| !is_given(name))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect())
+}
+
+fn invalid(what: &str, rule: &str) -> MountError {
+    MountError::Invalid {
+        what: format!("step `{STEP}`"),
+        reason: format!("{what} {rule}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

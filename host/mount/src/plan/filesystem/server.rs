@@ -1,0 +1,171 @@
+//! The server that a source names, and the options that follow from it: what mount.nfs(8) and mount.cifs(8) work out in user space before
+//! they call the kernel.
+//!
+//! It is apart because these rules are those helpers' and not ours. It resolves nothing and must not know grants.
+
+use crate::plan::filesystem::invalid;
+use std::net::Ipv6Addr;
+use wasmount_core::mounter::MountError;
+
+/// Longest name of a server, in bytes (RFC 1035, section 3.1).
+const HOST_BYTES: usize = 253;
+/// Longest name of a network interface, in bytes (`IFNAMSIZ` without its NUL).
+const SCOPE_BYTES: usize = 15;
+/// What mount.nfs tries first.
+const NFS_VERSION: &str = "4.2";
+
+/// Whose address the kernel is told, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Server {
+    /// A name or an address, without brackets.
+    pub(crate) host: String,
+    /// The option that carries the address.
+    pub(crate) option: &'static str,
+    /// The only kind of address that will do.
+    pub(crate) family: Option<AddressFamily>,
+}
+
+/// Kind of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AddressFamily {
+    V4,
+    V6,
+}
+
+/// The server of a source; none where the kernel needs no help. Completes the options.
+pub(crate) fn parse(
+    fs_type: &str,
+    source: &str,
+    options: &mut Vec<(String, String)>,
+) -> Result<Option<Server>, MountError> {
+    match fs_type {
+        "nfs" | "nfs4" => {
+            let host = nfs_host(source).map_err(|rule| invalid("source", rule))?;
+            settle_nfs_version(options)?;
+            Ok(Some(Server {
+                host: host.to_owned(),
+                option: "addr",
+                family: nfs_family(options)?,
+            }))
+        }
+        "cifs" | "smb3" => {
+            let host = smb_host(source).map_err(|rule| invalid("source", rule))?;
+            Ok(Some(Server {
+                host: host.to_owned(),
+                option: "ip",
+                family: None,
+            }))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// `host:/path`, or an address of version 6 in brackets before the colon.
+fn nfs_host(source: &str) -> Result<&str, &'static str> {
+    const FORM: &str = "is not of the form `server:/path`";
+    let (host, path) = match source.strip_prefix('[') {
+        Some(rest) => {
+            let (host, path) = rest.split_once("]:").ok_or(FORM)?;
+            check_v6(host)?;
+            (host, path)
+        }
+        None => {
+            let (host, path) = source.split_once(':').ok_or(FORM)?;
+            check_name(host)?;
+            (host, path)
+        }
+    };
+    if path.starts_with('/') {
+        Ok(host)
+    } else {
+        Err(FORM)
+    }
+}
+
+/// `//server/share` and what is below.
+fn smb_host(source: &str) -> Result<&str, &'static str> {
+    const FORM: &str = "is not of the form `//server/share`";
+    let (host, share) = source
+        .strip_prefix("//")
+        .and_then(|rest| rest.split_once('/'))
+        .ok_or(FORM)?;
+    if share.is_empty() || share.starts_with('/') {
+        return Err(FORM);
+    }
+    if host.contains(':') {
+        check_v6(host)?;
+    } else {
+        check_name(host)?;
+    }
+    Ok(host)
+}
+
+fn check_name(host: &str) -> Result<(), &'static str> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    if !host.is_empty() && host.len() <= HOST_BYTES && host.chars().all(allowed) {
+        Ok(())
+    } else {
+        Err("names no server: neither a host name nor an address")
+    }
+}
+
+/// With or without the interface of a link-local address.
+fn check_v6(host: &str) -> Result<(), &'static str> {
+    let (address, scope) = host
+        .split_once('%')
+        .map_or((host, None), |(address, scope)| (address, Some(scope)));
+    let is_scope = |scope: &str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+        !scope.is_empty() && scope.len() <= SCOPE_BYTES && scope.chars().all(allowed)
+    };
+    if address.parse::<Ipv6Addr>().is_ok() && scope.is_none_or(is_scope) {
+        Ok(())
+    } else {
+        Err("names no server: not an address of version 6")
+    }
+}
+
+/// mount.nfs takes a missing version, and a 4 without a minor number, for the newest; the kernel takes them for version 3 and for 4.0.
+fn settle_nfs_version(options: &mut Vec<(String, String)>) -> Result<(), MountError> {
+    let is_version = |name: &str| matches!(name, "vers" | "nfsvers");
+    let has_minor = options.iter().any(|(name, _)| name == "minorversion");
+    let newest = if has_minor { "4" } else { NFS_VERSION };
+    let mut versions = options.iter_mut().filter(|(name, _)| is_version(name));
+    match (versions.next(), versions.next()) {
+        (Some(_), Some(_)) => Err(invalid(
+            "mount option `vers`",
+            "is given twice, once as `nfsvers`",
+        )),
+        (Some((_, version)), None) if version == "4" => {
+            version.replace_range(.., newest);
+            Ok(())
+        }
+        // Granted by name, so it may be anything.
+        (Some((_, version)), None) if !version.starts_with("4.") => Err(MountError::Unsupported {
+            what: "this version of NFS".to_owned(),
+            reason: "versions before 4 need a statd on the node; name one of version 4".to_owned(),
+        }),
+        (Some(_), None) => Ok(()),
+        (None, _) => {
+            options.push(("vers".to_owned(), newest.to_owned()));
+            Ok(())
+        }
+    }
+}
+
+/// The transport's name chooses the kind of address (nfs(5), `proto`); the kernel refuses the other kind.
+fn nfs_family(options: &[(String, String)]) -> Result<Option<AddressFamily>, MountError> {
+    let transport = options.iter().find(|(name, _)| name == "proto");
+    match transport.map(|(_, value)| value.as_str()) {
+        None => Ok(None),
+        Some("tcp" | "rdma") => Ok(Some(AddressFamily::V4)),
+        Some("tcp6" | "rdma6") => Ok(Some(AddressFamily::V6)),
+        Some(_) => Err(invalid(
+            "mount option `proto`",
+            "is no transport of NFS version 4",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! Copies under way in a pool: which there are, who waits for them, and what became of those that nobody waited for. Apart because a copy
+//! belongs to no call: it may take hours, its caller may be gone, and a repeated call joins it instead of beginning it anew.
+//!
+//! An error is told once to everybody who waits, or else to the next who asks for the same copy; only the one after that begins anew. So a
+//! copy that fills the disk each time is not begun again before somebody was told.
+//!
+//! It holds names only: what a copy does is `copy`'s.
+
+use crate::pool::open::Pool;
+use crate::pool::place::Place;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use wasmount_core::mounter::MountError;
+
+/// How long a call waits for a copy, its own or one that it joins. 30 s: half of a backend's default time, so that its guest is told
+/// `aborted` and can say so, before it is stopped.
+pub(super) const WAIT: Duration = Duration::from_secs(30);
+/// How long the error of a copy is kept for who asks next. 10 min: twice external-provisioner's longest pause between two tries
+/// (`--retry-interval-max`).
+const ERROR_KEPT: Duration = Duration::from_secs(600);
+
+/// What a copy ended with.
+type Outcome = Result<(), MountError>;
+
+/// What is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Image,
+    Directory,
+}
+
+/// The copies of a pool.
+#[derive(Debug, Default)]
+pub(super) struct Copies(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    /// By target.
+    copies: HashMap<String, Copy>,
+    /// What is being removed or renamed at this moment.
+    leaving: Vec<String>,
+    last_id: u64,
+}
+
+#[derive(Debug)]
+struct Copy {
+    id: u64,
+    kind: Kind,
+    source: String,
+    outcome: watch::Sender<Option<Outcome>>,
+    /// When it failed. It is not under way any more, but somebody must be told.
+    failed: Option<Instant>,
+}
+
+/// The right to make a copy; without an end it ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Claim {
+    pool: Arc<Pool>,
+    target: Place,
+    id: u64,
+    is_ended: bool,
+}
+
+/// A copy that somebody waits for.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pool: Arc<Pool>,
+    target: Place,
+    id: u64,
+    outcome: watch::Receiver<Option<Outcome>>,
+}
+
+/// Nothing of it is copied from or to while this lives.
+#[derive(Debug)]
+pub(super) struct Leaving<'a> {
+    copies: &'a Copies,
+    path: String,
+}
+
+/// Begins a copy, or joins the same one: then there is no claim. An error that was not told yet is told now.
+pub(super) fn begin(
+    pool: &Arc<Pool>,
+    kind: Kind,
+    source: &Place,
+    target: &Place,
+) -> Result<(Option<Claim>, Waiting), MountError> {
+    let mut table = pool.copies.table();
+    table.forget_old();
+    let path = target.path.as_str();
+    let waiting = |id, outcome: &watch::Sender<_>| Waiting {
+        pool: Arc::clone(pool),
+        target: target.clone(),
+        id,
+        outcome: outcome.subscribe(),
+    };
+    if let Some(copy) = table.copies.get(path) {
+        let is_same = copy.kind == kind && copy.source == source.path.as_str();
+        match (copy.failed, is_same) {
+            (None, true) => return Ok((None, waiting(copy.id, &copy.outcome))),
+            (None, false) => {
+                return Err(target.otherwise_there("a copy of something else to it is under way"));
+            }
+            (Some(_), _) => {
+                let failed = table.copies.remove(path).filter(|_| is_same);
+                if let Some(Err(error)) = failed.and_then(|copy| copy.outcome.send_replace(None)) {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    let is_leaving = |place: &Place| table.leaving.iter().any(|path| place.overlaps(path));
+    if let Some(place) = [source, target].into_iter().find(|place| is_leaving(place)) {
+        return Err(place.in_use("it is being removed or renamed at this moment"));
+    }
+    table.last_id += 1;
+    let id = table.last_id;
+    let outcome = watch::Sender::new(None);
+    let waiting = waiting(id, &outcome);
+    let source = source.path.as_str().to_owned();
+    let copy = Copy {
+        id,
+        kind,
+        source,
+        outcome,
+        failed: None,
+    };
+    table.copies.insert(path.to_owned(), copy);
+    let claim = Claim {
+        pool: Arc::clone(pool),
+        target: target.clone(),
+        id,
+        is_ended: false,
+    };
+    Ok((Some(claim), waiting))
+}
+
+impl Copies {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets something be removed or renamed. Not what is being copied: the copy would be whole by name only; nor what is being made by a
+    /// copy: it would appear after its removal was answered.
+    pub(super) fn leave(&self, place: &Place) -> Result<Leaving<'_>, MountError> {
+        let mut table = self.table();
+        for (target, copy) in table
+            .copies
+            .iter()
+            .filter(|(_, copy)| copy.failed.is_none())
+        {
+            if place.overlaps(&copy.source) {
+                return Err(place.in_use("it is being copied"));
+            }
+            if place.overlaps(target) {
+                return Err(under_way(place));
+            }
+        }
+        let path = place.path.as_str().to_owned();
+        table.leaving.push(path.clone());
+        Ok(Leaving { copies: self, path })
+    }
+
+    fn end(&self, target: &Place, id: u64, outcome: Outcome) {
+        let mut table = self.table();
+        let path = target.path.as_str();
+        if let Some(copy) = table.copies.get_mut(path).filter(|copy| copy.id == id) {
+            copy.failed = outcome.is_err().then(Instant::now);
+            let is_done = outcome.is_ok();
+            copy.outcome.send_replace(Some(outcome));
+            // What is done is found at its target from now on.
+            if is_done {
+                table.copies.remove(path);
+            }
+        }
+    }
+
+    fn told(&self, target: &Place, id: u64) {
+        let mut table = self.table();
+        let path = target.path.as_str();
+        if table.copies.get(path).is_some_and(|copy| copy.id == id) {
+            table.copies.remove(path);
+        }
+    }
+}
+
+impl Table {
+    fn forget_old(&mut self) {
+        let is_kept = |failed: Instant| failed.elapsed() < ERROR_KEPT;
+        self.copies
+            .retain(|_, copy| copy.failed.is_none_or(is_kept));
+    }
+}
+
+impl Claim {
+    /// The copy has ended.
+    pub(super) fn end(mut self, outcome: Outcome) {
+        self.is_ended = true;
+        self.pool.copies.end(&self.target, self.id, outcome);
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if !self.is_ended {
+            let reason = format!("the copy to {} was given up", self.target);
+            let outcome = Err(MountError::Unreachable { reason });
+            self.pool.copies.end(&self.target, self.id, outcome);
+        }
+    }
+}
+
+impl Waiting {
+    /// Waits for the end, but not for ever: who asks again finds the copy further on.
+    pub(super) async fn outcome(mut self, wait: Duration) -> Outcome {
+        let ended = self.outcome.wait_for(Option::is_some);
+        let _ = tokio::time::timeout(wait, ended).await;
+        self.now()
+    }
+
+    /// The end, if it has come.
+    pub(super) fn now(self) -> Outcome {
+        let outcome = self.outcome.borrow().clone();
+        match outcome {
+            Some(outcome) => {
+                self.pool.copies.told(&self.target, self.id);
+                outcome
+            }
+            None => Err(under_way(&self.target)),
+        }
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let mut table = self.copies.table();
+        if let Some(at) = table.leaving.iter().position(|path| *path == self.path) {
+            table.leaving.swap_remove(at);
+        }
+    }
+}
+
+fn under_way(target: &Place) -> MountError {
+    MountError::UnderWay {
+        what: format!("the copy to {target}"),
+    }
+}

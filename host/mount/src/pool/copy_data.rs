@@ -1,0 +1,123 @@
+//! How the data of one file is copied: blocks are shared where the file system can, else what lies between the holes is copied in steps.
+//!
+//! Apart from trees because an image is nothing but data. It works on two open files, and knows neither paths nor pools.
+
+use crate::pool::copy::Copying;
+use crate::pool::still::Still;
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+
+/// One step of a full copy, in bytes: large enough to cost nothing, small enough for a fallback buffer.
+const STEP_BYTES: usize = 1 << 20;
+/// Why a copy failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CopyError {
+    /// The file system cannot share blocks, and full copies are not granted.
+    CannotShare,
+    /// The source has another mount in it.
+    Mount,
+    /// The source is deeper than [`DEPTH`].
+    TooDeep,
+    /// The source was written to during a copy that must be of one moment.
+    Written,
+    Read(Errno),
+    Write(Errno),
+}
+
+/// Copies the data of an open file of `size` bytes into an empty one. Whether they share blocks. With `still`, what cannot be shared must not
+/// be written to meanwhile.
+pub(super) fn copy(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    size: u64,
+    copying: Copying,
+    mut still: Option<Still<'_>>,
+) -> Result<bool, CopyError> {
+    if size == 0 {
+        return Ok(false);
+    }
+    match rustix::fs::ioctl_ficlone(to, from) {
+        Ok(()) => return Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL | Errno::XDEV | Errno::NOSYS) => {}
+        Err(errno) => return Err(CopyError::Write(errno)),
+    }
+    if copying == Copying::Shared {
+        return Err(CopyError::CannotShare);
+    }
+    check_still(&mut still)?;
+    // Holes stay holes: only what is between them is written.
+    rustix::fs::ftruncate(to, size).map_err(CopyError::Write)?;
+    let mut end = 0;
+    while end < size {
+        let start = match rustix::fs::seek(from, SeekFrom::Data(end)) {
+            Ok(start) => start,
+            // Only a hole is left.
+            Err(Errno::NXIO) => break,
+            Err(errno) => return Err(CopyError::Read(errno)),
+        };
+        end = rustix::fs::seek(from, SeekFrom::Hole(start)).map_err(CopyError::Read)?;
+        range(from, to, start..end.min(size), &mut still)?;
+    }
+    Ok(false)
+}
+
+fn check_still(still: &mut Option<Still<'_>>) -> Result<(), CopyError> {
+    match still.as_mut().map(Still::stands).transpose() {
+        Ok(None | Some(true)) => Ok(()),
+        Ok(Some(false)) => Err(CopyError::Written),
+        Err(errno) => Err(CopyError::Read(errno)),
+    }
+}
+
+fn range(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    bytes: Range<u64>,
+    still: &mut Option<Still<'_>>,
+) -> Result<(), CopyError> {
+    let mut at = bytes.start;
+    while at < bytes.end {
+        let step = usize::try_from(bytes.end - at)
+            .unwrap_or(STEP_BYTES)
+            .min(STEP_BYTES);
+        let (mut read_at, mut write_at) = (at, at);
+        let copied =
+            rustix::fs::copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), step);
+        let copied = match copied {
+            Ok(copied) => copied,
+            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::XDEV | Errno::NOSYS) => {
+                through_memory(from, to, at, step)?
+            }
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(CopyError::Write(errno)),
+        };
+        if copied == 0 {
+            // The source became shorter.
+            return Ok(());
+        }
+        at += copied as u64;
+        check_still(still)?;
+    }
+    Ok(())
+}
+
+fn through_memory(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    at: u64,
+    step: usize,
+) -> Result<usize, CopyError> {
+    let mut buffer = vec![0; step];
+    let count = rustix::io::pread(from, buffer.as_mut_slice(), at).map_err(CopyError::Read)?;
+    buffer.truncate(count);
+    let mut rest = buffer.as_slice();
+    let mut at = at;
+    while !rest.is_empty() {
+        let written = rustix::io::pwrite(to, rest, at).map_err(CopyError::Write)?;
+        at += written as u64;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    Ok(count)
+}

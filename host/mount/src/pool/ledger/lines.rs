@@ -1,0 +1,212 @@
+//! The ledger's file: lines that are appended, read once, and written anew when most of them are out of date. Apart because it is about disks
+//! that are full, fail, or lose power in the middle of a line.
+//!
+//! Blocks are taken ahead, and the last of them are kept for lines that forget: on a full disk a volume can still be deleted. It does not know
+//! what a record means.
+
+use super::{Inode, Record};
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+pub(super) const FILE_NAME: &str = "ledger";
+/// Where a shorter one is written before it is renamed.
+const NEW_FILE_NAME: &str = "ledger.new";
+/// A ledger with this many lines more than twice its records is written anew: half a megabyte.
+pub(super) const SPARE_LINES: usize = 4096;
+/// Blocks are taken in steps of this many bytes.
+const STEP_BYTES: u64 = 256 << 10;
+/// Of the blocks taken, kept for lines that forget: a thousand of the longest, each of which gives an inode's space back.
+const KEPT_BYTES: u64 = 128 << 10;
+
+/// One line: what holds for an inode from here on; without a record, nothing.
+#[derive(Debug, Serialize, Deserialize)]
+struct Line {
+    inode: Inode,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    record: Option<Record>,
+}
+
+/// The open file.
+#[derive(Debug)]
+pub(super) struct Lines {
+    /// Shared with who waits for it to be on stable storage.
+    file: Arc<File>,
+    /// Of what is whole.
+    length: u64,
+    /// Up to where it has blocks.
+    taken: u64,
+    count: usize,
+    /// Bytes written since the ledger was opened, over all its files.
+    written: u64,
+    /// Count of lines at which it is worth another try to write it anew, after one that failed.
+    patience: usize,
+    is_distrusted: bool,
+}
+
+impl Lines {
+    /// Reads what is there, or makes an empty file; with what holds.
+    pub(super) fn open(folder: &OwnedFd) -> io::Result<(Self, Vec<(Inode, Record)>)> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let fd = rustix::fs::openat(folder, FILE_NAME, flags, Mode::RUSR | Mode::WUSR)?;
+        let mut file = File::from(fd);
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        let (records, count, is_whole) = read(&text);
+        let length = text.len() as u64;
+        let mut lines = Self {
+            file: Arc::new(file),
+            length,
+            taken: length,
+            count,
+            written: 0,
+            patience: 0,
+            is_distrusted: !is_whole,
+        };
+        if lines.is_spent(records.len()) {
+            lines.rewrite(
+                folder,
+                records.iter().map(|(inode, record)| (inode, record)),
+            )?;
+        }
+        lines.file.sync_all()?;
+        rustix::fs::fsync(folder)?;
+        Ok((lines, records))
+    }
+
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
+    pub(super) fn file(&self) -> Arc<File> {
+        Arc::clone(&self.file)
+    }
+
+    /// It may not hold what was written to it.
+    pub(super) fn distrust(&mut self) {
+        self.is_distrusted = true;
+    }
+
+    /// Whether it should be written anew.
+    pub(super) fn is_spent(&self, records: usize) -> bool {
+        let is_long = self.count > SPARE_LINES + 2 * records && self.count >= self.patience;
+        self.is_distrusted || is_long
+    }
+
+    /// Appends what holds for an inode.
+    pub(super) fn promise(&mut self, inode: Inode, record: &Record) -> io::Result<()> {
+        let record = Some(record.clone());
+        let text = line(&Line { inode, record })?;
+        self.take_blocks(text.len() as u64)?;
+        self.append(&text)
+    }
+
+    /// Appends that nothing holds for an inode any more.
+    pub(super) fn forget(&mut self, inode: Inode) -> io::Result<()> {
+        let text = line(&Line {
+            inode,
+            record: None,
+        })?;
+        self.append(&text)
+    }
+
+    /// Writes another file with these records only, and puts it in the place of this one; on stable storage on return.
+    pub(super) fn rewrite<'a>(
+        &mut self,
+        folder: &OwnedFd,
+        records: impl Iterator<Item = (&'a Inode, &'a Record)>,
+    ) -> io::Result<()> {
+        // If this fails, not again before it has grown by as much once more.
+        self.patience = self.count + SPARE_LINES;
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let mut file = File::from(rustix::fs::openat(folder, NEW_FILE_NAME, flags, mode)?);
+        let mut text = Vec::new();
+        let mut count = 0;
+        for (inode, record) in records {
+            let record = Some(record.clone());
+            text.extend(line(&Line {
+                inode: *inode,
+                record,
+            })?);
+            count += 1;
+        }
+        file.write_all(&text)?;
+        file.sync_all()?;
+        rustix::fs::renameat(folder, NEW_FILE_NAME, folder, FILE_NAME)?;
+        rustix::fs::fsync(folder)?;
+        self.file = Arc::new(file);
+        self.length = text.len() as u64;
+        self.taken = self.length;
+        self.count = count;
+        self.patience = 0;
+        self.is_distrusted = false;
+        Ok(())
+    }
+
+    fn append(&mut self, text: &[u8]) -> io::Result<()> {
+        if let Err(error) = self.file.write_all_at(text, self.length) {
+            // Whatever became of a part of it is written over by the next line, or dropped as a line without an end.
+            let _ = self.file.set_len(self.length);
+            self.taken = self.length;
+            return Err(error);
+        }
+        let bytes = text.len() as u64;
+        self.length += bytes;
+        self.written += bytes;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Makes sure that there is room for a line, and for forgetting after it.
+    fn take_blocks(&mut self, bytes: u64) -> io::Result<()> {
+        if self.length + bytes + KEPT_BYTES <= self.taken {
+            return Ok(());
+        }
+        let size = STEP_BYTES.max(bytes + KEPT_BYTES);
+        match fallocate(&*self.file, FallocateFlags::KEEP_SIZE, self.length, size) {
+            Ok(()) => self.taken = self.length + size,
+            Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::IO)) => {
+                return Err(errno.into());
+            }
+            // The file system takes no blocks ahead.
+            Err(_) => self.taken = u64::MAX,
+        }
+        Ok(())
+    }
+}
+
+fn line(line: &Line) -> io::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// What holds, the number of lines, and whether all of it was understood. A last line without an end was never acknowledged.
+fn read(text: &[u8]) -> (Vec<(Inode, Record)>, usize, bool) {
+    let mut records = HashMap::new();
+    let mut count = 0;
+    let mut is_whole = true;
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        count += 1;
+        match (line.last(), serde_json::from_slice::<Line>(line)) {
+            (Some(b'\n'), Ok(Line { inode, record })) => match record {
+                Some(record) => drop(records.insert(inode.number, (inode, record))),
+                None => drop(records.remove(&inode.number)),
+            },
+            (Some(b'\n'), Err(error)) => {
+                is_whole = false;
+                tracing::warn!(line = count, %error, "a line of a pool's ledger is damaged; what it promised is forgotten");
+            }
+            _ => is_whole = false,
+        }
+    }
+    (records.into_values().collect(), count, is_whole)
+}

@@ -1,0 +1,86 @@
+//! Pools as directories: made, shared by backends and not by hosts, replaced under a running host.
+
+use super::*;
+
+#[test]
+fn a_pool_is_made_if_its_parent_is_there_and_refused_if_not() {
+    use std::os::unix::fs::PermissionsExt;
+    let fixture = Fixture::new();
+    assert_eq!(fixture.stat("a"), None);
+    let mode = std::fs::metadata(fixture.path("")).unwrap().permissions();
+    assert_eq!(mode.mode() & 0o7777, 0o700);
+    let missing = pools(&fixture.path("none/pool"), false, &fixture.used);
+    assert_eq!(kind(missing.call(stat("a"))), "precondition");
+}
+
+#[test]
+fn two_backends_of_one_host_share_a_pool() {
+    let fixture = Fixture::new();
+    let other = pools(&fixture.path(""), false, &fixture.used);
+    fixture.done(create_image("a", 1 << 20));
+    assert_eq!(other.open("data").unwrap().ledger.promised(), 1 << 20);
+}
+
+#[test]
+fn what_one_backend_uses_another_with_the_same_directory_cannot_take_away() {
+    let fixture = Fixture::with(true);
+    fixture.done(create("a"));
+    fixture.done(create_image("image", 1 << 20));
+    let linked = fixture.directory.path().join("link");
+    symlink(fixture.path(""), &linked).unwrap();
+    for directory in [fixture.path(""), linked] {
+        let used = Arc::new(Used(Mutex::new(vec!["a".to_owned(), "image".to_owned()])));
+        // It uses the directory, though it has not asked for anything since the host started.
+        let other = pools(&directory, true, &used);
+        for call in [
+            remove("a"),
+            rename("a", "b"),
+            remove_image("image"),
+            rename("image", "b"),
+        ] {
+            assert_eq!(kind(fixture.call(call.clone())), "in use", "{call:?}");
+        }
+        drop(other);
+    }
+    fixture.done(clone_image("image", "copy"));
+    fixture.done(remove("a"));
+    fixture.done(remove_image("image"));
+}
+
+#[test]
+fn a_pool_that_is_replaced_by_another_directory_is_refused_until_it_is_back() {
+    let fixture = Fixture::new();
+    fixture.done(create("a"));
+    let aside = fixture.directory.path().join("aside");
+    std::fs::rename(fixture.path(""), &aside).unwrap();
+    assert_eq!(kind(fixture.call(create("b"))), "unusable");
+    std::fs::create_dir(fixture.path("")).unwrap();
+    for call in calls_on("b") {
+        assert_eq!(kind(fixture.call(call.clone())), "unusable", "{call:?}");
+    }
+    assert_eq!(std::fs::read_dir(fixture.path("")).unwrap().count(), 0);
+    std::fs::remove_dir(fixture.path("")).unwrap();
+    std::fs::rename(&aside, fixture.path("")).unwrap();
+    fixture.done(create("b"));
+}
+
+#[test]
+fn a_pool_that_is_a_link_of_the_administrators_works() {
+    let fixture = Fixture::new();
+    std::fs::create_dir(fixture.directory.path().join("real")).unwrap();
+    symlink("real", fixture.directory.path().join("pool")).unwrap();
+    fixture.done(create("a"));
+    assert!(fixture.directory.path().join("real/a").is_dir());
+}
+
+#[test]
+fn a_pool_of_another_host_is_refused_until_that_lets_go() {
+    use rustix::fs::FlockOperation;
+    let fixture = Fixture::new();
+    std::fs::create_dir_all(fixture.path(".wasmount")).unwrap();
+    let folder = std::fs::File::open(fixture.path(".wasmount")).unwrap();
+    rustix::fs::flock(&folder, FlockOperation::LockExclusive).unwrap();
+    assert_eq!(kind(fixture.call(create("a"))), "in use");
+    drop(folder);
+    fixture.done(create("a"));
+}

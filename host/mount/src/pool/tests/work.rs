@@ -1,0 +1,149 @@
+//! What a call costs in a pool with few and with many entries, in system calls and bytes and not in time: counted by strace, in a process of
+//! its own.
+
+use super::*;
+use std::process::{Command, Stdio};
+
+const FEW: usize = 100;
+const MANY: usize = 10_000;
+const DIRECTORY: &str = "WASMOUNT_TEST_WORK_DIRECTORY";
+/// How often each call is made.
+const ROUNDS: usize = 8;
+const IMAGE_BYTES: u64 = 4096;
+
+/// A pool with so many names, and as many records of promises. The names are of one file: making files is slow where this runs.
+fn pool_of(count: usize) -> Fixture {
+    let fixture = Fixture::with(true);
+    fixture.done(create_image("image-0", IMAGE_BYTES));
+    for i in 1..count {
+        let name = fixture.path(&format!("image-{i}"));
+        std::fs::hard_link(fixture.path("image-0"), name).unwrap();
+    }
+    let pool = fixture.pools.open("data").unwrap();
+    (1..count as u64).for_each(|number| ledger::tests::fill_one(&pool.ledger, u64::MAX - number));
+    pool.ledger.sync().unwrap();
+    fixture
+}
+
+#[test]
+#[ignore = "the process whose work the other test counts"]
+fn worker() {
+    let directory = std::env::var_os(DIRECTORY).expect("started by the other test");
+    let pools = pools(Path::new(&directory), true, &Arc::new(Used::default()));
+    pools.call(stat("x")).unwrap();
+    // Failing calls that nobody else makes mark the beginning and the end in the trace.
+    let mark = |name: &str| drop(std::fs::metadata(format!("/wasmount-{name}")));
+    mark("begin");
+    for i in 0..ROUNDS {
+        let name = |kind: &str| format!("{kind}-{i}");
+        for call in [
+            create(&name("new")),
+            set_quota(&name("new"), Some(4096)),
+            set_permissions(&name("new"), 0o700),
+            stat(&name("new")),
+            rename(&name("new"), &name("renamed")),
+            clone_directory(&name("renamed"), &name("copy")),
+            remove(&name("renamed")),
+            remove(&name("copy")),
+            create_image(&name("disk"), IMAGE_BYTES),
+            resize_image(&name("disk"), 2 * IMAGE_BYTES),
+            clone_image(&name("disk"), &name("disk-2")),
+            remove_image(&name("disk")),
+            remove_image(&name("disk-2")),
+        ] {
+            pools.call(call).unwrap();
+        }
+    }
+    mark("end");
+}
+
+/// System calls between the marks, and bytes written by them.
+fn work_in(fixture: Fixture) -> (usize, u64) {
+    let path = fixture.path("");
+    let Fixture {
+        directory, pools, ..
+    } = fixture;
+    drop(pools);
+    let trace = tempfile::NamedTempFile::new().unwrap();
+    let status = Command::new("strace")
+        .args(["-f", "-qq", "-o"])
+        .arg(trace.path())
+        .arg(std::env::current_exe().unwrap())
+        .args(["pool::tests::work::worker", "--exact", "--ignored"])
+        .env(DIRECTORY, path)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .expect("this test needs strace: install it");
+    assert!(status.success());
+    let text = std::fs::read_to_string(trace.path()).unwrap();
+    let calls: Vec<_> = text
+        .lines()
+        .skip_while(|line| !line.contains("/wasmount-begin"))
+        .take_while(|line| !line.contains("/wasmount-end"))
+        .collect();
+    let written = calls.iter().filter(|line| line.contains("write"));
+    let written = written.filter_map(|line| line.rsplit("= ").next()?.parse::<u64>().ok());
+    let work = (calls.len(), written.sum());
+    drop(directory);
+    work
+}
+
+#[test]
+fn no_call_works_more_among_10_000_entries_than_among_100() {
+    let (few, many) = (work_in(pool_of(FEW)), work_in(pool_of(MANY)));
+    println!("calls and bytes among {FEW}: {few:?}, among {MANY}: {many:?}");
+    assert!(few.0 > ROUNDS * 13, "{few:?}");
+    // Numbers with more digits make longer lines.
+    assert!(many.0 * 100 <= few.0 * 102, "{few:?} {many:?}");
+    assert!(many.1 * 100 <= few.1 * 110, "{few:?} {many:?}");
+}
+
+#[test]
+fn a_promise_in_a_pool_whose_volumes_are_full_looks_at_the_others_once_in_a_while() {
+    let fixture = pool_of(FEW);
+    let pool = fixture.pools.open("data").unwrap();
+    // All of them are full: nothing is outstanding, though all of it is promised.
+    let all = pool.ledger.all();
+    let taken = all.iter().map(|(inode, record)| (*inode, record.promised));
+    let taken: Vec<_> = taken.collect();
+    assert_eq!(pool.ledger.looked(&taken, IMAGE_BYTES * 10), 0);
+    assert_eq!(fixture.promised(), FEW as u64 * IMAGE_BYTES);
+    let leaves = |free: u64| {
+        let file = tempfile::tempfile().unwrap();
+        let (inode, _) = ledger::Inode::of_fd(&file).unwrap();
+        let mut left = 0;
+        let looked = pool.ledger.update(inode, |others, _| {
+            left = others.leave(free, 0);
+            Ok::<_, std::io::Error>(())
+        });
+        looked.unwrap();
+        left
+    };
+    assert_eq!(leaves(IMAGE_BYTES * 10), IMAGE_BYTES * 10);
+    // What others write counts at once, what comes free only at the next look: it may be a volume's again.
+    assert_eq!(leaves(IMAGE_BYTES * 4), IMAGE_BYTES * 4);
+    assert_eq!(leaves(IMAGE_BYTES * 40), IMAGE_BYTES * 10);
+}
+
+#[test]
+#[ignore = "prints figures, decides nothing"]
+fn figures() {
+    for count in [100_u64, 10_000, 100_000] {
+        let directory = tempfile::tempdir().unwrap();
+        let folder: std::os::fd::OwnedFd = std::fs::File::open(directory.path()).unwrap().into();
+        ledger::tests::fill(&folder, count);
+        let bytes = std::fs::metadata(directory.path().join("ledger"))
+            .unwrap()
+            .len();
+        let start = std::time::Instant::now();
+        let ledger = ledger::Ledger::open(&folder).unwrap();
+        let open = start.elapsed();
+        let start = std::time::Instant::now();
+        ledger::tests::fill_one(&ledger, count + 1);
+        println!(
+            "{count} records, {bytes} bytes: open {open:?}, a change {:?}",
+            start.elapsed()
+        );
+    }
+}

@@ -1,0 +1,243 @@
+//! Small files in memory that change as a whole, laid out as kubelet's Secret volumes are (`pkg/volume/util/atomic_writer.go`): `..data`
+//! leads to a directory with all files of one generation, each name at the top leads through it, and a swap is one rename of `..data`.
+//!
+//! A killed swap leaves a whole generation in force and things that nobody reads; the next one begins by removing those. The generation
+//! before the one in force stays until the next call: who resolves a path, or reads several files of the directory that `..data` led to,
+//! can finish; kubelet removes it at once, and such readers find nothing. The top may belong to a hostile pod that mounted it writable, so
+//! every step goes by descriptor, through no link, onto no other mount. It must not know where the mount is, nor journal or plans.
+
+mod attributes;
+mod generation;
+mod leftovers;
+
+use crate::confine::open_confined;
+use crate::executor::{clone_mount, dress};
+use crate::failure::{exhausted, kernel};
+use crate::plan::files::{CONTENT_BYTES, CheckedFiles, ENTRIES, HOST_PREFIX};
+use crate::plan::options::MountFlags;
+use attributes::{Attributes, DIRECTORY_MODE};
+use rustix::fs::{AtFlags, Dir, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag,
+    fsconfig_set_string, fsmount, fsopen,
+};
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::ffi::{CStr, CString};
+use std::os::fd::OwnedFd;
+use wasmount_core::mounter::MountError;
+
+/// The file system's type.
+const TYPE: &str = "tmpfs";
+/// What the mount table shows as its source: by this a mount of files is told from any other tmpfs.
+pub(crate) const FILES_NAME: &str = "wasmount-files";
+/// What messages call it.
+const WHAT: &str = "the files of a volume";
+/// The link to the generation in force. Kubelet's name: programs watch it.
+const DATA: &str = "..data";
+/// Generations that are there at most: the one in force, and the one before it or the one that is being written.
+const GENERATIONS: usize = 2;
+/// Smallest page of a kernel, in bytes; with larger ones the same number of pages holds as much or more.
+const PAGE_BYTES: usize = 4096;
+/// Most pages that are in use: each generation's content, the last page of each file, and one for each link that the kernel does not keep in
+/// its inode. It is chosen so that every checked set of files fits, and not for the first one: a limit costs nothing until it is used, and
+/// one that is never raised cannot be found too low in the middle of a swap.
+const PAGES: usize = GENERATIONS * (CONTENT_BYTES / PAGE_BYTES + ENTRIES + ENTRIES);
+/// Most inodes: each generation's entries and its own directory, links for both, `..data`, a new link beside the old one, and the top.
+const INODES: usize = GENERATIONS * (ENTRIES + 1 + ENTRIES) + 3;
+/// Files of a volume are data: whatever was asked for, nothing in it runs, acts for its owner or is a device.
+const RESTRICTIONS: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID
+    .union(MountAttrFlags::MOUNT_ATTR_NODEV)
+    .union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+
+/// Makes a detached mount that shows these files. With a group, the files are its as well, and it may read them.
+pub(crate) fn prepare(
+    files: &CheckedFiles,
+    flags: MountFlags,
+    group: Option<u32>,
+) -> Result<OwnedFd, MountError> {
+    let context = fsopen(TYPE, FsOpenFlags::FSOPEN_CLOEXEC).map_err(failed("fsopen"))?;
+    let (pages, inodes) = (PAGES.to_string(), INODES.to_string());
+    let mode = format!("{DIRECTORY_MODE:o}");
+    for (name, value) in [
+        ("source", FILES_NAME),
+        ("nr_blocks", &pages),
+        ("nr_inodes", &inodes),
+        ("mode", &mode),
+    ] {
+        fsconfig_set_string(&context, name, value).map_err(failed("fsconfig"))?;
+    }
+    // Secrets stay out of swap space where the kernel can promise that (Linux 6.4); kubelet does the same for its own.
+    if let Err(errno) = fsconfig_set_flag(&context, "noswap")
+        && exhausted(errno).is_some()
+    {
+        return Err(failed("fsconfig")(errno));
+    }
+    fsconfig_create(&context).map_err(failed("fsconfig create"))?;
+    let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, RESTRICTIONS)
+        .map_err(failed("fsmount"))?;
+    bring(&mount, files, group)?;
+    let flags = MountFlags {
+        set: flags.set | RESTRICTIONS,
+        ..flags
+    };
+    dress(&mount, flags, WHAT)?;
+    Ok(mount)
+}
+
+/// Puts these files in the place of what is there. Readers see all of the old ones or all of the new ones; what is there already is not
+/// written again.
+pub(crate) fn replace(
+    root: &OwnedFd,
+    files: &CheckedFiles,
+    group: Option<u32>,
+) -> Result<(), MountError> {
+    // The mount that pods see may be read-only and stays as it is: only this copy, which nobody else sees, can be written through.
+    let writable = clone_mount(root, WHAT)?;
+    let flags = MountFlags {
+        set: MountAttrFlags::empty(),
+        clear: MountAttrFlags::MOUNT_ATTR_RDONLY,
+    };
+    dress(&writable, flags, WHAT)?;
+    bring(&writable, files, group)
+}
+
+/// All steps of a swap: what is left of others goes, the new generation is written, put in force, and the top is made to name its files.
+fn bring(root: &OwnedFd, files: &CheckedFiles, group: Option<u32>) -> Result<(), MountError> {
+    let current = in_force(root).map_err(failed("readlink"))?;
+    leftovers::remove(root, current.as_deref()).map_err(failed("removal of leftovers"))?;
+    let is_same = match &current {
+        Some(name) => generation::shows(root, name, files, group).map_err(failed("read"))?,
+        None => false,
+    };
+    if !is_same {
+        let name = generation::write(root, files, group).map_err(failed("write"))?;
+        switch(root, &name).map_err(failed("rename"))?;
+    }
+    name_files(root, files).map_err(failed("symlink"))?;
+    forget_names(root, files).map_err(failed("unlink"))?;
+    own_top(root, group).map_err(failed("chown"))
+}
+
+/// The generation that `..data` leads to. Anything else there is nobody's: a pod's own doing, or nothing yet.
+fn in_force(root: &OwnedFd) -> Result<Option<String>, Errno> {
+    let target = match rustix::fs::readlinkat(root, DATA, Vec::new()) {
+        Ok(target) => target,
+        Err(Errno::NOENT | Errno::INVAL) => return Ok(None),
+        Err(errno) => return Err(errno),
+    };
+    let Ok(name) = target.into_string() else {
+        return Ok(None);
+    };
+    let is_generation = name.starts_with(HOST_PREFIX) && name.len() > HOST_PREFIX.len();
+    if !is_generation || name.contains('/') || name == DATA {
+        return Ok(None);
+    }
+    match open_confined(root, name.as_str(), DIRECTORY) {
+        Ok(_) => Ok(Some(name)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn own_top(root: &OwnedFd, group: Option<u32>) -> Result<(), Errno> {
+    Attributes::of_directory(group).give(&open_confined(root, ".", DIRECTORY)?)
+}
+
+/// Puts a generation in force.
+fn switch(root: &OwnedFd, generation: &str) -> Result<(), Errno> {
+    put_link(root, DATA, generation)
+}
+
+/// Makes the links at the top that are missing.
+fn name_files(root: &OwnedFd, files: &CheckedFiles) -> Result<(), Errno> {
+    for name in files.top_names() {
+        let target = top_target(name);
+        let is_there = match rustix::fs::readlinkat(root, name, Vec::new()) {
+            Ok(found) => found.to_bytes() == target.as_bytes(),
+            Err(Errno::NOENT | Errno::INVAL) => false,
+            Err(errno) => return Err(errno),
+        };
+        if !is_there {
+            put_link(root, name, &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the links at the top whose files are gone, and nothing else: what a pod put there is the pod's.
+fn forget_names(root: &OwnedFd, files: &CheckedFiles) -> Result<(), Errno> {
+    for name in top_entries(root)? {
+        let Ok(name) = name.into_string() else {
+            continue;
+        };
+        if name.starts_with(HOST_PREFIX) || files.has_top_name(&name) {
+            continue;
+        }
+        match rustix::fs::readlinkat(root, name.as_str(), Vec::new()) {
+            Ok(found) if found.to_bytes() == top_target(&name).as_bytes() => {}
+            _ => continue,
+        }
+        match rustix::fs::unlinkat(root, name.as_str(), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// Where the link of a name at the top leads.
+fn top_target(name: &str) -> String {
+    format!("{DATA}/{name}")
+}
+
+/// A link in the place of whatever has the name, so that the name never leads nowhere in between.
+fn put_link(root: &OwnedFd, name: &str, target: &str) -> Result<(), Errno> {
+    let aside = fresh_name()?;
+    rustix::fs::symlinkat(target, root, aside.as_str())?;
+    match rustix::fs::renameat(root, aside.as_str(), root, name) {
+        Err(Errno::ISDIR) => {
+            // A directory of a pod's own: among the leftovers it goes with the next swap.
+            rustix::fs::renameat(root, name, root, fresh_name()?.as_str())?;
+            rustix::fs::renameat(root, aside.as_str(), root, name)
+        }
+        done => done,
+    }
+}
+
+/// All names at the top.
+fn top_entries(root: &OwnedFd) -> Result<Vec<CString>, Errno> {
+    entries(&open_confined(root, ".", DIRECTORY)?)
+}
+
+/// All names in a directory. Read to the end first: a directory that is changed meanwhile may show an entry twice or not at all.
+fn entries(directory: &OwnedFd) -> Result<Vec<CString>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let name = entry?.file_name().to_owned();
+        if !is_itself(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+fn is_itself(name: &CStr) -> bool {
+    name == c"." || name == c".."
+}
+
+/// A name of the host's own at the top that nothing has.
+fn fresh_name() -> Result<String, Errno> {
+    let mut bytes = [0; 8];
+    // Up to 256 bytes come whole (getrandom(2)).
+    getrandom(&mut bytes, GetRandomFlags::empty())?;
+    Ok(format!("{HOST_PREFIX}{:016x}", u64::from_ne_bytes(bytes)))
+}
+
+fn failed(operation: &'static str) -> impl Fn(Errno) -> MountError {
+    move |errno| kernel(operation, WHAT, errno)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! One generation of a volume's files: a directory of the host's own name with all of them, written whole before anything leads to it, and
+//! compared before anything is written.
+//!
+//! It is apart because it is only this tree: it must not know `..data`, nor which generation is in force.
+
+use super::attributes::Attributes;
+use super::{DIRECTORY, entries, fresh_name};
+use crate::confine::open_confined;
+use crate::plan::files::{CheckedFile, CheckedFiles};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+use zeroize::Zeroizing;
+
+/// Of a file or directory until it has its own mode: nobody but root reads half a secret.
+const UNFINISHED_MODE: Mode = Mode::RWXU;
+
+/// Writes a generation and returns its name.
+pub(super) fn write(
+    root: &OwnedFd,
+    files: &CheckedFiles,
+    group: Option<u32>,
+) -> Result<String, Errno> {
+    let generation = fresh_name()?;
+    make_directory(root, &generation, group)?;
+    let top = open_confined(root, generation.as_str(), DIRECTORY)?;
+    for (path, _) in files.directories().filter(|(path, _)| !path.is_empty()) {
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        make_directory(&open_in(&top, parent)?, name, group)?;
+    }
+    for file in files.files() {
+        write_file(&top, file, group)?;
+    }
+    Ok(generation)
+}
+
+/// Whether a generation has these files, and nothing else, with this group.
+pub(super) fn shows(
+    root: &OwnedFd,
+    generation: &str,
+    files: &CheckedFiles,
+    group: Option<u32>,
+) -> Result<bool, Errno> {
+    let top = open_confined(root, generation, DIRECTORY)?;
+    // Names first, so that every name has been accounted for when the files are compared.
+    for (path, names) in files.directories() {
+        if !is_as_found(shows_directory(&top, path, names, group))? {
+            return Ok(false);
+        }
+    }
+    for file in files.files() {
+        if !is_as_found(shows_file(&top, file, group))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What is missing, or is of another kind, is a difference and no error.
+fn is_as_found(looked: Result<bool, Errno>) -> Result<bool, Errno> {
+    match looked {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NXIO) => Ok(false),
+        looked => looked,
+    }
+}
+
+fn shows_directory(
+    top: &OwnedFd,
+    path: &str,
+    names: &BTreeSet<String>,
+    group: Option<u32>,
+) -> Result<bool, Errno> {
+    let directory = open_in(top, path)?;
+    if !Attributes::of_directory(group).are_of(&rustix::fs::fstat(&directory)?) {
+        return Ok(false);
+    }
+    let found: BTreeSet<_> = entries(&directory)?.into_iter().collect();
+    let is_wanted = |name: &CString| name.to_str().is_ok_and(|name| names.contains(name));
+    Ok(found.len() == names.len() && found.iter().all(is_wanted))
+}
+
+fn shows_file(top: &OwnedFd, file: &CheckedFile, group: Option<u32>) -> Result<bool, Errno> {
+    let (parent, name) = file.place();
+    // A named pipe that a pod put there must not be waited for.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let found = open_confined(open_in(top, parent)?, name, flags)?;
+    let status = rustix::fs::fstat(&found)?;
+    let is_alike = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile
+        && Attributes::of_file(file.mode(), group).are_of(&status)
+        && u64::try_from(status.st_size).ok() == u64::try_from(file.content().len()).ok();
+    if !is_alike {
+        return Ok(false);
+    }
+    let mut content = Zeroizing::new(vec![0; file.content().len()]);
+    let mut filled = 0;
+    while let Some(rest) = content.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::read(&found, rest) {
+            // Shorter than a moment ago.
+            Ok(0) => return Ok(false),
+            Ok(count) => filled += count,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(content.as_slice() == file.content())
+}
+
+fn write_file(top: &OwnedFd, file: &CheckedFile, group: Option<u32>) -> Result<(), Errno> {
+    let (parent, name) = file.place();
+    // EXCL: neither what is there already nor a link is opened.
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let to = rustix::fs::openat(open_in(top, parent)?, name, flags, UNFINISHED_MODE)?;
+    let mut rest = file.content();
+    while !rest.is_empty() {
+        match rustix::io::write(&to, rest) {
+            Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Attributes::of_file(file.mode(), group).give(&to)
+}
+
+fn make_directory(parent: impl AsFd, name: &str, group: Option<u32>) -> Result<(), Errno> {
+    rustix::fs::mkdirat(&parent, name, UNFINISHED_MODE)?;
+    Attributes::of_directory(group).give(&open_confined(&parent, name, DIRECTORY)?)
+}
+
+/// A directory of the generation; the empty path is its top.
+fn open_in(top: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
+    open_confined(top, if path.is_empty() { "." } else { path }, DIRECTORY)
+}

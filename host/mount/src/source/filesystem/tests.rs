@@ -1,0 +1,235 @@
+//! The kernel's file systems by name, for real where this kernel has them.
+
+use super::*;
+use crate::plan::filesystem::{FilesystemStep, check};
+use rustix::mount::{
+    MountPropagationFlags, MoveMountFlags, UnmountFlags, mount_change, move_mount, unmount,
+};
+use rustix::thread::UnshareFlags;
+use std::fs;
+use std::path::Path;
+use wasmount_core::code::Code;
+use wasmount_core::document::{FilesystemGrant, Grants};
+
+/// Runs a test in a mount namespace that dies with it.
+fn in_a_namespace(test: impl FnOnce(&Path) + Send + 'static) {
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "this test needs root (CAP_SYS_ADMIN); leave it out with `--skip privileged_`"
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_owned();
+    // A thread of its own: a namespace belongs to a thread and to those that it starts.
+    let thread = std::thread::spawn(move || {
+        #[allow(
+            deprecated,
+            reason = "the unsafe successor is about FILES, which is not asked for"
+        )]
+        rustix::thread::unshare(UnshareFlags::NEWNS).unwrap();
+        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+        mount_change("/", private).unwrap();
+        test(&path);
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// What a plan's step comes to with these options granted.
+fn checked(
+    fs_type: &str,
+    source: &str,
+    options: &[String],
+    granted: &[&str],
+    secret_options: &[(String, String)],
+) -> Result<(CheckedFilesystem, MountFlags), MountError> {
+    let grant = FilesystemGrant {
+        fs_type: fs_type.to_owned(),
+        sources: vec![source.to_owned()],
+        mount_options: granted.iter().map(|word| (*word).to_owned()).collect(),
+        max_bytes: None,
+    };
+    let grants = Grants {
+        filesystems: vec![grant],
+        ..Grants::default()
+    };
+    let step = FilesystemStep {
+        fs_type,
+        source,
+        options,
+        secret_options,
+    };
+    check(&step, [], None, &grants)
+}
+
+/// Mounts a step with this secret as its `password`.
+fn mounted(
+    fs_type: &str,
+    source: &str,
+    options: &[String],
+    granted: &[&str],
+    password: Option<&str>,
+) -> Result<OwnedFd, MountError> {
+    let pair = |value: &str| ("password".to_owned(), value.to_owned());
+    let named: Vec<_> = password.map(|_| pair("a-secret")).into_iter().collect();
+    let (filesystem, flags) = checked(fs_type, source, options, granted, &named)?;
+    let secrets = password.map(pair).into_iter().collect();
+    prepare(&filesystem, flags, &secrets)
+}
+
+const LAYERS: [&str; 3] = ["lowerdir", "upperdir", "workdir"];
+
+/// An overlay's directories, and the options that name them.
+fn layers(directory: &Path) -> Vec<String> {
+    fs::create_dir(directory.join("mounted")).unwrap();
+    LAYERS
+        .iter()
+        .map(|layer| {
+            fs::create_dir(directory.join(layer)).unwrap();
+            format!("{layer}={}", directory.join(layer).display())
+        })
+        .collect()
+}
+
+#[test]
+fn privileged_a_granted_overlay_is_mounted_and_written_through() {
+    in_a_namespace(|directory| {
+        let layers = layers(directory);
+        fs::write(directory.join("lowerdir/below"), "below").unwrap();
+        let mount = mounted("overlay", "overlay", &layers, &LAYERS, None).unwrap();
+        let at = directory.join("mounted");
+        // Attached nowhere yet.
+        assert!(!at.join("below").exists());
+        let empty = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(&mount, c"", rustix::fs::CWD, &at, empty).unwrap();
+        assert_eq!(fs::read_to_string(at.join("below")).unwrap(), "below");
+        fs::write(at.join("written"), "through").unwrap();
+        let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+        let line = table
+            .lines()
+            .find(|line| line.contains(at.to_str().unwrap()))
+            .unwrap();
+        assert!(
+            line.contains("nosuid,nodev") && line.contains("- overlay overlay"),
+            "{line}"
+        );
+        drop(mount);
+        unmount(&at, UnmountFlags::empty()).unwrap();
+        assert!(!at.join("written").exists());
+        let upper = directory.join("upperdir/written");
+        assert_eq!(fs::read_to_string(upper).unwrap(), "through");
+    });
+}
+
+#[test]
+fn privileged_an_overlay_of_directories_that_were_not_granted_is_refused() {
+    in_a_namespace(|directory| {
+        let layers = layers(directory);
+        let refused = mounted("overlay", "overlay", &layers, &["lowerdir"], None);
+        assert!(matches!(refused, Err(MountError::NotGranted { .. })));
+        // Smuggled into an option that is granted.
+        let joined = [layers.join(",")];
+        let refused = mounted("overlay", "overlay", &joined, &LAYERS, None);
+        assert!(matches!(refused, Err(MountError::Invalid { .. })));
+    });
+}
+
+#[test]
+fn privileged_a_kernel_without_the_client_says_which_module_to_load() {
+    in_a_namespace(|_| {
+        for (fs_type, source, password, module) in [
+            ("nosuchfs", "a", None, "nosuchfs"),
+            ("nfs4", "127.0.0.1:/a", None, "nfsv4"),
+            ("nfs", "[::1]:/a", None, "nfsv4"),
+            ("cifs", "//localhost/a", Some("hunter22"), "cifs"),
+            ("9p", "tag", None, "9p"),
+        ] {
+            let error = mounted(fs_type, source, &[], &[], password).unwrap_err();
+            let text = error.to_string();
+            let expected = format!(
+                "this kernel has no file system `{fs_type}`; load its module (`modprobe {module}`)"
+            );
+            // Asked afterwards, since the kernel loads a module by itself where there is one.
+            let known = fs::read_to_string("/proc/filesystems").unwrap();
+            let is_known = known
+                .lines()
+                .any(|line| line.ends_with(&format!("\t{fs_type}")));
+            assert_eq!(text.contains(&expected), !is_known, "{text}");
+            assert!(is_known || error.code() == Code::Unimplemented, "{text}");
+        }
+    });
+}
+
+#[test]
+fn privileged_an_option_that_the_kernel_does_not_take_is_told_by_name_alone() {
+    in_a_namespace(|directory| {
+        let mut options = layers(directory);
+        options.push("nosuchoption=some-value".to_owned());
+        let granted = ["lowerdir", "upperdir", "workdir", "nosuchoption"];
+        let error = mounted("overlay", "overlay", &options, &granted, None).unwrap_err();
+        assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("`nosuchoption`") && !text.contains("some-value"),
+            "{text}"
+        );
+        // The kernel's own words came along.
+        assert!(text.contains("the kernel says: overlay:"), "{text}");
+    });
+}
+
+#[test]
+fn privileged_a_secret_that_the_kernel_does_not_take_is_in_no_message() {
+    in_a_namespace(|_| {
+        let granted = ["password"];
+        let error = mounted("overlay", "overlay", &[], &granted, Some("hunter22")).unwrap_err();
+        assert!(matches!(error, MountError::Invalid { .. }), "{error}");
+        let text = format!("{error} {error:?}");
+        assert!(
+            text.contains("`password`") && !text.contains("hunter22"),
+            "{text}"
+        );
+    });
+}
+
+#[test]
+fn privileged_the_kernels_words_are_left_out_where_they_repeat_a_value() {
+    in_a_namespace(|directory| {
+        let mut options = layers(directory);
+        options[0].push_str("/missing");
+        let error = mounted("overlay", "overlay", &options, &LAYERS, None).unwrap_err();
+        assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("`lowerdir`") && !text.contains("/missing"),
+            "{text}"
+        );
+    });
+}
+
+#[test]
+fn secrets_must_come_with_the_request_and_fit_the_kernel() {
+    let named = [("password".to_owned(), "a-secret".to_owned())];
+    let (filesystem, flags) = checked("cifs", "//localhost/a", &[], &[], &named).unwrap();
+    for (value, rule) in [
+        (None, "not among"),
+        (Some(String::new()), "empty"),
+        (Some("hunter22".repeat(32)), "255"),
+        (Some("hunter22\0".to_owned()), "NUL"),
+    ] {
+        let secrets = value
+            .map(|value| ("password".to_owned(), value))
+            .into_iter()
+            .collect();
+        let error = prepare(&filesystem, flags, &secrets).unwrap_err();
+        assert!(matches!(error, MountError::Invalid { .. }), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains(rule) && text.contains("`password`") && !text.contains("hunter22"),
+            "{text}"
+        );
+    }
+    let fits = [("password".to_owned(), "h".repeat(255))];
+    let secrets = fits.into_iter().collect();
+    assert_eq!(wanted_secrets(&filesystem, &secrets).unwrap().len(), 1);
+}

@@ -1,0 +1,138 @@
+//! Real programs, well-behaved and not.
+
+use super::*;
+
+fn call(program: &'static str, arguments: &[&str]) -> ToolCall {
+    ToolCall {
+        program,
+        arguments: arguments.iter().map(OsString::from).collect(),
+        object: "an object".to_owned(),
+        deadline: Duration::from_secs(20),
+    }
+}
+
+/// A shell is a program like any other here; the room itself runs none.
+fn shell(script: &str) -> ToolCall {
+    call("sh", &["-c", script])
+}
+
+#[test]
+fn what_a_program_says_and_how_it_ends_comes_back() {
+    let tools = Tools::new().unwrap();
+    let said = tools.run(&shell("echo out; echo err >&2; exit 3")).unwrap();
+    assert_eq!(
+        (said.status, &*said.stdout, &*said.stderr),
+        (3, &b"out\n"[..], "err\n")
+    );
+}
+
+#[test]
+fn a_program_gets_no_input_and_nothing_of_our_environment() {
+    let tools = Tools::new().unwrap();
+    let said = tools.run(&call("env", &[])).unwrap();
+    let mut lines: Vec<_> = std::str::from_utf8(&said.stdout).unwrap().lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"]);
+    assert_eq!(tools.run(&call("cat", &[])).unwrap().stdout, b"");
+}
+
+#[test]
+fn a_chatterer_neither_blocks_nor_fills_memory() {
+    let tools = Tools::new().unwrap();
+    let said = tools
+        .run(&shell(
+            "head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2",
+        ))
+        .unwrap();
+    assert_eq!(
+        (said.stdout.len(), said.stderr.len()),
+        (KEPT_BYTES, KEPT_BYTES)
+    );
+}
+
+#[test]
+fn a_program_that_does_not_end_is_killed_with_what_it_started_and_reaped() {
+    let tools = Tools::new().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let script = format!("sleep 60 & echo $! $$ > {}; wait", file.display());
+    let tool = ToolCall {
+        deadline: Duration::from_secs(1),
+        ..shell(&script)
+    };
+    let before = Instant::now();
+    let error = tools.run(&tool).unwrap_err();
+    assert!(matches!(error, MountError::Hung { .. }), "{error}");
+    assert!(before.elapsed() < Duration::from_secs(10));
+    let pids = std::fs::read_to_string(&file).unwrap();
+    let (sleeper, shell) = pids.trim().split_once(' ').unwrap();
+    assert!(!std::path::Path::new("/proc").join(shell).exists());
+    // It dies, and init reaps it, at their leisure.
+    let stat = || std::fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap_or_default();
+    let is_dead = |stat: &str| stat.is_empty() || stat.contains(") Z ");
+    while !is_dead(&stat()) {
+        assert!(before.elapsed() < Duration::from_secs(10), "{}", stat());
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn what_a_program_leaves_behind_does_not_keep_the_call() {
+    let tools = Tools::new().unwrap();
+    let before = Instant::now();
+    let said = tools.run(&shell("sleep 60 & echo done")).unwrap();
+    assert_eq!((said.status, &*said.stdout), (0, &b"done\n"[..]));
+    assert!(before.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_program_that_is_killed_is_an_error_and_says_so() {
+    let tools = Tools::new().unwrap();
+    let error = tools.run(&shell("echo begun >&2; kill -9 $$")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`sh` failed on an object: it was killed by signal 9; it said: begun"
+    );
+}
+
+#[test]
+fn a_program_that_is_missing_is_named_with_its_package() {
+    let tool = call("mkfs.btrfs", &[]);
+    assert!(tool.missing().contains("`btrfs-progs`"));
+    let tools = Tools::new().unwrap();
+    let error = tools.run(&call("no-such-program", &[])).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("`no-such-program` failed on an object: it is not installed"),
+        "{error}"
+    );
+}
+
+#[test]
+fn many_run_at_a_time_and_a_slow_one_delays_no_other() {
+    let tools = Tools::new().unwrap();
+    thread::scope(|scope| {
+        let slow = scope.spawn(|| tools.run(&shell("sleep 3")));
+        let before = Instant::now();
+        for _ in 0..20 {
+            tools.run(&call("true", &[])).unwrap();
+        }
+        assert!(before.elapsed() < Duration::from_secs(3) && !slow.is_finished());
+        assert_eq!(slow.join().unwrap().unwrap().status, 0);
+    });
+}
+
+#[test]
+fn an_error_repeats_the_end_of_an_output_escaped() {
+    let said = Said {
+        status: 1,
+        stdout: b"not this".to_vec(),
+        stderr: format!("{}\x1b[31mlast", "x".repeat(5000)),
+    };
+    let words = said.last_words();
+    assert!(
+        words.ends_with("\\u{1b}[31mlast") && words.len() < 450,
+        "{words}"
+    );
+}

@@ -1,0 +1,429 @@
+//! Images of a pool beyond the plain life: one image for one volume, lost journals, clones side by side, growth, groups, and storage that goes
+//! away under a mount.
+
+use crate::bench::*;
+use crate::volume::{Volume, mounted_as};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use wasmount_core::mounter::MountError;
+use wasmount_core::plan::Source;
+use wasmount_core::pool::PoolCall;
+use wasmount_core::volume::{AccessMode, AccessType, MountAccess};
+
+const FORMS: [(&str, u64); 4] = [("ext4", 32), ("xfs", 300), ("btrfs", 128), ("raw", 16)];
+const MEBIBYTE: u64 = 1 << 20;
+
+async fn pool_call(bench: &Bench, call: PoolCall) -> Result<(), MountError> {
+    bench.mounter.pool(driver(), call).await.map(drop)
+}
+
+#[test]
+fn privileged_an_image_of_one_volume_is_refused_to_another() {
+    privileged(async |bench| {
+        for (form, mebibytes) in FORMS {
+            let first = Volume::of_image(&bench, form, form, mebibytes).await;
+            first.stage().await.unwrap();
+            let second = Volume {
+                name: "second",
+                ..Volume::new(
+                    &bench,
+                    "second",
+                    first.plan.clone(),
+                    first.access_type.clone(),
+                )
+            };
+            assert_eq!(variant(second.stage().await), "InUse", "{form}");
+            first.end(&[]).await;
+            second.stage().await.unwrap();
+            second.end(&[]).await;
+        }
+    });
+}
+
+#[test]
+fn privileged_without_its_journal_a_staged_image_is_known_again() {
+    privileged(async |bench| {
+        let mut bench = bench;
+        for (form, mebibytes) in FORMS {
+            let volume = Volume::of_image(&bench, form, form, mebibytes).await;
+            let (plan, access_type) = (volume.plan.clone(), volume.access_type.clone());
+            volume.stage().await.unwrap();
+            let mounts = bench.mounts();
+            let devices = bench.loop_devices();
+            bench = bench.without_journal();
+            let volume = Volume::new(&bench, form, plan, access_type);
+            volume
+                .stage()
+                .await
+                .unwrap_or_else(|error| panic!("{form}: {error}"));
+            assert_eq!(bench.mounts(), mounts, "{form}");
+            assert_eq!(bench.loop_devices(), devices, "{form}");
+            volume.publish("a").await.unwrap();
+            volume.end(&["a"]).await;
+        }
+    });
+}
+
+#[test]
+fn privileged_without_its_journal_an_image_is_torn_down_and_kept_from_removal_till_then() {
+    privileged(async |bench| {
+        let mut bench = bench;
+        for (form, mebibytes) in FORMS {
+            let volume = Volume::of_image(&bench, form, form, mebibytes).await;
+            let (plan, access_type) = (volume.plan.clone(), volume.access_type.clone());
+            volume.stage().await.unwrap();
+            volume.publish("rw").await.unwrap();
+            volume.publish_as("ro", WRITER, true).await.unwrap();
+            bench = bench.without_journal();
+            let volume = Volume::new(&bench, form, plan, access_type);
+            let remove = PoolCall::RemoveImage {
+                pool: "main".to_owned(),
+                path: format!("{form}.img"),
+            };
+            assert_eq!(
+                variant(pool_call(&bench, remove.clone()).await),
+                "InUse",
+                "{form}"
+            );
+            volume.end(&["rw", "ro"]).await;
+            pool_call(&bench, remove).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn privileged_a_staged_image_is_neither_removed_nor_renamed() {
+    privileged(async |bench| {
+        let volume = Volume::of_image(&bench, "v", "raw", 1).await;
+        volume.stage().await.unwrap();
+        let (pool, path) = ("main".to_owned(), "v.img".to_owned());
+        let rename = PoolCall::Rename {
+            pool: pool.clone(),
+            source: path.clone(),
+            target: "w.img".to_owned(),
+        };
+        assert_eq!(variant(pool_call(&bench, rename).await), "InUse");
+        let remove = PoolCall::RemoveImage { pool, path };
+        assert_eq!(variant(pool_call(&bench, remove.clone()).await), "InUse");
+        volume.end(&[]).await;
+        pool_call(&bench, remove).await.unwrap();
+    });
+}
+
+#[test]
+fn privileged_a_raw_volume_whose_device_was_detached_is_staged_anew() {
+    privileged(async |bench| {
+        let volume = Volume::of_image(&bench, "v", "raw", 1).await;
+        volume.stage().await.unwrap();
+        bench.detach_loop_devices();
+        assert_eq!(variant(volume.publish("a").await), "NotStaged");
+        let unsettled = bench.mounter.unsettled(driver()).await.unwrap();
+        assert_eq!(unsettled, [key("v").volume]);
+        bench.mounter.recover(key("v")).await.unwrap();
+        assert_eq!(bench.journal_files(), Vec::<std::path::PathBuf>::new());
+        volume.stage().await.unwrap();
+        volume.publish("a").await.unwrap();
+        assert_eq!(bench.mounter.unsettled(driver()).await.unwrap(), []);
+        volume.end(&["a"]).await;
+    });
+}
+
+#[test]
+fn privileged_a_killed_stage_of_a_raw_volume_is_undone_and_a_killed_unstage_finished() {
+    privileged(async |bench| {
+        let volume = Volume::of_image(&bench, "v", "raw", 1).await;
+        volume.stage().await.unwrap();
+        let plan = volume.plan.clone();
+        let mut bench = bench;
+        for progress in ["Coming", "Going"] {
+            bench.edit_journal("\"Settled\"", &format!("\"{progress}\""));
+            bench = bench.restarted();
+            let unsettled = bench.mounter.unsettled(driver()).await.unwrap();
+            assert_eq!(unsettled, [key("v").volume], "{progress}");
+            bench.mounter.recover(key("v")).await.unwrap();
+            bench.assert_clean();
+            bench.assert_no_loop_devices();
+            Volume::new(&bench, "v", plan.clone(), AccessType::Block)
+                .stage()
+                .await
+                .unwrap();
+        }
+        Volume::new(&bench, "v", plan, AccessType::Block)
+            .end(&[])
+            .await;
+    });
+}
+
+#[test]
+fn privileged_a_clone_is_mounted_beside_its_source() {
+    privileged(async |bench| {
+        for (form, mebibytes) in FORMS {
+            let source = Volume::of_image(&bench, form, form, mebibytes).await;
+            source.stage().await.unwrap();
+            source.unstage().await.unwrap();
+            let (pool, target) = ("main".to_owned(), format!("{form}-clone.img"));
+            let clone = PoolCall::CloneImage {
+                pool: pool.clone(),
+                source: format!("{form}.img"),
+                target: target.clone(),
+            };
+            pool_call(&bench, clone).await.unwrap();
+            let plan = plan(Source::Image { pool, path: target });
+            let clone = Volume::new(&bench, "clone", plan, source.access_type.clone());
+            source.stage().await.unwrap();
+            clone
+                .stage()
+                .await
+                .unwrap_or_else(|error| panic!("{form}: {error}"));
+            clone.unstage().await.unwrap();
+            source.end(&[]).await;
+        }
+    });
+}
+
+#[test]
+fn privileged_a_volume_grows_on_its_node_alone() {
+    privileged(async |bench| {
+        for (form, mebibytes) in [("xfs", 300), ("btrfs", 128), ("raw", 16)] {
+            let volume = Volume::of_image(&bench, form, form, mebibytes).await;
+            volume.stage().await.unwrap();
+            for (target, readonly) in [("rw", false), ("ro", true)] {
+                volume.publish_as(target, WRITER, readonly).await.unwrap();
+            }
+            let before = volume.stats("ro").await.unwrap().bytes.total;
+            // btrfs takes no size below 256 MiB.
+            let wanted = (mebibytes + 256) * MEBIBYTE;
+            for _ in 0..2 {
+                assert_eq!(
+                    volume.expand(Some(wanted), None).await,
+                    Ok(wanted),
+                    "{form}"
+                );
+            }
+            for target in ["rw", "ro"] {
+                let after = volume.stats(target).await.unwrap().bytes.total;
+                assert!(
+                    after >= before + 240 * MEBIBYTE,
+                    "{form}: {before}, then {after}"
+                );
+            }
+            let too_small = volume.expand(None, Some(MEBIBYTE)).await;
+            assert_eq!(variant(too_small), "OutOfRange", "{form}");
+            volume.end(&["rw", "ro"]).await;
+        }
+    });
+}
+
+/// This machine has no CAP_SYS_RESOURCE, which ext4 asks for; where it has, the volume grows at once.
+#[test]
+fn privileged_an_ext4_that_may_not_grow_while_mounted_grows_at_the_next_stage() {
+    privileged(async |bench| {
+        let volume = Volume::of_image(&bench, "v", "ext4", 32).await;
+        volume.stage().await.unwrap();
+        volume.publish("a").await.unwrap();
+        fs::write(bench.target("a").join("data"), "kept").unwrap();
+        let before = volume.stats("a").await.unwrap().bytes.total;
+        let wanted = 64 * MEBIBYTE;
+        for _ in 0..2 {
+            match volume.expand(Some(wanted), None).await {
+                Ok(size_bytes) => assert_eq!(size_bytes, wanted),
+                Err(error) => {
+                    assert_eq!(variant::<()>(Err(error.clone())), "Unusable");
+                    assert!(error.to_string().contains("staged next"), "{error}");
+                }
+            }
+        }
+        volume.unpublish("a").await.unwrap();
+        volume.unstage().await.unwrap();
+        volume.stage().await.unwrap();
+        volume.publish("a").await.unwrap();
+        let after = volume.stats("a").await.unwrap().bytes.total;
+        assert!(after >= before + 28 * MEBIBYTE, "{before}, then {after}");
+        assert_eq!(
+            fs::read_to_string(bench.target("a").join("data")).unwrap(),
+            "kept"
+        );
+        assert_eq!(volume.expand(Some(wanted), None).await, Ok(wanted));
+        volume.end(&["a"]).await;
+    });
+}
+
+#[test]
+fn privileged_a_tree_has_nothing_to_grow() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        let volume = Volume::new(&bench, "v", tree("v"), mounted_as("ext4"));
+        assert_eq!(volume.expand(Some(MEBIBYTE), None).await, Ok(0));
+        let unknown = Volume::new(&bench, "w", tree("w"), mounted_as("ext4"));
+        assert_eq!(variant(unknown.expand(None, None).await), "NotFound");
+        bench.unpublish("v", "v").await.unwrap();
+        bench.unstage("v").await.unwrap();
+    });
+}
+
+#[test]
+fn privileged_a_file_system_that_is_there_counts_more_than_a_default() {
+    privileged(async |bench| {
+        let volume = Volume::of_image(&bench, "v", "xfs", 300).await;
+        volume.stage().await.unwrap();
+        volume.publish("a").await.unwrap();
+        fs::write(bench.target("a").join("data"), "kept").unwrap();
+        volume.end(&["a"]).await;
+        let named = volume.with(mounted_as("ext4"));
+        assert_eq!(variant(named.stage().await), "Unusable");
+        let mut default = volume.with(AccessType::Mount(MountAccess::default()));
+        default.plan.default_fs_type = Some("ext4".to_owned());
+        default.stage().await.unwrap();
+        default.publish("a").await.unwrap();
+        assert_eq!(
+            fs::read_to_string(bench.target("a").join("data")).unwrap(),
+            "kept"
+        );
+        default.end(&["a"]).await;
+    });
+}
+
+#[test]
+fn privileged_a_volume_mount_group_can_use_trees_and_images() {
+    privileged(async |bench| {
+        let grouped = |group: &str| {
+            AccessType::Mount(MountAccess {
+                volume_mount_group: Some(group.to_owned()),
+                ..MountAccess::default()
+            })
+        };
+        fs::create_dir(bench.path("pool").join("tree")).unwrap();
+        fs::write(bench.path("pool").join("tree/data"), "x").unwrap();
+        let image = bench.image("image", 32 * MEBIBYTE).await;
+        for (name, plan) in [("tree", tree("tree")), ("image", image)] {
+            let volume = Volume::new(&bench, name, plan, grouped("4321"));
+            volume.stage().await.unwrap();
+            volume.publish("a").await.unwrap();
+            let root = fs::metadata(bench.target("a")).unwrap();
+            assert_eq!((root.gid(), root.mode() & 0o2070), (4321, 0o2070), "{name}");
+            if name == "tree" {
+                let file = fs::metadata(bench.target("a").join("data")).unwrap();
+                assert_eq!((file.gid(), file.mode() & 0o060), (4321, 0o060));
+            }
+            File::create(bench.target("a").join("more")).unwrap();
+            let inherited = fs::metadata(bench.target("a").join("more")).unwrap();
+            assert_eq!(inherited.gid(), 4321, "{name}");
+            volume.with(grouped("4322")).publish("b").await.unwrap();
+            assert_eq!(
+                fs::metadata(bench.target("b")).unwrap().gid(),
+                4322,
+                "{name}"
+            );
+            let none = volume.with(grouped("wheel"));
+            assert_eq!(variant(none.publish("c").await), "Invalid", "{name}");
+            volume.end(&["a", "b"]).await;
+        }
+    });
+}
+
+#[test]
+fn privileged_an_image_whose_file_went_away_is_told_and_torn_down() {
+    privileged(async |bench| {
+        for (form, mebibytes) in [("ext4", 32), ("raw", 16)] {
+            let volume = Volume::of_image(&bench, form, form, mebibytes).await;
+            volume.stage().await.unwrap();
+            volume.publish("a").await.unwrap();
+            // As a pool's disk that is gone: every read behind the end fails.
+            let image = bench.path("pool").join(format!("{form}.img"));
+            File::options()
+                .write(true)
+                .open(&image)
+                .unwrap()
+                .set_len(0)
+                .unwrap();
+            fs::remove_file(&image).unwrap();
+            drop(volume.stats("a").await);
+            volume.end(&["a"]).await;
+        }
+    });
+}
+
+#[test]
+fn privileged_what_is_no_image_is_refused() {
+    privileged(async |bench| {
+        let pool = bench.path("pool");
+        fs::create_dir(pool.join("tree")).unwrap();
+        fs::write(bench.path("outside").join("secret"), "x").unwrap();
+        std::os::unix::fs::symlink(bench.path("outside").join("secret"), pool.join("link"))
+            .unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            pool.join("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        for (path, expected) in [
+            ("tree", "Invalid"),
+            ("link", "Invalid"),
+            ("pipe", "Invalid"),
+            ("none", "NotFound"),
+            ("../outside/secret", "Invalid"),
+        ] {
+            let plan = plan(Source::Image {
+                pool: "main".to_owned(),
+                path: path.to_owned(),
+            });
+            for access_type in [AccessType::Block, mounted_as("ext4")] {
+                let volume = Volume::new(&bench, "v", plan.clone(), access_type);
+                assert_eq!(variant(volume.stage().await), expected, "{path}");
+            }
+        }
+        bench.assert_clean();
+        bench.assert_no_loop_devices();
+    });
+}
+
+#[test]
+fn privileged_a_raw_volume_needs_a_device_and_a_mounted_one_a_file_system() {
+    privileged(async |bench| {
+        bench.volume("tree");
+        let tree = Volume::new(&bench, "tree", tree("tree"), AccessType::Block);
+        assert_eq!(variant(tree.stage().await), "Invalid");
+        let raw = Volume::of_image(&bench, "raw", "raw", 1).await;
+        raw.stage().await.unwrap();
+        let mounted = raw.with(mounted_as("ext4"));
+        assert_eq!(variant(mounted.publish("a").await), "OtherwiseThere");
+        fs::create_dir(bench.target("a")).unwrap();
+        assert_eq!(variant(raw.publish("a").await), "OtherwiseThere");
+        // What was empty went with the undoing: it is made anew in any case.
+        assert!(!bench.target("a").exists());
+        fs::write(bench.target("a"), "content").unwrap();
+        assert_eq!(variant(raw.publish("a").await), "OtherwiseThere");
+        fs::write(bench.target("a"), "").unwrap();
+        raw.publish("a").await.unwrap();
+        let single = raw
+            .publish_as("b", AccessMode::SingleNodeSingleWriter, false)
+            .await;
+        assert_eq!(variant(single), "InUse");
+        raw.end(&["a"]).await;
+    });
+}
+
+#[test]
+fn privileged_what_an_earlier_driver_of_the_name_mounted_goes_when_kubelet_says_whose_it_is() {
+    privileged(async |bench| {
+        let pod = bench
+            .path("kubelet")
+            .join("pods/1/volumes/kubernetes.io~csi/pv");
+        let target = pod.join("mount");
+        fs::create_dir_all(&target).unwrap();
+        bench.mount_foreign_at(&target);
+        assert_eq!(variant(bench.unpublish_path("old", &target).await), "InUse");
+        let record = format!(r#"{{"driverName":"{}","volumeHandle":"old"}}"#, driver());
+        fs::write(pod.join("vol_data.json"), record).unwrap();
+        assert_eq!(
+            variant(bench.unpublish_path("other", &target).await),
+            "InUse"
+        );
+        bench.unpublish_path("old", &target).await.unwrap();
+        assert!(!target.exists());
+        bench.assert_clean();
+    });
+}
