@@ -13,9 +13,12 @@
 //! # }
 //! ```
 
+use crate::documents;
+use crate::mounter::{MounterOptions, Mounting};
 use crate::orchestrator::Orchestrator;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::thread;
@@ -39,6 +42,9 @@ pub struct HostOptions {
     pub wrapper: Vec<OsString>,
     /// Further arguments of `wasmount serve`.
     pub more: Vec<OsString>,
+    /// Mount in a process of its own (`wasmount mounter`), and serve as this user without any capability; another than root serves a copy of
+    /// plugins/directory. Absent: one process, as root.
+    pub split: Option<u32>,
 }
 
 /// `--role`.
@@ -59,6 +65,8 @@ pub struct Host {
     root: PathBuf,
     options: ServeOptions,
     served: Served,
+    /// Where another process mounts.
+    mounting: Option<Mounting>,
     sockets: Vec<PathBuf>,
 }
 
@@ -80,6 +88,7 @@ impl Host {
             role,
             wrapper,
             more,
+            split,
         } = options;
         let workspace = Workspace::locate()?;
         if backends.is_empty() {
@@ -87,7 +96,7 @@ impl Host {
         }
         place::sweep(PREFIX);
         let place = Place::create(PREFIX)?;
-        let options = ServeOptions {
+        let mut options = ServeOptions {
             program: workspace.host_program(),
             wrapper,
             backends,
@@ -102,6 +111,10 @@ impl Host {
             more,
             log: place.log(),
         };
+        let mounting = match split {
+            Some(user) => Some(split_off(&place, &mut options, user)?),
+            None => None,
+        };
         let mut served = Served::start(&options)?;
         let sockets = served.sockets()?;
         Ok(Self {
@@ -109,6 +122,7 @@ impl Host {
             place: Some(place),
             options,
             served,
+            mounting,
             sockets,
         })
     }
@@ -160,9 +174,25 @@ impl Host {
         self.options.data.clone()
     }
 
-    /// `--run-dir`.
+    /// `--run-dir` of the process that mounts.
     pub fn run(&self) -> PathBuf {
-        self.options.run.clone()
+        match &self.mounting {
+            Some(mounting) => mounting.options().run.clone(),
+            None => self.options.run.clone(),
+        }
+    }
+
+    /// `--data-dir` of the process that mounts: pools of relative paths lie there.
+    pub fn mount_data(&self) -> PathBuf {
+        match &self.mounting {
+            Some(mounting) => mounting.options().data.clone(),
+            None => self.data(),
+        }
+    }
+
+    /// The process that mounts, where it is another.
+    pub fn mounting(&mut self) -> Option<&mut Mounting> {
+        self.mounting.as_mut()
     }
 
     /// What is mounted in the host's directory, from the kernel; stacked mounts stand more than once.
@@ -172,7 +202,10 @@ impl Host {
 
     /// Everything that it and its earlier lives have logged.
     pub fn log(&self) -> String {
-        fs::read_to_string(&self.options.log).unwrap_or_default()
+        let mounter = self.mounting.as_ref().map(|it| &it.options().log);
+        let logs = [&self.options.log].into_iter().chain(mounter);
+        logs.map(|log| fs::read_to_string(log).unwrap_or_default())
+            .collect()
     }
 
     /// SIGKILL.
@@ -196,6 +229,9 @@ impl Host {
     /// Ends it and takes all away without a word on what was mounted: for tests that leave mounts on purpose.
     pub fn abandon(mut self) -> Result<Vec<PathBuf>, Failure> {
         self.served.kill_9()?;
+        if let Some(mounting) = &mut self.mounting {
+            mounting.kill_9()?;
+        }
         self.place.take().map_or(Ok(Vec::new()), Place::take_away)
     }
 }
@@ -203,6 +239,9 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         let _ = self.served.kill_9();
+        if let Some(mounting) = &mut self.mounting {
+            let _ = mounting.kill_9();
+        }
         let log = self.log();
         let Some(place) = self.place.take() else {
             return;
@@ -217,6 +256,77 @@ impl Drop for Host {
             "the test left mounts behind: {left:?}\n{log}"
         );
     }
+}
+
+/// Starts a mounter with what `options` say of mounts, and changes them to a host that has no right at all.
+fn split_off(place: &Place, options: &mut ServeOptions, user: u32) -> Result<Mounting, Failure> {
+    let own = |name: &str| {
+        let path = place.root().join(name);
+        fs::create_dir(&path).map_err(Failure::io(format!("create {}", path.display())))?;
+        Ok::<_, Failure>(path)
+    };
+    if user != 0 {
+        readable(place, options)?;
+    }
+    let (data, folder) = (own("mounter-data")?, own("mounter")?);
+    let socket = folder.join("mounter.sock");
+    let mounting = Mounting::start(MounterOptions {
+        program: options.program.clone(),
+        backends: options.backends.clone(),
+        data,
+        run: std::mem::take(&mut options.run),
+        kubelet: options.kubelet.clone(),
+        socket: socket.clone(),
+        client_uid: user,
+        more: Vec::new(),
+        log: place.root().join("mounter.log"),
+    })?;
+    let address = format!("unix:{}", socket.display());
+    options
+        .more
+        .extend(["--mounter".to_owned(), address].map(OsString::from));
+    options.wrapper.splice(0..0, without_rights(user));
+    for path in [&options.data, &options.sockets, &place.root().to_owned()] {
+        chown(path, Some(user), None).map_err(Failure::io(format!("chown {}", path.display())))?;
+    }
+    Ok(mounting)
+}
+
+/// The build directory may be one that only its owner can enter: another user gets a program, a plugin and a document beside the host's
+/// directories.
+fn readable(place: &Place, options: &mut ServeOptions) -> Result<(), Failure> {
+    let program = place.root().join("wasmount");
+    fs::copy(&options.program, &program).map_err(Failure::io("copy the host's program"))?;
+    let (document, component) = documents::directory_of_its_own(place.root(), "directory")?;
+    for (file, mode) in [(&program, 0o755), (&document, 0o644), (&component, 0o644)] {
+        fs::set_permissions(file, Permissions::from_mode(mode))
+            .map_err(Failure::io(format!("chmod {}", file.display())))?;
+    }
+    options.program = program;
+    options.backends = vec![document];
+    Ok(())
+}
+
+/// Runs a program as a user, without any capability and without a way to any.
+fn without_rights(user: u32) -> Vec<OsString> {
+    let user = user.to_string();
+    let words = [
+        "setpriv",
+        "--reuid",
+        &user,
+        "--regid",
+        &user,
+        "--clear-groups",
+        "--bounding-set=-all",
+        "--inh-caps=-all",
+        "--ambient-caps=-all",
+        "--no-new-privs",
+        // Again: a change of user clears it.
+        "--pdeathsig",
+        "TERM",
+        "--",
+    ];
+    words.into_iter().map(OsString::from).collect()
 }
 
 /// What the host said belongs to what the failing test says.

@@ -39,7 +39,7 @@ pub fn left_behind(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
 
 /// The pool of plugins/directory as its own document places it.
 pub fn directory_pool(host: &Host) -> PathBuf {
-    host.data().join("pools/directory")
+    host.mount_data().join("pools/directory")
 }
 
 fn look(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
@@ -63,7 +63,8 @@ fn look(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
             .filter(|path| !path.is_dir())
             .map(say("journal")),
     );
-    let half = below(&host.data())?.into_iter().filter(|path| {
+    let data = [below(&host.data())?, below(&host.mount_data())?].concat();
+    let half = data.into_iter().filter(|path| {
         path.extension()
             .is_some_and(|end| HALF_WRITTEN.iter().any(|it| *it == end))
     });

@@ -8,6 +8,7 @@
 pub mod documents;
 pub mod host;
 pub mod leaks;
+pub mod mounter;
 pub mod orchestrator;
 pub mod requests;
 pub mod root;

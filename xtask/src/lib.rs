@@ -14,6 +14,7 @@ pub mod mountinfo;
 pub mod packages;
 pub mod place;
 pub mod plugins;
+pub mod process;
 pub mod say;
 pub mod served;
 pub mod test;

@@ -82,7 +82,7 @@ macro_rules! identifier {
     ($(#[$doc:meta])* $name:ident, $limit:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(transparent)]
+        #[serde(try_from = "String", into = "String")]
         pub struct $name(String);
 
         impl $name {
@@ -101,6 +101,19 @@ macro_rules! identifier {
             /// Gives the word away.
             pub fn into_string(self) -> String {
                 self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidWord;
+            fn try_from(word: String) -> Result<Self, InvalidWord> {
+                Self::parse(stringify!($name), word)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(word: $name) -> String {
+                word.0
             }
         }
 
@@ -344,5 +357,29 @@ mod tests {
                 character: "a NUL byte"
             })
         );
+    }
+
+    #[test]
+    fn no_word_that_was_not_parsed_can_be_read() {
+        fn read<T: serde::de::DeserializeOwned>(json: &str) -> bool {
+            serde_json::from_str::<T>(json).is_ok()
+        }
+        for (json, volume, driver, path) in [
+            (r#""a""#, true, true, true),
+            (r#""""#, false, false, false),
+            (r#""a\u0000b""#, false, false, false),
+            (r#""..""#, true, false, true),
+            (r#""../a""#, true, false, true),
+            (r#"7"#, false, false, false),
+        ] {
+            assert_eq!(read::<VolumeId>(json), volume, "{json}");
+            assert_eq!(read::<NodeId>(json), volume, "{json}");
+            assert_eq!(read::<DriverName>(json), driver, "{json}");
+            assert_eq!(read::<NodePath>(json), path, "{json}");
+        }
+        let long = serde_json::to_string(&"v".repeat(INCOMING_IDENTIFIER_BYTES + 1)).unwrap();
+        assert!(!read::<VolumeId>(&long));
+        let kept = VolumeId::parse("volume_id", "a/b").unwrap();
+        assert_eq!(serde_json::to_string(&kept).unwrap(), r#""a/b""#);
     }
 }

@@ -3,13 +3,23 @@
 //!
 //! It holds no secret value: secret options name a secret, `files` contents stay out of `Debug` and of the journal.
 
+use crate::attributes::MAP_BYTES;
+use crate::names::InvalidWord;
 use crate::secrets::{SecretOptions, Secrets};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// Most bytes of all words of a plan but the contents of files: the journal keeps them, and the kernel takes one page of mount options.
+pub const PLAN_BYTES: usize = 32 << 10;
+/// Most words of a plan that come in lists.
+pub const PLAN_WORDS: usize = 256;
+/// Most bytes of all contents of `files`: what a Kubernetes Secret can hold.
+pub const FILE_BYTES: usize = 1 << 20;
+
 /// One source, and how it is to be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "UncheckedPlan")]
 pub struct Plan {
     /// What the volume is.
     pub source: Source,
@@ -68,6 +78,42 @@ pub enum Source {
     },
 }
 
+/// A plan as another process wrote it.
+#[derive(Deserialize)]
+struct UncheckedPlan {
+    source: Source,
+    default_fs_type: Option<String>,
+    mount_options: Vec<String>,
+    notes: BTreeMap<String, String>,
+}
+
+impl TryFrom<UncheckedPlan> for Plan {
+    type Error = InvalidWord;
+
+    /// Holds it to what a plan could have been recorded as: a journal must not be filled by whoever speaks for a plugin.
+    fn try_from(plan: UncheckedPlan) -> Result<Self, InvalidWord> {
+        let UncheckedPlan {
+            source,
+            default_fs_type,
+            mount_options,
+            notes,
+        } = plan;
+        let notes_words = notes.iter().flat_map(|(key, value)| [key, value]);
+        let mut words = source.words();
+        words.extend(default_fs_type.as_deref());
+        words.extend(mount_options.iter().chain(notes_words).map(String::as_str));
+        check(&words, source.file_bytes())?;
+        let notes_bytes = notes.iter().map(|(key, value)| key.len() + value.len());
+        within("notes of a plan", notes_bytes.sum(), MAP_BYTES)?;
+        Ok(Self {
+            source,
+            default_fs_type,
+            mount_options,
+            notes,
+        })
+    }
+}
+
 impl Plan {
     /// The values of its secret options. A name that the request does not bring is left out: recording such a plan was refused.
     pub fn secret_options(&self, secrets: &Secrets) -> SecretOptions {
@@ -93,6 +139,70 @@ impl Source {
             Source::Files { .. } => "files",
         }
     }
+
+    /// All words but the contents of files, which may be secrets and are not journaled.
+    pub fn words(&self) -> Vec<&str> {
+        fn pairs(pairs: &[(String, String)]) -> impl Iterator<Item = &str> {
+            pairs
+                .iter()
+                .flat_map(|(key, value)| [key.as_str(), value.as_str()])
+        }
+        match self {
+            Source::Directory { pool, path } | Source::Image { pool, path } => vec![pool, path],
+            Source::Device { facts, wait_ms: _ } => pairs(facts).collect(),
+            Source::Filesystem {
+                fs_type,
+                source,
+                options,
+                secret_options,
+            } => [fs_type, source]
+                .into_iter()
+                .chain(options)
+                .map(String::as_str)
+                .chain(pairs(secret_options))
+                .collect(),
+            Source::Tmpfs { size_bytes: _ } => Vec::new(),
+            Source::Files { files } => files.iter().map(|file| file.path.as_str()).collect(),
+        }
+    }
+
+    /// Bytes of all contents of files.
+    pub fn file_bytes(&self) -> usize {
+        match self {
+            Source::Files { files } => files.iter().map(|file| file.content.len()).sum(),
+            _ => 0,
+        }
+    }
+}
+
+fn check(words: &[&str], file_bytes: usize) -> Result<(), InvalidWord> {
+    let bytes = words.iter().map(|word| word.len()).sum();
+    within("plan", bytes, PLAN_BYTES)?;
+    within("files of a plan", file_bytes, FILE_BYTES)?;
+    if words.len() > PLAN_WORDS {
+        return Err(InvalidWord::Rule {
+            what: "plan",
+            rule: "has more than 256 words",
+        });
+    }
+    if words.iter().any(|word| word.contains('\0')) {
+        return Err(InvalidWord::Character {
+            what: "plan",
+            character: "a NUL byte",
+        });
+    }
+    Ok(())
+}
+
+fn within(what: &'static str, length: usize, limit: usize) -> Result<(), InvalidWord> {
+    if length > limit {
+        return Err(InvalidWord::TooLong {
+            what,
+            length,
+            limit,
+        });
+    }
+    Ok(())
 }
 
 /// A small file of a `files` source.
@@ -115,5 +225,68 @@ impl fmt::Debug for PlanFile {
             self.mode,
             self.content.len()
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(source: Source) -> Plan {
+        Plan {
+            source,
+            default_fs_type: Some("ext4".to_owned()),
+            mount_options: vec!["noatime".to_owned()],
+            notes: BTreeMap::from([("portal".to_owned(), "a".to_owned())]),
+        }
+    }
+
+    fn tree(path: &str) -> Source {
+        Source::Directory {
+            pool: "main".to_owned(),
+            path: path.to_owned(),
+        }
+    }
+
+    fn files(bytes: usize) -> Source {
+        Source::Files {
+            files: vec![PlanFile {
+                path: "token".to_owned(),
+                mode: 0o400,
+                content: vec![b'x'; bytes],
+            }],
+        }
+    }
+
+    fn is_read(plan: &Plan) -> bool {
+        let text = serde_json::to_string(plan).unwrap();
+        serde_json::from_str::<Plan>(&text).is_ok_and(|read| read == *plan)
+    }
+
+    #[test]
+    fn a_plan_that_could_have_been_recorded_is_read() {
+        // That its path leads out of the pool is for the mount room to see, which opens it.
+        for source in [tree("v"), tree("../v"), files(FILE_BYTES)] {
+            assert!(is_read(&plan(source)));
+        }
+    }
+
+    #[test]
+    fn a_plan_that_could_not_have_been_recorded_is_refused() {
+        let with = |change: fn(&mut Plan)| {
+            let mut plan = plan(tree("v"));
+            change(&mut plan);
+            plan
+        };
+        for refused in [
+            plan(tree("a\0b")),
+            plan(tree(&"p".repeat(PLAN_BYTES))),
+            plan(files(FILE_BYTES + 1)),
+            with(|plan| plan.mount_options = vec![String::new(); PLAN_WORDS]),
+            with(|plan| plan.default_fs_type = Some("ext4\0".to_owned())),
+            with(|plan| drop(plan.notes.insert("n".to_owned(), "n".repeat(MAP_BYTES)))),
+        ] {
+            assert!(!is_read(&refused), "{refused:?}");
+        }
     }
 }

@@ -66,8 +66,12 @@ pub enum AccessMode {
     Other(u32),
 }
 
+/// Most bytes of all mount flags (CSI specification, `MountVolume.mount_flags`); it is also what mount(2) takes.
+pub const MOUNT_FLAGS_BYTES: usize = 4096;
+
 /// How a file system is to be mounted (CSI `VolumeCapability.MountVolume`).
 #[derive(Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "UncheckedMountAccess")]
 pub struct MountAccess {
     /// Absent: the backend or the host chooses.
     pub fs_type: Option<String>,
@@ -75,6 +79,66 @@ pub struct MountAccess {
     pub mount_flags: Vec<String>,
     /// Group that must be able to use the volume.
     pub volume_mount_group: Option<String>,
+}
+
+/// The same as another process wrote it.
+#[derive(Deserialize)]
+struct UncheckedMountAccess {
+    fs_type: Option<String>,
+    mount_flags: Vec<String>,
+    volume_mount_group: Option<String>,
+}
+
+impl MountAccess {
+    /// Refuses what no mount could take. What may be in it is the mount room's to say.
+    pub fn parse(
+        fs_type: Option<String>,
+        mount_flags: Vec<String>,
+        volume_mount_group: Option<String>,
+    ) -> Result<Self, InvalidWord> {
+        let what = "mount_flags";
+        let length = mount_flags.iter().map(String::len).sum();
+        if length > MOUNT_FLAGS_BYTES {
+            return Err(InvalidWord::TooLong {
+                what,
+                length,
+                limit: MOUNT_FLAGS_BYTES,
+            });
+        }
+        let flags = mount_flags.iter().map(|flag| (what, flag));
+        let named = [
+            ("fs_type", &fs_type),
+            ("volume_mount_group", &volume_mount_group),
+        ];
+        let named = named
+            .into_iter()
+            .filter_map(|(what, word)| Some((what, word.as_ref()?)));
+        for (what, word) in flags.chain(named) {
+            if word.contains('\0') {
+                return Err(InvalidWord::Character {
+                    what,
+                    character: "a NUL byte",
+                });
+            }
+        }
+        Ok(Self {
+            fs_type,
+            mount_flags,
+            volume_mount_group,
+        })
+    }
+}
+
+impl TryFrom<UncheckedMountAccess> for MountAccess {
+    type Error = InvalidWord;
+    fn try_from(words: UncheckedMountAccess) -> Result<Self, InvalidWord> {
+        let UncheckedMountAccess {
+            fs_type,
+            mount_flags,
+            volume_mount_group,
+        } = words;
+        Self::parse(fs_type, mount_flags, volume_mount_group)
+    }
 }
 
 impl fmt::Debug for MountAccess {
@@ -221,5 +285,20 @@ mod tests {
     #[test]
     fn a_range_that_requires_more_than_its_limit_is_refused() {
         assert!(CapacityRange::new(Some(2), Some(1)).is_err());
+    }
+
+    #[test]
+    fn no_mount_access_that_was_not_parsed_can_be_read() {
+        let read = |flag: &str, fs_type: &str| {
+            let words = serde_json::json!({
+                "fs_type": fs_type, "mount_flags": [flag], "volume_mount_group": null
+            });
+            serde_json::from_value::<MountAccess>(words).is_ok()
+        };
+        assert!(read("noatime", "ext4"));
+        assert!(read(&"f".repeat(MOUNT_FLAGS_BYTES), "ext4"));
+        assert!(!read(&"f".repeat(MOUNT_FLAGS_BYTES + 1), "ext4"));
+        assert!(!read("a\0b", "ext4"));
+        assert!(!read("noatime", "ext4\0"));
     }
 }

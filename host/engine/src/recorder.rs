@@ -9,14 +9,7 @@ use crate::redact::Redactor;
 use std::collections::BTreeMap;
 use wasmount_core::attributes::MAP_BYTES;
 use wasmount_core::code::Code;
-use wasmount_core::plan::{Plan, Source};
-
-/// Bytes of all words of a plan but the contents of files: the journal keeps them, and the kernel takes one page of mount options.
-const PLAN_BYTES: usize = 32 << 10;
-/// Words of a plan that come in lists.
-const PLAN_WORDS: usize = 256;
-/// Bytes of all contents of `files`: what a Kubernetes Secret can hold.
-const FILE_BYTES: usize = 1 << 20;
+use wasmount_core::plan::{FILE_BYTES, PLAN_BYTES, PLAN_WORDS, Plan, Source};
 
 /// The plan of one call so far.
 #[derive(Debug)]
@@ -51,12 +44,9 @@ impl Recorder {
     /// What the volume is.
     pub(crate) fn source(&mut self, source: Source) -> Result<(), HostError> {
         let step = source.step();
-        self.check(step, &words(&source))?;
-        if let Source::Files { files } = &source {
-            let bytes = files.iter().map(|file| file.content.len()).sum::<usize>();
-            if bytes > FILE_BYTES {
-                return Err(self.refuse(step, "its files hold more than 1 MiB"));
-            }
+        self.check(step, &source.words())?;
+        if source.file_bytes() > FILE_BYTES {
+            return Err(self.refuse(step, "its files hold more than 1 MiB"));
         }
         if self.source.is_some() {
             return Err(self.refuse(step, "the plan has a source already, and takes one only"));
@@ -147,32 +137,6 @@ impl Recorder {
             return Err(self.refuse(step, reason));
         }
         Ok(())
-    }
-}
-
-/// All words of a source but the contents of files, which may be secrets and are not journaled.
-fn words(source: &Source) -> Vec<&str> {
-    fn pairs(pairs: &[(String, String)]) -> impl Iterator<Item = &str> {
-        pairs
-            .iter()
-            .flat_map(|(key, value)| [key.as_str(), value.as_str()])
-    }
-    match source {
-        Source::Directory { pool, path } | Source::Image { pool, path } => vec![pool, path],
-        Source::Device { facts, wait_ms: _ } => pairs(facts).collect(),
-        Source::Filesystem {
-            fs_type,
-            source,
-            options,
-            secret_options,
-        } => [fs_type, source]
-            .into_iter()
-            .chain(options)
-            .map(String::as_str)
-            .chain(pairs(secret_options))
-            .collect(),
-        Source::Tmpfs { size_bytes: _ } => Vec::new(),
-        Source::Files { files } => files.iter().map(|file| file.path.as_str()).collect(),
     }
 }
 

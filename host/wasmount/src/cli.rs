@@ -3,7 +3,9 @@
 //!
 //! Every flag is an environment variable too (`WASMOUNT_` and its name), for manifests.
 
-pub(crate) mod serve;
+mod common;
+mod mounter;
+mod serve;
 
 use crate::fault::Fault;
 use clap::{Parser, Subcommand};
@@ -26,6 +28,7 @@ pub(crate) struct Words {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Flags),
+    Mounter(mounter::Flags),
 }
 
 /// Reads the command line.
@@ -37,6 +40,7 @@ pub(crate) fn parse() -> Result<Words, Fault> {
 pub(crate) fn run(words: Words) -> Result<(), Fault> {
     match words.command {
         Command::Serve(flags) => serve::run(flags),
+        Command::Mounter(flags) => mounter::run(flags),
     }
 }
 

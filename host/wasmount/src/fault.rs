@@ -45,12 +45,12 @@ pub(crate) enum Fault {
     },
     /// No right to mount.
     #[error(
-        "role `{role}` mounts volumes and needs the capability CAP_SYS_ADMIN, which this process lacks: run it as root (in a container: privileged), \
-         in a namespace of its own (`unshare --map-root-user --mount wasmount serve ..`), or serve with --role controller"
+        "{who} mounts volumes and needs the capability CAP_SYS_ADMIN, which this process lacks: run it as root (in a container: privileged), \
+         in a namespace of its own (`unshare --map-root-user --mount wasmount serve ..`), or serve with --mounter or --role controller"
     )]
     NoMountRight {
-        /// The role.
-        role: &'static str,
+        /// The role, or the command.
+        who: &'static str,
     },
     /// The health address is taken, or not ours.
     #[error(

@@ -6,10 +6,14 @@
 //!                                                                                └─▶ admission, one task a backend
 //! ```
 //!
-//! Nothing after the sockets waits for a plugin: a backend without one serves tear-down, and no backend waits for another.
+//! Nothing after the sockets waits for a plugin: a backend without one serves tear-down, and no backend waits for another. Nor does anything
+//! wait for a mounter in a process of its own, which is put together in `mounter`.
 
 mod admission;
 mod descriptors;
+mod local_mounts;
+mod mounter;
+mod mounter_watch;
 mod preflight;
 mod rooms;
 mod secrets;
@@ -21,10 +25,14 @@ use crate::config::Configured;
 use crate::fault::Fault;
 use crate::health::{self, HealthAddress};
 use crate::readiness::Readiness;
+pub(crate) use mounter::{MounterOptions, mount};
 use rooms::Rooms;
 use serving::Serving;
 use signals::Signals;
-use std::path::PathBuf;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use wasmount_core::driver::Role;
@@ -33,19 +41,21 @@ use wasmount_core::names::{DriverName, NodeId};
 /// How long threads that wait for dead storage, or for the data directory, may keep the process. 1 s: they hold nothing that a kill loses.
 const LAST_JOBS: Duration = Duration::from_secs(1);
 
+/// Of the host's own directories: store and journal name volumes of every tenant, and a volume is reached through its mounts, never through
+/// the path of its pool.
+const OWN_MODE: u32 = 0o700;
+
 /// What the command line decides, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct HostOptions {
     /// Store and compiled plugins.
     pub(crate) data_dir: PathBuf,
-    /// The journal of mounts.
-    pub(crate) run_dir: PathBuf,
+    /// Who mounts.
+    pub(crate) mounts: MountsOptions,
     /// Sockets.
     pub(crate) socket_dir: PathBuf,
     /// kubelet's root.
     pub(crate) kubelet_dir: PathBuf,
-    /// Where volumes may be mounted; none for a controller.
-    pub(crate) path_roots: Vec<PathBuf>,
     /// This node.
     pub(crate) node_id: NodeId,
     /// Which services.
@@ -56,11 +66,36 @@ pub(crate) struct HostOptions {
     pub(crate) grace: Duration,
 }
 
+/// Who mounts for the drivers of a host.
+#[derive(Debug, Clone)]
+pub(crate) enum MountsOptions {
+    /// This process.
+    Here {
+        /// The journal of mounts.
+        run_dir: PathBuf,
+        /// Where volumes may be mounted; none for a controller.
+        path_roots: Vec<PathBuf>,
+    },
+    /// `wasmount mounter`.
+    Elsewhere {
+        /// Where it listens.
+        socket: PathBuf,
+    },
+}
+
 impl HostOptions {
     /// Where a driver serves.
     pub(crate) fn socket(&self, driver: &DriverName) -> PathBuf {
         self.socket_dir.join(driver.as_str()).join("csi.sock")
     }
+}
+
+/// Makes a directory that is the host's alone, and those above it.
+fn private_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(OWN_MODE)
+        .create(path)
 }
 
 /// Serves until a signal, then stops cleanly.

@@ -172,6 +172,93 @@ fn directories_that_cannot_work_end_with_64() {
 }
 
 #[test]
+fn flags_that_another_process_has_are_refused_beside_its_address() {
+    let address = ["--mounter", "unix:/run/wasmount/mounter.sock"];
+    for (flag, value) in [("--run-dir", "/run/x"), ("--path-root", "/x")] {
+        let words = [
+            ["serve", "--backend"],
+            ["/nowhere.yaml", flag],
+            [value, address[0]],
+        ]
+        .concat();
+        let (code, text) = said(&wasmount(&[&words[..], &address[1..]].concat()));
+        assert_eq!(code, Some(64), "{text}");
+        let line = text.lines().next().unwrap_or_default();
+        assert!(
+            line.contains("cannot be used with")
+                && line.contains("'--mounter <ADDRESS>'")
+                && line.contains(flag),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn an_address_of_a_mounter_that_is_no_socket_ends_with_64() {
+    for address in ["/run/m.sock", "unix:m.sock", "tcp:127.0.0.1:1", "unix:"] {
+        let (code, text) = serve(DOCUMENT, &["--mounter", address]);
+        assert_eq!(code, Some(64), "{text}");
+        assert!(
+            text.contains("must be `unix:` and the full path of the mounter's socket"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_mounter_whose_places_cannot_work_ends_with_64() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let file = path("backend.yaml");
+    std::fs::write(&file, DOCUMENT).unwrap();
+    let (data, run, root) = (
+        path("data"),
+        path("run"),
+        folder.path().display().to_string(),
+    );
+    let long = path(&"s".repeat(107));
+    for (socket, roots, part) in [
+        (
+            "s.sock",
+            root.as_str(),
+            "--socket s.sock: must be an absolute path",
+        ),
+        (
+            "/nowhere/a/s.sock",
+            &root,
+            "neither it nor its parent directory exists",
+        ),
+        (
+            &long,
+            &root,
+            "and the kernel takes 106; choose a shorter directory",
+        ),
+        (
+            &path("s.sock"),
+            "/nowhere",
+            "--path-root /nowhere: is not an existing directory",
+        ),
+    ] {
+        let (code, text) = said(&wasmount(&[
+            "mounter",
+            "--backend",
+            &file,
+            "--data-dir",
+            &data,
+            "--run-dir",
+            &run,
+            "--socket",
+            socket,
+            "--path-root",
+            roots,
+        ]));
+        assert_eq!(code, Some(64), "{text}");
+        assert!(text.contains(part), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+}
+
+#[test]
 fn a_socket_path_that_the_kernel_would_cut_ends_with_64() {
     let folder = tempfile::tempdir().unwrap();
     let long = folder.path().join("s".repeat(90));

@@ -18,9 +18,6 @@ use wire::volume_content_source::{SnapshotSource, Type as WireSource, VolumeSour
 /// specification says 4 KiB, but no sidecar holds to it and refusing would make a volume unusable that another driver takes.
 const INCOMING_MAP_BYTES: usize = 256 * 1024;
 
-/// Most bytes of all mount flags (CSI specification, `MountVolume.mount_flags`); it is also what mount(2) takes.
-const MOUNT_FLAGS_BYTES: usize = 4096;
-
 type Checked<T> = Result<T, InvalidWord>;
 
 /// The field is required.
@@ -102,32 +99,8 @@ fn mount_access(mount: MountVolume) -> Checked<MountAccess> {
         mount_flags,
         volume_mount_group,
     } = mount;
-    let what = "mount_flags";
-    let length = mount_flags.iter().map(String::len).sum();
-    if length > MOUNT_FLAGS_BYTES {
-        return Err(InvalidWord::TooLong {
-            what,
-            length,
-            limit: MOUNT_FLAGS_BYTES,
-        });
-    }
-    for (what, word) in mount_flags.iter().map(|flag| (what, flag)).chain([
-        ("fs_type", &fs_type),
-        ("volume_mount_group", &volume_mount_group),
-    ]) {
-        if word.contains('\0') {
-            return Err(InvalidWord::Character {
-                what,
-                character: "a NUL byte",
-            });
-        }
-    }
     let said = |word: String| Some(word).filter(|word| !word.is_empty());
-    Ok(MountAccess {
-        fs_type: said(fs_type),
-        mount_flags,
-        volume_mount_group: said(volume_mount_group),
-    })
+    MountAccess::parse(said(fs_type), mount_flags, said(volume_mount_group))
 }
 
 fn access_mode(what: &'static str, mode: i32) -> Checked<AccessMode> {

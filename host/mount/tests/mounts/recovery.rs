@@ -23,7 +23,7 @@ fn privileged_work_that_was_killed_is_undone_or_finished() {
     // The mount was made or not yet; the stage was coming or going.
     for progress in ["Coming", "Going"] {
         for is_mounted in [true, false] {
-            privileged(async move |bench| {
+            privileged(move |bench| async move {
                 bench.volume("v");
                 bench.stage("v").await.unwrap();
                 bench.edit_journal("Settled", progress);
@@ -48,7 +48,7 @@ fn privileged_work_that_was_killed_is_undone_or_finished() {
 fn privileged_a_publish_that_was_killed_leaves_no_mount_and_no_directory() {
     for progress in ["Coming", "Going"] {
         for (is_mounted, is_made) in [(true, true), (false, true), (false, false)] {
-            privileged(async move |bench| {
+            privileged(move |bench| async move {
                 bench.in_use("v").await;
                 let [file] = bench.journal_files().try_into().unwrap();
                 let text = fs::read_to_string(&file).unwrap();

@@ -2,16 +2,14 @@
 //!
 //! It opens nothing but the documents; whether the node fits is asked by `host`.
 
+use super::common::{CommonFlags, MountFlags, makeable, plain, socket_fits};
 use crate::config::Configured;
 use crate::fault::Fault;
 use crate::health::HealthAddress;
-use crate::host::{self, HostOptions};
-use crate::telemetry::{self, LogFormat};
-use crate::{config, node};
+use crate::host::{self, HostOptions, MountsOptions};
+use crate::node;
 use clap::{Args, ValueEnum};
-use std::path::{Component, Path, PathBuf};
-use std::time::Duration;
-use tracing_subscriber::filter::Targets;
+use std::path::{Path, PathBuf};
 use wasmount_core::driver::Role;
 use wasmount_core::names::NodeId;
 use wasmount_csi::socket::SOCKET_PATH_BYTES;
@@ -30,15 +28,11 @@ Example, on a workstation, with all files in one place:
 
 Exit codes: 0 after a clean stop (SIGTERM, SIGINT), 64 for wrong flags or documents, 1 for any other failure.")]
 pub(crate) struct Flags {
-    /// A StorageBackend document; once for each backend
-    #[arg(
-        long,
-        required = true,
-        value_name = "FILE",
-        env = "WASMOUNT_BACKEND",
-        value_delimiter = ','
-    )]
-    backend: Vec<PathBuf>,
+    #[command(flatten)]
+    common: CommonFlags,
+
+    #[command(flatten)]
+    mount: MountFlags,
 
     /// Directory of the durable store and the compiled plugins; one host at a time
     #[arg(
@@ -48,15 +42,6 @@ pub(crate) struct Flags {
         default_value = "/var/lib/wasmount"
     )]
     data_dir: PathBuf,
-
-    /// Directory of the journal of mounts; should be gone after a reboot, as the mounts are
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "WASMOUNT_RUN_DIR",
-        default_value = "/run/wasmount"
-    )]
-    run_dir: PathBuf,
 
     /// Directory of the CSI sockets [default: plugins, in --kubelet-dir]
     #[arg(long, value_name = "DIR", env = "WASMOUNT_SOCKET_DIR")]
@@ -70,23 +55,16 @@ pub(crate) struct Flags {
     #[arg(long, value_enum, env = "WASMOUNT_ROLE", default_value = "all")]
     role: RoleWord,
 
-    /// kubelet's root directory
+    /// Let another process mount, `unix:/path/of/its.sock`: this one then needs no capability. Run directory, path roots and pools are that
+    /// process's (`wasmount mounter`)
     #[arg(
         long,
-        value_name = "DIR",
-        env = "WASMOUNT_KUBELET_DIR",
-        default_value = "/var/lib/kubelet"
+        value_name = "ADDRESS",
+        env = "WASMOUNT_MOUNTER",
+        value_parser = mounter_socket,
+        conflicts_with_all = ["run_dir", "path_root"]
     )]
-    kubelet_dir: PathBuf,
-
-    /// Directory below which volumes may be staged and published; may be repeated [default: that of --kubelet-dir]
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "WASMOUNT_PATH_ROOT",
-        value_delimiter = ','
-    )]
-    path_root: Vec<PathBuf>,
+    mounter: Option<PathBuf>,
 
     /// Address of /healthz and /readyz, or `off`
     // 9809: beside 9808, the livenessprobe sidecar's.
@@ -97,25 +75,6 @@ pub(crate) struct Flags {
         default_value = "127.0.0.1:9809"
     )]
     listen_health: HealthAddress,
-
-    /// Form of the log lines on standard error
-    #[arg(long, value_enum, env = "WASMOUNT_LOG_FORMAT", default_value = "text")]
-    log_format: LogFormat,
-
-    /// Least level that is logged: off, error, warn, info, debug or trace. It is that of the host and its plugins; other crates are held to
-    /// `warn`, unless they are named: `info,wasmount_mount=debug,h2=debug`
-    #[arg(long, value_name = "LEVEL", env = "WASMOUNT_LOG", default_value = "info", value_parser = telemetry::levels)]
-    log: Targets,
-
-    /// Seconds that running calls may take after SIGTERM
-    // 20: ten less than the 30 that Kubernetes gives a pod by default.
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        env = "WASMOUNT_GRACE",
-        default_value_t = 20
-    )]
-    grace: u64,
 }
 
 /// The roles as words.
@@ -123,7 +82,7 @@ pub(crate) struct Flags {
 enum RoleWord {
     /// Controller and node services, for tests and single-node clusters
     All,
-    /// Node services: mounts, so it needs CAP_SYS_ADMIN
+    /// Node services: mounts, so it needs CAP_SYS_ADMIN, or --mounter
     Node,
     /// Controller services: needs no right
     Controller,
@@ -131,81 +90,67 @@ enum RoleWord {
 
 /// Serves until a signal.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
-    telemetry::start(flags.log_format, flags.log.clone());
-    let backends = config::load(&flags.backend)?;
-    let options = options(flags)?;
-    sockets_fit(&options, &backends)?;
-    host::serve(options, backends)
-}
-
-fn options(flags: Flags) -> Result<HostOptions, Fault> {
     let Flags {
-        backend: _,
+        common,
+        mount,
         data_dir,
-        run_dir,
         socket_dir,
         node_id,
         role,
-        kubelet_dir,
-        path_root,
+        mounter,
         listen_health,
-        log_format: _,
-        log: _,
-        grace,
     } = flags;
+    let (backends, grace) = common.begin()?;
     let role = match role {
         RoleWord::All => Role::All,
         RoleWord::Node => Role::Node,
         RoleWord::Controller => Role::Controller,
     };
-    let socket_dir = socket_dir.unwrap_or_else(|| kubelet_dir.join("plugins"));
-    for (flag, path) in [
-        ("--data-dir", &data_dir),
-        ("--run-dir", &run_dir),
-        ("--socket-dir", &socket_dir),
-    ] {
-        makeable(flag, path)?;
-    }
-    plain("--kubelet-dir", &kubelet_dir)?;
-    let mut path_roots = path_root;
-    if role != Role::Controller {
-        for root in &path_roots {
-            existing("--path-root", root)?;
+    let socket_dir = socket_dir.unwrap_or_else(|| mount.kubelet_dir.join("plugins"));
+    makeable("--data-dir", &data_dir)?;
+    makeable("--socket-dir", &socket_dir)?;
+    plain("--kubelet-dir", &mount.kubelet_dir)?;
+    let mounts = match mounter {
+        Some(socket) => MountsOptions::Elsewhere { socket },
+        None => {
+            makeable("--run-dir", &mount.run_dir)?;
+            let path_roots = match role {
+                Role::Controller => Vec::new(),
+                Role::All | Role::Node => mount.path_roots()?,
+            };
+            MountsOptions::Here {
+                run_dir: mount.run_dir,
+                path_roots,
+            }
         }
-        if path_roots.is_empty() {
-            existing("--kubelet-dir", &kubelet_dir)?;
-            path_roots.push(kubelet_dir.clone());
-        }
-    }
+    };
     let node_id = match node_id {
         Some(id) => id,
         None => node::host_name()?,
     };
-    Ok(HostOptions {
+    let options = HostOptions {
         data_dir,
-        run_dir,
+        mounts,
         socket_dir,
-        kubelet_dir,
-        path_roots,
+        kubelet_dir: mount.kubelet_dir,
         node_id,
         role,
         health: listen_health,
-        grace: Duration::from_secs(grace),
-    })
+        grace,
+    };
+    sockets_fit(&options, &backends)?;
+    host::serve(options, backends)
 }
 
-/// Before binding, where the kernel's own message would not say what to do.
 fn sockets_fit(options: &HostOptions, backends: &[Configured]) -> Result<(), Fault> {
     for backend in backends {
         let socket = options.socket(&backend.document.driver_name);
-        let length = socket.as_os_str().len();
-        if length > SOCKET_PATH_BYTES {
-            let reason = format!(
-                "the socket {} has a path of {length} bytes, and the kernel takes {SOCKET_PATH_BYTES}; choose a shorter directory",
-                socket.display()
-            );
-            return Err(wrong("--socket-dir", &options.socket_dir, &reason));
-        }
+        socket_fits(
+            "--socket-dir",
+            &options.socket_dir,
+            &socket,
+            SOCKET_PATH_BYTES,
+        )?;
     }
     Ok(())
 }
@@ -214,52 +159,9 @@ fn node_id(word: &str) -> Result<NodeId, String> {
     NodeId::parse("node id", word).map_err(|invalid| invalid.to_string())
 }
 
-/// A directory that the host makes if need be. Its parent must be there: a slip in a long path must not become a new tree.
-fn makeable(flag: &'static str, path: &Path) -> Result<(), Fault> {
-    plain(flag, path)?;
-    if path.is_dir() {
-        return Ok(());
-    }
-    if path.exists() {
-        return Err(wrong(flag, path, "is not a directory"));
-    }
-    match path.parent() {
-        Some(parent) if parent.is_dir() => Ok(()),
-        _ => Err(wrong(
-            flag,
-            path,
-            "neither it nor its parent directory exists; make the parent first",
-        )),
-    }
-}
-
-fn existing(flag: &'static str, path: &Path) -> Result<(), Fault> {
-    plain(flag, path)?;
-    if path.is_dir() {
-        return Ok(());
-    }
-    Err(wrong(
-        flag,
-        path,
-        "is not an existing directory; make it first, or name another",
-    ))
-}
-
-/// Clients are given these paths and resolve them from elsewhere.
-fn plain(flag: &'static str, path: &Path) -> Result<(), Fault> {
-    if path.is_relative() {
-        return Err(wrong(flag, path, "must be an absolute path"));
-    }
-    if path.components().any(|part| part == Component::ParentDir) {
-        return Err(wrong(flag, path, "must not contain `..`"));
-    }
-    Ok(())
-}
-
-fn wrong(flag: &'static str, path: &Path, reason: &str) -> Fault {
-    Fault::Flag {
-        flag,
-        value: path.display().to_string(),
-        reason: reason.to_owned(),
+fn mounter_socket(word: &str) -> Result<PathBuf, String> {
+    match word.strip_prefix("unix:") {
+        Some(path) if Path::new(path).is_absolute() => Ok(PathBuf::from(path)),
+        _ => Err("must be `unix:` and the full path of the mounter's socket".to_owned()),
     }
 }

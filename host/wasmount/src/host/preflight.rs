@@ -3,7 +3,7 @@
 //!
 //! It makes the host's own directories and asks the kernel; it changes nothing else. It blocks, and runs before the runtime does.
 
-use super::HostOptions;
+use super::{HostOptions, MounterOptions, MountsOptions, OWN_MODE};
 use crate::fault::Fault;
 use rustix::fs::{Access, access};
 use rustix::thread::{CapabilitySet, capabilities};
@@ -13,25 +13,46 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use wasmount_core::driver::Role;
 
-/// Only the host reads its store and journal: they name volumes of every tenant.
-const OWN_MODE: u32 = 0o700;
 /// As kubelet makes its directory of plugins.
 const SOCKETS_MODE: u32 = 0o750;
+/// Of the directory of the mounter's socket: the client must be able to enter it, and who may connect is the socket's own mode.
+const SOCKET_MODE: u32 = 0o711;
 
 /// Makes the directories, and checks the rights.
 pub(super) fn check(options: &HostOptions) -> Result<(), Fault> {
-    for (flag, path, mode) in [
-        ("--data-dir", &options.data_dir, OWN_MODE),
-        ("--run-dir", &options.run_dir, OWN_MODE),
-        ("--socket-dir", &options.socket_dir, SOCKETS_MODE),
-    ] {
-        writable(path, mode).map_err(|source| Fault::Unwritable {
-            flag,
-            path: path.clone(),
-            source,
-        })?;
+    usable("--data-dir", &options.data_dir, OWN_MODE)?;
+    usable("--socket-dir", &options.socket_dir, SOCKETS_MODE)?;
+    match (&options.mounts, options.role) {
+        (MountsOptions::Elsewhere { .. }, _) => Ok(()),
+        (MountsOptions::Here { run_dir, .. }, role) => {
+            usable("--run-dir", run_dir, OWN_MODE)?;
+            match role {
+                Role::Controller => Ok(()),
+                Role::All => may_mount("role `all`"),
+                Role::Node => may_mount("role `node`"),
+            }
+        }
     }
-    may_mount(options.role)
+}
+
+/// The same for a process that only mounts.
+pub(super) fn check_mounter(options: &MounterOptions) -> Result<(), Fault> {
+    usable("--data-dir", &options.data_dir, OWN_MODE)?;
+    usable("--run-dir", &options.run_dir, OWN_MODE)?;
+    if let Some(folder) = options.socket.parent()
+        && *folder != *options.run_dir
+    {
+        usable("--socket", folder, SOCKET_MODE)?;
+    }
+    may_mount("the mounter")
+}
+
+fn usable(flag: &'static str, path: &Path, mode: u32) -> Result<(), Fault> {
+    writable(path, mode).map_err(|source| Fault::Unwritable {
+        flag,
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn writable(path: &Path, mode: u32) -> io::Result<()> {
@@ -42,17 +63,12 @@ fn writable(path: &Path, mode: u32) -> io::Result<()> {
     Ok(access(path, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-fn may_mount(role: Role) -> Result<(), Fault> {
-    let role = match role {
-        Role::Controller => return Ok(()),
-        Role::All => "all",
-        Role::Node => "node",
-    };
+fn may_mount(who: &'static str) -> Result<(), Fault> {
     let held = capabilities(None).map_err(Fault::room(
         "the capabilities of this process cannot be read",
     ))?;
     if held.effective.contains(CapabilitySet::SYS_ADMIN) {
         return Ok(());
     }
-    Err(Fault::NoMountRight { role })
+    Err(Fault::NoMountRight { who })
 }

@@ -1,29 +1,19 @@
 //! The rooms that all drivers of a host share, opened in their order: data directory, store, mounts, engine. Apart because opening them
 //! blocks, and because a second host must be seen to wait at the first step, before it touches anything.
 
-use super::HostOptions;
+use super::local_mounts::LocalMounts;
+use super::{HostOptions, MountsOptions};
 use crate::config::Configured;
 use crate::fault::Fault;
 use crate::readiness::Readiness;
-use std::collections::BTreeMap;
-use std::fs::DirBuilder;
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use wasmount_core::document::Limits;
 use wasmount_core::mounter::Mounter;
 use wasmount_engine::{Engine, EngineOptions};
-use wasmount_mount::{LocalMounter, MounterConfig};
+use wasmount_mounter::SocketMounter;
 use wasmount_state::{DataDirLock, LockError, RedbStore};
-
-/// Blocking calls of one driver at a time: kubelet's own parallelism on a node is far lower, and storage that does not answer may hold them
-/// all without holding another driver's.
-const THREADS_PER_DRIVER: usize = 32;
-
-/// Volumes are reached through mounts, never through the path of their pool.
-const OWN_MODE: u32 = 0o700;
 
 /// What every driver is given.
 #[derive(Clone)]
@@ -32,8 +22,16 @@ pub(super) struct Rooms {
     pub(super) engine: Arc<Engine>,
     /// Mounts and pools.
     pub(super) mounter: Arc<dyn Mounter>,
+    /// The same, where it is another process.
+    pub(super) remote: Option<Arc<SocketMounter>>,
     /// Records. It holds the lock of the data directory.
     pub(super) state: Arc<RedbStore>,
+}
+
+/// Who mounts, not opened yet.
+enum Mounts {
+    Here(LocalMounts),
+    Elsewhere(PathBuf),
 }
 
 impl Rooms {
@@ -45,20 +43,15 @@ impl Rooms {
     ) -> Result<Self, Fault> {
         let lock = data_directory(&options.data_dir, readiness).await?;
         let data_dir = &options.data_dir;
-        let own_pools = own_pools(data_dir, backends);
-        let grants = backends
-            .iter()
-            .map(|Configured { document, .. }| {
-                let grants = document.grants.clone().resolved(data_dir);
-                (document.driver_name.clone(), grants)
-            })
-            .collect::<BTreeMap<_, _>>();
-        let mounter = MounterConfig {
-            roots: options.path_roots.clone(),
-            run_dir: options.run_dir.clone(),
-            state_dir: data_dir.join("mounts"),
-            grants,
-            threads_per_driver: THREADS_PER_DRIVER,
+        let mounts = match &options.mounts {
+            MountsOptions::Here {
+                run_dir,
+                path_roots,
+            } => {
+                let (run_dir, roots) = (run_dir.clone(), path_roots.clone());
+                Mounts::Here(LocalMounts::new(data_dir, run_dir, roots, backends))
+            }
+            MountsOptions::Elsewhere { socket } => Mounts::Elsewhere(socket.clone()),
         };
         let limits: Vec<Limits> = backends
             .iter()
@@ -66,43 +59,27 @@ impl Rooms {
             .collect();
         let engine = EngineOptions::for_backends(Some(data_dir.join("compiled")), &limits);
         blocking(move || {
-            for directory in own_pools {
-                make(&directory).map_err(Fault::room(format!(
-                    "the directory {} for pools cannot be made",
-                    directory.display()
-                )))?;
-            }
+            let state = RedbStore::open_locked(lock)
+                .map_err(Fault::room("the state store is not usable"))?;
+            let (mounter, remote): (Arc<dyn Mounter>, _) = match mounts {
+                Mounts::Here(mounts) => (mounts.open()?, None),
+                Mounts::Elsewhere(socket) => {
+                    let remote = SocketMounter::new(socket)
+                        .map_err(Fault::room("the mounter's client cannot be made"))?;
+                    let remote = Arc::new(remote);
+                    (remote.clone(), Some(remote))
+                }
+            };
             Ok(Self {
-                state: RedbStore::open_locked(lock)
-                    .map_err(Fault::room("the state store is not usable"))?,
-                mounter: LocalMounter::new(mounter)
-                    .map(|mounter| Arc::new(mounter) as Arc<dyn Mounter>)
-                    .map_err(Fault::room("the journal of mounts is not usable"))?,
+                state,
+                mounter,
+                remote,
                 engine: Engine::new(engine)
                     .map_err(Fault::room("plugins cannot be run on this machine"))?,
             })
         })
         .await
     }
-}
-
-/// The directories above pools of relative paths. They lie in the host's own directory, so nobody else makes them; a pool elsewhere is the
-/// administrator's, and a slip in its path must not become a new tree.
-fn own_pools(data_dir: &Path, backends: &[Configured]) -> Vec<PathBuf> {
-    let pools = backends
-        .iter()
-        .flat_map(|it| it.document.grants.pools.values());
-    pools
-        .filter(|pool| pool.path.is_relative())
-        .filter_map(|pool| Some(data_dir.join(&pool.path).parent()?.to_owned()))
-        .collect()
-}
-
-fn make(directory: &Path) -> io::Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(OWN_MODE)
-        .create(directory)
 }
 
 /// The lock; a second host says that it waits, here and in its readiness.

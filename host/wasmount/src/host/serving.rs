@@ -5,9 +5,9 @@
 
 use super::admission::{self, Admission};
 use super::rooms::Rooms;
-use super::{HostOptions, shared_roots};
+use super::{HostOptions, mounter_watch, shared_roots};
 use crate::config::Configured;
-use crate::fault::{Fault, chain};
+use crate::fault::Fault;
 use crate::readiness::Readiness;
 use futures::future::join_all;
 use std::fs::DirBuilder;
@@ -55,12 +55,6 @@ impl Serving {
             background: JoinSet::new(),
             closed: CancellationToken::new(),
         };
-        if options.role != Role::Controller && shared_roots::beside_kubelet(&options.kubelet_dir) {
-            let watch = shared_roots::watch(rooms.mounter.clone(), readiness.clone());
-            serving.background.spawn(watch);
-        } else {
-            readiness.set_host(None);
-        }
         for (backend, socket, path) in bound {
             let document = &backend.document;
             let name = document.driver_name.clone();
@@ -72,7 +66,10 @@ impl Serving {
                 hidden: document.hidden.clone(),
             };
             let driver = Driver::new(config, rooms.mounter.clone(), rooms.state.clone());
-            recover(&driver).await;
+            // With a mounter of its own process, as soon as that answers.
+            if rooms.remote.is_none() {
+                mounter_watch::recover(&driver).await;
+            }
             let closed = serving.closed.clone();
             let server = server::serve(socket, driver.clone(), connections, closed);
             serving.servers.spawn(server);
@@ -87,7 +84,27 @@ impl Serving {
             };
             serving.background.spawn(admission::run(admission));
         }
+        serving.watch_mounts(options, &rooms, readiness);
         Ok(serving)
+    }
+
+    /// Keeps the host unready while nobody can mount, or kubelet would not see it.
+    fn watch_mounts(&mut self, options: &HostOptions, rooms: &Rooms, readiness: &Arc<Readiness>) {
+        let for_kubelet =
+            options.role != Role::Controller && shared_roots::beside_kubelet(&options.kubelet_dir);
+        let readiness = readiness.clone();
+        match &rooms.remote {
+            Some(remote) => {
+                let (remote, drivers) = (remote.clone(), self.drivers.clone());
+                let watch = mounter_watch::watch(remote, drivers, for_kubelet, readiness);
+                self.background.spawn(watch);
+            }
+            None if for_kubelet => {
+                let watch = shared_roots::watch(rooms.mounter.clone(), readiness);
+                self.background.spawn(watch);
+            }
+            None => readiness.set_host(None),
+        }
     }
 
     /// Returns when a socket stops serving by itself, which none should.
@@ -135,16 +152,4 @@ fn bind(path: &Path) -> Result<BoundSocket, SocketError> {
         }
     }
     BoundSocket::bind(path)
-}
-
-/// A journal that cannot be read holds up nobody: each call on such a volume meets the same state, and says so to its client.
-async fn recover(driver: &Arc<Driver>) {
-    match driver.recover().await {
-        Ok(0) => {}
-        Ok(volumes) => tracing::info!(driver = %driver.name(), volumes, "recovering"),
-        Err(error) => {
-            let error = chain(&error);
-            tracing::error!(driver = %driver.name(), error, "unfinished work of an earlier host is unknown");
-        }
-    }
 }

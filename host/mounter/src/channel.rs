@@ -1,0 +1,186 @@
+//! Messages over a connected seqpacket socket: the protocol's packets sent and received. Apart because client and server do it alike. It must
+//! not know what a message says.
+//!
+//! A seqpacket socket keeps packets whole and in order and tells when the other process is gone, however it went (unix(7)).
+
+use crate::protocol::{
+    Assembly, GREETING_BYTES, Greeting, Message, PACKET_BYTES, Violation, packets,
+};
+use rustix::net::{
+    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, socket_with,
+};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_seqpacket::UnixSeqpacket;
+use zeroize::{Zeroize, Zeroizing};
+
+/// How long the other side may take over a greeting, and over a message once it has begun. 5 s: both are microseconds of work; a process
+/// that takes longer is stopped, or hostile.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two attempts to connect where too many wait already.
+const CONNECT_AGAIN: Duration = Duration::from_millis(10);
+
+/// One connection.
+pub(crate) struct Channel {
+    socket: UnixSeqpacket,
+    /// Wiped after each message: it may have held secrets.
+    buffer: Zeroizing<Vec<u8>>,
+}
+
+/// Why a connection is of no more use.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Parted {
+    /// Between two messages, as it should.
+    #[error("the other side closed the connection")]
+    Closed,
+    /// In the middle of a message.
+    #[error("the other side closed the connection in the middle of a message")]
+    Half,
+    /// It is there, and does nothing.
+    #[error("the other side took longer than {} s over {what}", PATIENCE.as_secs())]
+    Slow {
+        /// Over what.
+        what: &'static str,
+    },
+    /// It speaks otherwise.
+    #[error(transparent)]
+    Violation(#[from] Violation),
+    /// The kernel said so.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+impl Channel {
+    /// Over a socket that was accepted or connected.
+    pub(crate) fn new(socket: UnixSeqpacket) -> Self {
+        Self {
+            socket,
+            buffer: Zeroizing::new(vec![0; PACKET_BYTES]),
+        }
+    }
+
+    /// Connects. A full queue of connections is waited for: `connect` of a Unix socket then says EAGAIN and has not begun anything.
+    pub(crate) async fn connect(path: &Path) -> Result<Self, Parted> {
+        let deadline = Instant::now() + PATIENCE;
+        let address = SocketAddrUnix::new(path).map_err(io::Error::from)?;
+        loop {
+            let socket = socket_with(
+                AddressFamily::UNIX,
+                SocketType::SEQPACKET,
+                SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+                None,
+            )
+            .map_err(io::Error::from)?;
+            match connect(&socket, &address) {
+                Ok(()) => return Ok(Self::new(UnixSeqpacket::try_from(socket)?)),
+                Err(rustix::io::Errno::AGAIN) if Instant::now() < deadline => {
+                    sleep(CONNECT_AGAIN).await;
+                }
+                Err(errno) => return Err(Parted::System(errno.into())),
+            }
+        }
+    }
+
+    /// Sends ours and takes theirs.
+    pub(crate) async fn greet(&mut self, ours: Greeting) -> Result<Greeting, Parted> {
+        self.send_greeting(ours).await?;
+        self.greeting().await
+    }
+
+    pub(crate) async fn send_greeting(&self, greeting: Greeting) -> Result<(), Parted> {
+        self.socket.send(&greeting.bytes()).await?;
+        Ok(())
+    }
+
+    /// Theirs.
+    pub(crate) async fn greeting(&mut self) -> Result<Greeting, Parted> {
+        // A later version's may be longer; what is cut off would not be read.
+        let mut packet = [0; GREETING_BYTES];
+        let came = timeout(PATIENCE, self.socket.recv(&mut packet)).await;
+        let length = came
+            .map_err(|_| Parted::Slow {
+                what: "its greeting",
+            })??
+            .bytes_read();
+        if length == 0 {
+            return Err(Parted::Closed);
+        }
+        Ok(Greeting::read(packet.get(..length).unwrap_or_default())?)
+    }
+
+    /// Sends a message.
+    pub(crate) async fn send(&self, message: &[u8]) -> Result<(), Parted> {
+        let sent = async {
+            for packet in packets(message) {
+                self.socket.send(&packet).await?;
+            }
+            Ok(())
+        };
+        let slow = |_| Parted::Slow {
+            what: "reading a message",
+        };
+        timeout(PATIENCE, sent).await.map_err(slow)?
+    }
+
+    /// Waits as long as it takes for a message to begin, then takes it. One that needs more than one packet takes a place of `large`.
+    pub(crate) async fn receive(&mut self, large: &Semaphore) -> Result<Message, Parted> {
+        let mut assembly = Assembly::default();
+        let first = self.packet().await?;
+        if let Some(message) = self.add(&mut assembly, first)? {
+            return Ok(message);
+        }
+        let deadline = Instant::now() + PATIENCE;
+        let rest = async {
+            // Nobody closes it.
+            let _place = large.acquire().await;
+            loop {
+                let next = self.packet().await?;
+                if let Some(message) = self.add(&mut assembly, next)? {
+                    return Ok(message);
+                }
+            }
+        };
+        let slow = |_| Parted::Slow {
+            what: "sending a message",
+        };
+        match timeout_at(deadline, rest).await.map_err(slow)? {
+            Err(Parted::Closed) => Err(Parted::Half),
+            received => received,
+        }
+    }
+
+    /// True if nothing more can come of the other side, or something came that it had no turn for. It asks the kernel, which knows at once.
+    pub(crate) fn is_over(&self) -> bool {
+        let peeked = recv(
+            &self.socket,
+            &mut [0; 1],
+            RecvFlags::PEEK | RecvFlags::DONTWAIT,
+        );
+        !matches!(peeked, Err(rustix::io::Errno::AGAIN))
+    }
+
+    /// Returns when it is over.
+    pub(crate) async fn over(&self) {
+        // An error ends it as well.
+        let _ = self.socket.peek(&mut [0; 1]).await;
+    }
+
+    async fn packet(&mut self) -> Result<usize, Parted> {
+        let came = self.socket.recv(&mut self.buffer).await?;
+        match came.bytes_read() {
+            0 => Err(Parted::Closed),
+            bytes if came.truncated() => Err(Violation::Packet { bytes }.into()),
+            bytes => Ok(bytes),
+        }
+    }
+
+    fn add(&mut self, assembly: &mut Assembly, bytes: usize) -> Result<Option<Message>, Violation> {
+        let packet = self.buffer.get_mut(..bytes).unwrap_or_default();
+        let added = assembly.add(packet);
+        packet.zeroize();
+        added
+    }
+}

@@ -1,0 +1,254 @@
+//! The protocol, whole: its version, what may be asked and answered, and how a message becomes packets. Apart because both processes must
+//! agree on this file and on nothing else. It opens nothing.
+//!
+//! A connection begins with one greeting each way, the client's first. Then requests and replies alternate, one at a time, as messages:
+//!
+//! ```text
+//! greeting   "wasmount" · version, u32 · life, 16 bytes           one packet; the first 12 bytes are the same in every version
+//! packet     bytes of the message that follow this packet, u32 · at most 16 KiB of the message
+//! message    postcard: Request, or Result<Answer, MountError>
+//! ```
+//!
+//! Numbers are little-endian. The trait's own words cross as they are; each checks itself when it is read, so that no word can exist here
+//! that `parse` would have refused. **Whoever changes a type that crosses, or this file, adds one to [`VERSION`].**
+
+use postcard::experimental::serialized_size;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use wasmount_core::mounter::{
+    ExpandVolume, MountError, PublishVolume, StageVolume, Staged, StagedQuery, StatVolume,
+    UnpublishVolume, UnstageVolume, VolumeKey, VolumeStats,
+};
+use wasmount_core::names::{DriverName, VolumeId};
+use wasmount_core::pool::{PoolCall, PoolReply};
+use zeroize::Zeroizing;
+
+/// Of this file and of all types that cross. Two processes with different ones refuse each other.
+pub const VERSION: u32 = 1;
+
+/// What no other protocol begins with.
+const MAGIC: [u8; 8] = *b"wasmount";
+/// Bytes of a greeting.
+pub(crate) const GREETING_BYTES: usize = MAGIC.len() + size_of::<u32>() + LIFE_BYTES;
+/// Bytes of a [`Life`]: as many as a UUID has, so that no two are ever alike.
+const LIFE_BYTES: usize = 16;
+/// Bytes before a packet's part of the message.
+const HEADER_BYTES: usize = size_of::<u32>();
+/// Most bytes of a message in one packet. 16 KiB: nearly every message is one packet, a connection that waits keeps no more, and a packet is a
+/// small part of the socket buffer that bounds it (`net.core.wmem_default`, 208 KiB).
+const PART_BYTES: usize = 16 << 10;
+/// Largest packet.
+pub(crate) const PACKET_BYTES: usize = HEADER_BYTES + PART_BYTES;
+/// Largest message, in bytes. 8 MiB: a plan with 1 MiB of files, or a page of 1,000 pool entries whose paths are all of 4 KiB, and as
+/// much again.
+pub(crate) const MESSAGE_BYTES: usize = 8 << 20;
+
+/// A message; it may hold secrets, so it is wiped when dropped and has no `Debug`.
+pub(crate) type Message = Zeroizing<Vec<u8>>;
+
+/// One life of a process, from its start to its end: a random number. The server tells by it a client that was restarted, and the client a
+/// server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Life([u8; LIFE_BYTES]);
+
+/// How both sides begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Greeting {
+    /// The protocol's.
+    pub(crate) version: u32,
+    /// Of the process that greets; zeroes where the version is another one, whose greeting may end differently.
+    pub(crate) life: Life,
+}
+
+/// What a client asks: the methods of `Mounter`. It may hold secrets: no `Debug`.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[allow(
+    missing_docs,
+    reason = "each variant is the method of the trait with that name"
+)]
+pub(crate) enum Request {
+    Staged(StagedQuery),
+    Stage(StageVolume),
+    Notes(VolumeKey),
+    Unstage(UnstageVolume),
+    Publish(PublishVolume),
+    Unpublish(UnpublishVolume),
+    Stats(StatVolume),
+    Expand(ExpandVolume),
+    Unsettled(DriverName),
+    UnsharedRoots,
+    Recover(VolumeKey),
+    Pool(DriverName, PoolCall),
+}
+
+/// What a method that succeeded gave.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    /// To `Stage`, `Unstage`, `Publish`, `Unpublish` and `Recover`.
+    Done,
+    /// To `Staged`.
+    Staged(Staged),
+    /// To `Notes`.
+    Notes(BTreeMap<String, String>),
+    /// To `Stats`.
+    Stats(VolumeStats),
+    /// To `Expand`: bytes.
+    Expanded(u64),
+    /// To `Unsettled`.
+    Unsettled(Vec<VolumeId>),
+    /// To `UnsharedRoots`.
+    UnsharedRoots(Vec<String>),
+    /// To `Pool`.
+    Pool(PoolReply),
+}
+
+/// What a server answers.
+pub(crate) type Reply = Result<Answer, MountError>;
+
+/// A message that is not all there yet.
+#[derive(Default)]
+pub(crate) struct Assembly {
+    so_far: Message,
+    missing: Option<usize>,
+}
+
+/// Why what came is not of this protocol, or what should go cannot. It never repeats what came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Violation {
+    /// Of the first packet.
+    #[error("it does not begin with a greeting of this protocol")]
+    NoGreeting,
+    /// Of any other.
+    #[error("a packet of {bytes} bytes is none of this protocol")]
+    Packet {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Before any of it is kept.
+    #[error("a message of {bytes} bytes is larger than the {MESSAGE_BYTES} that are taken")]
+    TooLarge {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Between two packets of it.
+    #[error("a message has {found} bytes to come where {expected} were announced")]
+    OutOfStep {
+        /// Announced before.
+        expected: usize,
+        /// Announced now.
+        found: usize,
+    },
+    /// A word in it is not valid, or it ends too soon or too late.
+    #[error("a message could not be read")]
+    Unreadable,
+    /// A type that postcard cannot write: none of ours.
+    #[error("a message could not be written: this is a bug of the host")]
+    Unwritable,
+}
+
+impl Life {
+    /// A new one.
+    pub(crate) fn begin() -> std::io::Result<Self> {
+        let mut life = Self::UNKNOWN;
+        rustix::rand::getrandom(&mut life.0, rustix::rand::GetRandomFlags::empty())?;
+        Ok(life)
+    }
+
+    /// Of a process that speaks another version.
+    const UNKNOWN: Self = Self([0; LIFE_BYTES]);
+}
+
+impl Greeting {
+    /// That of a process that was built with this file.
+    pub(crate) fn of(life: Life) -> Self {
+        Self {
+            version: VERSION,
+            life,
+        }
+    }
+
+    /// As one packet.
+    pub(crate) fn bytes(self) -> Vec<u8> {
+        let Self { version, life } = self;
+        [&MAGIC[..], &version.to_le_bytes(), &life.0].concat()
+    }
+
+    /// Reads one packet. Of another version only the number is understood.
+    pub(crate) fn read(packet: &[u8]) -> Result<Self, Violation> {
+        let no_greeting = Violation::NoGreeting;
+        let rest = packet.strip_prefix(&MAGIC).ok_or(no_greeting)?;
+        let (version, rest) = rest.split_first_chunk().ok_or(no_greeting)?;
+        let version = u32::from_le_bytes(*version);
+        let life = match rest.try_into() {
+            Ok(life) if version == VERSION => Life(life),
+            Err(_) if version == VERSION => return Err(no_greeting),
+            _ => Life::UNKNOWN,
+        };
+        Ok(Self { version, life })
+    }
+}
+
+impl Assembly {
+    /// Takes the next packet; the message when it is whole.
+    pub(crate) fn add(&mut self, packet: &[u8]) -> Result<Option<Message>, Violation> {
+        let bytes = packet.len();
+        let (header, part) = packet
+            .split_first_chunk()
+            .filter(|(_, part)| (1..=PART_BYTES).contains(&part.len()))
+            .ok_or(Violation::Packet { bytes })?;
+        let to_come = usize::try_from(u32::from_le_bytes(*header)).unwrap_or(usize::MAX);
+        let left = to_come.saturating_add(part.len());
+        match self.missing {
+            Some(expected) if expected != left => {
+                return Err(Violation::OutOfStep {
+                    expected,
+                    found: left,
+                });
+            }
+            None if left > MESSAGE_BYTES => return Err(Violation::TooLarge { bytes: left }),
+            // All at once: a buffer that grows leaves copies of secrets behind.
+            None => self.so_far.reserve_exact(left),
+            Some(_) => {}
+        }
+        self.so_far.extend_from_slice(part);
+        self.missing = Some(to_come);
+        Ok((to_come == 0).then(|| std::mem::take(self).so_far))
+    }
+}
+
+/// The packets of a message.
+pub(crate) fn packets(message: &[u8]) -> impl Iterator<Item = Message> {
+    let mut to_come = message.len();
+    message.chunks(PART_BYTES).map(move |part| {
+        to_come = to_come.saturating_sub(part.len());
+        // At most `MESSAGE_BYTES`, so it fits.
+        let header = u32::try_from(to_come).unwrap_or(u32::MAX).to_le_bytes();
+        let mut packet = Message::new(Vec::with_capacity(HEADER_BYTES + part.len()));
+        packet.extend_from_slice(&header);
+        packet.extend_from_slice(part);
+        packet
+    })
+}
+
+/// Writes a message, into a buffer that never grows.
+pub(crate) fn encode<T: Serialize>(words: &T) -> Result<Message, Violation> {
+    let bytes = serialized_size(words).map_err(|_| Violation::Unwritable)?;
+    if bytes > MESSAGE_BYTES {
+        return Err(Violation::TooLarge { bytes });
+    }
+    let mut message = Message::new(vec![0; bytes]);
+    postcard::to_slice(words, &mut message).map_err(|_| Violation::Unwritable)?;
+    Ok(message)
+}
+
+/// Reads a message, all of it.
+pub(crate) fn decode<T: DeserializeOwned>(message: &[u8]) -> Result<T, Violation> {
+    match postcard::take_from_bytes(message) {
+        Ok((words, [])) => Ok(words),
+        _ => Err(Violation::Unreadable),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! The protocol against hand-made bytes: what one side writes the other reads, and nothing else is read.
+
+use super::*;
+use proptest::prelude::*;
+use wasmount_core::names::NodePath;
+use wasmount_core::plan::{Plan, PlanFile, Source};
+use wasmount_core::secrets::SecretOptions;
+use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
+
+fn key() -> VolumeKey {
+    VolumeKey {
+        driver: DriverName::parse("directory.test").unwrap(),
+        volume: VolumeId::parse("volume_id", "v").unwrap(),
+    }
+}
+
+fn path(path: &str) -> NodePath {
+    NodePath::parse("path", path).unwrap()
+}
+
+fn capability() -> VolumeCapability {
+    VolumeCapability {
+        access_type: AccessType::Mount(MountAccess {
+            fs_type: Some("ext4".to_owned()),
+            mount_flags: vec!["noatime".to_owned()],
+            volume_mount_group: Some("7".to_owned()),
+        }),
+        access_mode: AccessMode::Other(99),
+    }
+}
+
+fn plan(content: usize) -> Plan {
+    Plan {
+        source: Source::Files {
+            files: vec![PlanFile {
+                path: "token".to_owned(),
+                mode: 0o400,
+                content: vec![7; content],
+            }],
+        },
+        default_fs_type: None,
+        mount_options: Vec::new(),
+        notes: BTreeMap::from([("portal".to_owned(), "a".to_owned())]),
+    }
+}
+
+fn publish(content: usize) -> Request {
+    Request::Publish(PublishVolume {
+        key: key(),
+        staging_path: None,
+        target_path: path("/pods/r/mount"),
+        capability: capability(),
+        readonly: true,
+        plan: Some(plan(content)),
+        secret_options: SecretOptions::from_iter([("password".to_owned(), "hunter22".to_owned())]),
+    })
+}
+
+/// The packets of a message put together again.
+fn crossed(message: &[u8]) -> Option<Message> {
+    let mut assembly = Assembly::default();
+    let mut whole = None;
+    for packet in packets(message) {
+        assert!(whole.is_none() && packet.len() <= PACKET_BYTES);
+        whole = assembly.add(&packet).unwrap();
+    }
+    whole
+}
+
+#[test]
+fn a_request_is_read_as_it_was_written_in_one_packet_or_many() {
+    for (content, wanted) in [(0, 1), (10, 1), (1 << 20, 65)] {
+        let request = publish(content);
+        let message = encode(&request).unwrap();
+        assert_eq!(packets(&message).count(), wanted);
+        let read: Request = decode(&crossed(&message).unwrap()).unwrap();
+        assert!(read == request);
+    }
+}
+
+#[test]
+fn what_crosses_is_the_same_as_ever_in_this_version() {
+    let hex = |message: Message| message.iter().map(|byte| format!("{byte:02x}")).collect();
+    let request: String = hex(encode(&publish(2)).unwrap());
+    let refused: Reply = Err(MountError::Kernel {
+        operation: "mount".to_owned(),
+        object: "/a".to_owned(),
+        errno: 5,
+        text: "e".to_owned(),
+    });
+    let reply: String = hex(encode(&refused).unwrap());
+    // If this fails, a type that crosses has changed: add one to `VERSION`, and write down the new bytes.
+    assert_eq!(
+        (VERSION, request.as_str(), reply.as_str()),
+        (
+            1,
+            "040e6469726563746f72792e746573740176000d2f706f64732f722f6d6f756e740101046578743401076e6f6174696d6501\
+             013707630101050105746f6b656e800202070700000106706f7274616c0161010870617373776f72640868756e7465723232",
+            "0112056d6f756e74022f610a0165"
+        )
+    );
+}
+
+#[test]
+fn a_reply_is_read_as_it_was_written() {
+    let errors = [
+        MountError::UnderWay {
+            what: "it".to_owned(),
+        },
+        MountError::Kernel {
+            operation: "mount".to_owned(),
+            object: "/a".to_owned(),
+            errno: 5,
+            text: "input/output error".to_owned(),
+        },
+    ];
+    let volumes = vec![VolumeId::parse("volume_id", "v").unwrap()];
+    let answers = [
+        Answer::Done,
+        Answer::Staged(Staged::AsWanted),
+        Answer::Expanded(u64::MAX),
+        Answer::Unsettled(volumes),
+    ];
+    let replies = answers.map(Ok).into_iter().chain(errors.map(Err));
+    for reply in replies {
+        let message = encode(&reply).unwrap();
+        assert!(decode::<Reply>(&message).unwrap() == reply);
+    }
+}
+
+/// `Notes` with words of any kind: the variant's number and the fields, as postcard writes them.
+fn hand_made(driver: &str, volume: &str) -> Vec<u8> {
+    postcard::to_stdvec(&(2u8, driver, volume)).unwrap()
+}
+
+#[test]
+fn words_that_were_never_parsed_are_not_read() {
+    let read = |driver: &str, volume: &str| decode::<Request>(&hand_made(driver, volume));
+    let wanted = Request::Notes(key());
+    assert!(read("directory.test", "v") == Ok(wanted));
+    for (driver, volume) in [
+        ("", "v"),
+        ("..", "v"),
+        ("../../etc", "v"),
+        ("a/b", "v"),
+        ("directory.test", ""),
+        ("directory.test", "a\0b"),
+        ("directory.test", &"v".repeat(1025)),
+    ] {
+        assert!(read(driver, volume) == Err(Violation::Unreadable));
+    }
+    // A path is kept as it is, for the mount room to refuse; what is no path at all is not read.
+    let unstage = |path: &str| {
+        let bytes = postcard::to_stdvec(&(3u8, "directory.test", "v", path)).unwrap();
+        decode::<Request>(&bytes)
+    };
+    assert!(unstage("/pods/../etc").is_ok());
+    for path in ["", "/a\0b", &"/a".repeat(4096)] {
+        assert!(unstage(path) == Err(Violation::Unreadable));
+    }
+}
+
+#[test]
+fn a_message_with_a_byte_more_or_less_is_not_read() {
+    let message = encode(&publish(3)).unwrap().to_vec();
+    let longer = [&message[..], &[0]].concat();
+    assert!(decode::<Request>(&longer) == Err(Violation::Unreadable));
+    for end in 0..message.len() {
+        assert!(decode::<Request>(&message[..end]) == Err(Violation::Unreadable));
+    }
+}
+
+#[test]
+fn a_message_that_is_too_large_is_neither_written_nor_kept() {
+    let request = publish(MESSAGE_BYTES);
+    assert!(matches!(
+        encode(&request).err(),
+        Some(Violation::TooLarge { .. })
+    ));
+    let announced = u32::try_from(MESSAGE_BYTES).unwrap().to_le_bytes();
+    let packet = [&announced[..], &[0]].concat();
+    let bytes = MESSAGE_BYTES + 1;
+    let added = Assembly::default().add(&packet).err();
+    assert_eq!(added, Some(Violation::TooLarge { bytes }));
+}
+
+#[test]
+fn packets_out_of_step_are_refused() {
+    let packet = |to_come: u32, part: &[u8]| [&to_come.to_le_bytes()[..], part].concat();
+    for (packets, refused) in [
+        (vec![vec![0; 3]], Violation::Packet { bytes: 3 }),
+        (vec![packet(0, &[])], Violation::Packet { bytes: 4 }),
+        (
+            vec![packet(0, &vec![0; PART_BYTES + 1])],
+            Violation::Packet {
+                bytes: PACKET_BYTES + 1,
+            },
+        ),
+        (
+            vec![packet(10, b"a"), packet(10, b"b")],
+            Violation::OutOfStep {
+                expected: 10,
+                found: 11,
+            },
+        ),
+        (
+            vec![packet(10, b"a"), packet(0, b"b")],
+            Violation::OutOfStep {
+                expected: 10,
+                found: 1,
+            },
+        ),
+    ] {
+        let mut assembly = Assembly::default();
+        let added: Result<Vec<_>, _> = packets.iter().map(|it| assembly.add(it)).collect();
+        assert_eq!(added.err(), Some(refused));
+    }
+}
+
+#[test]
+fn a_greeting_is_understood_as_far_as_its_version_is() {
+    let life = Life::begin().unwrap();
+    let ours = Greeting::of(life);
+    assert_eq!(Greeting::read(&ours.bytes()), Ok(ours));
+    let later = |rest: &[u8]| [&MAGIC[..], &7u32.to_le_bytes(), rest].concat();
+    for rest in [&b""[..], b"and more of it than ours has"] {
+        assert_eq!(Greeting::read(&later(rest)).map(|it| it.version), Ok(7));
+    }
+    let ours = ours.bytes();
+    for refused in [&b""[..], b"GET / HTTP/1.1", &ours[..11], &ours[..27]] {
+        assert_eq!(Greeting::read(refused), Err(Violation::NoGreeting));
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused_and_what_is_read_is_written_alike(
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
+        if let Ok(request) = decode::<Request>(&bytes) {
+            let again = encode(&request).unwrap();
+            prop_assert!(decode::<Request>(&again) == Ok(request));
+        }
+        let _ = Greeting::read(&bytes);
+        let _ = Assembly::default().add(&bytes);
+    }
+
+    #[test]
+    fn any_message_crosses_in_packets(bytes in 1usize..(5 * PART_BYTES)) {
+        let message: Vec<u8> = (0..bytes).map(|it| it.to_le_bytes()[0]).collect();
+        prop_assert_eq!(crossed(&message).map(|it| it.to_vec()), Some(message));
+    }
+}

@@ -1,0 +1,219 @@
+//! The privileged side: takes connections of one user, and runs each request to its end. Apart because it is what an attacker reaches: every
+//! bound of the mounter stands here.
+//!
+//! Whatever is wrong with a connection costs that connection only, and one line of the log. A request that was taken is finished even if
+//! nobody waits for the answer any more. It must not know what a request does.
+
+use crate::channel::{Channel, Parted};
+use crate::perform::{perform, subjects};
+use crate::protocol::{Greeting, Life, Reply, Request, VERSION, decode, encode};
+use crate::socket::BoundSocket;
+use crate::under_way::UnderWay;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+use tokio_seqpacket::{UnixSeqpacket, UnixSeqpacketListener};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use wasmount_core::mounter::{MountError, Mounter};
+
+/// Messages of more than one packet that may be on their way at a time. 16: they are rare, and each may be 8 MiB.
+const LARGE_MESSAGES: usize = 16;
+/// How long a connection may be idle. 60 s: twice as long as a client keeps one.
+const IDLE: Duration = Duration::from_secs(60);
+/// How long not to accept after accepting failed: it fails for want of descriptors or memory, and at once again if asked at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the administrator decides.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerOptions {
+    /// The user whose processes may connect.
+    pub client_uid: u32,
+    /// Connections at a time; further ones wait in the socket's queue.
+    pub connections: usize,
+    /// How long requests that run may take at the end.
+    pub grace: Duration,
+}
+
+/// What all connections share.
+struct Server {
+    mounter: Arc<dyn Mounter>,
+    client_uid: u32,
+    life: Life,
+    under_way: Arc<UnderWay>,
+    places: Arc<Semaphore>,
+    large: Semaphore,
+    jobs: TaskTracker,
+    shutdown: CancellationToken,
+}
+
+/// Why a connection ends that should not.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error(transparent)]
+    Parted(#[from] Parted),
+    #[error(
+        "its user has the number {uid}, and only {allowed} may connect (--client-uid of the mounter)"
+    )]
+    Stranger { uid: u32, allowed: u32 },
+    #[error(
+        "it speaks version {theirs} of the protocol and this mounter {VERSION}: run both from one image"
+    )]
+    OtherVersion { theirs: u32 },
+}
+
+/// Serves until `shutdown`; then running requests may end within the grace period. How many had not ended by then.
+pub async fn serve(
+    socket: BoundSocket,
+    mounter: Arc<dyn Mounter>,
+    options: ServerOptions,
+    shutdown: CancellationToken,
+) -> std::io::Result<usize> {
+    let ServerOptions {
+        client_uid,
+        connections: places,
+        grace,
+    } = options;
+    let (listener, file) = socket.listening()?;
+    let server = Arc::new(Server {
+        mounter,
+        client_uid,
+        life: Life::begin()?,
+        under_way: Arc::default(),
+        places: Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS))),
+        large: Semaphore::new(LARGE_MESSAGES),
+        jobs: TaskTracker::new(),
+        shutdown: shutdown.clone(),
+    });
+    let connections = TaskTracker::new();
+    tokio::select! {
+        () = shutdown.cancelled() => {}
+        () = accept(&server, listener, &connections) => {}
+    }
+    drop(file);
+    connections.close();
+    server.jobs.close();
+    let ended = async {
+        // First the requests that were taken, then their answers.
+        connections.wait().await;
+        server.jobs.wait().await;
+    };
+    Ok(match timeout(grace, ended).await {
+        Ok(()) => 0,
+        Err(_) => server.jobs.len(),
+    })
+}
+
+async fn accept(
+    server: &Arc<Server>,
+    mut listener: UnixSeqpacketListener,
+    connections: &TaskTracker,
+) {
+    let mut failing = false;
+    // Fails only if the semaphore is closed, which nobody does.
+    while let Ok(place) = Arc::clone(&server.places).acquire_owned().await {
+        let socket = loop {
+            match listener.accept().await {
+                Ok(socket) => break socket,
+                Err(error) => {
+                    if !failing {
+                        tracing::warn!(%error, "connections cannot be accepted; trying on");
+                    }
+                    failing = true;
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        };
+        failing = false;
+        connections.spawn(Arc::clone(server).connection(socket, place));
+    }
+}
+
+impl Server {
+    async fn connection(self: Arc<Self>, socket: UnixSeqpacket, place: OwnedSemaphorePermit) {
+        match self.converse(socket).await {
+            // A client that goes while it waits for an answer was killed, or has no use for it.
+            Ok(()) | Err(Ended::Parted(Parted::Closed)) => {}
+            Err(why) => tracing::warn!(%why, "a connection was closed"),
+        }
+        drop(place);
+    }
+
+    async fn converse(&self, socket: UnixSeqpacket) -> Result<(), Ended> {
+        let allowed = self.client_uid;
+        let uid = socket.peer_cred().map_err(Parted::System)?.uid();
+        if uid != allowed {
+            return Err(Ended::Stranger { uid, allowed });
+        }
+        let mut channel = Channel::new(socket);
+        let theirs = channel.greeting().await?;
+        // Whatever they speak: they say what is wrong in their own words.
+        channel.send_greeting(Greeting::of(self.life)).await?;
+        if theirs.version != VERSION {
+            return Err(Ended::OtherVersion {
+                theirs: theirs.version,
+            });
+        }
+        loop {
+            let message = tokio::select! {
+                () = self.shutdown.cancelled() => return Ok(()),
+                () = sleep(IDLE) => return Ok(()),
+                received = channel.receive(&self.large) => received?,
+            };
+            let request = decode(&message).map_err(Parted::from)?;
+            // Wiped now, not when the request is done.
+            drop(message);
+            let reply = self.answer(&channel, theirs.life, request).await?;
+            channel.send(&encoded(&reply)?).await?;
+        }
+    }
+
+    /// Runs a request. It goes on if the client goes.
+    async fn answer(
+        &self,
+        channel: &Channel,
+        caller: Life,
+        request: Request,
+    ) -> Result<Reply, Parted> {
+        let ticket = match self.under_way.begin(caller, subjects(&request)) {
+            Ok(ticket) => ticket,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        // Asked after the entry was made: a client that is there now is found in the table by its next life, and a request that one left
+        // in the socket before it died must not be done in the middle of its next life.
+        if channel.is_over() {
+            return Err(Parted::Closed);
+        }
+        let job = ticket.job();
+        let mounter = Arc::clone(&self.mounter);
+        let work = self.jobs.spawn(async move {
+            let reply = perform(&*mounter, request).await;
+            drop(ticket);
+            reply
+        });
+        tokio::select! {
+            done = work => Ok(done.unwrap_or_else(|_| Err(MountError::Unreachable {
+                reason: "its worker ended without an answer: this is a bug of the host".to_owned(),
+            }))),
+            () = channel.over() => {
+                self.under_way.abandon(job);
+                Err(Parted::Closed)
+            }
+        }
+    }
+}
+
+/// A reply that is too large is answered as an error: the call was made.
+fn encoded(reply: &Reply) -> Result<crate::protocol::Message, Parted> {
+    match encode(reply) {
+        Ok(message) => Ok(message),
+        Err(violation) => {
+            let refusal: Reply = Err(MountError::Unsupported {
+                what: "the mounter's answer".to_owned(),
+                reason: violation.to_string(),
+            });
+            Ok(encode(&refusal)?)
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What runs for whom. Apart because it is a rule of two processes that one process does not need: claims are in the client's memory, so a
+//! client that was killed and started again has forgotten them while its jobs go on here.
+//!
+//! Calls of one life of a client hold claims and are trusted not to meet. A job of another life, or one whose connection has gone, has
+//! nobody who holds its claims any more: what it works on is refused to everybody until it has ended. It must not know what a job does.
+
+use crate::protocol::Life;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wasmount_core::mounter::{MountError, VolumeKey};
+use wasmount_core::names::{DriverName, NodePath};
+
+/// All jobs that work on something.
+#[derive(Default)]
+pub(crate) struct UnderWay(Mutex<Jobs>);
+
+#[derive(Default)]
+struct Jobs {
+    last: u64,
+    running: BTreeMap<u64, Job>,
+}
+
+struct Job {
+    /// Absent once the connection has gone.
+    caller: Option<Life>,
+    subjects: Vec<Subject>,
+}
+
+/// A job's entry; it goes with the job.
+pub(crate) struct Ticket {
+    table: Arc<UnderWay>,
+    job: u64,
+}
+
+/// What a job works on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// A volume.
+    Volume(VolumeKey),
+    /// A path of the node.
+    Path(NodePath),
+    /// An entry of a pool, and all below it.
+    Entry {
+        driver: DriverName,
+        pool: String,
+        path: Vec<String>,
+    },
+}
+
+impl UnderWay {
+    /// Enters a job, unless one that nobody answers for works on the same.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        caller: Life,
+        subjects: Vec<Subject>,
+    ) -> Result<Ticket, MountError> {
+        let mut jobs = self.lock();
+        let strangers = jobs
+            .running
+            .values()
+            .filter(|job| job.caller != Some(caller));
+        for other in strangers.flat_map(|job| &job.subjects) {
+            if subjects.iter().any(|subject| subject.meets(other)) {
+                return Err(MountError::UnderWay {
+                    what: format!("a call of an earlier or another host on {}", other.words()),
+                });
+            }
+        }
+        jobs.last += 1;
+        let job = jobs.last;
+        let caller = Some(caller);
+        jobs.running.insert(job, Job { caller, subjects });
+        Ok(Ticket {
+            table: Arc::clone(self),
+            job,
+        })
+    }
+
+    /// Nobody waits for a job any more. It may have ended.
+    pub(crate) fn abandon(&self, job: u64) {
+        if let Some(job) = self.lock().running.get_mut(&job) {
+            job.caller = None;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Jobs> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ticket {
+    /// The job's number.
+    pub(crate) fn job(&self) -> u64 {
+        self.job
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.table.lock().running.remove(&self.job);
+    }
+}
+
+impl Subject {
+    /// An entry by its path; however it is spelled, it is the same.
+    pub(crate) fn entry(driver: DriverName, pool: &str, path: &str) -> Self {
+        let parts = path.split('/').filter(|part| !part.is_empty());
+        Self::Entry {
+            driver,
+            pool: pool.to_owned(),
+            path: parts.map(str::to_owned).collect(),
+        }
+    }
+
+    fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Entry { driver, pool, path },
+                Self::Entry {
+                    driver: other_driver,
+                    pool: other_pool,
+                    path: other_path,
+                },
+            ) => {
+                (driver, pool) == (other_driver, other_pool)
+                    && (path.starts_with(other_path) || other_path.starts_with(path))
+            }
+            _ => self == other,
+        }
+    }
+
+    /// For a person; ids are not repeated, a client can make them long and ugly.
+    fn words(&self) -> String {
+        match self {
+            Self::Volume(key) => format!("the same volume of {}", key.driver),
+            Self::Path(_) => "the same path".to_owned(),
+            Self::Entry { driver, .. } => format!("the same pool entry of {driver}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wasmount_core::names::VolumeId;
+
+    fn volume(id: &str) -> Subject {
+        Subject::Volume(VolumeKey {
+            driver: driver(),
+            volume: VolumeId::parse("volume_id", id).unwrap(),
+        })
+    }
+
+    fn driver() -> DriverName {
+        DriverName::parse("a.b").unwrap()
+    }
+
+    fn entry(path: &str) -> Subject {
+        Subject::entry(driver(), "main", path)
+    }
+
+    fn lives() -> [Life; 2] {
+        [Life::begin().unwrap(), Life::begin().unwrap()]
+    }
+
+    fn is_refused(begun: &Result<Ticket, MountError>) -> bool {
+        matches!(begun, Err(MountError::UnderWay { .. }))
+    }
+
+    #[test]
+    fn a_later_life_is_refused_what_an_earlier_one_works_on_until_it_has_ended() {
+        let (table, [earlier, later]) = (Arc::new(UnderWay::default()), lives());
+        let job = table.begin(earlier, vec![volume("v")]).unwrap();
+        assert!(is_refused(&table.begin(later, vec![volume("v")])));
+        assert!(table.begin(later, vec![volume("w")]).is_ok());
+        assert!(table.begin(later, Vec::new()).is_ok());
+        drop(job);
+        assert!(table.begin(later, vec![volume("v")]).is_ok());
+    }
+
+    #[test]
+    fn calls_of_one_life_are_trusted_until_nobody_waits_for_one() {
+        let (table, [life, _]) = (Arc::new(UnderWay::default()), lives());
+        let job = table.begin(life, vec![volume("v")]).unwrap();
+        assert!(table.begin(life, vec![volume("v")]).is_ok());
+        table.abandon(job.job());
+        assert!(is_refused(&table.begin(life, vec![volume("v")])));
+        drop(job);
+        assert!(table.begin(life, vec![volume("v")]).is_ok());
+    }
+
+    #[test]
+    fn entries_of_a_pool_meet_where_one_holds_the_other() {
+        for (one, other, meet) in [
+            ("v", "v", true),
+            ("v", "v/", true),
+            ("a//b", "a/b", true),
+            ("a", "a/b", true),
+            ("a/b", "a", true),
+            ("a", "ab", false),
+            ("a/b", "a/c", false),
+        ] {
+            assert_eq!(entry(one).meets(&entry(other)), meet, "{one} and {other}");
+        }
+        let elsewhere = Subject::entry(driver(), "other", "v");
+        let another = Subject::entry(DriverName::parse("c.d").unwrap(), "main", "v");
+        assert!(!entry("v").meets(&elsewhere) && !entry("v").meets(&another));
+    }
+}

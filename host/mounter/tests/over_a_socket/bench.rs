@@ -1,0 +1,255 @@
+//! A mounter that keeps what it was asked, and waits in each call for as long as a test wishes; and a server in front of it.
+
+use async_trait::async_trait;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use wasmount_core::mounter::{
+    ExpandVolume, MountError, Mounter, PublishVolume, StageVolume, Staged, StagedQuery, StatVolume,
+    UnpublishVolume, UnstageVolume, Usage, VolumeKey, VolumeStats,
+};
+use wasmount_core::names::{DriverName, NodePath, VolumeId};
+use wasmount_core::pool::{PoolCall, PoolReply};
+use wasmount_mounter::{BoundSocket, ServerOptions, SocketMounter, serve};
+
+/// How long a test waits for what must happen. Generous: other tests share the machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Connections that a server takes at a time.
+pub(crate) const CONNECTIONS: usize = 100;
+
+type Result<T> = std::result::Result<T, MountError>;
+
+/// Calls in the order of their beginning; those of a held mounter wait.
+pub(crate) struct Recording {
+    calls: Mutex<Vec<String>>,
+    ended: Mutex<Vec<String>>,
+    held: watch::Sender<bool>,
+}
+
+impl Recording {
+    async fn call(&self, words: String) -> Result<()> {
+        self.calls.lock().unwrap().push(words.clone());
+        self.held.subscribe().wait_for(|held| !held).await.unwrap();
+        self.ended.lock().unwrap().push(words);
+        Ok(())
+    }
+
+    pub(crate) fn calls(&self) -> Vec<String> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    pub(crate) fn ended(&self) -> Vec<String> {
+        self.ended.lock().unwrap().clone()
+    }
+
+    pub(crate) fn hold(&self, held: bool) {
+        self.held.send_replace(held);
+    }
+}
+
+#[async_trait]
+impl Mounter for Recording {
+    async fn staged(&self, query: StagedQuery) -> Result<Staged> {
+        self.call(format!("staged {query:?}")).await?;
+        Ok(Staged::AsWanted)
+    }
+    async fn stage(&self, request: StageVolume) -> Result<()> {
+        let secrets: Vec<_> = request.secret_options.iter().collect();
+        let words = format!("stage {request:?} {secrets:?}");
+        self.call(words).await
+    }
+    async fn notes(&self, key: VolumeKey) -> Result<BTreeMap<String, String>> {
+        self.call(format!("notes {key:?}")).await?;
+        Ok(BTreeMap::from([("portal".to_owned(), "a".to_owned())]))
+    }
+    async fn unstage(&self, request: UnstageVolume) -> Result<()> {
+        self.call(format!("unstage {}", request.key.volume)).await
+    }
+    async fn publish(&self, request: PublishVolume) -> Result<()> {
+        self.call(format!("publish {request:?}")).await
+    }
+    async fn unpublish(&self, request: UnpublishVolume) -> Result<()> {
+        self.call(format!("unpublish {request:?}")).await
+    }
+    async fn stats(&self, request: StatVolume) -> Result<VolumeStats> {
+        self.call(format!("stats {request:?}")).await?;
+        Ok(STATS)
+    }
+    async fn expand(&self, request: ExpandVolume) -> Result<u64> {
+        self.call(format!("expand {request:?}")).await?;
+        Ok(7)
+    }
+    async fn unsettled(&self, driver: DriverName) -> Result<Vec<VolumeId>> {
+        self.call(format!("unsettled {driver}")).await?;
+        Ok(vec![key("v").volume])
+    }
+    async fn unshared_roots(&self) -> Result<Vec<String>> {
+        self.call("unshared_roots".to_owned()).await?;
+        Ok(vec!["it is private".to_owned()])
+    }
+    async fn recover(&self, key: VolumeKey) -> Result<()> {
+        self.call(format!("recover {key:?}")).await?;
+        panic!("as a test")
+    }
+    async fn pool(&self, driver: DriverName, call: PoolCall) -> Result<PoolReply> {
+        self.call(format!("pool {driver} {call:?}")).await?;
+        Err(MountError::NoSpace {
+            what: "it".to_owned(),
+            reason: "3 of 4".to_owned(),
+        })
+    }
+}
+
+pub(crate) const STATS: VolumeStats = VolumeStats {
+    bytes: Usage {
+        total: 3,
+        used: Some(1),
+        available: Some(2),
+    },
+    inodes: None,
+};
+
+/// A server at work.
+pub(crate) struct Bench {
+    directory: tempfile::TempDir,
+    pub(crate) mounter: Arc<Recording>,
+    shutdown: CancellationToken,
+    server: JoinHandle<std::io::Result<usize>>,
+    /// Where it has threads of its own.
+    apart: Option<Runtime>,
+}
+
+impl Bench {
+    /// On the thread of the test: it does nothing while the test does not wait.
+    pub(crate) fn start() -> Self {
+        Self::with(rustix::process::geteuid().as_raw(), None)
+    }
+
+    pub(crate) fn of_user(client_uid: u32) -> Self {
+        Self::with(client_uid, None)
+    }
+
+    /// On a thread of its own, so that it can be killed.
+    pub(crate) fn apart() -> Self {
+        let own = rustix::process::geteuid().as_raw();
+        Self::with(own, Some(runtime()))
+    }
+
+    fn with(client_uid: u32, apart: Option<Runtime>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mounter = Arc::new(Recording {
+            calls: Mutex::default(),
+            ended: Mutex::default(),
+            held: watch::Sender::new(false),
+        });
+        let shutdown = CancellationToken::new();
+        let socket = directory.path().join("s");
+        let server = begin(apart.as_ref(), &socket, &mounter, client_uid, &shutdown);
+        Self {
+            directory,
+            mounter,
+            shutdown,
+            server,
+            apart,
+        }
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.path().join("s")
+    }
+
+    /// A client with a life of its own.
+    pub(crate) fn client(&self) -> Arc<SocketMounter> {
+        Arc::new(SocketMounter::new(self.socket()).unwrap())
+    }
+
+    /// As SIGKILL does: connections are cut, and nobody answers.
+    pub(crate) fn kill(&mut self) {
+        self.apart.take().unwrap().shutdown_background();
+    }
+
+    /// Another life of the server.
+    pub(crate) fn restart(&mut self) {
+        self.shutdown = CancellationToken::new();
+        let own = rustix::process::geteuid().as_raw();
+        let (socket, apart) = (self.socket(), self.apart.insert(runtime()));
+        self.server = begin(Some(apart), &socket, &self.mounter, own, &self.shutdown);
+    }
+
+    /// As SIGTERM does; how many requests were not ended.
+    pub(crate) async fn stop(&mut self) -> usize {
+        self.shutdown.cancel();
+        (&mut self.server).await.unwrap().unwrap()
+    }
+}
+
+fn runtime() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().build().unwrap()
+}
+
+fn begin(
+    apart: Option<&Runtime>,
+    socket: &Path,
+    mounter: &Arc<Recording>,
+    client_uid: u32,
+    shutdown: &CancellationToken,
+) -> JoinHandle<std::io::Result<usize>> {
+    // For ourselves: whom it serves is asked by the kernel's word, not by the file's owner.
+    let own = rustix::process::geteuid().as_raw();
+    let bound = BoundSocket::bind(socket, own).unwrap();
+    let options = ServerOptions {
+        client_uid,
+        connections: CONNECTIONS,
+        grace: Duration::from_millis(200),
+    };
+    let served = serve(bound, mounter.clone(), options, shutdown.clone());
+    match apart {
+        Some(runtime) => runtime.spawn(served),
+        None => tokio::spawn(served),
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        // A runtime must not be waited for where a test waits.
+        if let Some(apart) = self.apart.take() {
+            apart.shutdown_background();
+        }
+    }
+}
+
+pub(crate) fn driver() -> DriverName {
+    DriverName::parse("a.b").unwrap()
+}
+
+pub(crate) fn key(volume: &str) -> VolumeKey {
+    VolumeKey {
+        driver: driver(),
+        volume: VolumeId::parse("volume_id", volume).unwrap(),
+    }
+}
+
+pub(crate) fn unstage(volume: &str) -> UnstageVolume {
+    UnstageVolume {
+        key: key(volume),
+        staging_path: NodePath::parse("path", format!("/stage/{volume}")).unwrap(),
+    }
+}
+
+/// Waits until something holds.
+pub(crate) async fn until(holds: impl Fn() -> bool) {
+    let waiting = async {
+        while !holds() {
+            sleep(Duration::from_millis(2)).await;
+        }
+    };
+    timeout(PATIENCE, waiting).await.unwrap();
+}

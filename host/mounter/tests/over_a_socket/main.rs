@@ -1,0 +1,13 @@
+//! Client and server over a real socket, with a mounter that waits when it is told to: what a killed client or server leaves behind, and
+//! what a hostile client can do.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may end where it fails"
+)]
+
+mod bench;
+mod calls;
+mod hostile;
+mod lives;

@@ -1,0 +1,172 @@
+//! Flags that several subcommands have: which backends, which directories, how much is said. Apart so that one flag has one name, one default
+//! and one check wherever it stands.
+//!
+//! It opens nothing but the documents.
+
+use crate::config::{self, Configured};
+use crate::fault::Fault;
+use crate::telemetry::{self, LogFormat};
+use clap::Args;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+use tracing_subscriber::filter::Targets;
+
+/// Of every process of a node.
+#[derive(Debug, Args)]
+pub(super) struct CommonFlags {
+    /// A StorageBackend document; once for each backend
+    #[arg(
+        long,
+        required = true,
+        value_name = "FILE",
+        env = "WASMOUNT_BACKEND",
+        value_delimiter = ','
+    )]
+    backend: Vec<PathBuf>,
+
+    /// Form of the log lines on standard error
+    #[arg(long, value_enum, env = "WASMOUNT_LOG_FORMAT", default_value = "text")]
+    log_format: LogFormat,
+
+    /// Least level that is logged: off, error, warn, info, debug or trace. It is that of the host and its plugins; other crates are held to
+    /// `warn`, unless they are named: `info,wasmount_mount=debug,h2=debug`
+    #[arg(long, value_name = "LEVEL", env = "WASMOUNT_LOG", default_value = "info", value_parser = telemetry::levels)]
+    log: Targets,
+
+    /// Seconds that running calls may take after SIGTERM
+    // 20: ten less than the 30 that Kubernetes gives a pod by default.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        env = "WASMOUNT_GRACE",
+        default_value_t = 20
+    )]
+    grace: u64,
+}
+
+/// Of a process that mounts.
+#[derive(Debug, Args)]
+pub(super) struct MountFlags {
+    /// Directory of the journal of mounts; should be gone after a reboot, as the mounts are
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "WASMOUNT_RUN_DIR",
+        default_value = "/run/wasmount"
+    )]
+    pub(super) run_dir: PathBuf,
+
+    /// kubelet's root directory
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "WASMOUNT_KUBELET_DIR",
+        default_value = "/var/lib/kubelet"
+    )]
+    pub(super) kubelet_dir: PathBuf,
+
+    /// Directory below which volumes may be staged and published; may be repeated [default: that of --kubelet-dir]
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "WASMOUNT_PATH_ROOT",
+        value_delimiter = ','
+    )]
+    path_root: Vec<PathBuf>,
+}
+
+impl CommonFlags {
+    /// Starts the log, reads the documents; them and the grace period.
+    pub(super) fn begin(self) -> Result<(Vec<Configured>, Duration), Fault> {
+        let Self {
+            backend,
+            log_format,
+            log,
+            grace,
+        } = self;
+        telemetry::start(log_format, log);
+        Ok((config::load(&backend)?, Duration::from_secs(grace)))
+    }
+}
+
+impl MountFlags {
+    /// The directories below which may be mounted; each is there.
+    pub(super) fn path_roots(&self) -> Result<Vec<PathBuf>, Fault> {
+        for root in &self.path_root {
+            existing("--path-root", root)?;
+        }
+        if self.path_root.is_empty() {
+            existing("--kubelet-dir", &self.kubelet_dir)?;
+            return Ok(vec![self.kubelet_dir.clone()]);
+        }
+        Ok(self.path_root.clone())
+    }
+}
+
+/// A directory that the host makes if need be. Its parent must be there: a slip in a long path must not become a new tree.
+pub(super) fn makeable(flag: &'static str, path: &Path) -> Result<(), Fault> {
+    plain(flag, path)?;
+    if path.is_dir() {
+        return Ok(());
+    }
+    if path.exists() {
+        return Err(wrong(flag, path, "is not a directory"));
+    }
+    match path.parent() {
+        Some(parent) if parent.is_dir() => Ok(()),
+        _ => Err(wrong(
+            flag,
+            path,
+            "neither it nor its parent directory exists; make the parent first",
+        )),
+    }
+}
+
+fn existing(flag: &'static str, path: &Path) -> Result<(), Fault> {
+    plain(flag, path)?;
+    if path.is_dir() {
+        return Ok(());
+    }
+    Err(wrong(
+        flag,
+        path,
+        "is not an existing directory; make it first, or name another",
+    ))
+}
+
+/// Clients are given these paths and resolve them from elsewhere.
+pub(super) fn plain(flag: &'static str, path: &Path) -> Result<(), Fault> {
+    if path.is_relative() {
+        return Err(wrong(flag, path, "must be an absolute path"));
+    }
+    if path.components().any(|part| part == Component::ParentDir) {
+        return Err(wrong(flag, path, "must not contain `..`"));
+    }
+    Ok(())
+}
+
+/// Before binding, where the kernel's own message would not say what to do.
+pub(super) fn socket_fits(
+    flag: &'static str,
+    value: &Path,
+    socket: &Path,
+    limit: usize,
+) -> Result<(), Fault> {
+    let length = socket.as_os_str().len();
+    if length <= limit {
+        return Ok(());
+    }
+    let reason = format!(
+        "the socket {} has a path of {length} bytes, and the kernel takes {limit}; choose a shorter directory",
+        socket.display()
+    );
+    Err(wrong(flag, value, &reason))
+}
+
+pub(super) fn wrong(flag: &'static str, path: &Path, reason: &str) -> Fault {
+    Fault::Flag {
+        flag,
+        value: path.display().to_string(),
+        reason: reason.to_owned(),
+    }
+}

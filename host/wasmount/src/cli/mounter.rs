@@ -1,0 +1,87 @@
+//! `wasmount mounter`: its flags, and what can be said about them before anything is touched.
+//!
+//! It opens nothing but the documents; of those only the grants count here, plugins are never read.
+
+use super::common::{CommonFlags, MountFlags, makeable, plain, socket_fits};
+use crate::fault::Fault;
+use crate::host::{self, MounterOptions};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use wasmount_mounter::SOCKET_PATH_BYTES;
+
+/// Mount for a host that may not: serve the node's mounts and pools on a Unix socket, to one user
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example, beside `wasmount serve --mounter unix:/run/wasmount/mounter.sock` with the same documents:
+  $ wasmount mounter --socket /run/wasmount/mounter.sock --backend directory.yaml
+
+It reads the grants of the documents only, and grants nothing that its own copy does not. Both processes must be of one version.
+
+Exit codes: 0 after a clean stop (SIGTERM, SIGINT), 64 for wrong flags or documents, 1 for any other failure.")]
+pub(crate) struct Flags {
+    #[command(flatten)]
+    common: CommonFlags,
+
+    #[command(flatten)]
+    mount: MountFlags,
+
+    /// Directory of what must outlive a reboot, and of pools with relative paths; one mounter at a time
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "WASMOUNT_DATA_DIR",
+        default_value = "/var/lib/wasmount"
+    )]
+    data_dir: PathBuf,
+
+    /// Where to listen; the directory must be there, and the client must be able to enter it
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "WASMOUNT_SOCKET",
+        default_value = "/run/wasmount/mounter.sock"
+    )]
+    socket: PathBuf,
+
+    /// Number of the user whose processes may connect: that of `wasmount serve`
+    #[arg(
+        long,
+        value_name = "UID",
+        env = "WASMOUNT_CLIENT_UID",
+        default_value_t = 0
+    )]
+    client_uid: u32,
+}
+
+/// Serves until a signal.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    let Flags {
+        common,
+        mount,
+        data_dir,
+        socket,
+        client_uid,
+    } = flags;
+    let (backends, grace) = common.begin()?;
+    makeable("--data-dir", &data_dir)?;
+    makeable("--run-dir", &mount.run_dir)?;
+    plain("--kubelet-dir", &mount.kubelet_dir)?;
+    plain("--socket", &socket)?;
+    let folder = socket.parent().unwrap_or(Path::new("/"));
+    // The default lies in the run directory, which is made at the start.
+    if folder != mount.run_dir {
+        makeable("--socket", folder)?;
+    }
+    // One byte is for the dot of the name that it has until it listens.
+    let limit = SOCKET_PATH_BYTES - 1;
+    socket_fits("--socket", &socket, &socket, limit)?;
+    let options = MounterOptions {
+        path_roots: mount.path_roots()?,
+        run_dir: mount.run_dir,
+        data_dir,
+        socket,
+        client_uid,
+        grace,
+    };
+    host::mount(options, backends)
+}

@@ -1,0 +1,75 @@
+//! The mount room of this process: the grants of the documents, the directories of pools, the journal. Apart because two commands mount:
+//! `serve`, where nobody else does, and `mounter`.
+
+use super::private_directory;
+use crate::config::Configured;
+use crate::fault::Fault;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use wasmount_core::mounter::Mounter;
+use wasmount_mount::{LocalMounter, MounterConfig};
+
+/// Blocking calls of one driver at a time: kubelet's own parallelism on a node is far lower, and storage that does not answer may hold them
+/// all without holding another driver's.
+const THREADS_PER_DRIVER: usize = 32;
+
+/// What the room is made of.
+#[derive(Debug)]
+pub(super) struct LocalMounts {
+    config: MounterConfig,
+    own_pools: Vec<PathBuf>,
+}
+
+impl LocalMounts {
+    /// Puts it together; touches nothing.
+    pub(super) fn new(
+        data_dir: &Path,
+        run_dir: PathBuf,
+        roots: Vec<PathBuf>,
+        backends: &[Configured],
+    ) -> Self {
+        let grants = backends
+            .iter()
+            .map(|Configured { document, .. }| {
+                let grants = document.grants.clone().resolved(data_dir);
+                (document.driver_name.clone(), grants)
+            })
+            .collect::<BTreeMap<_, _>>();
+        Self {
+            config: MounterConfig {
+                roots,
+                run_dir,
+                state_dir: data_dir.join("mounts"),
+                grants,
+                threads_per_driver: THREADS_PER_DRIVER,
+            },
+            own_pools: own_pools(data_dir, backends),
+        }
+    }
+
+    /// Makes the directories and reads the journal. It blocks.
+    pub(super) fn open(self) -> Result<Arc<dyn Mounter>, Fault> {
+        for directory in self.own_pools {
+            private_directory(&directory).map_err(Fault::room(format!(
+                "the directory {} for pools cannot be made",
+                directory.display()
+            )))?;
+        }
+        let mounter = LocalMounter::new(self.config)
+            .map_err(Fault::room("the journal of mounts is not usable"))?;
+        Ok(Arc::new(mounter))
+    }
+}
+
+/// The directories above pools of relative paths. They lie in the host's own directory, so nobody else makes them; a pool elsewhere is the
+/// administrator's, and a slip in its path must not become a new tree.
+fn own_pools(data_dir: &Path, backends: &[Configured]) -> Vec<PathBuf> {
+    let pools = backends
+        .iter()
+        .flat_map(|it| it.document.grants.pools.values());
+    pools
+        .filter(|pool| pool.path.is_relative())
+        .filter_map(|pool| Some(data_dir.join(&pool.path).parent()?.to_owned()))
+        .collect()
+}

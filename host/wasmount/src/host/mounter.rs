@@ -1,0 +1,100 @@
+//! The mount room as a process of its own, from an empty process to a clean stop. Apart because it knows neither engine nor store nor CSI:
+//! what runs privileged is the mount room and its socket.
+
+use super::local_mounts::LocalMounts;
+use super::signals::Signals;
+use super::{LAST_JOBS, descriptors, preflight};
+use crate::config::Configured;
+use crate::fault::Fault;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+use wasmount_mounter::{BoundSocket, ServerOptions, serve};
+
+/// What the command line decides, checked.
+#[derive(Debug, Clone)]
+pub(crate) struct MounterOptions {
+    /// What outlives a reboot, and pools of relative paths.
+    pub(crate) data_dir: PathBuf,
+    /// The journal of mounts.
+    pub(crate) run_dir: PathBuf,
+    /// Where volumes may be mounted.
+    pub(crate) path_roots: Vec<PathBuf>,
+    /// Where to listen.
+    pub(crate) socket: PathBuf,
+    /// Whose processes may connect.
+    pub(crate) client_uid: u32,
+    /// How long running calls may take at the end.
+    pub(crate) grace: Duration,
+}
+
+/// Mounts for others until a signal, then stops cleanly.
+pub(crate) fn mount(options: MounterOptions, backends: Vec<Configured>) -> Result<(), Fault> {
+    preflight::check_mounter(&options)?;
+    let connections = descriptors::connections_of_each(descriptors::raise(), 1);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Fault::room("the mounter's threads cannot be started"))?;
+    let ended = runtime.block_on(run(options, backends, connections));
+    runtime.shutdown_timeout(LAST_JOBS);
+    ended
+}
+
+async fn run(
+    options: MounterOptions,
+    backends: Vec<Configured>,
+    connections: usize,
+) -> Result<(), Fault> {
+    let MounterOptions {
+        data_dir,
+        run_dir,
+        path_roots,
+        socket,
+        client_uid,
+        grace,
+    } = options;
+    let mut signals = Signals::watch()?;
+    let mounts = LocalMounts::new(&data_dir, run_dir, path_roots, &backends);
+    // First the journal, whose lock says that no other mounter is at work: then a socket of that name is a leftover.
+    let bound = spawn_blocking(move || {
+        let mounter = mounts.open()?;
+        let bound = BoundSocket::bind(&socket, client_uid);
+        let bound = bound.map_err(Fault::room("the mounter's socket is not usable"))?;
+        tracing::info!(socket = %socket.display(), client_uid, "serving mounts");
+        Ok::<_, Fault>((mounter, bound))
+    });
+    let (mounter, bound) = bound
+        .await
+        .map_err(Fault::room("the start was stopped"))??;
+    let shutdown = CancellationToken::new();
+    let options = ServerOptions {
+        client_uid,
+        connections,
+        grace,
+    };
+    let mut serving = std::pin::pin!(serve(bound, mounter, options, shutdown.clone()));
+    let ended = tokio::select! {
+        ended = &mut serving => ended,
+        signal = signals.next() => {
+            tracing::info!(signal, grace_seconds = grace.as_secs(), "stopping");
+            shutdown.cancel();
+            tokio::select! {
+                ended = serving => ended,
+                signal = signals.next() => {
+                    tracing::warn!(signal, "stopping at once: the next start recovers what is left");
+                    return Ok(());
+                }
+            }
+        }
+    };
+    match ended.map_err(Fault::room("the mounter's socket cannot be served"))? {
+        0 => tracing::info!("stopped"),
+        unfinished => tracing::warn!(
+            unfinished,
+            "stopped; the next start recovers what was not finished"
+        ),
+    }
+    Ok(())
+}

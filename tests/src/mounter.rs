@@ -1,0 +1,133 @@
+//! `wasmount mounter` beside a host: its real command line, its socket, its life apart from the host's. Apart because a test kills one of the
+//! two and not the other.
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+use xtask::failure::Failure;
+use xtask::process::Process;
+
+/// Until its socket must be there: it compiles nothing, but the machine is busy with tests.
+const START: Duration = Duration::from_secs(30);
+
+/// Between two looks at the socket.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The command line of `wasmount mounter`.
+#[derive(Debug, Clone)]
+pub struct MounterOptions {
+    /// The program.
+    pub program: PathBuf,
+    /// `--backend`, each.
+    pub backends: Vec<PathBuf>,
+    /// `--data-dir`.
+    pub data: PathBuf,
+    /// `--run-dir`.
+    pub run: PathBuf,
+    /// `--kubelet-dir`.
+    pub kubelet: PathBuf,
+    /// `--socket`.
+    pub socket: PathBuf,
+    /// `--client-uid`.
+    pub client_uid: u32,
+    /// Anything else.
+    pub more: Vec<OsString>,
+    /// Takes its standard output and error; appended to.
+    pub log: PathBuf,
+}
+
+/// One that was started.
+#[derive(Debug)]
+pub struct Mounting {
+    process: Process,
+    options: MounterOptions,
+}
+
+impl MounterOptions {
+    /// The command line as it is run.
+    pub fn command(&self) -> Command {
+        let mut command = Process::command();
+        command.arg(&self.program).arg("mounter");
+        for backend in &self.backends {
+            command.arg("--backend").arg(backend);
+        }
+        for (option, path) in [
+            ("--data-dir", &self.data),
+            ("--run-dir", &self.run),
+            ("--kubelet-dir", &self.kubelet),
+            ("--socket", &self.socket),
+        ] {
+            command.arg(option).arg(path);
+        }
+        command
+            .args(["--client-uid", &self.client_uid.to_string()])
+            .args(&self.more);
+        command
+    }
+}
+
+impl Mounting {
+    /// Starts it and waits for its socket. Call it on a thread that outlives it.
+    pub fn start(options: MounterOptions) -> Result<Self, Failure> {
+        let mut mounting = Self {
+            process: Process::start(options.command(), &options.log)?,
+            options,
+        };
+        mounting.wait()?;
+        Ok(mounting)
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// How it was started.
+    pub fn options(&self) -> &MounterOptions {
+        &self.options
+    }
+
+    /// SIGKILL.
+    pub fn kill_9(&mut self) -> Result<ExitStatus, Failure> {
+        self.process.kill_9()
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub fn terminate(&mut self) -> Result<ExitStatus, Failure> {
+        self.process.terminate()
+    }
+
+    /// Starts it again, killing it if it runs.
+    pub fn restart(&mut self) -> Result<(), Failure> {
+        self.kill_9()?;
+        self.process = Process::start(self.options.command(), &self.options.log)?;
+        self.wait()
+    }
+
+    /// Until it listens: a socket that a killed one left refuses.
+    fn wait(&mut self) -> Result<(), Failure> {
+        let start = Instant::now();
+        while !listens(&self.options.socket) {
+            if let Some(status) = self.process.ended()? {
+                return Err(self.process.failed(format!("ended at start ({status})")));
+            }
+            if start.elapsed() > START {
+                let how = format!("does not listen after {} s", START.as_secs());
+                return Err(self.process.failed(how));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+}
+
+fn listens(socket: &Path) -> bool {
+    let connected = SocketAddrUnix::new(socket).and_then(|address| {
+        let client = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
+        connect(client, &address)
+    });
+    connected.is_ok()
+}

@@ -1,0 +1,121 @@
+//! A long-running process of the host's: started, ended or killed. Apart because a host may be two processes, and both must end with us.
+//!
+//! It runs in a process group of its own, so that Ctrl-C reaches only us and we tear down in order; and it is told to end when the thread
+//! that started it ends (`setpriv --pdeathsig`), so that a killed test or demo leaves no driver behind.
+
+use crate::command;
+use crate::failure::Failure;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Until it must have ended after SIGTERM: above its own grace period.
+const END: Duration = Duration::from_secs(30);
+
+/// Between two looks at it.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Lines of the log that an error shows.
+const TAIL: usize = 20;
+
+/// One that was started; it ends with this.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// What its command line begins with; the program and its arguments follow.
+    pub fn command() -> Command {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "TERM", "--"]);
+        command
+    }
+
+    /// Starts it; `log` is appended to. Call it on a thread that outlives the process.
+    pub fn start(mut command: Command, log: &Path) -> Result<Self, Failure> {
+        let opened = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .and_then(|log| Ok((log.try_clone()?, log)));
+        let (out, err) = opened.map_err(Failure::io(format!("open {}", log.display())))?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            .process_group(0)
+            .spawn()
+            .map_err(|source| command::start_failure(&command, source))?;
+        Ok(Self {
+            child,
+            log: log.to_owned(),
+        })
+    }
+
+    /// Its process id (or its wrapper's).
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it did.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>, Failure> {
+        self.child
+            .try_wait()
+            .map_err(Failure::io("look at the driver's process"))
+    }
+
+    /// SIGTERM, as the kubelet ends a container, and wait.
+    pub fn terminate(&mut self) -> Result<ExitStatus, Failure> {
+        let start = Instant::now();
+        if self.ended()?.is_none() {
+            // It may end at this very moment: the wait tells.
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        }
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            if start.elapsed() > END {
+                self.kill_9()?;
+                return Err(self.failed(format!(
+                    "did not end within {} s of SIGTERM and was killed",
+                    END.as_secs()
+                )));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// SIGKILL to it and all that it started.
+    pub fn kill_9(&mut self) -> Result<ExitStatus, Failure> {
+        if self.ended()?.is_none() {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        }
+        self.child
+            .wait()
+            .map_err(Failure::io("wait for the driver's end"))
+    }
+
+    /// A failure with the end of its log.
+    pub fn failed(&self, how: String) -> Failure {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<_> = text.lines().collect();
+        let tail = lines.iter().skip(lines.len().saturating_sub(TAIL));
+        Failure::Driver {
+            how,
+            tail: tail.copied().collect::<Vec<_>>().join("\n"),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.kill_9();
+    }
+}
