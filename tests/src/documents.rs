@@ -8,7 +8,23 @@ use xtask::workspace::Workspace;
 /// Writes a document into `directory` that serves plugins/directory over a pool at an absolute path, which several hosts can share.
 pub fn directory_over_pool(directory: &Path, pool: &Path) -> Result<PathBuf, Failure> {
     let component = Workspace::locate()?.component("directory");
-    let text = directory_document("directory.wasmount.io", &component, pool);
+    let text = document("directory", "directory.wasmount.io", &component, pool);
+    write(directory, "backend", &text)
+}
+
+/// Writes a document into `directory` that serves plugins/hostpath over a pool at an absolute path.
+pub fn hostpath_over_pool(directory: &Path, pool: &Path) -> Result<PathBuf, Failure> {
+    let component = Workspace::locate()?.component("hostpath");
+    let text = document("hostpath", "hostpath.wasmount.io", &component, pool);
+    write(directory, "backend", &text)
+}
+
+/// Writes a document into `directory` that serves plugins/hostpath without what csi-sanity 5.4 does not know.
+pub fn hostpath_for_sanity(directory: &Path) -> Result<PathBuf, Failure> {
+    let component = Workspace::locate()?.component("hostpath");
+    let pool = Path::new("pools/hostpath");
+    let mut text = document("hostpath", "hostpath.wasmount.io", &component, pool);
+    text.push_str("  csi: { hideCapabilities: [GET_SNAPSHOT] }\n");
     write(directory, "backend", &text)
 }
 
@@ -18,7 +34,7 @@ pub fn directory_of_its_own(directory: &Path, driver: &str) -> Result<(PathBuf, 
     let component = directory.join(format!("{driver}.wasm"));
     copy_component(&component)?;
     let pool = Path::new("pools").join(driver);
-    let text = directory_document(driver, &component, &pool);
+    let text = document("directory", driver, &component, &pool);
     Ok((write(directory, driver, &text)?, component))
 }
 
@@ -29,15 +45,16 @@ pub fn copy_component(to: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn directory_document(driver: &str, component: &Path, pool: &Path) -> String {
+/// Full copies: temporary directories seldom lie on a file system that shares blocks.
+fn document(plugin: &str, driver: &str, component: &Path, pool: &Path) -> String {
     format!(
         "apiVersion: wasmount.io/v1alpha1\n\
          kind: StorageBackend\n\
-         metadata: {{ name: directory }}\n\
+         metadata: {{ name: {plugin} }}\n\
          spec:\n  \
            driverName: {driver}\n  \
            plugin: {{ path: {component:?} }}\n  \
-           grants: {{ pools: {{ volumes: {{ path: {pool:?} }} }} }}\n"
+           grants: {{ pools: {{ volumes: {{ path: {pool:?}, fullCopies: true }} }} }}\n"
     )
 }
 

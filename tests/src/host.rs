@@ -14,6 +14,7 @@
 //! ```
 
 use crate::documents;
+use crate::loop_devices;
 use crate::mounter::{MounterOptions, Mounting};
 use crate::orchestrator::Orchestrator;
 use std::ffi::OsString;
@@ -242,6 +243,8 @@ impl Drop for Host {
         if let Some(mounting) = &mut self.mounting {
             let _ = mounting.kill_9();
         }
+        // Those of raw block volumes stay until somebody takes them off, which a test that failed did not.
+        let _ = loop_devices::detach_below(&self.root);
         let log = self.log();
         let Some(place) = self.place.take() else {
             return;

@@ -1,7 +1,9 @@
-//! What a host must not leave behind once every volume is torn down: mounts, targets, journal entries, half-written files, pool trees. Apart
+//! What a host must not leave behind once every volume is torn down: mounts, targets, loop devices, journal entries, half-written files, pool
+//! trees. Apart
 //! because every test that kills, fills or attacks ends with this question, and because it must not ask the host.
 
 use crate::host::Host;
+use crate::loop_devices;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,6 +17,9 @@ const POOL_FOLDER: &str = ".wasmount";
 
 /// Folders in there that must be empty: what is being deleted, and what is being made.
 const POOL_WORK: [&str; 2] = ["trash", "unfinished"];
+
+/// In the data directory: what the node must know of a volume after a reboot, one file each.
+const RECORDS: &str = "mounts";
 
 /// Files that exist only while something is being written.
 const HALF_WRITTEN: [&str; 3] = ["aside", "quarantined", "new"];
@@ -42,6 +47,11 @@ pub fn directory_pool(host: &Host) -> PathBuf {
     host.mount_data().join("pools/directory")
 }
 
+/// The pool of plugins/hostpath as its own document places it.
+pub fn hostpath_pool(host: &Host) -> PathBuf {
+    host.mount_data().join("pools/hostpath")
+}
+
 fn look(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
     let kubelet = host.kubelet();
     let real = kubelet
@@ -63,12 +73,23 @@ fn look(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
             .filter(|path| !path.is_dir())
             .map(say("journal")),
     );
+    found.extend(
+        below(&host.mount_data().join(RECORDS))?
+            .into_iter()
+            .filter(|path| !path.is_dir())
+            .map(say("record of a volume")),
+    );
     let data = [below(&host.data())?, below(&host.mount_data())?].concat();
     let half = data.into_iter().filter(|path| {
         path.extension()
             .is_some_and(|end| HALF_WRITTEN.iter().any(|it| *it == end))
     });
     found.extend(half.map(say("half-written")));
+    found.extend(
+        loop_devices::backed_below(pool)?
+            .into_iter()
+            .map(|device| format!("loop device: {device}")),
+    );
     let trees = entries(pool)?.into_iter();
     let trees = trees.filter(|path| !path.ends_with(POOL_FOLDER));
     found.extend(trees.map(say("in the pool")));

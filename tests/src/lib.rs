@@ -7,8 +7,12 @@
 
 pub mod documents;
 pub mod host;
+pub mod kinds;
 pub mod leaks;
+pub mod loop_devices;
+pub mod loop_disk;
 pub mod mounter;
+pub mod namespace;
 pub mod orchestrator;
 pub mod requests;
 pub mod root;

@@ -46,6 +46,12 @@ impl SmallDisk {
             .map_err(|errno| failed("make read-only", &self.path, errno))
     }
 
+    /// Can be written again.
+    pub fn make_writable(&self) -> Result<(), Failure> {
+        mount_remount(&self.path, MountFlags::empty(), c"")
+            .map_err(|errno| failed("make writable", &self.path, errno))
+    }
+
     /// Takes the last byte of it.
     pub fn fill(&self) -> Result<(), Failure> {
         let path = self.path.join(FILLING);

@@ -8,8 +8,8 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// The mount table of this process's mount namespace.
-const MOUNTINFO: &str = "/proc/self/mountinfo";
+/// The mount table of this thread's mount namespace: tests have namespaces of their own.
+const MOUNTINFO: &str = "/proc/thread-self/mountinfo";
 
 /// Index of the mount point among the fields of a line.
 const MOUNT_POINT: usize = 4;

@@ -12,6 +12,7 @@ pub use features::{FeatureWithoutExport, check_features};
 pub use hidden::{Hidden, UnknownCapability};
 pub(crate) use served::{advertised_as, needs_no_plugin, serves};
 
+use crate::rpc::Rpc;
 use crate::services::{Feature, Offer, Service};
 
 macro_rules! capabilities {
@@ -97,8 +98,14 @@ pub enum Role {
 }
 
 impl Role {
-    /// Whether a service, by CSI's name, is served in this role. Identity always is.
-    pub fn includes(self, service: &str) -> bool {
+    /// Whether a call is served in this role. Those of Identity always are, and NodeGetCapabilities: external-resizer asks it on the
+    /// controller's socket, to learn whether a driver that cannot expand there does on the node (`NewResizerFromClient`).
+    pub fn serves(self, rpc: Rpc) -> bool {
+        rpc == Rpc::NodeGetCapabilities || self.includes(rpc.service())
+    }
+
+    /// Whether a service, by CSI's name, is served in this role.
+    pub(crate) fn includes(self, service: &str) -> bool {
         match (self, service) {
             (Role::All, _) | (_, "Identity") => true,
             (Role::Controller, service) => service != "Node",
@@ -125,7 +132,7 @@ impl Capabilities {
     ///
     /// The plugin's list does not depend on the role: it speaks of the plugin, which has both halves wherever one of them runs. Real
     /// drivers' node processes answer so, and csi-sanity takes it from the node's socket to decide whether to run its life-cycle specs
-    /// against a controller endpoint of its own.
+    /// against a controller endpoint of its own. So does the node's list, see [`Role::serves`].
     pub fn derive(offer: &Offer, role: Role, hidden: &Hidden) -> Self {
         let shown = |name| !hidden.hides(name);
         let plugin = PluginCapability::ALL
@@ -136,7 +143,7 @@ impl Capabilities {
         let services = role.includes("Controller");
         let controls = services && plugin.contains(&PluginCapability::ControllerService);
         let groups = services && plugin.contains(&PluginCapability::GroupControllerService);
-        let node_service = role.includes("Node") && offer.has_node_service();
+        let node_service = offer.has_node_service();
         Self {
             controller: ControllerCapability::ALL
                 .iter()

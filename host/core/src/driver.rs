@@ -144,14 +144,15 @@ impl Driver {
     /// The plugin that serves a call; absent where none is loaded and the call can do without.
     fn plugin_for(&self, rpc: Rpc) -> Result<Option<Arc<Plugin>>, Error> {
         let not_served = |reason| Err(Error::NotServed { rpc, reason });
-        if !self.config.role.includes(rpc.service()) {
+        if !self.config.role.serves(rpc) {
             return not_served("this process does not run that service (--role)");
         }
         if advertised_as(rpc).is_some_and(|name| self.config.hidden.hides(name)) {
             return not_served("its capability is hidden (csi.hideCapabilities)");
         }
         match self.plugin.load_full() {
-            None if needs_no_plugin(rpc) => Ok(None),
+            // Tear-down is the node's; a sidecar of the controller's must not take a short list for the driver's.
+            None if needs_no_plugin(rpc) && self.config.role.includes(rpc.service()) => Ok(None),
             None => Err(self.no_plugin()),
             Some(plugin) if plugin.serves(rpc) => Ok(Some(plugin)),
             Some(_) => not_served("the backend does not offer it"),

@@ -39,6 +39,22 @@ pub(crate) struct FormatIntent {
     pub(crate) fs_type: String,
 }
 
+impl FormatIntent {
+    /// Whether both speak of one device. The file system that holds the file behind it may have another device number after a reboot (loop
+    /// devices, LVM and NVMe are numbered anew), so only the file's inode counts.
+    pub(crate) fn is_of(&self, now: &Self) -> bool {
+        let Self {
+            source,
+            backing,
+            size_bytes,
+            fs_type,
+        } = self;
+        let inode = |backing: &Option<Identity>| backing.map(|it| it.inode);
+        (source, size_bytes, fs_type) == (&now.source, &now.size_bytes, &now.fs_type)
+            && inode(backing) == inode(&now.backing)
+    }
+}
+
 /// One volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

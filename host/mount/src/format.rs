@@ -172,7 +172,7 @@ impl Formatting<'_> {
         let Some(intent) = self.durable.intent(self.key) else {
             return Ok(false);
         };
-        if intent != self.intent(device, wanted)? {
+        if !intent.is_of(&self.intent(device, wanted)?) {
             return Ok(false);
         }
         match content {

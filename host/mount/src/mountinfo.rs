@@ -115,7 +115,7 @@ fn parse_line(line: &[u8]) -> Option<MountLine> {
 }
 
 /// The number of a device, by its node. Only nodes are looked at: a look at anything else may ask storage that hangs.
-fn number_of(path: &Path) -> Option<DeviceNumber> {
+pub(crate) fn number_of(path: &Path) -> Option<DeviceNumber> {
     if !path.starts_with(DEVICES) {
         return None;
     }

@@ -3,7 +3,7 @@
 //! It is apart because a tear-down without a record rests on it: the path may hold another driver's volume, or a pod's own mount. Only the
 //! mount table is read, so storage that hangs is not touched. It must not know how a mount is taken off.
 
-use crate::block::loop_device;
+use crate::block::loop_device::{self, Attached};
 use crate::block::{DeviceNumber, node_device};
 use crate::failure::kernel;
 use crate::kubelet_record;
@@ -99,6 +99,22 @@ impl Node {
             None => loop_device::backing_path(device)
                 .is_some_and(|image| pools.iter().any(|pool| pool.place_of(&image).is_some())),
         })
+    }
+
+    /// Whether the file behind a loop device lies in one of a driver's pools, or is a device that it was granted.
+    pub(crate) fn is_granted_backing(
+        &self,
+        grants: &Grants,
+        attached: &Attached,
+    ) -> Result<bool, MountError> {
+        let Some(file) = loop_device::backing_path(attached.number) else {
+            return Ok(false);
+        };
+        if let Some(device) = mountinfo::number_of(&file) {
+            return Ok(node_device::is_granted(grants, device));
+        }
+        let pools = OwnSources::of(grants, &mountinfo::read()?).pools;
+        Ok(pools.iter().any(|pool| pool.place_of(&file).is_some()))
     }
 
     /// What is mounted of one of a driver's pools, by the mount table and the loop devices alone.

@@ -6,7 +6,7 @@
 use crate::block::BlockRecord;
 use crate::block::loop_device::{self, Tag};
 use crate::failure::{exhausted, is_corrupted, kernel};
-use crate::journal::entry::{Progress, StageRecord, TargetRecord};
+use crate::journal::entry::Progress;
 use crate::node::{Node, is_certain, volume_words};
 use crate::observe::{Identity, Observation, Seen, look, observe};
 use crate::roots::{CheckedPath, Location};
@@ -116,8 +116,8 @@ impl Node {
             self.take_off(&key.driver, &location, which)?;
         }
         let record = self.journal.entry(key).stage;
-        let raw = record.as_ref().map(StageRecord::raw);
-        release(raw, &Tag::staged(key))?;
+        let device = record.map(|stage| (stage.block, stage.capability.is_raw()));
+        self.release(key, device, &Tag::staged(key))?;
         self.figures.forget(path.text());
         self.record_teardown(key, |entry| {
             if entry.is_staged_at(path.text()) {
@@ -142,12 +142,54 @@ impl Node {
             }
         }
         let entry = self.journal.entry(key);
-        let raw = entry.targets.get(path.text()).map(TargetRecord::raw);
-        release(raw, &Tag::target(key, path.text()))?;
+        let record = entry.targets.get(path.text());
+        let device = record.map(|target| (target.block, target.capability.is_raw()));
+        self.release(key, device, &Tag::target(key, path.text()))?;
         self.figures.forget(path.text());
         self.record_teardown(key, |entry| {
             entry.targets.remove(path.text());
         });
+        Ok(())
+    }
+
+    /// Lets go of the loop device that a record speaks of: a raw one is detached, that of a mount has gone with it. Without a record all
+    /// devices are asked whose they are: the journal may have been lost.
+    fn release(
+        &self,
+        key: &VolumeKey,
+        record: Option<(Option<BlockRecord>, bool)>,
+        tag: &Tag,
+    ) -> Result<(), MountError> {
+        let block = match record {
+            Some((Some(block), is_raw)) if block.backing.is_some() => {
+                if is_raw {
+                    loop_device::release(&block)?;
+                }
+                block
+            }
+            Some(_) => return Ok(()),
+            None => return self.release_tagged(key, tag),
+        };
+        // The answer says that nothing uses the image any more. Somebody may just be looking at the device, which keeps it for a moment.
+        for _ in 0..BUSY_ATTEMPTS {
+            if !loop_device::is_bound(&block)? {
+                return Ok(());
+            }
+            std::thread::sleep(BUSY_PAUSE);
+        }
+        tracing::info!(%key.driver, %key.volume, device = %block.number, "a loop device goes when its last user lets go of it");
+        Ok(())
+    }
+
+    fn release_tagged(&self, key: &VolumeKey, tag: &Tag) -> Result<(), MountError> {
+        let grants = self.grants_of(&key.driver);
+        for attached in loop_device::attached()? {
+            let is_kept = attached.tag.as_ref() == Some(tag) && !attached.autoclear;
+            // Two hosts on one machine may have a driver and a volume of the same names, each in its own pools.
+            if is_kept && self.is_granted_backing(&grants, &attached)? {
+                loop_device::release(&attached.record())?;
+            }
+        }
         Ok(())
     }
 
@@ -242,18 +284,6 @@ impl Node {
             Ok(Seen::Mounted(mount)) => self.is_unanswered(driver, &location.path, mount),
             _ => false,
         }
-    }
-}
-
-/// Detaches the loop device of a raw block volume. Without a record all devices are asked whose they are: the journal may have been lost.
-fn release(record: Option<Option<BlockRecord>>, tag: &Tag) -> Result<(), MountError> {
-    match record {
-        Some(Some(block)) if block.backing.is_some() => loop_device::release(&block),
-        Some(_) => Ok(()),
-        None => loop_device::attached()?
-            .iter()
-            .filter(|attached| attached.tag.as_ref() == Some(tag) && !attached.autoclear)
-            .try_for_each(|attached| loop_device::release(&attached.record())),
     }
 }
 

@@ -1,13 +1,29 @@
-//! The steps of a volume's life, and what must hold on the node and in the driver when some of them were answered and one was cut off. Apart
+//! The steps of a volume's life, of whatever kind it is, and what must hold on the node and in the driver when some of them were answered and one was cut off. Apart
 //! because both ways to kill ask the same.
 
 use std::path::{Path, PathBuf};
 use tonic::{Code, Status};
-use wasmount_tests::host::Host;
+use wasmount_tests::host::{Host, HostOptions};
+use wasmount_tests::kinds::Kind;
+use wasmount_tests::namespace;
 use wasmount_tests::orchestrator::{Orchestrator, Volume, code};
+use wasmount_tests::root::needs_root;
+use xtask::workspace::Workspace;
 
 /// What the volume holds.
-pub(crate) const CONTENT: &str = "kept";
+pub(crate) const CONTENT: &[u8] = b"kept";
+
+/// A volume, as far as its client knows it.
+#[derive(Debug, Clone)]
+pub(crate) struct Life {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    /// Its id is empty until the driver has said it.
+    pub(crate) volume: Volume,
+    pool: PathBuf,
+    /// [`CONTENT`] was.
+    is_written: bool,
+}
 
 /// A call of the life, in its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,22 +46,32 @@ impl Step {
         Step::Delete,
     ];
 
-    /// Makes the call.
+    /// Makes the call, and writes as soon as one can: a directory is there once it is created, an image has a file system once a pod has it.
     pub(crate) async fn call(
         self,
         orchestrator: &Orchestrator,
-        name: &str,
-        volume: &mut Volume,
+        life: &mut Life,
     ) -> Result<(), Status> {
+        let (kind, volume) = (life.kind, &mut life.volume);
         match self {
             Step::Create => {
-                let bytes = wasmount_tests::orchestrator::VOLUME_BYTES;
-                let request = wasmount_tests::requests::create(name, bytes);
+                let request = kind.create(&life.name);
                 volume.id = orchestrator.create(request).await?.0;
+                if kind == Kind::Directory {
+                    let tree = life.pool.join(&life.volume.id);
+                    life.write(&tree);
+                }
                 Ok(())
             }
-            Step::Stage => orchestrator.stage(volume).await,
-            Step::Publish => orchestrator.publish(volume).await,
+            Step::Stage => orchestrator.stage_as(kind.stage(volume)).await,
+            Step::Publish => {
+                let request = kind.publish(volume, &volume.target);
+                orchestrator.publish_as(request).await?;
+                if kind != Kind::Directory {
+                    life.write(&life.volume.target.clone());
+                }
+                Ok(())
+            }
             Step::Unpublish => orchestrator.unpublish(volume).await,
             Step::Unstage => orchestrator.unstage(volume).await,
             Step::Delete => orchestrator.delete(&volume.id).await,
@@ -63,20 +89,67 @@ impl Step {
     }
 }
 
+impl Life {
+    /// Before its first step.
+    pub(crate) fn new(
+        kind: Kind,
+        name: String,
+        pool: PathBuf,
+        orchestrator: &Orchestrator,
+    ) -> Self {
+        Self {
+            kind,
+            volume: orchestrator.place(&name, String::new()).unwrap(),
+            name,
+            pool,
+            is_written: false,
+        }
+    }
+
+    /// Checks that whoever sees the volume here sees what was written.
+    pub(crate) fn assert_content(&self, at: &Path) {
+        if self.is_written {
+            let content = self.kind.read(at, CONTENT.len());
+            assert_eq!(content.unwrap(), CONTENT, "at {}", at.display());
+        }
+    }
+
+    fn write(&mut self, at: &Path) {
+        self.kind.write(at, CONTENT).unwrap();
+        self.is_written = true;
+    }
+}
+
+/// Every test's first line.
+pub(crate) fn begin() {
+    needs_root();
+    namespace::enter();
+}
+
+/// Hosts with plugins/hostpath, which makes all kinds.
+pub(crate) fn options() -> HostOptions {
+    let document = Workspace::locate().unwrap().backend_document("hostpath");
+    HostOptions {
+        backends: vec![document],
+        ..HostOptions::default()
+    }
+}
+
 /// Checks the node and the driver when `step` was cut off.
 pub(crate) async fn assert_all_or_nothing(
     host: &Host,
     orchestrator: &Orchestrator,
-    volume: &Volume,
+    life: &Life,
     step: Step,
 ) {
-    assert_mount(
-        host,
-        &volume.staging,
-        step.between(Step::Stage, Step::Unstage),
-    );
+    let volume = &life.volume;
+    // A raw block volume is staged without a mount on the staging directory.
+    if life.kind != Kind::Block {
+        let staged = step.between(Step::Stage, Step::Unstage);
+        assert_mount(host, life, &volume.staging, staged);
+    }
     let published = step.between(Step::Publish, Step::Unpublish);
-    assert_mount(host, &volume.target, published);
+    assert_mount(host, life, &volume.target, published);
     if published == Some(false) {
         assert!(
             !volume.target.exists(),
@@ -96,19 +169,19 @@ pub(crate) async fn assert_all_or_nothing(
 }
 
 /// Checks that a path has one whole mount or none. `expected`: none if either is right.
-fn assert_mount(host: &Host, path: &Path, expected: Option<bool>) {
+fn assert_mount(host: &Host, life: &Life, path: &Path, expected: Option<bool>) {
     let mounts = mounts_at(host, path);
     let there = mounts.len() == 1;
     assert!(mounts.len() <= 1, "stacked: {mounts:?}");
     assert_eq!(
         there,
         expected.unwrap_or(there),
-        "mount at {}",
+        "mount of {:?} at {}",
+        life.kind,
         path.display()
     );
     if there {
-        let content = std::fs::read_to_string(path.join("data")).unwrap_or_default();
-        assert_eq!(content, CONTENT, "at {}", path.display());
+        life.assert_content(path);
     }
 }
 

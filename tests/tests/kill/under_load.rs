@@ -1,46 +1,41 @@
-//! The host is killed at random moments while eight orchestrators live whole lives of volumes side by side.
+//! The host is killed at random moments while eight orchestrators live whole lives of volumes of every kind side by side.
 
-use crate::step::{CONTENT, Step, assert_all_or_nothing};
-use std::fs;
+use crate::step::{Life, Step, assert_all_or_nothing, begin, options};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tonic::Code;
-use wasmount_tests::host::{Host, HostOptions};
-use wasmount_tests::leaks::{directory_pool, left_behind};
-use wasmount_tests::orchestrator::{Orchestrator, Volume, patiently};
-use wasmount_tests::root::needs_root;
+use tonic::{Code, Status};
+use wasmount_tests::host::Host;
+use wasmount_tests::kinds::Kind;
+use wasmount_tests::leaks::{hostpath_pool, left_behind};
+use wasmount_tests::orchestrator::{Orchestrator, patiently};
 
 /// Times that it is killed.
-const ROUNDS: usize = 20;
+const ROUNDS: usize = 200;
 
 /// Lives side by side.
 const AT_ONCE: usize = 8;
 
-/// Longest time until the kill, in milliseconds: some whole lives.
-const LONGEST_ROUND: u64 = 300;
+/// Longest time until the kill, in milliseconds: some whole lives of directories, one of an image.
+const LONGEST_ROUND: u64 = 400;
 
 /// A life that the kill has cut off.
 #[derive(Debug, Clone)]
 struct CutOff {
-    name: String,
-    volume: Volume,
+    life: Life,
     /// The step that was not answered.
     step: Step,
 }
 
-/// Lives one volume after the other until a call fails; gives the one that was cut off.
-async fn live(pool: PathBuf, orchestrator: Orchestrator, name: String) -> CutOff {
-    for number in 0_usize.. {
+/// Lives one volume after the other until a call fails, each of another kind; gives the one that was cut off.
+async fn live(pool: PathBuf, orchestrator: Orchestrator, lane: usize, name: String) -> CutOff {
+    for (number, kind) in Kind::ALL.into_iter().cycle().skip(lane).enumerate() {
         let name = format!("{name}-{number}");
-        let mut volume = orchestrator.place(&name, String::new()).unwrap();
+        let mut life = Life::new(kind, name, pool.clone(), &orchestrator);
         for step in Step::ALL {
-            if step.call(&orchestrator, &name, &mut volume).await.is_err() {
-                return CutOff { name, volume, step };
-            }
-            if step == Step::Create {
-                fs::write(pool.join(&volume.id).join("data"), CONTENT).unwrap();
+            if step.call(&orchestrator, &mut life).await.is_err() {
+                return CutOff { life, step };
             }
         }
     }
@@ -53,35 +48,33 @@ fn random_time() -> Duration {
     Duration::from_millis(u64::from_le_bytes(bytes) % LONGEST_ROUND)
 }
 
-async fn assert_recovered(host: &Host, orchestrator: &Orchestrator, cut_off: &CutOff) {
-    let CutOff { name, volume, step } = cut_off;
-    assert_all_or_nothing(host, orchestrator, volume, *step).await;
+/// Lives a life to its end, from where it was cut off: what is there is used once more before it is deleted.
+async fn end(orchestrator: &Orchestrator, life: &mut Life, step: Step) -> Result<(), Status> {
+    let busy = &[Code::Aborted];
     // Of a create that was not answered only the name is known: asked again, it tells the id.
-    let volume = patiently(&[Code::Aborted], || {
-        let (orchestrator, name) = (orchestrator.clone(), name.clone());
-        let mut volume = volume.clone();
-        async move {
-            if volume.id.is_empty() {
-                Step::Create.call(&orchestrator, &name, &mut volume).await?;
-            }
-            Ok(volume)
-        }
-    });
-    let volume = volume.await.unwrap();
-    orchestrator.tear_down(&volume).await.unwrap();
+    if step == Step::Create {
+        let request = life.kind.create(&life.name);
+        let created = patiently(busy, || orchestrator.create(request.clone())).await?;
+        life.volume.id = created.0;
+    }
+    if step != Step::Delete {
+        patiently(busy, || life.kind.set_up(orchestrator, &life.volume)).await?;
+        life.assert_content(&life.volume.target);
+    }
+    orchestrator.tear_down_beside_others(&life.volume).await
 }
 
 #[tokio::test]
 async fn privileged_kill_9_under_load_loses_nothing_that_was_answered() {
-    needs_root();
-    let mut host = Host::start(HostOptions::default()).unwrap();
-    let pool = directory_pool(&host);
+    begin();
+    let mut host = Host::start(options()).unwrap();
+    let pool = hostpath_pool(&host);
     for round in 0..ROUNDS {
         let mut lives = JoinSet::new();
-        for number in 0..AT_ONCE {
+        for lane in 0..AT_ONCE {
             let orchestrator = host.orchestrator().await.unwrap();
-            let name = format!("pvc-{round}-{number}");
-            lives.spawn(live(pool.clone(), orchestrator, name));
+            let name = format!("pvc-{round}-{lane}");
+            lives.spawn(live(pool.clone(), orchestrator, round + lane, name));
         }
         let time = random_time();
         sleep(time).await;
@@ -89,9 +82,16 @@ async fn privileged_kill_9_under_load_loses_nothing_that_was_answered() {
         let cut_off = lives.join_all().await;
         host.restart().unwrap();
         let orchestrator = host.orchestrator().await.unwrap();
-        for life in &cut_off {
-            assert_recovered(&host, &orchestrator, life).await;
+        let mut ends = JoinSet::new();
+        for CutOff { mut life, step } in cut_off {
+            assert_all_or_nothing(&host, &orchestrator, &life, step).await;
+            let orchestrator = orchestrator.clone();
+            ends.spawn(async move {
+                let ended = end(&orchestrator, &mut life, step).await;
+                ended.unwrap_or_else(|status| panic!("{step:?} of {life:?}: {status:?}"));
+            });
         }
+        ends.join_all().await;
         let left = left_behind(&host, &pool).unwrap();
         assert!(left.is_empty(), "killed after {time:?}: {left:#?}");
     }

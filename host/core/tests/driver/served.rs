@@ -11,6 +11,17 @@ fn refusal(bench: &Bench, rpc: Rpc) -> Option<Code> {
 }
 
 #[test]
+fn a_controller_without_its_plugin_does_not_speak_for_the_node() {
+    for (role, expected) in [
+        (Role::Controller, Some(Code::Unavailable)),
+        (Role::Node, None),
+    ] {
+        let bench = bench_without_plugin(role, &[]);
+        assert_eq!(refusal(&bench, Rpc::NodeGetCapabilities), expected);
+    }
+}
+
+#[test]
 fn a_role_serves_its_own_services() {
     for (role, controller, node) in [
         (Role::All, None, None),
@@ -22,6 +33,8 @@ fn a_role_serves_its_own_services() {
         for rpc in Rpc::ALL {
             let expected = match rpc.service() {
                 "Identity" => None,
+                // external-resizer asks it of the controller.
+                "Node" if *rpc == Rpc::NodeGetCapabilities => None,
                 "Node" => node,
                 _ => controller,
             };

@@ -133,13 +133,6 @@ impl StageRecord {
     }
 }
 
-impl TargetRecord {
-    /// The device that a raw block volume has for this target alone.
-    pub(crate) fn raw(&self) -> Option<BlockRecord> {
-        self.block.filter(|_| self.capability.is_raw())
-    }
-}
-
 impl RecordedCapability {
     /// Whether the volume is a device and not a file system.
     pub(crate) fn is_raw(&self) -> bool {

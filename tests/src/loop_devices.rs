@@ -1,0 +1,45 @@
+//! Loop devices of this machine, from sysfs, by the file behind each. Apart because they are everybody's: a test looks at those alone that
+//! stand on files of its own.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use xtask::command;
+use xtask::failure::Failure;
+
+/// Block devices of the kernel.
+const DEVICES: &str = "/sys/block";
+
+/// Names such as `loop7` whose file lies, or lay, below a directory, in order.
+pub fn backed_below(directory: &Path) -> Result<Vec<String>, Failure> {
+    let entries = fs::read_dir(DEVICES).map_err(Failure::io(format!("list {DEVICES}")))?;
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(Failure::io(format!("list {DEVICES}")))?;
+        // Absent where no file is behind it, and for all other devices.
+        let backing = fs::read_to_string(entry.path().join("loop/backing_file"));
+        let is_below = |backing: String| Path::new(backing.trim_end()).starts_with(directory);
+        if backing.is_ok_and(is_below) {
+            found.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Takes them off their files, as a power cut does.
+pub fn detach_below(directory: &Path) -> Result<(), Failure> {
+    for name in backed_below(directory)? {
+        let device = Path::new("/dev").join(name);
+        // One that goes by itself may be gone by now.
+        let detached = command::read(Command::new("losetup").arg("--detach").arg(&device));
+        if let Err(failure) = detached
+            && backed_below(directory)?
+                .iter()
+                .any(|it| device.ends_with(it))
+        {
+            return Err(failure);
+        }
+    }
+    Ok(())
+}

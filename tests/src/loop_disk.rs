@@ -1,0 +1,100 @@
+//! A disk of its own, as a file: an ext4 that is mounted over a host's directory and can lose its power. Apart from the small disk, which is
+//! memory, because only a disk with a journal has something to lose.
+
+use crate::loop_devices;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use xtask::command;
+use xtask::failure::Failure;
+
+/// The file.
+const IMAGE: &str = "disk";
+
+/// Smallest file that a loop device takes, in bytes.
+const SECTOR: usize = 512;
+
+/// How long somebody else may keep the disk: a test in a namespace of its own.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Mounted, until this is dropped.
+#[derive(Debug)]
+pub struct LoopDisk {
+    image: PathBuf,
+    path: PathBuf,
+    _folder: TempDir,
+}
+
+impl LoopDisk {
+    /// Makes one of so many bytes (sparse) and mounts it over a directory.
+    pub fn mount(path: &Path, bytes: u64) -> Result<Self, Failure> {
+        let folder = tempfile::tempdir().map_err(Failure::io("make a temporary directory"))?;
+        // As the kernel will name it.
+        let root = folder.path().canonicalize();
+        let image = root
+            .map(|root| root.join(IMAGE))
+            .map_err(Failure::io("resolve the temporary directory"))?;
+        File::create(&image)
+            .and_then(|file| file.set_len(bytes))
+            .map_err(Failure::io(format!("make {}", image.display())))?;
+        command::read(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image))?;
+        let disk = Self {
+            image,
+            path: path.to_owned(),
+            _folder: folder,
+        };
+        disk.attach()?;
+        Ok(disk)
+    }
+
+    /// From now on nothing reaches the disk, not even what is in memory already (`EXT4_GOING_FLAGS_NOLOGFLUSH`); all access fails.
+    pub fn cut_power(&self) -> Result<(), Failure> {
+        let mut shutdown = Command::new("xfs_io");
+        shutdown.args(["-x", "-c", "shutdown"]).arg(&self.path);
+        command::read(&mut shutdown).map(drop)
+    }
+
+    /// Comes back with what the disk has. Nothing may use it any more.
+    pub fn power_up(&self) -> Result<(), Failure> {
+        command::read(Command::new("umount").arg(&self.path))?;
+        let start = Instant::now();
+        // A mount namespace that somebody made meanwhile has a copy of the mount, and as long as there is one, a mount is the dead one again.
+        while !loop_devices::backed_below(&self.image)?.is_empty() {
+            if start.elapsed() > PATIENCE {
+                return Err(Failure::Unexpected {
+                    what: format!("{} is still mounted somewhere", self.path.display()),
+                });
+            }
+            thread::sleep(LOOK);
+        }
+        // Devices are numbered anew at every boot: somebody else has the number now.
+        let place_holder = self.image.with_extension("other");
+        fs::write(&place_holder, [0; SECTOR])
+            .map_err(Failure::io(format!("write {}", place_holder.display())))?;
+        let mut take = Command::new("losetup");
+        let taken = command::read(take.args(["--find", "--show"]).arg(&place_holder))?;
+        let attached = self.attach();
+        command::read(Command::new("losetup").args(["--detach", taken.trim()]))?;
+        attached
+    }
+
+    fn attach(&self) -> Result<(), Failure> {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", "loop"]);
+        mount.arg(&self.image).arg(&self.path);
+        command::read(&mut mount).map(drop)
+    }
+}
+
+impl Drop for LoopDisk {
+    fn drop(&mut self) {
+        // Lazily: a host that still runs, since the test failed, must not keep it.
+        let _ = command::read(Command::new("umount").arg("--lazy").arg(&self.path));
+    }
+}
