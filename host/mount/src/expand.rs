@@ -4,8 +4,8 @@
 //! step is done already or can be repeated. It must not know pools: whoever calls grows the image between [`Node::image_growth`] and
 //! [`Node::expand`].
 
+use crate::block::BlockDevice;
 use crate::block::loop_device;
-use crate::block::{BlockDevice, BlockRecord};
 use crate::format::{self, FsType};
 use crate::journal::entry::Entry;
 use crate::node::{Node, volume_words};
@@ -65,7 +65,7 @@ impl Node {
             | CheckedSource::Files(_) => return Ok(UNKNOWN_BYTES),
         };
         let mut size_bytes = UNKNOWN_BYTES;
-        for block in blocks(&entry) {
+        for block in entry.blocks() {
             let Some(device) = BlockDevice::recorded(&block, &source)? else {
                 return Err(not_mounted(key, request.volume_path.as_str()));
             };
@@ -120,7 +120,8 @@ impl Node {
             None => entry
                 .targets
                 .values()
-                .find_map(|target| Some((target.plan.as_ref()?, &target.capability.shape)))
+                .next()
+                .map(|target| (&target.plan, &target.capability.shape))
                 .ok_or_else(|| MountError::NotFound {
                     what: volume_words(key),
                 })?,
@@ -128,11 +129,4 @@ impl Node {
         let checked = plan::check(plan, capability, false, &self.grants_of(&key.driver))?;
         Ok((plan.clone(), checked.source))
     }
-}
-
-/// Every device of the volume's: that of the stage, and those of read-only targets.
-fn blocks(entry: &Entry) -> impl Iterator<Item = BlockRecord> {
-    let stage = entry.stage.iter().filter_map(|stage| stage.block);
-    let targets = entry.targets.values().filter_map(|target| target.block);
-    stage.chain(targets)
 }

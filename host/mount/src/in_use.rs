@@ -4,7 +4,7 @@
 //! a full journal disk, a stale one must not keep a volume from being deleted. Nor does a missing record: where the journal was lost, the
 //! mount table is asked as well, until all that it shows is recorded or gone.
 
-use crate::journal::entry::{Entry, Progress};
+use crate::journal::entry::Entry;
 use crate::node::Node;
 use crate::pool::InUse;
 use std::sync::Arc;
@@ -62,14 +62,13 @@ impl InUse for DriverVolumes {
 impl Node {
     /// Whether any mount of a volume, or its raw device, is there or coming. One that cannot be looked at counts as there.
     fn has_mounts(&self, entry: &Entry) -> bool {
-        let is_raw_there = entry.stage.as_ref().is_some_and(|stage| {
-            stage.raw().is_some()
-                && (stage.progress == Progress::Coming || self.has_raw_device(&entry.key, stage))
-        });
-        is_raw_there
-            || entry.mounts().any(|(path, progress, identity)| {
-                progress == Progress::Coming || self.still_mounted(path, identity).unwrap_or(true)
-            })
+        let is_raw_there = || {
+            let stage = entry.stage.as_ref().filter(|stage| stage.raw().is_some());
+            stage.is_some_and(|stage| self.has_raw_device(&entry.key, stage))
+        };
+        let is_mounted =
+            |(path, _, identity): (&str, _, _)| self.still_mounted(path, identity).unwrap_or(true);
+        entry.is_coming() || is_raw_there() || entry.mounts().any(is_mounted)
     }
 }
 

@@ -6,7 +6,7 @@
 
 pub(crate) mod entry;
 
-use crate::block::BlockRecord;
+use crate::block::{BlockRecord, DeviceNumber};
 use crate::failure::{MountSetupError, kernel};
 use crate::observe::Identity;
 use crate::record_file::{Fault, Lasting, Record, RecordFiles};
@@ -124,11 +124,18 @@ impl Journal {
 
     /// Whether any record speaks of a device.
     pub(crate) fn has_device(&self, device: &BlockRecord) -> bool {
-        self.lock().entries.values().any(|entry| {
-            let targets = entry.targets.values().filter_map(|target| target.block);
-            let stage = entry.stage.iter().filter_map(|stage| stage.block);
-            stage.chain(targets).any(|recorded| recorded == *device)
-        })
+        let volumes = self.lock();
+        let mut recorded = volumes.entries.values().flat_map(Entry::blocks);
+        recorded.any(|recorded| recorded == *device)
+    }
+
+    /// Another volume that lies on a device. A raw block device is held open by nobody of ours, so only the records tell.
+    pub(crate) fn other_on(&self, key: &VolumeKey, number: DeviceNumber) -> Option<VolumeKey> {
+        let volumes = self.lock();
+        let mut others = volumes.entries.values().filter(|entry| entry.key != *key);
+        others
+            .find(|entry| entry.blocks().any(|block| block.number == number))
+            .map(|entry| entry.key.clone())
     }
 
     /// Whose mounts are recorded at a path, and what their roots are.

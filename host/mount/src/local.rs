@@ -16,7 +16,7 @@ use crate::tools::Tools;
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use wasmount_core::document::Grants;
 use wasmount_core::mounter::{
     ExpandVolume, MountError, Mounter, PublishVolume, StageVolume, Staged, StagedQuery, StatVolume,
@@ -60,6 +60,7 @@ impl LocalMounter {
             tools: Tools::new()?,
             figures: Figures::default(),
             budgets: Budgets::new(config.threads_per_driver),
+            preparing: Mutex::default(),
         });
         Ok(Self {
             pools: pools(&node),

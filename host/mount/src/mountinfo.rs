@@ -114,6 +114,12 @@ fn parse_line(line: &[u8]) -> Option<MountLine> {
     })
 }
 
+/// Whether a device is mounted anywhere in this namespace, or its node is.
+pub(crate) fn is_shown(device: DeviceNumber) -> Result<bool, MountError> {
+    let table = read()?;
+    Ok(table.iter().any(|line| line.shown_device() == Some(device)))
+}
+
 /// The number of a device, by its node. Only nodes are looked at: a look at anything else may ask storage that hangs.
 pub(crate) fn number_of(path: &Path) -> Option<DeviceNumber> {
     if !path.starts_with(DEVICES) {

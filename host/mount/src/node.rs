@@ -13,8 +13,9 @@ use crate::stats::Figures;
 use crate::threads::Budgets;
 use crate::tools::Tools;
 use rustix::fs::FileType;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use wasmount_core::document::Grants;
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::DriverName;
@@ -29,6 +30,20 @@ pub(crate) struct Node {
     pub(crate) tools: Tools,
     pub(crate) figures: Figures,
     pub(crate) budgets: Budgets,
+    /// Volumes without a stage step that are being made: their publishes hold the volume's claim together.
+    pub(crate) preparing: Mutex<BTreeSet<VolumeKey>>,
+}
+
+/// Alone at making a volume, until it is dropped.
+pub(crate) struct Alone<'n> {
+    node: &'n Node,
+    key: VolumeKey,
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.node.preparing().remove(&self.key);
+    }
 }
 
 /// What is in the way of a new mount, if anything.
@@ -47,6 +62,26 @@ impl Node {
     /// What a driver was granted; a driver without a document was granted nothing.
     pub(crate) fn grants_of(&self, driver: &DriverName) -> Grants {
         self.grants.get(driver).cloned().unwrap_or_default()
+    }
+
+    /// Keeps other publishes of a volume out while it is made. A client tries again.
+    pub(crate) fn alone(&self, key: &VolumeKey) -> Result<Alone<'_>, MountError> {
+        if self.preparing().insert(key.clone()) {
+            return Ok(Alone {
+                node: self,
+                key: key.clone(),
+            });
+        }
+        Err(MountError::UnderWay {
+            what: format!("another publish of {}", volume_words(key)),
+        })
+    }
+
+    fn preparing(&self) -> MutexGuard<'_, BTreeSet<VolumeKey>> {
+        // Each change is one step, so what a panicking thread leaves is whole.
+        self.preparing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The mount at a path, if it has this root. Not being able to look is an error, not a no.
@@ -69,6 +104,18 @@ impl Node {
     pub(crate) fn still_mounted(&self, path: &str, identity: Identity) -> Result<bool, MountError> {
         let path = self.roots.check_text(path)?;
         Ok(self.mounted(&path, identity)?.is_some())
+    }
+
+    /// The same for a record that may have no mount yet.
+    pub(crate) fn still_mounted_if(
+        &self,
+        path: &str,
+        identity: Option<Identity>,
+    ) -> Result<bool, MountError> {
+        match identity {
+            Some(identity) => self.still_mounted(path, identity),
+            None => Ok(false),
+        }
     }
 
     /// Refuses to touch a path where another volume is mounted: a client that mixes two up must not take down the wrong one.

@@ -8,7 +8,7 @@ use crate::block::{DeviceNumber, node_device};
 use crate::failure::kernel;
 use crate::kubelet_record;
 use crate::mountinfo::{self, MountLine};
-use crate::node::Node;
+use crate::node::{Node, volume_words};
 use crate::observe::mount_id;
 use crate::plan::filesystem::is_source_granted;
 use crate::roots::{CheckedPath, open_root, real_path};
@@ -24,6 +24,13 @@ pub(crate) struct Shown {
     pub(crate) trees: Vec<String>,
     /// The journal knows every mount of the driver's pools: it alone can be asked from now on, for this host records what it mounts.
     pub(crate) is_recorded: bool,
+}
+
+/// A raw block device that a volume left.
+pub(crate) struct Kept {
+    pub(crate) attached: Attached,
+    /// It lies on an image of a pool, and not on a device of the node.
+    pub(crate) lies_in_pool: bool,
 }
 
 /// What mounts of one driver can show.
@@ -101,20 +108,87 @@ impl Node {
         })
     }
 
-    /// Whether the file behind a loop device lies in one of a driver's pools, or is a device that it was granted.
-    pub(crate) fn is_granted_backing(
-        &self,
-        grants: &Grants,
-        attached: &Attached,
-    ) -> Result<bool, MountError> {
-        let Some(file) = loop_device::backing_path(attached.number) else {
-            return Ok(false);
+    /// Raw block devices of a volume, by their tags. Two hosts on one machine may have a driver and a volume of the same names, each in
+    /// pools of its own: only what lies in one that was granted here counts.
+    pub(crate) fn kept_devices(&self, key: &VolumeKey) -> Result<Vec<Kept>, MountError> {
+        let is_kept = |attached: &Attached| {
+            !attached.autoclear && attached.tag.as_ref().is_some_and(|tag| tag.is_of(key))
         };
-        if let Some(device) = mountinfo::number_of(&file) {
-            return Ok(node_device::is_granted(grants, device));
+        let mut kept = loop_device::attached()?;
+        kept.retain(is_kept);
+        if kept.is_empty() {
+            return Ok(Vec::new());
         }
-        let pools = OwnSources::of(grants, &mountinfo::read()?).pools;
-        Ok(pools.iter().any(|pool| pool.place_of(&file).is_some()))
+        let grants = self.grants_of(&key.driver);
+        let pools = OwnSources::of(&grants, &mountinfo::read()?).pools;
+        let granted = kept.into_iter().filter_map(|attached| {
+            let file = loop_device::backing_path(attached.number)?;
+            let lies_in_pool = pools.iter().any(|pool| pool.place_of(&file).is_some());
+            let device = mountinfo::number_of(&file);
+            let is_device = device.is_some_and(|device| node_device::is_granted(&grants, device));
+            (lies_in_pool || is_device).then_some(Kept {
+                attached,
+                lies_in_pool,
+            })
+        });
+        Ok(granted.collect())
+    }
+
+    /// Refuses a device of the node that another volume lies on.
+    pub(crate) fn refuse_shared(
+        &self,
+        key: &VolumeKey,
+        device: DeviceNumber,
+    ) -> Result<(), MountError> {
+        match self.journal.other_on(key, device) {
+            None => Ok(()),
+            Some(other) => Err(MountError::InUse {
+                what: format!("device {device}"),
+                by: volume_words(&other),
+            }),
+        }
+    }
+
+    /// Refuses to unstage, without a record, what is mounted elsewhere as well: by what the mount table shows, a pod has it.
+    pub(crate) fn refuse_shown_elsewhere(
+        &self,
+        key: &VolumeKey,
+        path: &CheckedPath,
+    ) -> Result<(), MountError> {
+        match self.shown_elsewhere(key, path)?.first() {
+            None => Ok(()),
+            Some(point) => Err(MountError::InUse {
+                what: volume_words(key),
+                by: format!(
+                    "its mount at {}; call NodeUnpublishVolume first",
+                    point.display()
+                ),
+            }),
+        }
+    }
+
+    /// Where else below the roots what is staged at a path is mounted.
+    pub(crate) fn shown_elsewhere(
+        &self,
+        key: &VolumeKey,
+        path: &CheckedPath,
+    ) -> Result<Vec<PathBuf>, MountError> {
+        let table = mountinfo::read()?;
+        let kept = self.kept_devices(key)?;
+        let point = path.in_mount_table()?;
+        let is_staged = |line: &&MountLine| Some(&line.mount_point) == point.as_ref();
+        let staged: Vec<_> = table.iter().filter(is_staged).collect();
+        let shows_same = |line: &MountLine| {
+            let mut same = staged.iter().map(|it| (&it.device, &it.root));
+            same.any(|same| same == (&line.device, &line.root))
+                || line
+                    .shown_device()
+                    .is_some_and(|device| kept.iter().any(|it| it.attached.number == device))
+        };
+        let elsewhere = table.iter().filter(|line| {
+            !is_staged(line) && shows_same(line) && self.roots.hold(&line.mount_point)
+        });
+        Ok(elsewhere.map(|line| line.mount_point.clone()).collect())
     }
 
     /// What is mounted of one of a driver's pools, by the mount table and the loop devices alone.

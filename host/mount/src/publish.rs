@@ -3,11 +3,14 @@
 //! The order is that of `stage`. A read-only publish is read-only before it is attached, whatever the stage is, and nobody else's mount is
 //! touched for it.
 
-use crate::block::loop_device::{self, Tag};
+mod adopt;
+mod prepare;
+mod single_writer;
+mod target;
+
+use crate::block::loop_device;
 use crate::block::{BlockDevice, BlockRecord};
-use crate::executor::{attach, clone_mount, dress};
-use crate::failure::kernel;
-use crate::group;
+use crate::executor::attach;
 use crate::journal::entry::{
     Entry, Progress, RecordedCapability, StageRecord, TargetRecord, recorded_plan,
 };
@@ -16,19 +19,13 @@ use crate::observe::{Identity, SeenMount};
 use crate::plan::options::MountFlags;
 use crate::plan::{self, CheckedPlan, CheckedSource};
 use crate::roots::{CheckedPath, Location};
-use crate::source::{self, Preparation, Prepared, PreparedMount};
-use rustix::fs::{Dir, Mode, OFlags, mkdirat, openat};
-use rustix::io::Errno;
-use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
+use crate::source::{self, PreparedMount};
+use crate::stage::{made_read_only, undone};
+use single_writer::single_writer_conflict;
+use target::{make_target, make_target_file};
 use wasmount_core::mounter::{MountError, PublishVolume};
 use wasmount_core::plan::Source;
-use wasmount_core::volume::{AccessMode, AccessType};
-
-/// Mode of a target directory: kubelet's own for the directories above it. The mount hides it.
-const TARGET_MODE: Mode = Mode::from_raw_mode(0o750);
-/// Mode of a target file. The device node hides it.
-const TARGET_FILE_MODE: Mode = Mode::from_raw_mode(0o600);
+use wasmount_core::volume::AccessType;
 
 /// What is to be published.
 enum Published {
@@ -41,10 +38,10 @@ enum Published {
 }
 
 /// What a target comes to.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Shown {
-    identity: Identity,
-    /// A device for this target alone.
+    identity: Option<Identity>,
+    /// A device for targets alone.
     block: Option<BlockRecord>,
 }
 
@@ -68,7 +65,8 @@ impl Node {
         let entry = self.journal.entry(&request.key);
         match (entry.targets.get(path.text()), &seen) {
             (Some(record), Place::Taken(mount))
-                if record.progress == Progress::Settled && record.identity == mount.identity =>
+                if record.progress == Progress::Settled
+                    && record.identity == Some(mount.identity) =>
             {
                 publish.same_as(record, mount)?;
                 return self.publish_again(&publish, record, mount);
@@ -77,13 +75,17 @@ impl Node {
                 drop(seen);
                 self.undo_target(&request.key, path.text())?;
             }
-            (None, Place::Taken(mount)) if publish.is_there(mount)? => {
-                // Published just so, and the journal was lost.
-                let shown = Shown {
-                    identity: mount.identity,
-                    block: None,
-                };
-                return self.record_target(&publish, shown, Progress::Settled);
+            (None, Place::Taken(mount)) => {
+                if let Some(shown) = self.shown_there(&publish, mount)? {
+                    // Published just so, and the journal was lost.
+                    return self.record_target(&publish, shown, Progress::Settled);
+                }
+                drop(seen);
+            }
+            (Some(_), Place::Missing | Place::Directory(_) | Place::File(..)) => {
+                // Somebody took the mount off.
+                drop(seen);
+                self.forget_target(&request.key, path.text())?;
             }
             _ => drop(seen),
         }
@@ -110,31 +112,38 @@ impl Node {
         };
         source::files::replace(&mount.root, files, *group)?;
         let shown = Shown {
-            identity: record.identity,
+            identity: Some(mount.identity),
             block: record.block,
         };
         self.record_target(publish, shown, Progress::Settled)
     }
 
     fn publish_anew(&self, publish: &Publish<'_>, location: &Location) -> Result<(), MountError> {
+        let key = &publish.request.key;
+        let done = match &publish.what {
+            // The volume is made here, which may take as long as a `mkfs`: from this record on its source is in use.
+            Published::Plan(_) => {
+                let _alone = self.alone(key)?;
+                self.record_target(publish, Shown::default(), Progress::Coming)
+                    .and_then(|()| self.make_and_show(publish, location))
+            }
+            Published::Stage(_) | Published::Device(..) => self.make_and_show(publish, location),
+        };
+        done.map_err(|error| {
+            let undo = self.undo_target(key, publish.path.text());
+            undone(undo, error, &publish.path)
+        })
+    }
+
+    fn make_and_show(&self, publish: &Publish<'_>, location: &Location) -> Result<(), MountError> {
         let prepared = self.prepare_target(publish)?;
         let shown = Shown {
-            identity: prepared.identity,
-            block: prepared.device.as_ref().map(BlockDevice::record),
+            identity: Some(prepared.identity),
+            block: prepared.block.filter(|_| publish.owns_device()),
         };
         self.record_target(publish, shown, Progress::Coming)?;
-        let done = self
-            .show(publish, &prepared, location)
-            .and_then(|()| self.record_target(publish, shown, Progress::Settled));
-        // The descriptor would keep the mount busy while it is undone.
-        drop(prepared);
-        let path = publish.path.text();
-        if done.is_err()
-            && let Err(error) = self.undo_target(&publish.request.key, path)
-        {
-            tracing::warn!(path, %error, "a publish that failed could not be undone; the next call or start tries again");
-        }
-        done
+        self.show(publish, &prepared, location)?;
+        self.record_target(publish, shown, Progress::Settled)
     }
 
     fn show(
@@ -155,52 +164,6 @@ impl Node {
             make_target(location)?
         };
         attach(prepared, &target, &publish.path, publish.flags)
-    }
-
-    fn prepare_target(&self, publish: &Publish<'_>) -> Result<PreparedMount, MountError> {
-        let request = publish.request;
-        let tag = Tag::target(&request.key, publish.path.text());
-        match &publish.what {
-            Published::Plan(plan) => {
-                let source = request.plan.as_ref().map(|plan| recorded_plan(plan).source);
-                let Some(source) = &source else {
-                    return Err(publish.otherwise("it has no plan"));
-                };
-                let preparation = Preparation {
-                    node: self,
-                    key: &request.key,
-                    source,
-                    secret_options: &request.secret_options,
-                    tag: &tag,
-                };
-                match preparation.prepare(plan)? {
-                    Prepared::Mount(mount) => Ok(mount),
-                    Prepared::Device(device) => {
-                        PreparedMount::showing(device, &plan.source, publish.flags, &tag)
-                    }
-                }
-            }
-            Published::Device(block, source) => {
-                let device =
-                    BlockDevice::recorded(block, source)?.ok_or_else(|| MountError::NotStaged {
-                        path: "its staging path: the device is gone".to_owned(),
-                    })?;
-                if publish.flags.is_read_only() && !device.is_read_only {
-                    PreparedMount::showing(device, source, publish.flags, &tag)
-                } else {
-                    PreparedMount::of_device(&device, publish.flags)
-                }
-            }
-            Published::Stage(stage) => {
-                let what = volume_words(&request.key);
-                let mount = clone_mount(&stage.root, &what)?;
-                dress(&mount, publish.flags, &what)?;
-                if let Some(group) = publish.group {
-                    group::apply(&mount, group, publish.flags.is_read_only())?;
-                }
-                PreparedMount::of(mount)
-            }
-        }
     }
 
     fn checked<'r>(&self, request: &'r PublishVolume) -> Result<Publish<'r>, MountError> {
@@ -228,13 +191,18 @@ impl Node {
         if entry.is_staged_at(publish.path.text()) {
             return Err(publish.otherwise("the target is the staging path; name another"));
         }
-        let is_staged_read_only = match &publish.what {
-            Published::Stage(mount) => mount.is_read_only()?,
-            Published::Device(..) => entry.stage.is_some_and(|stage| stage.read_only),
-            Published::Plan(_) => false,
-        };
-        if is_staged_read_only && !publish.flags.is_read_only() {
-            return Err(publish.otherwise("the volume is staged read-only"));
+        if publish.flags.is_read_only() {
+            return Ok(publish);
+        }
+        if let Some(stage) = entry.stage.filter(|_| request.plan.is_none()) {
+            if stage.read_only {
+                return Err(publish.otherwise("the volume is staged read-only"));
+            }
+            if let Published::Stage(mount) = &publish.what
+                && mount.is_read_only()?
+            {
+                return Err(made_read_only(&request.key, &stage.path));
+            }
         }
         Ok(publish)
     }
@@ -291,6 +259,12 @@ impl Node {
     ) -> Result<(), MountError> {
         let request = publish.request;
         let outdated = self.outdated_targets(publish);
+        self.refuse_unrecorded(publish)?;
+        let plan = match (&request.plan, self.journal.entry(&request.key).stage) {
+            (Some(plan), _) => recorded_plan(plan),
+            (None, Some(stage)) => stage.plan,
+            (None, None) => return Err(publish.otherwise("it is not staged any more")),
+        };
         self.journal.update(&request.key, |entry| {
             // Here, since the lock makes it one step with the record: of two publishes at a time one comes second.
             if let Some(other) = single_writer_conflict(publish, entry, &outdated) {
@@ -302,7 +276,8 @@ impl Node {
             let record = TargetRecord {
                 progress,
                 capability: RecordedCapability::of(&request.capability),
-                plan: request.plan.as_ref().map(recorded_plan),
+                plan,
+                shows_stage: request.plan.is_none(),
                 identity: shown.identity,
                 block: shown.block,
                 read_only: publish.flags.is_read_only(),
@@ -311,23 +286,6 @@ impl Node {
             Ok(())
         })
     }
-
-    /// Other targets that are recorded as settled and are gone: they are in nobody's way. One that cannot be looked at counts as there.
-    fn outdated_targets(&self, publish: &Publish<'_>) -> BTreeSet<String> {
-        let entry = self.journal.entry(&publish.request.key);
-        entry
-            .targets
-            .iter()
-            .filter(|(path, target)| {
-                is_single(publish, target)
-                    && target.progress == Progress::Settled
-                    && self
-                        .still_mounted(path, target.identity)
-                        .is_ok_and(|mounted| !mounted)
-            })
-            .map(|(path, _)| path.clone())
-            .collect()
-    }
 }
 
 impl Publish<'_> {
@@ -335,39 +293,32 @@ impl Publish<'_> {
         self.request.capability.access_type == AccessType::Block
     }
 
-    /// Whether a mount without a record shows what is to be published, in the way that is wanted.
-    fn is_there(&self, mount: &SeenMount) -> Result<bool, MountError> {
-        let is_same = match &self.what {
-            Published::Stage(stage) => stage.identity == mount.identity,
-            // A read-only one is a device of its own, made anew.
-            Published::Device(..) if self.flags.is_read_only() => false,
-            Published::Device(block, source) => match BlockDevice::recorded(block, source)? {
-                Some(device) => device.node()? == mount.identity,
-                None => false,
-            },
-            Published::Plan(plan) => source::is_shown(&plan.source, mount)?,
-        };
-        Ok(is_same && self.flags.agree_with(mount.flags()?))
+    /// Whether a device is there for this target, or for targets of a volume without a stage step.
+    fn owns_device(&self) -> bool {
+        !matches!(self.what, Published::Stage(_))
     }
 
     /// The second call for a target: the same is success, anything else is refused.
     fn same_as(&self, record: &TargetRecord, mount: &SeenMount) -> Result<(), MountError> {
         let same_source = match &self.what {
-            Published::Stage(stage) => record.identity == stage.identity,
-            // The stage is what it was, and the target shows the very node that was recorded.
-            Published::Device(..) => true,
+            Published::Stage(stage) => record.identity == Some(stage.identity),
+            Published::Device(block, source) => match record.block {
+                Some(own) => loop_device::is_bound(&own)?,
+                // Numbers are given anew: the node may be another volume's by now.
+                None => match BlockDevice::recorded(block, source)? {
+                    Some(device) => device.node()? == mount.identity,
+                    None => false,
+                },
+            },
             // Files are replaced as a whole.
             Published::Plan(CheckedPlan {
                 source: CheckedSource::Files(_),
                 ..
-            }) => record
-                .plan
-                .as_ref()
-                .is_some_and(|plan| matches!(plan.source, Source::Files { .. })),
+            }) => matches!(record.plan.source, Source::Files { .. }),
             Published::Plan(_) => {
                 let wanted = self.request.plan.as_ref().map(recorded_plan);
-                record.plan.as_ref().map(|plan| &plan.source)
-                    == wanted.as_ref().map(|plan| &plan.source)
+                !record.shows_stage
+                    && wanted.is_some_and(|wanted| wanted.source == record.plan.source)
             }
         };
         if !same_source {
@@ -392,78 +343,6 @@ impl Publish<'_> {
             difference: difference.to_owned(),
         }
     }
-}
-
-/// Makes the target and opens it. One that is there already is as good: some clients make it.
-fn make_target(location: &Location) -> Result<OwnedFd, MountError> {
-    match mkdirat(&location.parent, &location.name, TARGET_MODE) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(location.failed("mkdir", errno)),
-    }
-    match place(location)? {
-        Place::Directory(directory) => {
-            refuse_content(&directory, location)?;
-            Ok(directory)
-        }
-        Place::File(..) => Err(location.occupied("it is a file, and the volume is a file system")),
-        Place::Missing | Place::Taken(_) => Err(kernel("open", &location.path, Errno::STALE)),
-    }
-}
-
-/// The same for a raw block volume, whose target is a file (CSI specification, NodePublishVolumeRequest.target_path).
-fn make_target_file(location: &Location) -> Result<OwnedFd, MountError> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match openat(&location.parent, &location.name, flags, TARGET_FILE_MODE) {
-        Ok(_) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(location.failed("create", errno)),
-    }
-    match place(location)? {
-        Place::File(file, observation) if observation.size_bytes == 0 => Ok(file),
-        Place::File(..) => Err(location.occupied("it is a file with content; move it away first")),
-        Place::Directory(_) => {
-            Err(location.occupied("it is a directory, and the volume is a block device"))
-        }
-        Place::Missing | Place::Taken(_) => Err(kernel("open", &location.path, Errno::STALE)),
-    }
-}
-
-/// Refuses a target that is not empty. The mount would hide what is in it, and at the unpublish it would keep the target from being removed.
-fn refuse_content(target: &OwnedFd, location: &Location) -> Result<(), MountError> {
-    let failed = |errno| location.failed("read", errno);
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = openat(target, c".", flags, Mode::empty()).map_err(failed)?;
-    for entry in Dir::new(opened).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        if entry.file_name() != c"." && entry.file_name() != c".." {
-            return Err(MountError::OtherwiseThere {
-                what: location.path.clone(),
-                difference:
-                    "it is not empty, and the volume would hide its content; move that away first"
-                        .to_owned(),
-            });
-        }
-    }
-    Ok(())
-}
-
-fn is_single(publish: &Publish<'_>, other: &TargetRecord) -> bool {
-    let single = AccessMode::SingleNodeSingleWriter;
-    publish.request.capability.access_mode == single || other.capability.shape.access_mode == single
-}
-
-/// The target that a publish conflicts with (CSI specification, NodePublishVolume, the table of second calls).
-fn single_writer_conflict(
-    publish: &Publish<'_>,
-    entry: &Entry,
-    outdated: &BTreeSet<String>,
-) -> Option<String> {
-    entry
-        .targets
-        .iter()
-        .find(|(path, target)| {
-            *path != publish.path.text() && is_single(publish, target) && !outdated.contains(*path)
-        })
-        .map(|(path, _)| format!("it is published at {path}"))
 }
 
 fn not_staged(path: &CheckedPath) -> MountError {

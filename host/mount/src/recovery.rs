@@ -40,53 +40,55 @@ impl Node {
             let undone = self.undo_target(key, path);
             outcome = outcome.and(undone);
         }
+        outcome.and(self.drop_what_is_gone(key))
+    }
+
+    /// Records of what a reboot, or somebody, took away.
+    fn drop_what_is_gone(&self, key: &VolumeKey) -> Result<(), MountError> {
         let table = MountPoints::read()?;
-        let gone = |path: &str, progress| {
-            progress == Progress::Settled
-                && self
-                    .roots
-                    .check_text(path)
-                    .and_then(|path| table.has(&path))
-                    .is_ok_and(|there| !there)
+        let is_gone = |path: &str| {
+            let path = self.roots.check_text(path);
+            path.and_then(|path| table.has(&path))
+                .is_ok_and(|there| !there)
         };
-        let dropped = self.journal.update(key, |entry| {
-            let is_stage_gone = entry.stage.as_ref().is_some_and(|stage| match stage.raw() {
+        let entry = self.journal.entry(key);
+        let targets = entry
+            .targets
+            .iter()
+            .filter(|(path, target)| target.progress == Progress::Settled && is_gone(path));
+        for (path, _) in targets {
+            self.forget_target(key, path)?;
+        }
+        let is_stage_gone = entry
+            .settled_stage()
+            .is_some_and(|stage| match stage.raw() {
                 Some(_) => !self.has_raw_device(key, stage),
-                None => gone(&stage.path, stage.progress),
+                None => is_gone(&stage.path),
             });
-            if is_stage_gone {
-                entry.stage = None;
-            }
-            entry
-                .targets
-                .retain(|path, target| !gone(path, target.progress));
+        if !is_stage_gone {
+            return Ok(());
+        }
+        self.journal.update(key, |entry| {
+            entry.stage = None;
             Ok(())
-        });
-        outcome.and(dropped)
-    }
-
-    fn is_unsettled(&self, entry: &Entry, table: &MountPoints) -> bool {
-        let is_raw_unsettled = |stage: &StageRecord| {
-            stage.raw().is_some()
-                && (stage.progress != Progress::Settled || !self.has_raw_device(&entry.key, stage))
-        };
-        entry.stage.as_ref().is_some_and(is_raw_unsettled) || self.has_unsettled_mount(entry, table)
-    }
-
-    /// Whether the device of a raw block volume is there. One that cannot be looked at counts as there: its users may have it open.
-    pub(crate) fn has_raw_device(&self, key: &VolumeKey, stage: &StageRecord) -> bool {
-        self.has_device(key, stage).unwrap_or_else(|error| {
-            tracing::warn!(%key.volume, %error, "the device of a raw block volume cannot be looked at; its record stays");
-            true
         })
     }
 
-    fn has_unsettled_mount(&self, entry: &Entry, table: &MountPoints) -> bool {
-        entry.mounts().any(|(path, progress, _)| {
+    fn is_unsettled(&self, entry: &Entry, table: &MountPoints) -> bool {
+        let stage = entry.stage.iter().map(|stage| {
+            let raw = stage.raw().map(|_| stage);
+            (stage.path.as_str(), stage.progress, raw)
+        });
+        let targets = entry.targets.iter();
+        let targets = targets.map(|(path, target)| (path.as_str(), target.progress, None));
+        stage.chain(targets).any(|(path, progress, raw)| {
             let there = self
                 .roots
                 .check_text(path)
-                .and_then(|path| table.has(&path));
+                .and_then(|path| match raw {
+                    Some(stage) => Ok(self.has_raw_device(&entry.key, stage)),
+                    None => table.has(&path),
+                });
             match there {
                 Ok(there) => progress != Progress::Settled || !there,
                 Err(error) => {
@@ -94,6 +96,14 @@ impl Node {
                     false
                 }
             }
+        })
+    }
+
+    /// Whether the device of a raw block volume is there. One that cannot be looked at counts as there: its users may have it open.
+    pub(crate) fn has_raw_device(&self, key: &VolumeKey, stage: &StageRecord) -> bool {
+        self.has_device(key, stage).unwrap_or_else(|error| {
+            tracing::warn!(%key.volume, %error, "the device of a raw block volume cannot be looked at; its record stays");
+            true
         })
     }
 

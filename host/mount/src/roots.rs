@@ -104,6 +104,15 @@ impl Roots {
         })
     }
 
+    /// Whether a path of the mount table lies below a root.
+    pub(crate) fn hold(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| {
+            let real = open_root(root).ok().flatten();
+            let real = real.and_then(|root| real_path(&root).ok());
+            real.is_some_and(|real| path != real && path.starts_with(real))
+        })
+    }
+
     fn words(&self) -> String {
         let names: Vec<_> = self
             .roots

@@ -14,14 +14,16 @@ use crate::block::loop_device::{self, Tag};
 use crate::block::{BlockDevice, BlockRecord, DeviceNumber, node_device};
 use crate::executor::{clone_mount, dress};
 use crate::failure::kernel;
-use crate::format::{Formatting, StorageAccess};
+use crate::format::{BlockFilesystem, Formatting, StorageAccess};
 use crate::group;
+use crate::journal::entry::{Progress, recorded_plan};
 use crate::mountinfo::{self, MountLine};
-use crate::node::Node;
+use crate::node::{Node, volume_words};
 use crate::observe::{Identity, SeenMount, mount_id, observe};
+use crate::plan::device::CheckedDevice;
 use crate::plan::filesystem::same;
 use crate::plan::options::MountFlags;
-use crate::plan::{CheckedPlan, CheckedSource, Form};
+use crate::plan::{CheckedPlan, CheckedSource, Form, PoolPlace};
 use std::os::fd::OwnedFd;
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::plan::Source;
@@ -53,59 +55,94 @@ pub(crate) struct PreparedMount {
     pub(crate) mount: OwnedFd,
     /// Of the mount's root: by this it is found again.
     pub(crate) identity: Identity,
-    /// What it lies on, held open until it is attached.
+    /// What it lies on.
+    pub(crate) block: Option<BlockRecord>,
+    /// The same, held open until the mount is attached.
     pub(crate) device: Option<BlockDevice>,
 }
 
 impl Preparation<'_> {
     /// Makes the volume ready.
     pub(crate) fn prepare(&self, plan: &CheckedPlan) -> Result<Prepared, MountError> {
-        let CheckedPlan {
-            source,
-            flags,
-            access,
-            group,
-        } = plan;
-        let prepared = match source {
-            CheckedSource::Directory(tree) => PreparedMount::of(directory::prepare(tree, *flags)?)?,
-            CheckedSource::Tmpfs(tmpfs) => PreparedMount::of(tmpfs::prepare(tmpfs, *flags)?)?,
+        let flags = plan.flags;
+        let prepared = match &plan.source {
+            CheckedSource::Directory(tree) => {
+                let mount = directory::prepare(tree, flags)?;
+                self.apply_group(plan, &mount)?;
+                PreparedMount::of(mount)?
+            }
             CheckedSource::Files(files) => {
-                PreparedMount::of(files::prepare(files, *flags, *group)?)?
+                PreparedMount::of(files::prepare(files, flags, plan.group)?)?
             }
-            CheckedSource::Filesystem(filesystem) => PreparedMount::of(filesystem::prepare(
-                filesystem,
-                *flags,
-                self.secret_options,
-            )?)?,
-            CheckedSource::Image(image, form) => {
-                let is_read_only = match form {
-                    Form::Raw => flags.is_read_only(),
-                    // The kernel may have to replay the journal of a file system that users only read.
-                    Form::Filesystem(_) => *access == StorageAccess::Untouched,
-                };
-                let device = image::attach(image, is_read_only, self.key, self.tag)?;
-                return self.on_device(plan, device, form);
+            CheckedSource::Filesystem(filesystem) => {
+                PreparedMount::of(filesystem::prepare(filesystem, flags, self.secret_options)?)?
             }
-            CheckedSource::Device(device, form) => {
-                let device = node_device::open(device, flags.is_read_only())?;
-                return self.on_device(plan, device, form);
+            CheckedSource::Tmpfs(tmpfs) => match self.shown_already(plan)? {
+                Some(mount) => mount,
+                None => PreparedMount::of(tmpfs::prepare(tmpfs, flags)?)?,
+            },
+            CheckedSource::Image(image, Form::Raw) => {
+                return self
+                    .raw_image(image, flags.is_read_only())
+                    .map(Prepared::Device);
+            }
+            CheckedSource::Device(device, Form::Raw) => {
+                return self
+                    .node_device(device, flags.is_read_only())
+                    .map(Prepared::Device);
+            }
+            CheckedSource::Image(image, Form::Filesystem(filesystem)) => {
+                match self.shown_already(plan)? {
+                    Some(mount) => mount,
+                    None => {
+                        // The kernel may have to replay the journal of a file system that users only read.
+                        let is_read_only = plan.access == StorageAccess::Untouched;
+                        let device = image::attach(image, is_read_only, self.key, self.tag)?;
+                        self.formatted(plan, device, filesystem)?
+                    }
+                }
+            }
+            CheckedSource::Device(device, Form::Filesystem(filesystem)) => {
+                match self.shown_already(plan)? {
+                    Some(mount) => mount,
+                    None => {
+                        let device = self.node_device(device, flags.is_read_only())?;
+                        self.formatted(plan, device, filesystem)?
+                    }
+                }
             }
         };
-        if let (CheckedSource::Directory(_), Some(group)) = (source, group) {
-            group::apply(&prepared.mount, *group, flags.is_read_only())?;
-        }
         Ok(Prepared::Mount(prepared))
     }
 
-    fn on_device(
+    /// One more mount of what another path of the volume shows: one volume is one file system, however often it is shown.
+    fn shown_already(&self, plan: &CheckedPlan) -> Result<Option<PreparedMount>, MountError> {
+        let entry = self.node.journal.entry(self.key);
+        for (path, identity, block, shown) in entry.settled_mounts() {
+            if recorded_plan(shown).source != *self.source {
+                continue;
+            }
+            let path = self.node.roots.check_text(path)?;
+            if let Some(live) = self.node.mounted(&path, identity)? {
+                let what = volume_words(self.key);
+                let mount = clone_mount(&live.root, &what)?;
+                dress(&mount, plan.flags.exactly(), &what)?;
+                self.apply_group(plan, &mount)?;
+                return Ok(Some(PreparedMount {
+                    block,
+                    ..PreparedMount::of(mount)?
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn formatted(
         &self,
         plan: &CheckedPlan,
         device: BlockDevice,
-        form: &Form,
-    ) -> Result<Prepared, MountError> {
-        let Form::Filesystem(filesystem) = form else {
-            return Ok(Prepared::Device(device));
-        };
+        filesystem: &BlockFilesystem,
+    ) -> Result<PreparedMount, MountError> {
         let formatting = Formatting {
             tools: &self.node.tools,
             durable: &self.node.durable,
@@ -113,13 +150,52 @@ impl Preparation<'_> {
             source: self.source,
         };
         let (mount, _) = formatting.mount(&device, filesystem, plan.access, plan.flags)?;
-        if let Some(group) = plan.group {
-            group::apply(&mount, group, plan.flags.is_read_only())?;
-        }
-        Ok(Prepared::Mount(PreparedMount {
+        self.apply_group(plan, &mount)?;
+        Ok(PreparedMount {
+            block: Some(device.record()),
             device: Some(device),
             ..PreparedMount::of(mount)?
-        }))
+        })
+    }
+
+    fn apply_group(&self, plan: &CheckedPlan, mount: &OwnedFd) -> Result<(), MountError> {
+        match plan.group {
+            Some(group) => group::apply(mount, group, plan.flags.is_read_only()),
+            None => Ok(()),
+        }
+    }
+
+    /// The device that another target of the volume shows, if it is as wanted; for reading alone, one beside it that refuses writes.
+    fn raw_image(&self, image: &PoolPlace, is_read_only: bool) -> Result<BlockDevice, MountError> {
+        let entry = self.node.journal.entry(self.key);
+        let mut live = None;
+        for target in entry.targets.values() {
+            let is_same =
+                target.progress == Progress::Settled && target.plan.source == *self.source;
+            if let Some(block) = target.raw().filter(|_| is_same)
+                && let Some(device) = loop_device::open(&block)?
+            {
+                if device.is_read_only == is_read_only {
+                    return Ok(device);
+                }
+                live = Some(device);
+            }
+        }
+        match live {
+            Some(_) if is_read_only => image::attach_read_only(image, self.tag),
+            _ => image::attach(image, is_read_only, self.key, self.tag),
+        }
+    }
+
+    /// Opens it, unless it is another volume's: a raw one is held open by nobody of ours.
+    fn node_device(
+        &self,
+        device: &CheckedDevice,
+        is_read_only: bool,
+    ) -> Result<BlockDevice, MountError> {
+        let device = node_device::open(device, is_read_only)?;
+        self.node.refuse_shared(self.key, device.number)?;
+        Ok(device)
     }
 }
 
@@ -130,12 +206,13 @@ impl PreparedMount {
         Ok(Self {
             mount,
             identity: observation.identity,
+            block: None,
             device: None,
         })
     }
 
-    /// A raw block device for a target of its own: for reading alone through one that refuses writes, since a read-only mount of a device's
-    /// node does not.
+    /// A raw block device for targets alone: for reading through one that refuses writes, since a read-only mount of a device's node does
+    /// not.
     pub(crate) fn showing(
         device: BlockDevice,
         source: &CheckedSource,
@@ -151,6 +228,7 @@ impl PreparedMount {
         };
         let mount = Self::of_device(&shown, flags)?;
         Ok(Self {
+            block: Some(shown.record()),
             device: Some(shown),
             ..mount
         })

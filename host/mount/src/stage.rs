@@ -8,7 +8,7 @@ use crate::block::loop_device::{self, Tag};
 use crate::block::{BlockDevice, BlockRecord, node_device};
 use crate::executor::attach;
 use crate::journal::entry::{Progress, RecordedCapability, StageRecord, recorded_plan};
-use crate::node::{Node, Place, place, volume_words};
+use crate::node::{Node, Place, is_certain, place, volume_words};
 use crate::observe::{Identity, SeenMount};
 use crate::plan::{self, CheckedPlan, CheckedSource, Form};
 use crate::roots::CheckedPath;
@@ -26,7 +26,7 @@ struct Stage<'r> {
 }
 
 /// What a stage comes to.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct There {
     /// Of the mount's root.
     identity: Option<Identity>,
@@ -63,7 +63,10 @@ impl Node {
         };
         let location = path.locate()?.ok_or_else(|| no_directory(&path))?;
         match place(&location)? {
-            Place::Directory(directory) => self.stage_anew(&stage, directory),
+            Place::Directory(directory) => {
+                self.refuse_other_source(&stage)?;
+                self.stage_anew(&stage, &directory)
+            }
             Place::Missing => Err(no_directory(&path)),
             Place::File(..) => Err(location.occupied("it is not a directory")),
             Place::Taken(mount) => self.stage_again(&stage, &mount),
@@ -91,9 +94,40 @@ impl Node {
         self.record_stage(stage, there, Progress::Settled)
     }
 
-    fn stage_anew(&self, stage: &Stage<'_>, directory: OwnedFd) -> Result<(), MountError> {
+    /// Targets may outlive the stage that they show: what is staged under them must be the same.
+    fn refuse_other_source(&self, stage: &Stage<'_>) -> Result<(), MountError> {
+        let key = &stage.request.key;
+        let wanted = recorded_plan(&stage.request.plan).source;
+        for (path, identity, _, shown) in self.journal.entry(key).settled_mounts() {
+            if shown.source != wanted && is_certain(self.still_mounted(path, identity))? {
+                return Err(MountError::OtherwiseThere {
+                    what: volume_words(key),
+                    difference: format!("another source of its is published at {path}"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// From the first record on, the source is in use: nobody removes an image under its `mkfs`.
+    fn stage_anew(&self, stage: &Stage<'_>, directory: &OwnedFd) -> Result<(), MountError> {
+        let key = &stage.request.key;
+        let notes = self.durable.notes(key);
+        let done = self
+            .keep_notes(stage)
+            .and_then(|()| self.record_stage(stage, There::default(), Progress::Coming))
+            .and_then(|()| self.make_stage(stage, directory));
+        let Err(error) = done else {
+            return Ok(());
+        };
+        if let Err(left) = self.durable.set_notes(key, &notes) {
+            tracing::warn!(%key.driver, %key.volume, error = %left, "notes of a volume that was not staged stay behind");
+        }
+        Err(undone(self.undo_stage(key), error, stage.path))
+    }
+
+    fn make_stage(&self, stage: &Stage<'_>, directory: &OwnedFd) -> Result<(), MountError> {
         let StageVolume { key, plan, .. } = stage.request;
-        self.keep_notes(stage)?;
         let preparation = Preparation {
             node: self,
             key,
@@ -107,20 +141,16 @@ impl Node {
         };
         let there = There::of(&prepared);
         self.record_stage(stage, there, Progress::Coming)?;
-        let shown = match &prepared {
-            Prepared::Mount(mount) => attach(mount, &directory, stage.path, stage.checked.flags),
-            Prepared::Device(device) if device.backing.is_some() => loop_device::keep(device),
-            Prepared::Device(_) => Ok(()),
-        };
-        let done = shown.and_then(|()| self.record_stage(stage, there, Progress::Settled));
-        // The descriptors would keep the mount busy while it is undone.
-        drop((prepared, directory));
-        if done.is_err()
-            && let Err(error) = self.undo_stage(key)
-        {
-            tracing::warn!(path = stage.path.text(), %error, "a stage that failed could not be undone; the next call or start tries again");
+        if let Some(block) = there.block.filter(|block| block.backing.is_none()) {
+            // Once more, now that a volume that came at the same moment is recorded.
+            self.refuse_shared(key, block.number)?;
         }
-        done
+        match &prepared {
+            Prepared::Mount(mount) => attach(mount, directory, stage.path, stage.checked.flags)?,
+            Prepared::Device(device) if device.backing.is_some() => loop_device::keep(device)?,
+            Prepared::Device(_) => {}
+        }
+        self.record_stage(stage, there, Progress::Settled)
     }
 
     /// The loop device of a raw block volume whose journal was lost: users may still have it open.
@@ -169,7 +199,11 @@ impl Node {
         let is_as_recorded = match stage.identity {
             Some(identity) => match self.mounted(&staged_at, identity)? {
                 Some(mount) => {
-                    mount.is_read_only()? == stage.read_only && self.has_device(key, stage)?
+                    let is_read_only = mount.is_read_only()?;
+                    if is_read_only && !stage.read_only {
+                        return Err(made_read_only(key, &stage.path));
+                    }
+                    is_read_only == stage.read_only && self.has_device(key, stage)?
                 }
                 None => return Ok(None),
             },
@@ -240,13 +274,37 @@ impl There {
         match prepared {
             Prepared::Mount(mount) => Self {
                 identity: Some(mount.identity),
-                block: mount.device.as_ref().map(BlockDevice::record),
+                block: mount.block,
             },
             Prepared::Device(device) => Self {
                 identity: None,
                 block: Some(device.record()),
             },
         }
+    }
+}
+
+/// What is answered when something failed and was undone. Not undone, it may be there in part: that is for the client to clean up, which it
+/// does after an answer that is not final.
+pub(crate) fn undone(
+    undone: Result<(), MountError>,
+    error: MountError,
+    path: &CheckedPath,
+) -> MountError {
+    let Err(left) = undone else {
+        return error;
+    };
+    tracing::warn!(path = path.text(), %error, %left, "what failed could not be undone; the next call or start tries again");
+    MountError::UnderWay {
+        what: format!("undoing what failed at {}: {error}", path.text()),
+    }
+}
+
+/// The kernel does that to a file system in which it finds an error.
+pub(crate) fn made_read_only(key: &VolumeKey, path: &str) -> MountError {
+    MountError::Unusable {
+        what: format!("{} at {path}", volume_words(key)),
+        reason: "its mount was made read-only, by the kernel because of an error or by a person; look at the kernel's log, then unpublish and unstage it".to_owned(),
     }
 }
 

@@ -118,9 +118,10 @@ impl Node {
                 (None, None) => return Err(not_mounted(key, path)),
             });
         }
-        match entry.targets.get(path) {
-            Some(target) if target.capability.is_raw() => Ok(Recorded::Node(target.identity)),
-            Some(target) => Ok(Recorded::Mount(target.identity)),
+        let target = entry.targets.get(path);
+        match target.and_then(|target| Some((target.identity?, target.capability.is_raw()))) {
+            Some((identity, true)) => Ok(Recorded::Node(identity)),
+            Some((identity, false)) => Ok(Recorded::Mount(identity)),
             None => Err(not_mounted(key, path)),
         }
     }

@@ -7,8 +7,10 @@ use crate::block::BlockRecord;
 use crate::block::loop_device::{self, Tag};
 use crate::failure::{exhausted, is_corrupted, kernel};
 use crate::journal::entry::Progress;
+use crate::mountinfo;
 use crate::node::{Node, is_certain, volume_words};
 use crate::observe::{Identity, Observation, Seen, look, observe};
+use crate::ownership::Kept;
 use crate::roots::{CheckedPath, Location};
 use rustix::fs::{AtFlags, FileType, unlinkat};
 use rustix::io::Errno;
@@ -38,19 +40,29 @@ impl Node {
     /// Unstages. Refused while a target is still mounted: the specification has clients unpublish first, and what follows an unstage (detach,
     /// delete) would take the storage away under a pod.
     pub(crate) fn unstage(&self, request: &UnstageVolume) -> Result<(), MountError> {
+        let key = &request.key;
         let path = self.roots.check(&request.staging_path)?;
-        self.refuse_others(&request.key, &path)?;
-        self.refuse_foreign(&request.key, &path)?;
-        self.refuse_published(&request.key)?;
-        self.record_teardown(&request.key, |entry| {
+        self.refuse_others(key, &path)?;
+        self.refuse_foreign(key, &path)?;
+        self.refuse_published(key)?;
+        if self.journal.entry(key).stage.is_none() {
+            self.refuse_shown_elsewhere(key, &path)?;
+        }
+        self.record_teardown(key, |entry| {
             if let Some(stage) = &mut entry.stage
                 && stage.path == path.text()
             {
                 stage.progress = Progress::Going;
             }
         });
-        self.finish_stage(&request.key, &path, Which::All)?;
-        self.durable.set_notes(&request.key, &BTreeMap::new())
+        self.finish_stage(key, &path, Which::All)?;
+        if self.journal.entry(key).stage.is_none()
+            && let Err(error) = self.durable.set_notes(key, &BTreeMap::new())
+        {
+            // Nobody reads them any more but the next stage, which writes them anew.
+            tracing::warn!(%key.driver, %key.volume, %error, "notes of a volume stay behind");
+        }
+        Ok(())
     }
 
     /// Unpublishes. The staging path is no target: its mount goes with the unstage, its directory with the client.
@@ -81,14 +93,10 @@ impl Node {
             return Ok(());
         };
         let path = self.roots.check_text(&stage.path)?;
-        let which = match (stage.progress, stage.identity) {
-            (Progress::Settled, _) => return Ok(()),
-            (Progress::Coming, Some(identity)) => Which::Of(identity),
-            // Of a raw block volume nothing is mounted there; what is, is somebody else's.
-            (_, None) => Which::None,
-            (Progress::Going, Some(_)) => Which::All,
-        };
-        self.finish_stage(key, &path, which)
+        match which(stage.progress, stage.identity) {
+            Some(which) => self.finish_stage(key, &path, which),
+            None => Ok(()),
+        }
     }
 
     /// The same for a target.
@@ -98,12 +106,10 @@ impl Node {
             return Ok(());
         };
         let path = self.roots.check_text(path)?;
-        let which = match target.progress {
-            Progress::Settled => return Ok(()),
-            Progress::Coming => Which::Of(target.identity),
-            Progress::Going => Which::All,
-        };
-        self.finish_target(key, &path, which)
+        match which(target.progress, target.identity) {
+            Some(which) => self.finish_target(key, &path, which),
+            None => Ok(()),
+        }
     }
 
     fn finish_stage(
@@ -115,9 +121,15 @@ impl Node {
         if let Some(location) = self.way_to(path, which)? {
             self.take_off(&key.driver, &location, which)?;
         }
-        let record = self.journal.entry(key).stage;
-        let device = record.map(|stage| (stage.block, stage.capability.is_raw()));
-        self.release(key, device, &Tag::staged(key))?;
+        let entry = self.journal.entry(key);
+        // Of a volume that is staged elsewhere, nothing here is to be let go.
+        match &entry.stage {
+            Some(stage) if stage.path == path.text() => {
+                self.release(key, stage.block, stage.capability.is_raw())?;
+            }
+            Some(_) => {}
+            None => self.release_tagged(key, |tag, _| *tag == Tag::staged(key))?,
+        }
         self.figures.forget(path.text());
         self.record_teardown(key, |entry| {
             if entry.is_staged_at(path.text()) {
@@ -141,35 +153,43 @@ impl Node {
                 removed => removed?,
             }
         }
-        let entry = self.journal.entry(key);
-        let record = entry.targets.get(path.text());
-        let device = record.map(|target| (target.block, target.capability.is_raw()));
-        self.release(key, device, &Tag::target(key, path.text()))?;
-        self.figures.forget(path.text());
+        self.forget_target(key, path.text())
+    }
+
+    /// Drops the record of a target at which nothing of the volume is mounted any more, and lets go of its device.
+    pub(crate) fn forget_target(&self, key: &VolumeKey, path: &str) -> Result<(), MountError> {
+        let mut entry = self.journal.entry(key);
+        match entry.targets.remove(path) {
+            Some(target) => {
+                let is_shared = entry.blocks().any(|block| Some(block) == target.block);
+                let is_raw = target.capability.is_raw();
+                self.release(key, target.block.filter(|_| !is_shared), is_raw)?;
+            }
+            // An image's device may be there for several targets, and carries the tag of the first.
+            None => self.release_tagged(key, |tag, lies_in_pool| {
+                *tag == Tag::target(key, path) || lies_in_pool && *tag != Tag::staged(key)
+            })?,
+        }
+        self.figures.forget(path);
         self.record_teardown(key, |entry| {
-            entry.targets.remove(path.text());
+            entry.targets.remove(path);
         });
         Ok(())
     }
 
-    /// Lets go of the loop device that a record speaks of: a raw one is detached, that of a mount has gone with it. Without a record all
-    /// devices are asked whose they are: the journal may have been lost.
+    /// Lets go of the loop device that a record speaks of: a raw one is detached, that of a mount has gone with it.
     fn release(
         &self,
         key: &VolumeKey,
-        record: Option<(Option<BlockRecord>, bool)>,
-        tag: &Tag,
+        block: Option<BlockRecord>,
+        is_raw: bool,
     ) -> Result<(), MountError> {
-        let block = match record {
-            Some((Some(block), is_raw)) if block.backing.is_some() => {
-                if is_raw {
-                    loop_device::release(&block)?;
-                }
-                block
-            }
-            Some(_) => return Ok(()),
-            None => return self.release_tagged(key, tag),
+        let Some(block) = block.filter(|block| block.backing.is_some()) else {
+            return Ok(());
         };
+        if is_raw {
+            loop_device::release(&block)?;
+        }
         // The answer says that nothing uses the image any more. Somebody may just be looking at the device, which keeps it for a moment.
         for _ in 0..BUSY_ATTEMPTS {
             if !loop_device::is_bound(&block)? {
@@ -181,12 +201,21 @@ impl Node {
         Ok(())
     }
 
-    fn release_tagged(&self, key: &VolumeKey, tag: &Tag) -> Result<(), MountError> {
-        let grants = self.grants_of(&key.driver);
-        for attached in loop_device::attached()? {
-            let is_kept = attached.tag.as_ref() == Some(tag) && !attached.autoclear;
-            // Two hosts on one machine may have a driver and a volume of the same names, each in its own pools.
-            if is_kept && self.is_granted_backing(&grants, &attached)? {
+    /// The same without a record, since the journal may have been lost: of the devices that carry the volume's tag, those that nothing shows.
+    fn release_tagged(
+        &self,
+        key: &VolumeKey,
+        is_meant: impl Fn(&Tag, bool) -> bool,
+    ) -> Result<(), MountError> {
+        for Kept {
+            attached,
+            lies_in_pool,
+        } in self.kept_devices(key)?
+        {
+            let tag = attached.tag.as_ref();
+            if tag.is_some_and(|tag| is_meant(tag, lies_in_pool))
+                && !mountinfo::is_shown(attached.number)?
+            {
                 loop_device::release(&attached.record())?;
             }
         }
@@ -204,7 +233,7 @@ impl Node {
     fn refuse_published(&self, key: &VolumeKey) -> Result<(), MountError> {
         for (path, target) in &self.journal.entry(key).targets {
             // A target that does not answer is no reason to keep the rest.
-            if is_certain(self.still_mounted(path, target.identity))? {
+            if is_certain(self.still_mounted_if(path, target.identity))? {
                 return Err(MountError::InUse {
                     what: volume_words(key),
                     by: format!("its publish at {path}; call NodeUnpublishVolume first"),
@@ -284,6 +313,17 @@ impl Node {
             Ok(Seen::Mounted(mount)) => self.is_unanswered(driver, &location.path, mount),
             _ => false,
         }
+    }
+}
+
+/// `None`: nothing is to be undone.
+fn which(progress: Progress, identity: Option<Identity>) -> Option<Which> {
+    match (progress, identity) {
+        (Progress::Settled, _) => None,
+        (Progress::Coming, Some(identity)) => Some(Which::Of(identity)),
+        // Nothing was mounted there yet, or it is a raw block volume's staging path; what is there is somebody else's.
+        (_, None) => Some(Which::None),
+        (Progress::Going, Some(_)) => Some(Which::All),
     }
 }
 

@@ -1,7 +1,8 @@
 //! What the journal keeps of a volume: its words on disk.
 //!
 //! Apart from the keeping, since this is a format that a later host reads: a change of meaning is a new [`SCHEMA`]. It never holds the
-//! content of files, a secret, or mount flags in clear, which the specification calls sensitive.
+//! content of files, a secret, or the request's mount flags in clear, which the specification calls sensitive. (A plan's own options are, since
+//! later publishes need them; a backend that copies a request's flags into them makes them its own.)
 
 use crate::block::BlockRecord;
 use crate::observe::Identity;
@@ -45,7 +46,7 @@ pub(crate) struct StageRecord {
     pub(crate) path: String,
     pub(crate) capability: RecordedCapability,
     pub(crate) plan: Plan,
-    /// Of the mount's root. Absent for a raw block volume: nothing is mounted at its staging path.
+    /// Of the mount's root. Absent for a raw block volume, of which nothing is mounted at its staging path, and while it is being made.
     pub(crate) identity: Option<Identity>,
     /// What the volume lies on, if that is a block device.
     pub(crate) block: Option<BlockRecord>,
@@ -58,11 +59,13 @@ pub(crate) struct StageRecord {
 pub(crate) struct TargetRecord {
     pub(crate) progress: Progress,
     pub(crate) capability: RecordedCapability,
-    /// Of a volume without a stage step.
-    pub(crate) plan: Option<Plan>,
-    /// Of the mount's root.
-    pub(crate) identity: Identity,
-    /// A block device that is there for this target alone.
+    /// What is shown: kept for each target, since a target may outlive the stage that it shows.
+    pub(crate) plan: Plan,
+    /// The plan is the stage's. Else the volume has no stage step.
+    pub(crate) shows_stage: bool,
+    /// Of the mount's root. Absent while it is being made.
+    pub(crate) identity: Option<Identity>,
+    /// A block device that is there for targets alone.
     pub(crate) block: Option<BlockRecord>,
     pub(crate) read_only: bool,
 }
@@ -93,16 +96,54 @@ impl Entry {
         self.stage.is_none() && self.targets.is_empty()
     }
 
-    /// All mounts: path, progress, and which root is there.
+    /// All mounts that are there, coming or going: path, progress, and which root is there.
     pub(crate) fn mounts(&self) -> impl Iterator<Item = (&str, Progress, Identity)> {
         let stage = self
             .stage
             .iter()
-            .filter_map(|stage| Some((stage.path.as_str(), stage.progress, stage.identity?)));
+            .map(|stage| (stage.path.as_str(), stage.progress, stage.identity));
         let targets = self
             .targets
             .iter()
             .map(|(path, target)| (path.as_str(), target.progress, target.identity));
+        stage
+            .chain(targets)
+            .filter_map(|(path, progress, identity)| Some((path, progress, identity?)))
+    }
+
+    /// Mounts that are done and show a file system: path, root, device and plan.
+    pub(crate) fn settled_mounts(
+        &self,
+    ) -> impl Iterator<Item = (&str, Identity, Option<BlockRecord>, &Plan)> {
+        let stage = self.settled_stage().into_iter().filter_map(|stage| {
+            Some((
+                stage.path.as_str(),
+                stage.identity?,
+                stage.block,
+                &stage.plan,
+            ))
+        });
+        let targets = self.targets.iter().filter(|(_, target)| {
+            target.progress == Progress::Settled && !target.capability.is_raw()
+        });
+        stage.chain(targets.filter_map(|(path, target)| {
+            Some((path.as_str(), target.identity?, target.block, &target.plan))
+        }))
+    }
+
+    /// Something is coming: its source is in use already, though no mount shows it yet.
+    pub(crate) fn is_coming(&self) -> bool {
+        let stage = self.stage.iter().map(|stage| stage.progress);
+        let targets = self.targets.values().map(|target| target.progress);
+        stage
+            .chain(targets)
+            .any(|progress| progress == Progress::Coming)
+    }
+
+    /// Every device that was attached for the volume.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockRecord> {
+        let stage = self.stage.iter().filter_map(|stage| stage.block);
+        let targets = self.targets.values().filter_map(|target| target.block);
         stage.chain(targets)
     }
 
@@ -114,8 +155,8 @@ impl Entry {
     /// All plans that are in force.
     pub(crate) fn plans(&self) -> impl Iterator<Item = &Plan> {
         let stage = self.stage.iter().map(|stage| &stage.plan);
-        let targets = self.targets.values();
-        stage.chain(targets.filter_map(|target| target.plan.as_ref()))
+        let targets = self.targets.values().map(|target| &target.plan);
+        stage.chain(targets)
     }
 
     /// The stage, if it is done.
@@ -128,6 +169,13 @@ impl Entry {
 
 impl StageRecord {
     /// The device of a raw block volume.
+    pub(crate) fn raw(&self) -> Option<BlockRecord> {
+        self.block.filter(|_| self.capability.is_raw())
+    }
+}
+
+impl TargetRecord {
+    /// The device that a raw block volume has for targets alone.
     pub(crate) fn raw(&self) -> Option<BlockRecord> {
         self.block.filter(|_| self.capability.is_raw())
     }

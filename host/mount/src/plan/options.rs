@@ -64,6 +64,18 @@ impl MountFlags {
         }
     }
 
+    /// The same for a clone of a mount that may have others: just these, whatever it has.
+    pub(crate) fn exactly(mut self) -> Self {
+        self.clear |= MountAttrFlags::MOUNT_ATTR_RDONLY
+            | MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC
+            | MountAttrFlags::MOUNT_ATTR_NODIRATIME
+            | MountAttrFlags::MOUNT_ATTR_NOSYMFOLLOW
+            | MountAttrFlags::MOUNT_ATTR__ATIME;
+        self
+    }
+
     pub(crate) fn is_read_only(self) -> bool {
         self.set.contains(MountAttrFlags::MOUNT_ATTR_RDONLY)
     }

@@ -32,6 +32,7 @@ fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
         grants: BTreeMap::new(),
         figures: Figures::default(),
         budgets: Budgets::new(4),
+        preparing: Mutex::default(),
     };
     let capability = VolumeCapability {
         access_type: AccessType::Mount(MountAccess::default()),

@@ -452,6 +452,19 @@ impl Bench {
         }
     }
 
+    /// Number of the loop device that lies on a file of the pool.
+    pub(crate) fn loop_of(&self, file: &str) -> u64 {
+        let file = self.path("pool").join(file);
+        let devices = fs::read_dir("/sys/block").unwrap();
+        let names = devices.map(|device| device.unwrap());
+        let device = names.into_iter().find(|device| {
+            let backing = fs::read_to_string(device.path().join("loop/backing_file"));
+            backing.is_ok_and(|backing| Path::new(backing.trim_end()) == file)
+        });
+        let node = Path::new("/dev").join(device.unwrap().file_name());
+        std::os::unix::fs::MetadataExt::rdev(&fs::metadata(node).unwrap())
+    }
+
     /// How many loop devices lie on this bench's pool.
     pub(crate) fn loop_devices(&self) -> usize {
         let own = |file: &&PathBuf| file.starts_with(self.path("pool"));

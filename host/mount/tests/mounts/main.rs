@@ -15,6 +15,7 @@ mod dead_storage;
 mod files;
 mod images;
 mod matrix;
+mod one_volume;
 mod out_of_order;
 mod pools;
 mod publish;
