@@ -129,13 +129,11 @@ impl Journal {
         recorded.any(|recorded| recorded == *device)
     }
 
-    /// Another volume that lies on a device. A raw block device is held open by nobody of ours, so only the records tell.
-    pub(crate) fn other_on(&self, key: &VolumeKey, number: DeviceNumber) -> Option<VolumeKey> {
+    /// What is known of all volumes that lie on a device.
+    pub(crate) fn entries_on(&self, number: DeviceNumber) -> Vec<Entry> {
         let volumes = self.lock();
-        let mut others = volumes.entries.values().filter(|entry| entry.key != *key);
-        others
-            .find(|entry| entry.blocks().any(|block| block.number == number))
-            .map(|entry| entry.key.clone())
+        let lies_on = |entry: &&Entry| entry.blocks().any(|block| block.number == number);
+        volumes.entries.values().filter(lies_on).cloned().collect()
     }
 
     /// Whose mounts are recorded at a path, and what their roots are.

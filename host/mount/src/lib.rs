@@ -29,6 +29,7 @@ mod group;
 mod in_use;
 mod journal;
 mod kubelet_record;
+mod lent;
 mod local;
 mod mountinfo;
 mod node;

@@ -134,21 +134,6 @@ impl Node {
         Ok(granted.collect())
     }
 
-    /// Refuses a device of the node that another volume lies on.
-    pub(crate) fn refuse_shared(
-        &self,
-        key: &VolumeKey,
-        device: DeviceNumber,
-    ) -> Result<(), MountError> {
-        match self.journal.other_on(key, device) {
-            None => Ok(()),
-            Some(other) => Err(MountError::InUse {
-                what: format!("device {device}"),
-                by: volume_words(&other),
-            }),
-        }
-    }
-
     /// Refuses to unstage, without a record, what is mounted elsewhere as well: by what the mount table shows, a pod has it.
     pub(crate) fn refuse_shown_elsewhere(
         &self,

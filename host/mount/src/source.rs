@@ -194,7 +194,7 @@ impl Preparation<'_> {
         is_read_only: bool,
     ) -> Result<BlockDevice, MountError> {
         let device = node_device::open(device, is_read_only)?;
-        self.node.refuse_shared(self.key, device.number)?;
+        self.node.refuse_lent(self.key, &device)?;
         Ok(device)
     }
 }

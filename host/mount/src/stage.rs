@@ -141,9 +141,11 @@ impl Node {
         };
         let there = There::of(&prepared);
         self.record_stage(stage, there, Progress::Coming)?;
-        if let Some(block) = there.block.filter(|block| block.backing.is_none()) {
+        if let Prepared::Device(device) = &prepared
+            && device.backing.is_none()
+        {
             // Once more, now that a volume that came at the same moment is recorded.
-            self.refuse_shared(key, block.number)?;
+            self.refuse_lent(key, device)?;
         }
         match &prepared {
             Prepared::Mount(mount) => attach(mount, directory, stage.path, stage.checked.flags)?,

@@ -10,4 +10,5 @@
 
 mod crates;
 mod dependencies;
+mod security;
 mod text;

@@ -237,6 +237,14 @@ impl Bench {
         }
     }
 
+    /// How a word is refused: one with a NUL does not even cross a socket, since no host could have recorded it.
+    pub(crate) fn refusal<'e>(&self, word: &str, expected: &'e str) -> &'e str {
+        match self.form {
+            Form::OverSocket if word.contains('\0') => "Unreachable",
+            _ => expected,
+        }
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }

@@ -10,9 +10,11 @@
     reason = "clippy exempts functions marked as tests, and not what they stand on"
 )]
 
+mod attacks;
 mod bench;
 mod dead_storage;
 mod files;
+mod hung;
 mod images;
 mod matrix;
 mod one_volume;

@@ -12,7 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const ROUNDS: usize = 400;
 
 /// Swaps two names until it is told to stop. In the namespace of the thread that starts it.
-fn swap_for_ever(one: PathBuf, other: PathBuf) -> (Arc<AtomicBool>, std::thread::JoinHandle<()>) {
+pub(crate) fn swap_for_ever(
+    one: PathBuf,
+    other: PathBuf,
+) -> (Arc<AtomicBool>, std::thread::JoinHandle<()>) {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let thread = std::thread::spawn(move || {

@@ -1,0 +1,115 @@
+//! Attacks on volumes that lie on images, devices and file systems by name: words that lead elsewhere, links that are planted or swapped,
+//! devices that are another's, and content that was crafted. What is asserted is what would have been lost: the bytes and the binding of a
+//! file outside of the pool, the flags of a mount, a neighbour's device.
+//!
+//! It is apart from the rooms' own tests because each goes through whole calls, as a hostile plugin, pod or client would.
+
+mod content;
+mod devices;
+mod links;
+mod swaps;
+mod targets;
+mod words;
+
+use crate::bench::*;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use wasmount_core::plan::{Plan, Source};
+use wasmount_sys::loop_device;
+
+const MEBIBYTE: u64 = 1 << 20;
+
+/// A file that nobody may reach. It is empty, so whoever formats what he finds would format it.
+struct Canary {
+    path: PathBuf,
+    inode: u64,
+}
+
+impl Canary {
+    fn plant(path: PathBuf) -> Self {
+        File::create(&path).unwrap().set_len(32 * MEBIBYTE).unwrap();
+        let inode = fs::metadata(&path).unwrap().ino();
+        Self { path, inode }
+    }
+
+    /// No loop device lies on it now.
+    fn assert_unbound(&self, bench: &Bench) {
+        let bound = bindings(bench);
+        assert!(
+            bound.iter().all(|(_, inode)| *inode != self.inode),
+            "{bound:?} has the canary {}",
+            self.inode
+        );
+    }
+
+    /// Not one byte was written.
+    fn assert_untouched(&self) {
+        let now = fs::metadata(&self.path).unwrap();
+        assert_eq!((now.ino(), now.blocks()), (self.inode, 0));
+    }
+}
+
+/// The loop devices of this bench, with the inode of the file behind each. The name alone could be that of another file by now.
+fn bindings(bench: &Bench) -> Vec<(PathBuf, u64)> {
+    let own = bench.path("");
+    let mut found = Vec::new();
+    for device in fs::read_dir("/sys/block").unwrap() {
+        let device = device.unwrap();
+        let Ok(file) = fs::read_to_string(device.path().join("loop/backing_file")) else {
+            continue;
+        };
+        if !Path::new(&file).starts_with(&own) {
+            continue;
+        }
+        let node = Path::new("/dev").join(device.file_name());
+        // Gone between two looks.
+        let Ok(opened) = File::open(&node) else {
+            continue;
+        };
+        if let Ok(status) = loop_device::status(&opened) {
+            found.push((node, status.backing_inode));
+        }
+    }
+    found
+}
+
+/// Whoever looks at all loop devices, as each stage of another test does, keeps one for a moment.
+async fn assert_let_go(bench: &Bench) {
+    for _ in 0..100 {
+        if bench.loop_devices() == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    bench.assert_no_loop_devices();
+}
+
+/// The one loop device of this bench.
+pub(crate) fn only_device(bench: &Bench) -> PathBuf {
+    let [(device, _)] = bindings(bench).try_into().unwrap();
+    device
+}
+
+fn image_at(path: &str) -> Plan {
+    plan(Source::Image {
+        pool: "main".to_owned(),
+        path: path.to_owned(),
+    })
+}
+
+/// Runs a tool that a test needs.
+fn run(program: &str, arguments: &[&str]) -> String {
+    let ended = Command::new(program)
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|error| panic!("this test needs `{program}`: {error}"));
+    assert!(ended.status.success(), "{program}: {ended:?}");
+    String::from_utf8_lossy(&ended.stdout).into_owned()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}

@@ -1,0 +1,204 @@
+//! Names that become links, and back, as fast as a processor can do it, while calls on images and raw block volumes run: in the pool, at the
+//! staging path, at the target, and above each. (`races` has the same for trees.)
+
+use super::*;
+use crate::races::swap_for_ever;
+use crate::volume::{Volume, mounted_as};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::mount::{UnmountFlags, unmount};
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use wasmount_core::volume::AccessType;
+
+/// Calls on a raw volume under attack: each is one or two milliseconds.
+const ROUNDS: usize = 200;
+/// Calls that go through tools, which take a hundred times as long.
+const SLOW_ROUNDS: usize = 25;
+
+/// Somebody who swaps two names until he is dropped.
+struct Swapper {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Swapper {
+    fn of(one: &Path, other: &Path) -> Self {
+        let (stop, thread) = swap_for_ever(one.to_owned(), other.to_owned());
+        Self {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Swapper {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// After the attack: the link is where it was made.
+fn put_right(name: &Path, link: &Path) {
+    if name.is_symlink() {
+        renameat_with(CWD, name, CWD, link, RenameFlags::EXCHANGE).unwrap();
+    }
+}
+
+/// Stages and unstages. Some succeed, between two swaps; how many is told.
+async fn stage_under_attack(volume: &Volume<'_>, canary: &Canary, rounds: usize) -> usize {
+    let mut staged = 0;
+    for _ in 0..rounds {
+        if volume.stage().await.is_ok() {
+            staged += 1;
+        }
+        canary.assert_unbound(volume.bench);
+        let _ = volume.unstage().await;
+    }
+    staged
+}
+
+#[test]
+fn privileged_an_image_that_is_swapped_for_a_link_is_never_taken_from_outside() {
+    privileged(async |bench| {
+        let canary = Canary::plant(bench.path("outside/swapped.img"));
+        let image = bench.path("pool/swapped.img");
+        let link = bench.path("pool/link");
+        symlink(&canary.path, &link).unwrap();
+        for (access_type, rounds) in [
+            (AccessType::Block, ROUNDS),
+            (mounted_as("ext4"), SLOW_ROUNDS),
+        ] {
+            let plan = if image.exists() {
+                image_at("swapped.img")
+            } else {
+                bench.image("swapped", 32 * MEBIBYTE).await
+            };
+            let volume = Volume::new(&bench, "swapped", plan, access_type);
+            let swapper = Swapper::of(&image, &link);
+            let staged = stage_under_attack(&volume, &canary, rounds).await;
+            drop(swapper);
+            put_right(&image, &link);
+            assert!(staged < rounds, "the link was never met");
+            volume.end(&[]).await;
+            volume.stage().await.unwrap();
+            volume.end(&[]).await;
+        }
+        canary.assert_untouched();
+    });
+}
+
+#[test]
+fn privileged_a_directory_of_a_pool_that_is_swapped_for_a_link_leads_no_image_outside() {
+    privileged(async |bench| {
+        let canary = Canary::plant(bench.path("outside/v.img"));
+        let (directory, link) = (bench.path("pool/tenant"), bench.path("pool/link"));
+        fs::create_dir(&directory).unwrap();
+        let image = File::create(directory.join("v.img")).unwrap();
+        image.set_len(32 * MEBIBYTE).unwrap();
+        symlink(bench.path("outside"), &link).unwrap();
+        let volume = Volume::new(
+            &bench,
+            "tenant",
+            image_at("tenant/v.img"),
+            AccessType::Block,
+        );
+        let swapper = Swapper::of(&directory, &link);
+        let staged = stage_under_attack(&volume, &canary, ROUNDS).await;
+        drop(swapper);
+        put_right(&directory, &link);
+        assert!(staged < ROUNDS, "the link was never met");
+        volume.end(&[]).await;
+        canary.assert_untouched();
+    });
+}
+
+/// No mount of the bench lies outside of its kubelet directory.
+fn assert_nothing_escaped(bench: &Bench) {
+    let outside = bench.path("outside");
+    let mounts = bench.mounts();
+    let escaped = mounts.iter().any(|(point, _)| point.starts_with(&outside));
+    assert!(!escaped, "a mount escaped: {mounts:?}");
+}
+
+#[test]
+fn privileged_a_staging_path_of_an_image_that_is_swapped_for_a_link_leads_nowhere() {
+    privileged(async |bench| {
+        let volume = Volume::of_image(&bench, "staged", "ext4", 32).await;
+        // Made once, so that what is attacked is the mount.
+        volume.stage().await.unwrap();
+        volume.unstage().await.unwrap();
+        let (staging, link) = (bench.staging("staged"), bench.path("kubelet/link"));
+        symlink(bench.path("outside"), &link).unwrap();
+        let swapper = Swapper::of(&staging, &link);
+        for _ in 0..SLOW_ROUNDS {
+            let _ = volume.stage().await;
+            assert_nothing_escaped(&bench);
+            let _ = volume.unstage().await;
+            // A rename that had begun before the mount was attached takes it along, inside of the root. Neither call follows it there: the
+            // client's path leads through a link, and both say so.
+            if bench.mounts_at(&link) > 0 {
+                let refused = variant(volume.unstage().await);
+                assert_eq!(refused, "OutsideRoots");
+                unmount(&link, UnmountFlags::empty()).unwrap();
+            }
+        }
+        drop(swapper);
+        put_right(&staging, &link);
+        volume.end(&[]).await;
+    });
+}
+
+#[test]
+fn privileged_a_target_of_a_raw_volume_that_is_swapped_for_a_link_leads_nowhere() {
+    privileged(async |bench| {
+        let volume = Volume::of_image(&bench, "target", "raw", 1).await;
+        volume.stage().await.unwrap();
+        let (target, link) = (bench.target("t"), bench.path("kubelet/link"));
+        let outside = bench.path("outside/file");
+        fs::write(&outside, "").unwrap();
+        fs::write(&target, "").unwrap();
+        symlink(&outside, &link).unwrap();
+        let swapper = Swapper::of(&target, &link);
+        for _ in 0..ROUNDS {
+            let _ = volume.publish("t").await;
+            assert_nothing_escaped(&bench);
+            let _ = volume.unpublish("t").await;
+        }
+        drop(swapper);
+        for path in [&target, &link] {
+            if path.is_symlink() {
+                fs::remove_file(path).unwrap();
+            }
+            bench.unpublish_path("target", path).await.unwrap();
+        }
+        assert!(outside.is_file());
+        volume.end(&["t"]).await;
+    });
+}
+
+#[test]
+fn privileged_a_parent_of_a_raw_volumes_target_that_is_swapped_for_a_link_leads_nowhere() {
+    privileged(async |bench| {
+        let volume = Volume::of_image(&bench, "parent", "raw", 1).await;
+        volume.stage().await.unwrap();
+        let (parent, link) = (bench.path("kubelet/target-pod"), bench.path("kubelet/link"));
+        fs::create_dir(&parent).unwrap();
+        fs::write(bench.path("outside/device"), "").unwrap();
+        symlink(bench.path("outside"), &link).unwrap();
+        let swapper = Swapper::of(&parent, &link);
+        for _ in 0..ROUNDS {
+            let _ = volume.publish("pod/device").await;
+            assert_nothing_escaped(&bench);
+            let _ = volume.unpublish("pod/device").await;
+        }
+        drop(swapper);
+        put_right(&parent, &link);
+        assert!(bench.path("outside/device").is_file());
+        volume.unpublish("pod/device").await.unwrap();
+        fs::remove_dir(&parent).unwrap();
+        volume.end(&[]).await;
+    });
+}

@@ -1,0 +1,310 @@
+//! One driver's storage hangs below its pool, while another driver of the same host works: the one gets its budget's refusal, the other
+//! notices nothing, and what was mounted before can be taken down.
+
+mod storage;
+
+use crate::attacks::only_device;
+use crate::bench::*;
+use crate::volume::mounted_as;
+use std::collections::BTreeMap;
+use std::fs;
+use std::panic::Location;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use storage::{Silence, Storage};
+use tokio::task::JoinHandle;
+use wasmount_core::document::{Grants, PoolGrant};
+use wasmount_core::mounter::{
+    MountError, Mounter, PublishVolume, StageVolume, StatVolume, UnpublishVolume, UnstageVolume,
+    VolumeKey, VolumeStats,
+};
+use wasmount_core::names::{DriverName, VolumeId};
+use wasmount_core::plan::{Plan, Source};
+use wasmount_core::pool::PoolCall;
+use wasmount_core::secrets::SecretOptions;
+use wasmount_core::volume::{AccessType, VolumeCapability};
+use wasmount_mount::{LocalMounter, MounterConfig};
+
+/// Threads of each driver: few, so that they are soon all taken.
+const THREADS: usize = 4;
+/// A call that waits for no storage that hangs. It takes a hundredth of that on an idle machine.
+const AT_ONCE: Duration = Duration::from_secs(4);
+/// A tear-down of what hangs: a second of tries, and two that its storage has for an answer.
+const SOON: Duration = Duration::from_secs(12);
+/// `blkid` may take a minute.
+const TOOL_ENDED: Duration = Duration::from_secs(90);
+
+/// One driver of a host that has two.
+#[derive(Clone)]
+struct Driver {
+    name: DriverName,
+    mounter: Arc<dyn Mounter>,
+}
+
+/// A host with a driver that works and one whose pool is `hung`.
+fn two_drivers(bench: &Bench) -> (Driver, Driver) {
+    let names = ["healthy.test", "hung.test"].map(|name| DriverName::parse(name).unwrap());
+    let [healthy, hung] = names;
+    let grants = |pool: &str| Grants {
+        pools: BTreeMap::from([(
+            "main".to_owned(),
+            PoolGrant {
+                path: bench.path(pool),
+                full_copies: true,
+                mount_options: Vec::new(),
+            },
+        )]),
+        ..Grants::default()
+    };
+    let mounter = LocalMounter::new(MounterConfig {
+        roots: vec![bench.path("kubelet")],
+        run_dir: bench.path("run-of-two"),
+        state_dir: bench.path("state-of-two"),
+        grants: BTreeMap::from([
+            (healthy.clone(), grants("pool")),
+            (hung.clone(), grants("hung")),
+        ]),
+        threads_per_driver: THREADS,
+    });
+    let mounter: Arc<dyn Mounter> = Arc::new(mounter.unwrap());
+    let of = |name| Driver {
+        name,
+        mounter: mounter.clone(),
+    };
+    (of(healthy), of(hung))
+}
+
+impl Driver {
+    fn key(&self, volume: &str) -> VolumeKey {
+        VolumeKey {
+            driver: self.name.clone(),
+            volume: VolumeId::parse("volume_id", volume).unwrap(),
+        }
+    }
+
+    fn stage_request(&self, bench: &Bench, volume: &str, plan: Plan) -> StageVolume {
+        let _ = fs::create_dir(bench.staging(volume));
+        StageVolume {
+            key: self.key(volume),
+            staging_path: node_path(&bench.staging(volume)),
+            capability: capability_of(mounted_as("ext4")),
+            plan,
+            secret_options: SecretOptions::default(),
+        }
+    }
+
+    async fn stage(&self, bench: &Bench, volume: &str, plan: Plan) -> Result<(), MountError> {
+        let request = self.stage_request(bench, volume, plan);
+        self.mounter.stage(request).await
+    }
+
+    /// A stage that is not waited for.
+    fn begin_stage(
+        &self,
+        bench: &Bench,
+        volume: &str,
+        plan: Plan,
+    ) -> JoinHandle<Result<(), MountError>> {
+        let request = self.stage_request(bench, volume, plan);
+        let mounter = self.mounter.clone();
+        tokio::spawn(async move { mounter.stage(request).await })
+    }
+
+    async fn publish(&self, bench: &Bench, volume: &str) -> Result<(), MountError> {
+        let request = PublishVolume {
+            key: self.key(volume),
+            staging_path: Some(node_path(&bench.staging(volume))),
+            target_path: node_path(&bench.target(volume)),
+            capability: capability_of(mounted_as("ext4")),
+            readonly: false,
+            plan: None,
+            secret_options: SecretOptions::default(),
+        };
+        self.mounter.publish(request).await
+    }
+
+    async fn stats(&self, bench: &Bench, volume: &str) -> Result<VolumeStats, MountError> {
+        let request = StatVolume {
+            key: self.key(volume),
+            volume_path: node_path(&bench.target(volume)),
+            staging_path: None,
+        };
+        self.mounter.stats(request).await
+    }
+
+    async fn unpublish(&self, bench: &Bench, volume: &str) -> Result<(), MountError> {
+        let request = UnpublishVolume {
+            key: self.key(volume),
+            target_path: node_path(&bench.target(volume)),
+        };
+        self.mounter.unpublish(request).await
+    }
+
+    async fn unstage(&self, bench: &Bench, volume: &str) -> Result<(), MountError> {
+        let request = UnstageVolume {
+            key: self.key(volume),
+            staging_path: node_path(&bench.staging(volume)),
+        };
+        self.mounter.unstage(request).await
+    }
+
+    async fn image(&self, name: &str, size_bytes: u64) -> Plan {
+        let (pool, path) = ("main".to_owned(), name.to_owned());
+        let call = PoolCall::CreateImage {
+            pool: pool.clone(),
+            path: path.clone(),
+            size_bytes,
+        };
+        self.mounter.pool(self.name.clone(), call).await.unwrap();
+        plan(Source::Image { pool, path })
+    }
+
+    /// A whole life of a tree and of an image, no call of which waits for anybody's storage.
+    async fn live(&self, bench: &Bench) {
+        if !bench.path("pool/tree").exists() {
+            fs::create_dir(bench.path("pool/tree")).unwrap();
+        }
+        let image = self.image("healthy.img", 32 << 20).await;
+        for (volume, plan) in [("healthy-tree", tree("tree")), ("healthy-image", image)] {
+            within(AT_ONCE, self.stage(bench, volume, plan))
+                .await
+                .unwrap();
+            within(AT_ONCE, self.publish(bench, volume)).await.unwrap();
+            within(AT_ONCE, self.stats(bench, volume)).await.unwrap();
+            within(AT_ONCE, self.unpublish(bench, volume))
+                .await
+                .unwrap();
+            within(AT_ONCE, self.unstage(bench, volume)).await.unwrap();
+        }
+        let call = PoolCall::RemoveImage {
+            pool: "main".to_owned(),
+            path: "healthy.img".to_owned(),
+        };
+        let removed = self.mounter.pool(self.name.clone(), call);
+        within(AT_ONCE, removed).await.unwrap();
+        let unsettled = self.mounter.unsettled(self.name.clone());
+        assert_eq!(within(AT_ONCE, unsettled).await, Ok(Vec::new()));
+    }
+}
+
+fn capability_of(access_type: AccessType) -> VolumeCapability {
+    VolumeCapability {
+        access_type,
+        access_mode: WRITER,
+    }
+}
+
+#[track_caller]
+fn within<T>(limit: Duration, call: impl Future<Output = T>) -> impl Future<Output = T> {
+    let caller = Location::caller();
+    async move {
+        tokio::time::timeout(limit, call)
+            .await
+            .unwrap_or_else(|_| panic!("the call at {caller} waits for storage that hangs"))
+    }
+}
+
+async fn wait_until(limit: Duration, holds: impl Fn() -> bool) {
+    let end = Instant::now() + limit;
+    while !holds() {
+        assert!(Instant::now() < end, "it did not come to that");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whether a `blkid` runs on a device.
+fn has_tool(device: &Path) -> bool {
+    let device = device.to_str().unwrap();
+    let lines = fs::read_dir("/proc").unwrap().filter_map(|process| {
+        let line = fs::read(process.ok()?.path().join("cmdline")).ok()?;
+        String::from_utf8(line).ok()
+    });
+    lines
+        .map(|line| line.split('\0').map(str::to_owned).collect::<Vec<_>>())
+        .any(|words| words[0].ends_with("blkid") && words.iter().any(|word| word == device))
+}
+
+#[test]
+fn privileged_a_pool_that_hangs_takes_its_drivers_threads_and_nobody_elses() {
+    privileged(async |bench| {
+        fs::create_dir(bench.path("hung")).unwrap();
+        let names = ["a", "b", "1", "2", "3", "4", "5"];
+        let storage = Storage::mount(&bench.path("hung"), &names, Silence::Nothing);
+        let (healthy, hung) = two_drivers(&bench);
+        for volume in ["a", "b"] {
+            hung.stage(&bench, volume, tree(volume)).await.unwrap();
+            hung.publish(&bench, volume).await.unwrap();
+        }
+        let figures = hung.stats(&bench, "a").await.unwrap();
+
+        storage.fall_silent();
+        for _ in 0..3 {
+            let kept = within(AT_ONCE, hung.stats(&bench, "a")).await;
+            assert_eq!(kept, Ok(figures));
+        }
+        // Nobody had asked for these before.
+        let unknown = within(AT_ONCE, hung.stats(&bench, "b")).await;
+        assert_eq!(variant(unknown), "Hung");
+
+        let mut stages: Vec<_> = ["1", "2", "3"]
+            .map(|volume| hung.begin_stage(&bench, volume, tree(volume)))
+            .into();
+        let asked = storage.unanswered();
+        wait_until(AT_ONCE, || storage.unanswered() >= asked + 3).await;
+        healthy.live(&bench).await;
+        // With the one thread that is left.
+        within(SOON, hung.unpublish(&bench, "a")).await.unwrap();
+        within(SOON, hung.unstage(&bench, "a")).await.unwrap();
+        assert_eq!(bench.mounts_at(&bench.target("a")), 0);
+        assert_eq!(bench.mounts_at(&bench.staging("a")), 0);
+
+        let asked = storage.unanswered();
+        stages.push(hung.begin_stage(&bench, "4", tree("4")));
+        wait_until(AT_ONCE, || storage.unanswered() > asked).await;
+        let refused = within(SOON, hung.stage(&bench, "5", tree("5"))).await;
+        assert_eq!(variant(refused), "OutOfThreads");
+        let refused = within(SOON, hung.unpublish(&bench, "b")).await;
+        assert_eq!(variant(refused), "OutOfThreads");
+        healthy.live(&bench).await;
+
+        // Its server is declared dead: what hung ends, and the threads are there again.
+        drop(storage);
+        for stage in stages {
+            let ended = within(SOON, stage).await.unwrap();
+            assert!(ended.is_err(), "{ended:?}");
+        }
+        within(SOON, hung.unpublish(&bench, "b")).await.unwrap();
+        within(SOON, hung.unstage(&bench, "b")).await.unwrap();
+        assert_eq!(bench.mounts(), []);
+    });
+}
+
+#[test]
+fn privileged_an_image_whose_reads_hang_has_its_tool_killed_and_holds_up_nobody() {
+    privileged(async |bench| {
+        fs::create_dir(bench.path("hung")).unwrap();
+        let storage = Storage::mount(&bench.path("hung"), &["v.img"], Silence::Reads);
+        let (healthy, hung) = two_drivers(&bench);
+        let image = plan(Source::Image {
+            pool: "main".to_owned(),
+            path: "v.img".to_owned(),
+        });
+        let stage = hung.begin_stage(&bench, "v", image);
+        wait_until(AT_ONCE, || storage.unanswered() > 0).await;
+        let device = only_device(&bench);
+        for _ in 0..3 {
+            healthy.live(&bench).await;
+        }
+        let unstage = within(SOON, hung.unstage(&bench, "v")).await;
+        assert_eq!(unstage, Ok(()));
+        assert!(has_tool(&device), "it waits for a read of its device");
+        wait_until(TOOL_ENDED, || !has_tool(&device)).await;
+        // The thread may be in the kernel still, which waits for the read before it lets go of the device: the driver's budget bears that.
+        drop(storage);
+        let ended = within(SOON, stage).await.unwrap();
+        assert_eq!(variant(ended), "Hung");
+        wait_until(SOON, || bench.loop_devices() == 0).await;
+        assert_eq!(bench.mounts(), []);
+    });
+}
