@@ -80,6 +80,14 @@ fn plugins_document(plugin: &str) -> String {
     fs::read_to_string(path).unwrap()
 }
 
+/// The example of the page on documents.
+fn pages_document() -> String {
+    let path = Workspace::locate().unwrap().root().join("docs/backend.md");
+    let page = fs::read_to_string(path).unwrap();
+    let (_, rest) = page.split_once("```yaml\n").unwrap();
+    rest.split_once("```").unwrap().0.to_owned()
+}
+
 #[test]
 fn a_slip_in_the_plugins_own_document_is_one_line_with_the_nearest_key() {
     let document = plugins_document("directory");
@@ -123,7 +131,7 @@ fn a_slip_in_the_plugins_own_document_is_one_line_with_the_nearest_key() {
 }
 
 #[test]
-fn every_plugin_brings_a_document_that_is_taken() {
+fn every_plugin_and_the_page_on_documents_bring_one_that_is_taken() {
     let plugins = Workspace::locate().unwrap().root().join("plugins");
     let names: Vec<_> = fs::read_dir(plugins)
         .unwrap()
@@ -132,8 +140,13 @@ fn every_plugin_brings_a_document_that_is_taken() {
         .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
         .collect();
     assert!(names.iter().any(|name| name == "directory"), "{names:?}");
-    for name in names {
-        let folder = Folder::with(&plugins_document(&name));
+    let mut documents: Vec<_> = names
+        .into_iter()
+        .map(|name| (plugins_document(&name), name))
+        .collect();
+    documents.push((pages_document(), "docs/backend.md".to_owned()));
+    for (document, name) in documents {
+        let folder = Folder::with(&document);
         // What comes after the documents: without it the program would serve.
         let output = folder.serve(&[], &["--role", "node", "--path-root", "/nowhere"]);
         let expected = "wasmount: --path-root /nowhere: is not an existing directory; make it first, or name another\n";
@@ -170,7 +183,8 @@ fn privileged_without_the_right_to_mount_one_line_says_what_to_do() {
             "wasmount: role `{role}` mounts volumes and needs the capability CAP_SYS_ADMIN"
         );
         assert!(text.starts_with(&begin), "{text}");
-        assert!(text.contains("serve with --role controller"), "{text}");
+        let end = "or serve with --mounter or --role controller\n";
+        assert!(text.ends_with(end), "{text}");
     }
 }
 

@@ -102,7 +102,7 @@ async fn privileged_a_torn_journal_entry_is_put_aside_and_everything_is_torn_dow
     };
     fs::write(entry, "{\"schema\":1,").unwrap();
     let orchestrator = back(&mut host).await;
-    let said = "a journal entry cannot be read and was put aside";
+    let said = "the record of a volume cannot be read and was put aside";
     assert!(host.log().contains(said), "{}", host.log());
     orchestrator.tear_down(&volume).await.unwrap();
     fs::remove_file(entry.with_extension("quarantined")).unwrap();

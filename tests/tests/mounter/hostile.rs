@@ -109,19 +109,32 @@ async fn wait_for(host: &Host, words: &str) {
 async fn privileged_a_second_mounter_does_not_take_the_place_of_the_first() {
     let (mut host, orchestrator) = serving(ROOT).await;
     let first = mounting(&mut host).options().clone();
-    // With the same journal, and with the same socket.
+    // With the same journal, with the same durable records, and with the same socket.
     let own = |name: &str| host.root().join(name);
-    let (socket, run) = (own("second.sock"), own("second-run"));
-    let same_journal = MounterOptions {
-        socket,
+    let second = MounterOptions {
+        socket: own("second.sock"),
+        run: own("second-run"),
+        data: own("second-data"),
+        log: own("second.log"),
         ..first.clone()
     };
-    let same_socket = MounterOptions { run, ..first };
-    for (mut options, words) in [
-        (same_journal, "is used by another host"),
+    let same_journal = MounterOptions {
+        run: first.run,
+        ..second.clone()
+    };
+    let same_records = MounterOptions {
+        data: first.data,
+        ..second.clone()
+    };
+    let same_socket = MounterOptions {
+        socket: first.socket,
+        ..second
+    };
+    for (options, words) in [
+        (same_journal, "name another run directory"),
+        (same_records, "name another state directory"),
         (same_socket, "another process serves on"),
     ] {
-        options.log = own("second.log");
         let _ = std::fs::remove_file(&options.log);
         let mut second = Process::start(options.command(), &options.log).unwrap();
         while second.ended().unwrap().is_none() {

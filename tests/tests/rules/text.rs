@@ -1,5 +1,6 @@
 //! How files look: found by reading them, so that a rule costs no tool.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use xtask::workspace::Workspace;
@@ -33,7 +34,11 @@ fn files(directory: &Path) -> Vec<PathBuf> {
         let entry = entry.unwrap();
         let name = entry.file_name();
         let kind = entry.file_type().unwrap();
-        if kind.is_dir() && !NOT_OURS.iter().any(|it| *it == name) {
+        // In a worktree `.git` is a file.
+        if NOT_OURS.iter().any(|it| *it == name) {
+            continue;
+        }
+        if kind.is_dir() {
             found.extend(files(&entry.path()));
         } else if kind.is_file() {
             found.push(entry.path());
@@ -78,6 +83,16 @@ fn code_lines(text: &str) -> usize {
         .map(str::trim_start)
         .filter(|line| !line.is_empty() && !line.starts_with("//"))
         .count()
+}
+
+/// As a document spells a field.
+fn camel_case(field: &str) -> String {
+    let mut words = field.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |key, word| {
+        let (initial, rest) = word.split_at(1);
+        key + &initial.to_uppercase() + rest
+    })
 }
 
 #[test]
@@ -213,6 +228,38 @@ fn the_readme_shows_the_driver_and_its_document_as_they_are() {
     ] {
         let shown = format!("```{language}\n{}```", read(path));
         assert!(readme.contains(&shown), "copy {path} into README.md again");
+    }
+}
+
+#[test]
+fn every_key_of_a_document_is_explained() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    // The example is no explanation.
+    let page: String = read("docs/backend.md").split("```").step_by(2).collect();
+    let words: BTreeSet<_> = page
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .flat_map(|keys| keys.split(|c: char| !c.is_ascii_alphanumeric()))
+        .collect();
+    let shape = read("host/core/src/document/raw.rs");
+    let fields: Vec<_> = shape
+        .lines()
+        .filter_map(|line| line.strip_prefix("    pub "))
+        .filter_map(|line| line.split_once(':'))
+        .map(|(field, _)| field)
+        .collect();
+    // An empty list must not pass for a whole page.
+    assert!(fields.contains(&"host_call_bytes"), "{fields:?}");
+    for field in fields {
+        let key = match field {
+            "fs_type" => "type".to_owned(),
+            field => camel_case(field),
+        };
+        assert!(
+            words.contains(key.as_str()),
+            "explain `{key}` in docs/backend.md"
+        );
     }
 }
 

@@ -185,7 +185,7 @@ async fn what_the_role_excludes_is_unimplemented() {
         for (rpc, code) in codes(&served).await {
             assert_eq!(
                 code == Code::Unimplemented,
-                !role.includes(rpc.service()),
+                !role.serves(rpc),
                 "{rpc} as {role:?}"
             );
         }

@@ -57,7 +57,7 @@ impl LocalMounts {
             )))?;
         }
         let mounter = LocalMounter::new(self.config)
-            .map_err(Fault::room("the journal of mounts is not usable"))?;
+            .map_err(Fault::room("the records of mounts are not usable"))?;
         Ok(Arc::new(mounter))
     }
 }
