@@ -5,6 +5,7 @@
 //! know what a note says, nor when a device may be formatted.
 
 use crate::failure::{MountSetupError, kernel};
+use crate::format::Uuid;
 use crate::observe::Identity;
 use crate::record_file::{Fault, Lasting, Record, RecordFiles};
 use rustix::io::Errno;
@@ -22,8 +23,10 @@ const DIRECTORY: &str = "volumes";
 #[derive(Debug)]
 pub(crate) struct Durable {
     files: RecordFiles,
-    /// Held while a file is written and synced: formats and stages are rare, and the state directory is on the node's own disk.
+    /// Never held while a file is written: who only reads must not wait for the node's disk.
     volumes: Mutex<BTreeMap<VolumeKey, DurableRecord>>,
+    /// Held by who changes something, from the look at what is known until memory and file say the same again.
+    changing: Mutex<()>,
 }
 
 /// Says that a device was blank and is being formatted: until the first mount, what is on it is nobody's data.
@@ -37,6 +40,8 @@ pub(crate) struct FormatIntent {
     pub(crate) size_bytes: u64,
     /// What it was to become.
     pub(crate) fs_type: String,
+    /// What the file system was to be called, so that one made by another hand is told from ours.
+    pub(crate) uuid: Uuid,
 }
 
 impl FormatIntent {
@@ -48,6 +53,7 @@ impl FormatIntent {
             backing,
             size_bytes,
             fs_type,
+            uuid: _,
         } = self;
         let inode = |backing: &Option<Identity>| backing.map(|it| it.inode);
         (source, size_bytes, fs_type) == (&now.source, &now.size_bytes, &now.fs_type)
@@ -105,12 +111,13 @@ impl Durable {
         Ok(Self {
             files,
             volumes: Mutex::new(volumes),
+            changing: Mutex::new(()),
         })
     }
 
     /// The notes of a volume; empty: none.
     pub(crate) fn notes(&self, key: &VolumeKey) -> BTreeMap<String, String> {
-        self.lock()
+        lock(&self.volumes)
             .get(key)
             .map(|record| record.notes.clone())
             .unwrap_or_default()
@@ -127,7 +134,7 @@ impl Durable {
 
     /// Whether, and as what, a volume's device was about to be formatted.
     pub(crate) fn intent(&self, key: &VolumeKey) -> Option<FormatIntent> {
-        self.lock().get(key)?.format_intent.clone()
+        lock(&self.volumes).get(key)?.format_intent.clone()
     }
 
     /// To be called before the first byte is written.
@@ -150,8 +157,9 @@ impl Durable {
         key: &VolumeKey,
         change: impl FnOnce(&mut DurableRecord),
     ) -> Result<(), MountError> {
-        let mut volumes = self.lock();
-        let before = volumes.get(key).cloned().unwrap_or_else(|| DurableRecord {
+        let _changing = lock(&self.changing);
+        let known = lock(&self.volumes).get(key).cloned();
+        let before = known.unwrap_or_else(|| DurableRecord {
             schema: DurableRecord::SCHEMA,
             key: key.clone(),
             notes: BTreeMap::new(),
@@ -166,6 +174,7 @@ impl Durable {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
             kernel("write", "the durable records of volumes", errno)
         })?;
+        let mut volumes = lock(&self.volumes);
         if record.is_empty() {
             volumes.remove(key);
         } else {
@@ -173,11 +182,11 @@ impl Durable {
         }
         Ok(())
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<VolumeKey, DurableRecord>> {
-        // What a panicking thread leaves is whole: memory changes after the file, in one step.
-        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What a panicking thread leaves is whole: memory changes after the file, in one step.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -18,6 +18,10 @@ use wasmount_core::plan::{Plan, Source};
 use wasmount_core::pool::PoolCall;
 use wasmount_core::volume::VolumeCapability;
 
+/// What a device is a multiple of, in bytes: `sector_t` of the kernel. The rest of a file that is none is not on its loop device.
+const SECTOR_BYTES: u64 = 512;
+/// What images grow to a multiple of, in bytes: a sector would do, but every file system that the host makes has blocks of this size.
+const IMAGE_STEP_BYTES: u64 = 4096;
 /// Size of a volume that has nothing of its own to grow (CSI: unknown).
 const UNKNOWN_BYTES: u64 = 0;
 
@@ -35,20 +39,18 @@ impl Node {
             return Ok(None);
         };
         let size_bytes = image::size_bytes(&place)?;
-        if request.limit_bytes.is_some_and(|limit| size_bytes > limit) {
-            return Err(MountError::OutOfRange {
-                what: volume_words(&request.key),
-                reason: format!("it has {size_bytes} bytes already, and a volume never shrinks"),
-            });
-        }
-        Ok(request
-            .required_bytes
-            .filter(|required| *required > size_bytes)
-            .map(|size_bytes| PoolCall::ResizeImage {
-                pool: pool.clone(),
-                path: path.clone(),
-                size_bytes,
-            }))
+        let size_bytes =
+            growth(size_bytes, request.required_bytes, request.limit_bytes).map_err(|reason| {
+                MountError::OutOfRange {
+                    what: volume_words(&request.key),
+                    reason,
+                }
+            })?;
+        Ok(size_bytes.map(|size_bytes| PoolCall::ResizeImage {
+            pool: pool.clone(),
+            path: path.clone(),
+            size_bytes,
+        }))
     }
 
     /// Grows the volume's devices and its file system to the size of what they lie on; that size, or 0 where there is none.
@@ -82,7 +84,7 @@ impl Node {
             }
         }
         match request.required_bytes {
-            Some(required) if size_bytes < required => Err(MountError::Unusable {
+            Some(required) if size_bytes < on_device(required) => Err(MountError::Unusable {
                 what: volume_words(key),
                 reason: format!(
                     "its device has {size_bytes} bytes, and {required} are wanted: the storage has not grown, or this node has not noticed"
@@ -128,5 +130,76 @@ impl Node {
         };
         let checked = plan::check(plan, capability, false, &self.grants_of(&key.driver))?;
         Ok((plan.clone(), checked.source))
+    }
+}
+
+/// What an image of a size must grow to, if it must, or why it cannot.
+fn growth(size: u64, required: Option<u64>, limit: Option<u64>) -> Result<Option<u64>, String> {
+    let limit = limit.unwrap_or(u64::MAX);
+    if size > limit {
+        return Err(format!(
+            "it has {size} bytes already, and a volume never shrinks"
+        ));
+    }
+    let Some(required) = required.filter(|required| *required > size) else {
+        return Ok(None);
+    };
+    match required.checked_next_multiple_of(IMAGE_STEP_BYTES) {
+        Some(grown) if grown <= limit => Ok(Some(grown)),
+        _ => Err(format!(
+            "images grow in steps of {IMAGE_STEP_BYTES} bytes, and no size between the wanted {required} and the limit of {limit} is one; leave room between the two"
+        )),
+    }
+}
+
+/// What of so many bytes can be on a device.
+fn on_device(bytes: u64) -> u64 {
+    bytes - bytes % SECTOR_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn an_image_grows_to_whole_steps_within_the_limit() {
+        for (size, required, limit, grown) in [
+            (GIB, None, None, None),
+            (GIB, Some(GIB), Some(GIB), None),
+            (GIB, Some(1), None, None),
+            (GIB, Some(2 * GIB), None, Some(2 * GIB)),
+            (GIB, Some(2 * GIB), Some(2 * GIB), Some(2 * GIB)),
+            (GIB, Some(2 * GIB - 1), Some(2 * GIB), Some(2 * GIB)),
+            (1000, Some(500_000_000), None, Some(500_002_816)),
+            // One that was made so stays so.
+            (500_000_000, Some(500_000_000), Some(500_000_000), None),
+        ] {
+            assert_eq!(
+                growth(size, required, limit),
+                Ok(grown),
+                "{size} {required:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_image_neither_shrinks_nor_passes_its_limit() {
+        for (size, required, limit, why) in [
+            (GIB, None, Some(GIB - 1), "never shrinks"),
+            (GIB, Some(2 * GIB), Some(GIB - 1), "never shrinks"),
+            (GIB, Some(GIB + 1), Some(GIB + 4095), "steps of 4096 bytes"),
+            (GIB, Some(u64::MAX), None, "steps of 4096 bytes"),
+        ] {
+            let refused = growth(size, required, limit).unwrap_err();
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_device_has_whole_sectors() {
+        assert_eq!(on_device(500_000_000), 499_999_744);
+        assert_eq!(on_device(GIB), GIB);
     }
 }

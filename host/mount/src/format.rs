@@ -9,14 +9,17 @@ mod content;
 mod decision;
 mod ext4;
 mod mount;
+mod unfinished;
+mod uuid;
 mod xfs;
+
+pub(crate) use uuid::Uuid;
 
 use crate::block::BlockDevice;
 use crate::durable::{Durable, FormatIntent};
 use crate::failure::kernel;
 use crate::plan::options::MountFlags;
 use crate::tools::{ToolCall, Tools};
-use content::Content;
 use decision::{Verdict, decide};
 use rustix::fs::{fstatfs, fsync};
 use std::collections::BTreeMap;
@@ -160,38 +163,11 @@ impl Formatting<'_> {
         Ok((mount, fs_type))
     }
 
-    /// Whether what is there is what a killed `mkfs` of ours left, and nobody has mounted since.
-    ///
-    /// The intent alone does not say so: while this node was down, the volume may have been in use on another.
-    fn is_unfinished(
-        &self,
-        device: &BlockDevice,
-        wanted: FsType,
-        content: &Content,
-    ) -> Result<bool, MountError> {
-        let Some(intent) = self.durable.intent(self.key) else {
-            return Ok(false);
-        };
-        if !intent.is_of(&self.intent(device, wanted)?) {
-            return Ok(false);
-        }
-        match content {
-            Content::Blank | Content::Unsigned { .. } => Ok(true),
-            Content::Broken(found) => Ok(*found == wanted),
-            Content::Filesystem(found) if *found == wanted => match wanted {
-                FsType::Ext4 => ext4::was_never_mounted(device),
-                FsType::Xfs => xfs::was_never_mounted(self.tools, device),
-                // Its magic number is the last that `mkfs.btrfs` writes.
-                FsType::Btrfs => Ok(false),
-            },
-            Content::Filesystem(_) | Content::Foreign(_) | Content::Ambivalent => Ok(false),
-        }
-    }
-
     fn make(&self, device: &BlockDevice, fs_type: FsType) -> Result<(), MountError> {
-        let intent = self.intent(device, fs_type)?;
+        let uuid = Uuid::random()?;
+        let intent = self.intent(device, fs_type, uuid)?;
         self.durable.set_intent(self.key, intent)?;
-        let tool = make_call(&device.path, fs_type);
+        let tool = make_call(&device.path, fs_type, uuid);
         // Errors of writes before ours are reported to whoever asks first: not to the question below.
         let _ = fsync(&device.file);
         let said = self.tools.run(&tool)?;
@@ -203,12 +179,18 @@ impl Formatting<'_> {
         fsync(&device.file).map_err(|errno| kernel("fsync", words(device), errno))
     }
 
-    fn intent(&self, device: &BlockDevice, fs_type: FsType) -> Result<FormatIntent, MountError> {
+    fn intent(
+        &self,
+        device: &BlockDevice,
+        fs_type: FsType,
+        uuid: Uuid,
+    ) -> Result<FormatIntent, MountError> {
         Ok(FormatIntent {
             source: self.source.clone(),
             backing: device.backing,
             size_bytes: device.size_bytes()?,
             fs_type: fs_type.name().to_owned(),
+            uuid,
         })
     }
 
@@ -243,11 +225,14 @@ pub(crate) fn grow(
 }
 
 /// The `mkfs` of a type. Each with its own way to say: whatever is there.
-fn make_call(path: &Path, fs_type: FsType) -> ToolCall {
+fn make_call(path: &Path, fs_type: FsType, uuid: Uuid) -> ToolCall {
+    let (text, option) = (uuid.to_string(), format!("uuid={uuid}"));
     let (program, arguments): (_, &[&str]) = match fs_type {
         // No blocks kept for root: its daemons do not live on volumes. The kernel fills the inode tables later (the default of mke2fs).
-        FsType::Ext4 => ("mkfs.ext4", &["-F", "-m0"]),
-        FsType::Xfs => ("mkfs.xfs", &["-f"]),
+        FsType::Ext4 => ("mkfs.ext4", &["-F", "-m0", "-U", &text]),
+        FsType::Xfs => ("mkfs.xfs", &["-f", "-m", &option]),
+        // Told its UUID, it reads every block device of the node to see that none has it (`test_uuid_unique`), and one may hang. While it works,
+        // a mark of its own says so.
         FsType::Btrfs => ("mkfs.btrfs", &["-f"]),
     };
     tool_call(program, arguments, path, MAKE_WITHIN)

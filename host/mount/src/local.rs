@@ -72,13 +72,23 @@ impl LocalMounter {
         self.node.budgets.of(driver)
     }
 
-    async fn work<T: Send + 'static>(
+    async fn set_up<T: Send + 'static>(
         &self,
         driver: &DriverName,
         job: impl FnOnce(&Node) -> Result<T, MountError> + Send + 'static,
     ) -> Result<T, MountError> {
         let node = self.node.clone();
-        self.threads(driver).work(move || job(&node)).await
+        self.threads(driver).set_up(move || job(&node)).await
+    }
+
+    /// Also for what is asked before a tear-down, or before anything is set up: it waits for no storage.
+    async fn tear_down<T: Send + 'static>(
+        &self,
+        driver: &DriverName,
+        job: impl FnOnce(&Node) -> Result<T, MountError> + Send + 'static,
+    ) -> Result<T, MountError> {
+        let node = self.node.clone();
+        self.threads(driver).tear_down(move || job(&node)).await
     }
 }
 
@@ -86,31 +96,36 @@ impl LocalMounter {
 impl Mounter for LocalMounter {
     async fn staged(&self, query: StagedQuery) -> Result<Staged, MountError> {
         let driver = query.key.driver.clone();
-        self.work(&driver, move |node| node.staged(&query)).await
+        self.tear_down(&driver, move |node| node.staged(&query))
+            .await
     }
 
     async fn stage(&self, request: StageVolume) -> Result<(), MountError> {
         let driver = request.key.driver.clone();
-        self.work(&driver, move |node| node.stage(&request)).await
+        self.set_up(&driver, move |node| node.stage(&request)).await
     }
 
     async fn notes(&self, key: VolumeKey) -> Result<BTreeMap<String, String>, MountError> {
-        Ok(self.node.notes(&key))
+        let driver = key.driver.clone();
+        self.tear_down(&driver, move |node| Ok(node.notes(&key)))
+            .await
     }
 
     async fn unstage(&self, request: UnstageVolume) -> Result<(), MountError> {
         let driver = request.key.driver.clone();
-        self.work(&driver, move |node| node.unstage(&request)).await
+        self.tear_down(&driver, move |node| node.unstage(&request))
+            .await
     }
 
     async fn publish(&self, request: PublishVolume) -> Result<(), MountError> {
         let driver = request.key.driver.clone();
-        self.work(&driver, move |node| node.publish(&request)).await
+        self.set_up(&driver, move |node| node.publish(&request))
+            .await
     }
 
     async fn unpublish(&self, request: UnpublishVolume) -> Result<(), MountError> {
         let driver = request.key.driver.clone();
-        self.work(&driver, move |node| node.unpublish(&request))
+        self.tear_down(&driver, move |node| node.unpublish(&request))
             .await
     }
 
@@ -123,18 +138,20 @@ impl Mounter for LocalMounter {
         let driver = request.key.driver.clone();
         let asked = request.clone();
         let growth = self
-            .work(&driver, move |node| node.image_growth(&asked))
+            .set_up(&driver, move |node| node.image_growth(&asked))
             .await?;
         if let Some(growth) = growth {
             // Through the pool, so that what it has promised stays true.
             self.pool(driver.clone(), growth).await?;
         }
-        self.work(&driver, move |node| node.expand(&request)).await
+        self.set_up(&driver, move |node| node.expand(&request))
+            .await
     }
 
     async fn unsettled(&self, driver: DriverName) -> Result<Vec<VolumeId>, MountError> {
         let of = driver.clone();
-        self.work(&driver, move |node| node.unsettled(&of)).await
+        self.tear_down(&driver, move |node| node.unsettled(&of))
+            .await
     }
 
     async fn unshared_roots(&self) -> Result<Vec<String>, MountError> {
@@ -144,7 +161,8 @@ impl Mounter for LocalMounter {
 
     async fn recover(&self, key: VolumeKey) -> Result<(), MountError> {
         let driver = key.driver.clone();
-        self.work(&driver, move |node| node.recover(&key)).await
+        self.tear_down(&driver, move |node| node.recover(&key))
+            .await
     }
 
     async fn pool(&self, driver: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {

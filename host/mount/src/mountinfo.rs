@@ -17,8 +17,14 @@ use wasmount_core::mounter::MountError;
 const TABLE: &str = "/proc/thread-self/mountinfo";
 /// Major number of file systems that lie on no block device.
 const ANONYMOUS: u32 = 0;
+/// How their device numbers begin in the table.
+const ANONYMOUS_PREFIX: &str = "0:";
+/// How the types of file systems that a program serves begin (`fuseblk` has a disk below all the same).
+const SERVED_BY_PROGRAM: &str = "fuse";
+/// File systems of the node itself without one device below, in which nodes may lie: `/dev` is a `tmpfs` in a container.
+const HOLDING_NODES: [&str; 6] = ["devtmpfs", "tmpfs", "ramfs", "overlay", "btrfs", "zfs"];
 /// Where the nodes of devices are.
-const DEVICES: &str = "/dev";
+pub(crate) const DEVICES: &str = "/dev";
 /// The type of the file system there.
 const DEVICES_TYPE: &str = "devtmpfs";
 
@@ -41,6 +47,14 @@ pub(crate) struct MountLine {
 }
 
 impl MountLine {
+    /// Whether nodes of devices may lie in it: it has a disk below, or is what a `/dev` is made of. Else a server or a program tells what is in
+    /// it, and may never answer.
+    pub(crate) fn may_hold_nodes(&self) -> bool {
+        let has_disk = !self.device.starts_with(ANONYMOUS_PREFIX);
+        let is_served = self.fs_type.starts_with(SERVED_BY_PROGRAM);
+        (has_disk && !is_served) || HOLDING_NODES.contains(&self.fs_type.as_str())
+    }
+
     /// The block device below. A btrfs has a device number of its own making, so its source tells.
     pub(crate) fn block_device(&self) -> Option<DeviceNumber> {
         let (major, minor) = self.device.split_once(':')?;
@@ -68,6 +82,14 @@ impl MountLine {
 pub(crate) fn of_mount(mount_id: u64) -> Result<Option<MountLine>, MountError> {
     let table = read()?;
     Ok(table.into_iter().find(|line| line.mount_id == mount_id))
+}
+
+/// The mount that a path lies in, as far as this namespace sees it. Of several at one place, the topmost.
+pub(crate) fn covering<'t>(table: &'t [MountLine], path: &Path) -> Option<&'t MountLine> {
+    table
+        .iter()
+        .filter(|line| path.starts_with(&line.mount_point))
+        .max_by_key(|line| line.mount_point.components().count())
 }
 
 /// Reads the table. Lines that make no sense are left out: one odd mount must not hide the others.
@@ -172,90 +194,4 @@ fn octal(digits: &[u8; 3]) -> Option<u8> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const LINES: &str = "\
-22 27 0:21 / /proc rw,relatime - proc proc rw
-36 35 98:0 /mnt1\\040a /mnt\\0402\\011tab\\134back rw,noatime master:1 shared:7 - ext3 /dev/root rw
-37 35 98:0 / /mnt rw master:1 - ext3 a b
-";
-
-    #[test]
-    fn lines_are_read_with_their_escapes_and_optional_words() {
-        let line = |mount_id,
-                    (device, fs_type, source): (&str, &str, &str),
-                    root: &str,
-                    point: &str,
-                    is_shared| {
-            MountLine {
-                mount_id,
-                device: device.to_owned(),
-                root: root.into(),
-                mount_point: point.into(),
-                is_shared,
-                fs_type: fs_type.to_owned(),
-                source: source.to_owned(),
-            }
-        };
-        let (proc, root_disk) = (("0:21", "proc", "proc"), ("98:0", "ext3", "/dev/root"));
-        let disk = ("98:0", "ext3", "a");
-        assert_eq!(
-            parse(LINES.as_bytes()),
-            [
-                line(22, proc, "/", "/proc", false),
-                line(36, root_disk, "/mnt1 a", "/mnt 2\ttab\\back", true),
-                line(37, disk, "/", "/mnt", false),
-            ]
-        );
-    }
-
-    #[test]
-    fn a_line_that_makes_no_sense_is_left_out_and_the_others_stay() {
-        for bad in ["", "x", "1 2 3:4 / /a rw", "x 2 3:4 / /a rw - a b c", "1 2"] {
-            let table = format!("{bad}\n{LINES}{bad}");
-            assert_eq!(parse(table.as_bytes()).len(), 3, "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn the_table_of_this_process_has_proc_in_it() {
-        let table = read().unwrap();
-        assert!(
-            table
-                .iter()
-                .any(|line| line.mount_point.as_os_str() == "/proc")
-        );
-    }
-
-    fn escape(path: &[u8]) -> Vec<u8> {
-        let mut escaped = Vec::new();
-        for byte in path {
-            match byte {
-                b' ' | b'\t' | b'\n' | b'\\' | b'#' => {
-                    escaped.extend(format!("\\{byte:03o}").bytes());
-                }
-                _ => escaped.push(*byte),
-            }
-        }
-        escaped
-    }
-
-    proptest! {
-        #[test]
-        fn every_mount_point_survives_the_kernels_escaping(path in prop::collection::vec(1_u8.., 0..64)) {
-            let mut line = b"1 2 3:4 / ".to_vec();
-            line.extend(escape(&path));
-            line.extend(b" rw shared:1 - tmpfs none rw");
-            let parsed = parse(&line);
-            prop_assert_eq!(parsed.len(), 1);
-            prop_assert_eq!(parsed[0].mount_point.clone().into_os_string().into_vec(), path);
-        }
-
-        #[test]
-        fn no_table_makes_the_parser_fail(table in prop::collection::vec(any::<u8>(), 0..512)) {
-            let _ = parse(&table);
-        }
-    }
-}
+mod tests;

@@ -114,13 +114,14 @@ impl Node {
         let is_kept = |attached: &Attached| {
             !attached.autoclear && attached.tag.as_ref().is_some_and(|tag| tag.is_of(key))
         };
-        let mut kept = loop_device::attached()?;
-        kept.retain(is_kept);
-        if kept.is_empty() {
-            return Ok(Vec::new());
-        }
         let grants = self.grants_of(&key.driver);
         let pools = OwnSources::of(&grants, &mountinfo::read()?).pools;
+        let mut places: Vec<_> = pools.iter().map(|pool| pool.directory.clone()).collect();
+        if !grants.devices.is_empty() {
+            places.push(mountinfo::DEVICES.into());
+        }
+        let mut kept = loop_device::attached_below(&places)?;
+        kept.retain(is_kept);
         let granted = kept.into_iter().filter_map(|attached| {
             let file = loop_device::backing_path(attached.number)?;
             let lies_in_pool = pools.iter().any(|pool| pool.place_of(&file).is_some());
@@ -199,7 +200,12 @@ impl Node {
                 .filter(|line| own.pools.iter().any(|root| root.holds(line)))
                 .all(has_record),
         };
-        for attached in loop_device::attached()? {
+        let pools: Vec<_> = own
+            .pools
+            .iter()
+            .map(|pool| pool.directory.clone())
+            .collect();
+        for attached in loop_device::attached_below(&pools)? {
             let Some(image) = loop_device::backing_path(attached.number) else {
                 continue;
             };

@@ -280,9 +280,7 @@ impl Pools {
         place: &Place,
     ) -> Result<Leaving<'a>, MountError> {
         let leaving = open.copies.leave(place)?;
-        if users::is_used(open, &self.granted(pool)?.grant.path, place) {
-            return Err(place.in_use("a volume is staged from it: unpublish and unstage it first"));
-        }
+        users::refuse_used(open, &self.granted(pool)?.grant.path, place)?;
         Ok(leaving)
     }
 }

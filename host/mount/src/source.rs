@@ -97,7 +97,7 @@ impl Preparation<'_> {
                     None => {
                         // The kernel may have to replay the journal of a file system that users only read.
                         let is_read_only = plan.access == StorageAccess::Untouched;
-                        let device = image::attach(image, is_read_only, self.key, self.tag)?;
+                        let device = image::attach(image, is_read_only, self.tag)?;
                         self.formatted(plan, device, filesystem)?
                     }
                 }
@@ -183,7 +183,7 @@ impl Preparation<'_> {
         }
         match live {
             Some(_) if is_read_only => image::attach_read_only(image, self.tag),
-            _ => image::attach(image, is_read_only, self.key, self.tag),
+            _ => image::attach(image, is_read_only, self.tag),
         }
     }
 

@@ -160,14 +160,12 @@ impl Node {
         let CheckedSource::Image(image, Form::Raw) = &stage.checked.source else {
             return Ok(None);
         };
-        let (tag, backing) = (Tag::staged(&stage.request.key), image::identity(image)?);
+        let tag = Tag::staged(&stage.request.key);
         let wants_read_only = stage.checked.flags.is_read_only();
-        let attached = loop_device::attached()?;
-        let own = attached.iter().find(|it| {
-            it.tag.as_ref() == Some(&tag)
-                && it.backing == backing
-                && it.read_only == wants_read_only
-        });
+        let holders = image::holders(image)?;
+        let own = holders
+            .iter()
+            .find(|it| it.tag.as_ref() == Some(&tag) && it.read_only == wants_read_only);
         match own {
             Some(attached) => loop_device::open(&attached.record()),
             None => Ok(None),

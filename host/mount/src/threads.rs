@@ -1,8 +1,9 @@
 //! The one place of the room where blocking work leaves the async world: on threads that each driver has a budget of.
 //!
-//! It is apart so that storage that hangs costs its own driver its budget, and no other driver anything. Statistics have a small budget of
-//! their own: they touch storage once a minute and volume, and must not take the threads that tear-down needs; nor must pools, nor, in
-//! front of a pool's other calls, copies, which take as long as they take. It must not know what a job does.
+//! It is apart so that storage that hangs costs its own driver its budget, and no other driver anything. Tear-down, with the looks at the
+//! journal that lead to it, has a budget of its own: set-ups that wait for a device or a server must not keep pods Terminating. So have
+//! statistics, a small one: they touch storage once a minute and volume; so have pools, and, in front of a pool's other calls, copies, which
+//! take as long as they take. It must not know what a job does.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +31,8 @@ pub(crate) struct Budgets {
 #[derive(Debug, Clone)]
 pub(crate) struct Threads {
     driver: String,
-    work: Lane,
+    set_up: Lane,
+    tear_down: Lane,
     pool: Lane,
     copies: Lane,
     stats: Lane,
@@ -75,12 +77,16 @@ impl Budgets {
 }
 
 impl Threads {
-    /// `budget` threads at most for mounts, as many for pools, half of it for copies and a quarter for statistics.
+    /// `budget` threads at most for set-ups, as many for tear-down and for pools, half of it for copies and a quarter for statistics.
     pub(crate) fn new(driver: &DriverName, budget: usize) -> Self {
         let hung = "look for hung mounts of this driver";
         Self {
             driver: driver.to_string(),
-            work: Lane::new(budget, hung),
+            set_up: Lane::new(
+                budget,
+                "look for devices and servers that its volumes wait for",
+            ),
+            tear_down: Lane::new(budget, hung),
             pool: Lane::new(budget, "look for hung storage below its pools"),
             copies: Lane::new(
                 budget / COPIES_SHARE,
@@ -90,12 +96,20 @@ impl Threads {
         }
     }
 
-    /// Runs a job that mounts or unmounts. It runs to its end even if the caller goes away.
-    pub(crate) async fn work<T: Send + 'static>(
+    /// Runs a job that mounts or grows. It runs to its end even if the caller goes away.
+    pub(crate) async fn set_up<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
     ) -> Result<T, MountError> {
-        self.run(&self.work, WAIT_FOR_THREAD, job).await
+        self.run(&self.set_up, WAIT_FOR_THREAD, job).await
+    }
+
+    /// Runs a job that unmounts, or that looks at what is recorded. It runs to its end even if the caller goes away.
+    pub(crate) async fn tear_down<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
+    ) -> Result<T, MountError> {
+        self.run(&self.tear_down, WAIT_FOR_THREAD, job).await
     }
 
     /// Runs a job on a pool.
@@ -123,7 +137,7 @@ impl Threads {
         self.run(&self.stats, wait, job).await
     }
 
-    /// The same for a job of `work`'s, which has a thread to wait on and does not wait for an answer for ever. `None`: there was none.
+    /// The same for a job of another lane, which has a thread to wait on and does not wait for an answer for ever. `None`: there was none.
     pub(crate) fn stats_within<T: Send + 'static>(
         &self,
         wait: Duration,
@@ -205,18 +219,19 @@ mod tests {
         for _ in 0..2 {
             let (hung, wait) = (hung.clone(), wait.clone());
             jobs.push(tokio::spawn(async move {
-                hung.work(move || Ok(wait.lock().unwrap().recv().is_err()))
+                hung.set_up(move || Ok(wait.lock().unwrap().recv().is_err()))
                     .await
             }));
         }
         tokio::task::yield_now().await;
         let no_patience = Duration::from_millis(10);
         assert!(matches!(
-            hung.run(&hung.work, no_patience, || Ok(())).await,
+            hung.run(&hung.set_up, no_patience, || Ok(())).await,
             Err(MountError::OutOfThreads { .. })
         ));
-        assert_eq!(healthy.work(|| Ok(7)).await, Ok(7));
-        // Statistics, pools and copies have threads of their own.
+        assert_eq!(healthy.set_up(|| Ok(7)).await, Ok(7));
+        // Tear-down, statistics, pools and copies have threads of their own.
+        assert_eq!(hung.tear_down(|| Ok(8)).await, Ok(8));
         assert_eq!(hung.stats(WAIT_FOR_THREAD, || Ok(8)).await, Ok(8));
         assert_eq!(hung.pool(|| Ok(8)).await, Ok(8));
         assert_eq!(hung.copy(|| Ok(8)).await, Ok(8));
@@ -224,7 +239,7 @@ mod tests {
         for job in jobs {
             assert_eq!(job.await.unwrap(), Ok(true));
         }
-        assert_eq!(hung.work(|| Ok(9)).await, Ok(9));
+        assert_eq!(hung.set_up(|| Ok(9)).await, Ok(9));
     }
 
     #[tokio::test]
@@ -258,7 +273,7 @@ mod tests {
         let threads = threads("a");
         let (release, wait) = std::sync::mpsc::channel::<()>();
         let (inner, no_patience) = (threads.clone(), Duration::from_millis(10));
-        let answers = threads.work(move || {
+        let answers = threads.tear_down(move || {
             let answered = inner.stats_within(WAIT_FOR_THREAD, || Ok(1));
             let hung = inner.stats_within(no_patience, move || Ok(wait.recv().is_err()));
             let refused = inner.stats_within(no_patience, || Ok(()));
@@ -274,9 +289,9 @@ mod tests {
     async fn a_job_that_ends_without_an_answer_gives_its_thread_back() {
         let threads = threads("a");
         for _ in 0..3 {
-            let answer: Result<(), _> = threads.work(|| panic!("as a test")).await;
+            let answer: Result<(), _> = threads.set_up(|| panic!("as a test")).await;
             assert!(matches!(answer, Err(MountError::Unreachable { .. })));
         }
-        assert_eq!(threads.work(|| Ok(1)).await, Ok(1));
+        assert_eq!(threads.set_up(|| Ok(1)).await, Ok(1));
     }
 }

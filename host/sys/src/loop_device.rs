@@ -4,7 +4,7 @@
 
 use crate::check;
 use linux_raw_sys::loop_device as linux;
-use rustix::fs::{major, minor};
+use rustix::fs::{Dev, major, minor};
 use rustix::io::{Errno, Result};
 use rustix::ioctl::{Getter, NoArg, Opcode, Setter, ioctl};
 use std::os::fd::{AsFd, AsRawFd};
@@ -33,6 +33,8 @@ pub struct Status {
     pub backing_minor: u32,
     /// Of the file.
     pub backing_inode: u64,
+    /// The device whose node the file is, as `stat(2)` writes its number; 0: it is no node.
+    pub backing_device: Dev,
     /// It is unbound when the last one closes it.
     pub is_autoclear: bool,
     /// It refuses writes.
@@ -71,6 +73,7 @@ pub fn status(device: impl AsFd) -> Result<Status> {
         backing_major: major(info.lo_device),
         backing_minor: minor(info.lo_device),
         backing_inode: info.lo_inode,
+        backing_device: info.lo_rdevice,
         is_autoclear: info.lo_flags & AUTOCLEAR != 0,
         is_read_only: info.lo_flags & READ_ONLY != 0,
         name: *name,

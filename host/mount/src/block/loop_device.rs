@@ -4,9 +4,11 @@
 //! is told by device and inode of the file alone, read through a descriptor that keeps the binding while it is open. It must not know what
 //! is on a device, nor journal or plans.
 
+mod holders;
 mod sysfs;
 mod tag;
 
+pub(crate) use holders::{attached_below, holders_of, lying_on};
 pub(crate) use tag::Tag;
 
 use crate::block::{BlockDevice, BlockRecord, DeviceNumber};
@@ -36,6 +38,8 @@ pub(crate) struct Attached {
     pub(crate) number: DeviceNumber,
     /// The file behind it.
     pub(crate) backing: Identity,
+    /// The device whose node that file is. `None`: it is no node.
+    pub(crate) device: Option<DeviceNumber>,
     /// `None`: it is not ours.
     pub(crate) tag: Option<Tag>,
     /// It goes when the last one closes it.
@@ -127,20 +131,6 @@ pub(crate) fn is_bound(record: &BlockRecord) -> Result<bool, MountError> {
     Ok(find(record)?.is_some())
 }
 
-/// All that are bound now, those of others too. One that does not tell is left out: it cannot be ours to use, and must not hide the others.
-pub(crate) fn attached() -> Result<Vec<Attached>, MountError> {
-    let mut found = Vec::new();
-    for name in sysfs::bound()? {
-        match hold(&name) {
-            Ok(held) => found.extend(held.map(|held| held.attached)),
-            Err(error) => {
-                tracing::warn!(device = %name, %error, "a loop device does not tell what it is bound to; it is passed over");
-            }
-        }
-    }
-    Ok(found)
-}
-
 /// What a device is bound to; `None` if it is no loop device, or a loop device that is not bound.
 pub(crate) fn status(number: DeviceNumber) -> Result<Option<Attached>, MountError> {
     Ok(look(number)?.map(|held| held.attached))
@@ -220,6 +210,7 @@ fn hold(name: &LoopName) -> Result<Option<Held>, MountError> {
     let attached = Attached {
         number,
         backing: identity(&status),
+        device: (status.backing_device != 0).then(|| DeviceNumber::of_raw(status.backing_device)),
         tag: Tag::from_name(&status.name),
         autoclear: status.is_autoclear,
         read_only: status.is_read_only,

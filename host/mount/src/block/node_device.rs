@@ -145,7 +145,7 @@ fn claim(tree: &DeviceTree, name: &KernelName, node: &Node) -> Result<Option<Own
     };
     match node.reopen(OFlags::RDONLY | OFlags::EXCL) {
         // A loop device does not claim what it lies on.
-        Ok(claim) => match users::loops_on(tree, name) {
+        Ok(claim) => match users::loops_on(tree, name)? {
             loops if loops.is_empty() => Ok(Some(claim)),
             loops => Err(in_use(loops)),
         },

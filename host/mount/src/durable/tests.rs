@@ -30,6 +30,7 @@ fn an_intent() -> FormatIntent {
         }),
         size_bytes: 1 << 30,
         fs_type: "xfs".to_owned(),
+        uuid: Uuid::parse("01234567-89ab-4cde-8f01-23456789abcd").unwrap(),
     }
 }
 
@@ -130,6 +131,36 @@ fn a_torn_file_is_put_aside_and_the_others_are_read() {
     assert_eq!(durable.notes(&key("torn")), BTreeMap::new());
     assert!(file("torn").with_extension(QUARANTINED).exists());
     assert!(!file("whole").with_extension(ASIDE).exists());
+}
+
+#[test]
+fn who_reads_does_not_wait_for_who_writes() {
+    let state = tempfile::tempdir().unwrap();
+    let durable = Durable::open(state.path()).unwrap();
+    durable.set_notes(&key("v"), &notes("x")).unwrap();
+    std::thread::scope(|scope| {
+        let changing = lock(&durable.changing);
+        let change = scope.spawn(|| durable.set_notes(&key("v"), &notes("y")));
+        assert_eq!(durable.notes(&key("v")), notes("x"));
+        assert_eq!(durable.intent(&key("v")), None);
+        drop(changing);
+        change.join().unwrap().unwrap();
+    });
+    assert_eq!(durable.notes(&key("v")), notes("y"));
+}
+
+#[test]
+fn changes_at_the_same_time_are_all_kept() {
+    let state = tempfile::tempdir().unwrap();
+    let durable = Durable::open(state.path()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| durable.set_notes(&key("v"), &notes("x")).unwrap());
+        scope.spawn(|| durable.set_intent(&key("v"), an_intent()).unwrap());
+    });
+    drop(durable);
+    let durable = Durable::open(state.path()).unwrap();
+    assert_eq!(durable.notes(&key("v")), notes("x"));
+    assert_eq!(durable.intent(&key("v")), Some(an_intent()));
 }
 
 #[test]

@@ -19,6 +19,8 @@ const SUPERBLOCK_BYTES: usize = 4096;
 /// Where the magic number lies in it, and which it is.
 const MAGIC_AT: usize = 0x40;
 const MAGIC: u64 = u64::from_le_bytes(*b"_BHRfS_M");
+/// What is there instead while `mkfs.btrfs` works (`BTRFS_MAGIC_TEMPORARY`).
+const UNFINISHED_MAGIC: u64 = u64::from_le_bytes(*b"!BHRfS_M");
 /// Sizes are multiples of this, in bytes: the sector size of `mkfs.btrfs`.
 const SECTOR_BYTES: u64 = 4096;
 /// Least size to which the kernel resizes a btrfs (`btrfs_ioctl_resize`, `SZ_256M`), though it makes smaller ones.
@@ -38,6 +40,12 @@ struct Superblock {
 /// Whether these first bytes of a device have the magic number.
 pub(super) fn has_magic(first: &[u8]) -> bool {
     le64(first, SUPERBLOCK + MAGIC_AT) == Some(MAGIC)
+}
+
+/// Whether a `mkfs.btrfs` has begun on it and not ended.
+pub(super) fn is_being_made(device: &BlockDevice) -> Result<bool, MountError> {
+    let bytes = read_at(device, SUPERBLOCK as u64, SUPERBLOCK_BYTES)?;
+    Ok(le64(&bytes, MAGIC_AT) == Some(UNFINISHED_MAGIC))
 }
 
 /// Whether there is no log to be replayed.

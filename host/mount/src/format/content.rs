@@ -13,8 +13,9 @@ use crate::tools::{Said, Tools};
 use std::time::Duration;
 use wasmount_core::mounter::MountError;
 
-/// How long a probe may take. A minute: it reads a few blocks, but a disk that has to spin up or to fail over takes half of it.
-const PROBE_WITHIN: Duration = Duration::from_mins(1);
+/// Longest a probe may take. 20 s: it reads some hundred KiB, which takes milliseconds; a disk that fails over meanwhile is found by the client's
+/// next try.
+const PROBE_WITHIN: Duration = Duration::from_secs(20);
 /// How much of both ends is looked at, in bytes. 1 MiB: all superblocks, partition tables and RAID labels that are at an end lie in it, and
 /// partitions begin behind it.
 const END_BYTES: u64 = 1 << 20;

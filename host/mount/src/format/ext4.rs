@@ -3,9 +3,9 @@
 //! It is apart because its superblock, its tools and their exit codes are its own (`Documentation/filesystems/ext4/super.rst`, e2fsck(8)). It
 //! must not know whether anybody wants to write.
 
-use super::bytes::{le16, le32, read_at};
+use super::bytes::{array, le16, le32, read_at};
 use super::decision::repair;
-use super::{FsType, tool_call, unusable, words};
+use super::{FsType, Uuid, tool_call, unusable, words};
 use crate::block::BlockDevice;
 use crate::tools::{Said, Tools};
 use std::time::Duration;
@@ -17,6 +17,8 @@ const SUPERBLOCK: u64 = 1024;
 const SUPERBLOCK_BYTES: usize = 1024;
 /// `s_magic`.
 const MAGIC: u16 = 0xef53;
+/// Sizes of a block that `mkfs.ext4` chooses from, in bytes.
+const BLOCKS: [u64; 3] = [1024, 2048, 4096];
 /// `INCOMPAT_RECOVER` in `s_feature_incompat`: there is something in the journal.
 const NEEDS_RECOVERY: u32 = 0x4;
 /// `INCOMPAT_64BIT`: sizes have upper halves.
@@ -45,6 +47,9 @@ struct Superblock {
     needs_recovery: bool,
     /// Seconds; 0: never.
     mounted_at: u32,
+    /// Since the last check.
+    mounts: u16,
+    uuid: Uuid,
 }
 
 /// Whether these first bytes of a device have the magic number.
@@ -59,9 +64,25 @@ pub(super) fn is_clean(device: &BlockDevice) -> Result<bool, MountError> {
     Ok(!superblock(device)?.needs_recovery)
 }
 
-/// Whether nobody has mounted it for writing since it was made.
-pub(super) fn was_never_mounted(device: &BlockDevice) -> Result<bool, MountError> {
-    Ok(superblock(device)?.mounted_at == 0)
+/// Whether it has this name, and nobody has mounted it for writing since it was made. The checksum may be wrong: one torn byte makes neither of
+/// the two true.
+pub(super) fn was_never_mounted(device: &BlockDevice, uuid: Uuid) -> Result<bool, MountError> {
+    let found = parse(&read_at(device, SUPERBLOCK, SUPERBLOCK_BYTES)?);
+    Ok(found.is_some_and(|it| it.uuid == uuid && it.mounted_at == 0 && it.mounts == 0))
+}
+
+/// Whether no other ext4 lies where the superblock is gone: one has a copy of it at the beginning of its second group, and a group has as many
+/// blocks as a block has bits.
+pub(super) fn has_no_copy_of_another(device: &BlockDevice, uuid: Uuid) -> Result<bool, MountError> {
+    for block in BLOCKS {
+        let first_block = u64::from(block == SUPERBLOCK);
+        let copy = (8 * block + first_block) * block;
+        let found = parse(&read_at(device, copy, SUPERBLOCK_BYTES)?);
+        if found.is_some_and(|it| it.uuid != uuid) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Mends what can be mended without a person, and grows it to its device. It is mounted nowhere.
@@ -110,8 +131,21 @@ fn check(tools: &Tools, device: &BlockDevice, arguments: &[&str]) -> Result<(), 
                 said.last_words()
             ),
         }),
+        _ if is_torn(&said) => Err(MountError::Damaged {
+            what: words(device),
+            reason: format!(
+                "the checksum of its superblock is wrong; {}",
+                repair(FsType::Ext4)
+            ),
+        }),
         _ => Err(tool.failed(&said)),
     }
+}
+
+/// Whether `e2fsck` could not begin because of the superblock's checksum (libext2fs' words for `EXT2_ET_SB_CSUM_INVALID`).
+fn is_torn(said: &Said) -> bool {
+    said.stderr
+        .contains("Superblock checksum does not match superblock")
 }
 
 /// Whether `resize2fs` was refused by the kernel (its words for `EPERM`).
@@ -168,6 +202,8 @@ fn parse(bytes: &[u8]) -> Option<Superblock> {
         inode_blocks_per_group: inode_bytes.div_ceil(block_bytes),
         needs_recovery: incompatible & NEEDS_RECOVERY != 0,
         mounted_at: le32(bytes, 0x2c)?,
+        mounts: le16(bytes, 0x34)?,
+        uuid: Uuid::of_bytes(array(bytes, 0x68)?),
     })
 }
 
@@ -186,6 +222,8 @@ mod tests {
             inode_blocks_per_group: 512,
             needs_recovery: false,
             mounted_at: 0,
+            mounts: 0,
+            uuid: Uuid::of_bytes([0; 16]),
         }
     }
 

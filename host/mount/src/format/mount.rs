@@ -21,6 +21,8 @@ use wasmount_core::mounter::MountError;
 const LET_GO_WITHIN: Duration = Duration::from_secs(2);
 /// How often it is asked whether it has.
 const ASKED_EVERY: Duration = Duration::from_millis(20);
+/// The option of ext4 that says what follows an error. Never a panic: `plan::options` refuses that.
+const ERRORS: &str = "errors";
 
 /// Mounts. `options` are the file system's own.
 pub(super) fn mount(
@@ -36,7 +38,7 @@ pub(super) fn mount(
         .to_str()
         .ok_or_else(|| unusable(device, "its path is not text"))?;
     context.set("source", source)?;
-    for (name, value) in own_options(fs_type, access) {
+    for (name, value) in own_options(fs_type, access, options) {
         context.set(name, value)?;
     }
     for (name, value) in options {
@@ -86,8 +88,16 @@ pub(super) fn require_free(device: &BlockDevice) -> Result<(), MountError> {
 }
 
 /// What the host itself sets.
-fn own_options(fs_type: FsType, access: StorageAccess) -> Vec<(&'static str, &'static str)> {
+fn own_options(
+    fs_type: FsType,
+    access: StorageAccess,
+    asked: &[(String, String)],
+) -> Vec<(&'static str, &'static str)> {
     let mut options = Vec::new();
+    if fs_type == FsType::Ext4 && !asked.iter().any(|(name, _)| name == ERRORS) {
+        // Else the superblock says what happens, and whoever has written it may have chosen that the node panics (ext4(5)).
+        options.push((ERRORS, "remount-ro"));
+    }
     if access != StorageAccess::ReadWrite {
         options.push(("ro", ""));
     }
@@ -184,13 +194,15 @@ fn in_use(device: &BlockDevice) -> MountError {
 mod tests {
     use super::*;
 
+    const CALM: (&str, &str) = ("errors", "remount-ro");
+
     #[test]
     fn the_host_sets_what_the_access_demands() {
         use StorageAccess::{ReadOnly, ReadWrite, Untouched};
         for (fs_type, access, expected) in [
-            (FsType::Ext4, ReadWrite, &[][..]),
-            (FsType::Ext4, ReadOnly, &[("ro", "")][..]),
-            (FsType::Ext4, Untouched, &[("ro", ""), ("noload", "")]),
+            (FsType::Ext4, ReadWrite, &[CALM][..]),
+            (FsType::Ext4, ReadOnly, &[CALM, ("ro", "")][..]),
+            (FsType::Ext4, Untouched, &[CALM, ("ro", ""), ("noload", "")]),
             (FsType::Xfs, ReadWrite, &[("nouuid", "")]),
             (FsType::Xfs, ReadOnly, &[("ro", ""), ("nouuid", "")]),
             (
@@ -206,10 +218,19 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                own_options(fs_type, access),
+                own_options(fs_type, access, &[]),
                 expected,
                 "{fs_type:?} {access:?}"
             );
+        }
+    }
+
+    #[test]
+    fn what_follows_an_error_is_the_hosts_to_say_unless_it_is_asked_for() {
+        let asked = |value: &str| [("errors".to_owned(), value.to_owned())];
+        for value in ["continue", "remount-ro"] {
+            let options = own_options(FsType::Ext4, StorageAccess::ReadWrite, &asked(value));
+            assert_eq!(options, []);
         }
     }
 }

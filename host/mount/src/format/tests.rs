@@ -6,9 +6,11 @@ mod grown;
 mod interrupted;
 mod refused;
 mod shared;
+mod stale;
 
 use super::*;
 use crate::block::DeviceNumber;
+use crate::observe::observe;
 use rustix::fs::{FallocateFlags, fallocate, major, minor, stat};
 use rustix::mount::{
     MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags, mount_change, move_mount,
@@ -133,7 +135,7 @@ impl Disk {
                     major: major(number),
                     minor: minor(number),
                 },
-                backing: None,
+                backing: Some(observe(File::open(image).unwrap()).unwrap().identity),
                 is_read_only: options.contains(&"--read-only"),
                 path,
             },

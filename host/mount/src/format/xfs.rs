@@ -3,8 +3,8 @@
 //! It is apart because of what its tool for the journal says (xfs_logprint(8)), and because there is no check to run: `fsck.xfs` does nothing
 //! by design, and a damaged superblock shows at mount. It must not know whether anybody wants to write.
 
-use super::bytes::read_at;
-use super::{tool_call, words};
+use super::bytes::{array, read_at};
+use super::{Uuid, tool_call, words};
 use crate::block::BlockDevice;
 use crate::failure::kernel;
 use crate::tools::Tools;
@@ -16,6 +16,8 @@ use wasmount_sys::xfs::{geometry, grow as grow_data};
 
 /// The first bytes of a device.
 const MAGIC: &[u8] = b"XFSB";
+/// `sb_uuid`, in bytes from the beginning.
+const UUID: usize = 32;
 /// `sb_inprogress`, in bytes from the beginning: not 0 until `mkfs.xfs` is done, and until then the kernel does not mount it.
 const IN_PROGRESS: usize = 126;
 /// The least sector, and more than what is read of the superblock.
@@ -47,9 +49,16 @@ pub(super) fn is_clean(tools: &Tools, device: &BlockDevice) -> Result<bool, Moun
     }
 }
 
-/// Whether nobody can have mounted it for writing since `mkfs.xfs` began. A journal that cannot be read does not say so.
-pub(super) fn was_never_mounted(tools: &Tools, device: &BlockDevice) -> Result<bool, MountError> {
+/// Whether it has this name, and nobody can have mounted it for writing since `mkfs.xfs` began. A journal that cannot be read does not say so.
+pub(super) fn was_never_mounted(
+    tools: &Tools,
+    device: &BlockDevice,
+    uuid: Uuid,
+) -> Result<bool, MountError> {
     let first = read_at(device, 0, SUPERBLOCK_BYTES)?;
+    if array(&first, UUID).map(Uuid::of_bytes) != Some(uuid) {
+        return Ok(false);
+    }
     if first.get(IN_PROGRESS).is_some_and(|flag| *flag != 0) {
         return Ok(true);
     }

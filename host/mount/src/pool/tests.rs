@@ -161,6 +161,7 @@ fn kind(result: Result<PoolReply, MountError>) -> &'static str {
         Err(MountError::UnderWay { .. }) => "under way",
         Err(MountError::Precondition { .. }) => "precondition",
         Err(MountError::Unusable { .. }) => "unusable",
+        Err(MountError::Hung { .. }) => "hung",
         Err(other) => panic!("{other}"),
     }
 }

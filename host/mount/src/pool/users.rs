@@ -1,15 +1,24 @@
 //! Who uses what in a pool, over all drivers of this process: two of them may have grants for one directory, and what one has staged from it
 //! the other must not remove. Apart because a driver knows its own volumes only.
 //!
-//! A directory is known by what it is, not by the name or the path of a grant. It must not know how a driver tells what it uses.
+//! A directory is known by what it is, not by the name or the path of a grant. Asking may touch the storage of whoever is asked, which is no
+//! business of whoever asks: it is done on a thread aside, with a deadline. It must not know how a driver tells what it uses.
 
+use crate::mountinfo::{self, MountLine};
+use crate::observe::mount_id;
 use crate::pool::InUse;
 use crate::pool::ledger::Inode;
 use crate::pool::open::{Identity, Pool};
 use crate::pool::place::Place;
 use rustix::fs::{AtFlags, CWD};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use wasmount_core::mounter::MountError;
+
+/// How long a driver may take to say what it uses. 2 s: it takes microseconds, and a removal must not wait for what is not its own.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// Grants of this process whose drivers still have them.
 static USERS: Mutex<Vec<User>> = Mutex::new(Vec::new());
@@ -24,21 +33,78 @@ struct User {
     directory: PathBuf,
     found: Found,
     in_use: Weak<dyn InUse>,
+    /// The last question that was not answered in time; gone when it is. One at a time: the next would only hang beside it.
+    late: Arc<Mutex<Weak<()>>>,
+}
+
+/// What a driver says, in this order.
+enum Word {
+    /// Whether its path leads to the directory that it was asked about.
+    Leads(bool),
+    /// Whether it uses something there.
+    Uses(bool),
+}
+
+/// What is known when the time is over.
+enum Use {
+    No,
+    Yes,
+    /// It may.
+    Unknown,
 }
 
 impl User {
-    /// Only a path that its driver has not opened is looked at: it may lead to storage that hangs, which is that driver's trouble.
-    fn is_at(&self, directory: &Path, identity: Identity) -> bool {
-        match self.found.get() {
-            Some(found) => *found == identity,
-            None => self.directory == directory || leads_to(&self.directory, identity),
+    fn ask(&self, pool: &Pool, directory: &Path, place: &Place) -> Use {
+        let is_here = match self.found.get() {
+            Some(found) if *found != pool.identity => return Use::No,
+            Some(_) => true,
+            None => self.directory == directory,
+        };
+        let Some(in_use) = self.in_use.upgrade() else {
+            return Use::No;
+        };
+        if lock(&self.late).strong_count() > 0 {
+            return self.unanswered(is_here, pool);
         }
+        let question = Arc::new(());
+        let asked = Arc::downgrade(&question);
+        let (say, words) = mpsc::channel();
+        let (user, identity, place) = (self.clone(), pool.identity, place.clone());
+        let thread = std::thread::Builder::new().name("pool-user".to_owned());
+        let started = thread.spawn(move || {
+            let _question = question;
+            let leads = is_here || leads_to(&user.directory, identity);
+            // Nobody listens any more: too late.
+            if say.send(Word::Leads(leads)).is_ok() && leads {
+                let uses = in_use.uses(&user.pool, &|path| place.overlaps(path));
+                let _ = say.send(Word::Uses(uses));
+            }
+        });
+        if let Err(error) = started {
+            tracing::warn!(%error, "no thread to ask a driver what it uses");
+            return self.unanswered(is_here, pool);
+        }
+        heard(&words, is_here).unwrap_or_else(|is_here| {
+            *lock(&self.late) = asked;
+            self.unanswered(is_here, pool)
+        })
+    }
+
+    /// Its path leads through storage that hangs. The pool does not hang, or nobody would have come to this question, so a path on another
+    /// file system than the pool's leads elsewhere. Where that cannot be told, in doubt nothing is removed.
+    fn unanswered(&self, is_here: bool, pool: &Pool) -> Use {
+        let may_be_here = is_here
+            || mountinfo::read().map_or(true, |table| {
+                mount_id(&pool.root).map_or(true, |id| shares_device(&table, id, &self.directory))
+            });
+        tracing::warn!(pool = %self.pool, directory = %self.directory.display(), may_be_here, "the storage of a driver's pool does not answer");
+        if may_be_here { Use::Unknown } else { Use::No }
     }
 }
 
 /// A driver may use a directory from now on.
 pub(super) fn add(pool: &str, directory: &Path, in_use: Weak<dyn InUse>) -> Found {
-    let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut users = lock(&USERS);
     users.retain(|user| user.in_use.strong_count() > 0);
     let found = Found::default();
     users.push(User {
@@ -46,24 +112,103 @@ pub(super) fn add(pool: &str, directory: &Path, in_use: Weak<dyn InUse>) -> Foun
         directory: directory.to_owned(),
         found: Arc::clone(&found),
         in_use,
+        late: Arc::new(Mutex::new(Weak::new())),
     });
     found
 }
 
-/// Whether a volume of any driver uses something, or what lies in it, or what it lies in. `directory` is the path that led to the pool.
-pub(super) fn is_used(pool: &Pool, directory: &Path, place: &Place) -> bool {
-    // A copy: no lock is held while the kernel is asked.
-    let users = USERS.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    users.iter().any(|user| {
-        let in_use = user.in_use.upgrade();
-        let in_use = in_use.filter(|_| user.is_at(directory, pool.identity));
-        in_use.is_some_and(|in_use| in_use.uses(&user.pool, &|path| place.overlaps(path)))
-    })
+/// Refuses what a volume of any driver uses, or what lies in it, or what it lies in. `directory` is the path that led to the pool.
+pub(super) fn refuse_used(pool: &Pool, directory: &Path, place: &Place) -> Result<(), MountError> {
+    // A copy: no lock is held while anybody is asked.
+    let users = lock(&USERS).clone();
+    for user in users {
+        match user.ask(pool, directory, place) {
+            Use::No => {}
+            Use::Yes => {
+                return Err(
+                    place.in_use("a volume is staged from it: unpublish and unstage it first")
+                );
+            }
+            Use::Unknown => {
+                return Err(MountError::Hung {
+                    what: place.to_string(),
+                    reason: format!(
+                        "whether a volume is staged from it cannot be told: storage of a driver with the pool {} does not answer; look at the server or disk behind it",
+                        user.directory.display()
+                    ),
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
-/// Whether an administrator's path, which may go through links, leads to a directory now. What the kernel knows of it is enough: a server
-/// that hangs behind another driver's pool must not be asked.
+/// Whether an administrator's path, which may go through links, leads to a directory now. Attributes that the kernel has are enough.
 pub(super) fn leads_to(path: &Path, identity: Identity) -> bool {
     let status = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, Inode::FIELDS);
     status.is_ok_and(|status| Identity::of(&status) == identity)
+}
+
+/// What a driver says within its time; if it does not, whether its path is known to lead here.
+fn heard(words: &Receiver<Word>, mut is_here: bool) -> Result<Use, bool> {
+    let deadline = Instant::now() + ANSWER_WITHIN;
+    loop {
+        match words.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Word::Leads(false)) | Ok(Word::Uses(false)) => return Ok(Use::No),
+            Ok(Word::Uses(true)) => return Ok(Use::Yes),
+            Ok(Word::Leads(true)) => is_here = true,
+            Err(_) => return Err(is_here),
+        }
+    }
+}
+
+/// Whether a path, as it is written, lies on the file system that a mount shows. Links are not followed: that might hang.
+fn shares_device(table: &[MountLine], mount_id: u64, path: &Path) -> bool {
+    let own = table.iter().find(|line| line.mount_id == mount_id);
+    let above = table
+        .iter()
+        .filter(|line| path.starts_with(&line.mount_point));
+    // The last of equals is the topmost.
+    let nearest = above.max_by_key(|line| line.mount_point.components().count());
+    match (own, nearest) {
+        (Some(own), Some(nearest)) => own.device == nearest.device,
+        _ => true,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // Each change is one step, so what a panicking thread leaves is whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_held_against_the_topmost_mount_above_it() {
+        let table = mountinfo::parse(
+            b"1 0 8:1 / / rw - ext4 /dev/a rw
+2 1 0:40 / /hung rw - fuse dead rw
+3 1 8:2 / /data rw - ext4 /dev/b rw
+4 3 8:3 / /data rw - ext4 /dev/c rw
+5 1 8:3 /pool /other rw - ext4 /dev/c rw
+",
+        );
+        for (mount, path, shared) in [
+            (1, "/pool", true),
+            (1, "/hungry", true),
+            (1, "/hung", false),
+            (1, "/hung/pool", false),
+            (4, "/data/pool", true),
+            (3, "/data/pool", false),
+            (5, "/data/pool", true),
+            (4, "/pool", false),
+            // Nothing is known of its mount.
+            (9, "/hung", true),
+        ] {
+            let found = shares_device(&table, mount, Path::new(path));
+            assert_eq!(found, shared, "{mount} {path}");
+        }
+    }
 }

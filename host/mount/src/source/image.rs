@@ -1,7 +1,7 @@
-//! An image of a pool as a loop device: opened by `confine`, and refused while another volume's loop device has it.
+//! An image of a pool as a loop device: opened by `confine`, and refused while any other loop device has it.
 //!
-//! Two file systems of one kernel on one image would destroy it, and a plugin may name one image for two volumes. It must not know what is
-//! in the image.
+//! Two file systems of one kernel on one image would destroy it. A plugin may name one image for two volumes, and a volume's own loop device
+//! outlives its stage where a mount of it lives on: under a target, or in another mount namespace. It must not know what is in the image.
 
 use crate::block::BlockDevice;
 use crate::block::loop_device::{self, Attached, Tag};
@@ -11,32 +11,78 @@ use crate::observe::{Identity, observe};
 use crate::plan::PoolPlace;
 use rustix::fs::{FileType, Mode, OFlags};
 use std::os::fd::OwnedFd;
-use wasmount_core::mounter::{MountError, VolumeKey};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use wasmount_core::mounter::MountError;
 
-/// Attaches the image for a volume.
+/// How long another loop device of the image may take to go. 2 s: the kernel unbinds within milliseconds, udev looks a little longer.
+const LET_GO_WITHIN: Duration = Duration::from_secs(2);
+/// How often it is asked whether it has.
+const ASKED_EVERY: Duration = Duration::from_millis(20);
+
+/// Images that a call of this process looks at and binds, so that of two at the same time the second sees what the first has bound. A list and
+/// no lock that is held meanwhile: a device that does not answer keeps one image, not all.
+static CLAIMED: Mutex<Vec<Identity>> = Mutex::new(Vec::new());
+
+/// One call's turn at an image, until it is dropped.
+struct Claim(Identity);
+
+impl Claim {
+    /// `None`: another call is at it.
+    fn of(identity: Identity) -> Option<Self> {
+        let mut claimed = lock();
+        if claimed.contains(&identity) {
+            return None;
+        }
+        claimed.push(identity);
+        Some(Self(identity))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        lock().retain(|it| *it != self.0);
+    }
+}
+
+/// Attaches the image for a volume, once nobody else has it as a loop device.
+///
+/// It waits for a moment: one that was let go just now is unbound by the kernel when the last program that looked at it closes it.
 pub(crate) fn attach(
     image: &PoolPlace,
     is_read_only: bool,
-    key: &VolumeKey,
     tag: &Tag,
 ) -> Result<BlockDevice, MountError> {
     let file = open(image, is_read_only)?;
     let identity = identity_of(image, &file)?;
-    if let Some(other) = conflict(&loop_device::attached()?, identity, key, is_read_only) {
-        return Err(MountError::InUse {
-            what: image.to_string(),
-            by: format!(
-                "the loop device {} of another volume or program; two users of one image would destroy it",
-                other.number
-            ),
-        });
+    let deadline = Instant::now() + LET_GO_WITHIN;
+    loop {
+        let by = match Claim::of(identity) {
+            None => "another call of this host, which attaches it".to_owned(),
+            Some(_claim) => {
+                let holders = loop_device::holders_of(&file)?;
+                match holders.iter().find(|it| conflicts(it, is_read_only)) {
+                    None => return bind(image, &file, is_read_only, tag),
+                    Some(other) => words(other),
+                }
+            }
+        };
+        if Instant::now() >= deadline {
+            return Err(in_use(image, by));
+        }
+        sleep(ASKED_EVERY);
     }
-    loop_device::attach(&file, is_read_only, tag)
 }
 
 /// A second device of the same image, which refuses writes.
 pub(crate) fn attach_read_only(image: &PoolPlace, tag: &Tag) -> Result<BlockDevice, MountError> {
     loop_device::attach(&open(image, true)?, true, tag)
+}
+
+/// The loop devices that it has.
+pub(crate) fn holders(image: &PoolPlace) -> Result<Vec<Attached>, MountError> {
+    loop_device::holders_of(&open(image, true)?)
 }
 
 /// Which file it is.
@@ -52,17 +98,44 @@ pub(crate) fn size_bytes(image: &PoolPlace) -> Result<u64, MountError> {
         .map_err(|errno| kernel("statx", image, errno))
 }
 
-/// Another user of the image, where not both only read.
-fn conflict<'a>(
-    attached: &'a [Attached],
-    identity: Identity,
-    key: &VolumeKey,
+/// Binds the image, and looks once more: another process may have done so since the first look. Then ours goes, and its caller tries again.
+fn bind(
+    image: &PoolPlace,
+    file: &OwnedFd,
     is_read_only: bool,
-) -> Option<&'a Attached> {
-    attached.iter().find(|other| {
-        let is_own = other.tag.as_ref().is_some_and(|tag| tag.is_of(key));
-        other.backing == identity && !is_own && !(other.read_only && is_read_only)
-    })
+    tag: &Tag,
+) -> Result<BlockDevice, MountError> {
+    let device = loop_device::attach(file, is_read_only, tag)?;
+    let holders = loop_device::holders_of(file)?;
+    let is_other = |it: &&Attached| it.number != device.number && conflicts(it, is_read_only);
+    match holders.iter().find(is_other) {
+        None => Ok(device),
+        Some(other) => Err(in_use(image, words(other))),
+    }
+}
+
+/// Whether a loop device of the image and one more would destroy it, whosever it is: a volume's own one lives on where a mount of it does.
+fn conflicts(holder: &Attached, is_read_only: bool) -> bool {
+    !(holder.read_only && is_read_only)
+}
+
+fn in_use(image: &PoolPlace, by: String) -> MountError {
+    MountError::InUse {
+        what: image.to_string(),
+        by,
+    }
+}
+
+fn words(holder: &Attached) -> String {
+    format!(
+        "the loop device {}; two users of one image would destroy it (`losetup -l` and `lsblk` on the node show who has it)",
+        holder.number
+    )
+}
+
+fn lock() -> MutexGuard<'static, Vec<Identity>> {
+    // What a panicking thread leaves is whole: each change is one step.
+    CLAIMED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn open(image: &PoolPlace, is_read_only: bool) -> Result<OwnedFd, MountError> {
@@ -90,3 +163,6 @@ fn identity_of(image: &PoolPlace, file: &OwnedFd) -> Result<Identity, MountError
         .map(|observation| observation.identity)
         .map_err(|errno| kernel("statx", image, errno))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,18 +1,18 @@
 //! What the tests stand on: a namespace, a pool, a kubelet directory on a shared mount, and requests as a client would send them.
 
+mod devices;
+mod forms;
+
+pub(crate) use devices::NodeDevice;
+use forms::{Form, Server};
+
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::thread::UnshareFlags;
 use std::collections::BTreeMap;
 use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::runtime::Runtime;
-use tokio_util::sync::CancellationToken;
-use wasmount_core::device_fact::DeviceFact;
-use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant};
 use wasmount_core::mounter::{
     MountError, Mounter, PublishVolume, StageVolume, Staged, StagedQuery, UnpublishVolume,
     UnstageVolume, VolumeKey,
@@ -22,8 +22,6 @@ use wasmount_core::plan::{Plan, Source};
 use wasmount_core::pool::PoolCall;
 use wasmount_core::secrets::SecretOptions;
 use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
-use wasmount_mount::{LocalMounter, MounterConfig};
-use wasmount_mounter::{BoundSocket, ServerOptions, SocketMounter, serve};
 
 pub(crate) const WRITER: AccessMode = AccessMode::SingleNodeWriter;
 /// Largest tmpfs that the tests' driver is granted, in bytes.
@@ -37,26 +35,6 @@ pub(crate) struct Bench {
     pub(crate) mounter: Arc<dyn Mounter>,
     /// Ends with the mounter.
     server: Option<Server>,
-}
-
-/// A mounter behind a socket.
-struct Server(Option<Runtime>);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
-/// Where the mount room runs.
-#[derive(Debug, Clone, Copy)]
-enum Form {
-    /// In the process that asks.
-    Inside,
-    /// Behind a socket. The process is this one all the same; `tests/tests/mounter` has two.
-    OverSocket,
 }
 
 /// Runs a test in both forms of the mounter, each time in a mount namespace that dies with it.
@@ -110,63 +88,6 @@ fn share(path: &Path) {
     mount_change(path, MountPropagationFlags::SHARED).unwrap();
 }
 
-fn local(directory: &Path, roots: &[PathBuf]) -> LocalMounter {
-    let pool = PoolGrant {
-        path: directory.join("pool"),
-        full_copies: true,
-        mount_options: Vec::new(),
-    };
-    let tmpfs = FilesystemGrant {
-        fs_type: "tmpfs".to_owned(),
-        sources: Vec::new(),
-        mount_options: Vec::new(),
-        max_bytes: Some(TMPFS_BYTES),
-    };
-    let overlay = FilesystemGrant {
-        fs_type: "overlay".to_owned(),
-        sources: vec!["layers".to_owned()],
-        mount_options: ["lowerdir", "upperdir", "workdir"]
-            .map(str::to_owned)
-            .to_vec(),
-        max_bytes: None,
-    };
-    let devices = DeviceGrant {
-        facts: BTreeMap::from([(DeviceFact::ById, format!("{DEVICE_PREFIX}*"))]),
-        mount_options: Vec::new(),
-    };
-    let grants = Grants {
-        pools: BTreeMap::from([("main".to_owned(), pool)]),
-        filesystems: vec![tmpfs, overlay],
-        devices: vec![devices],
-    };
-    LocalMounter::new(MounterConfig {
-        roots: roots.to_vec(),
-        run_dir: directory.join("run"),
-        state_dir: directory.join("state"),
-        grants: BTreeMap::from([(driver(), grants)]),
-        threads_per_driver: 16,
-    })
-    .unwrap()
-}
-
-/// The server's threads are started on the thread of the test, whose namespace they have.
-fn serve_at(socket: &Path, mounter: LocalMounter) -> Server {
-    let runtime = Runtime::new().unwrap();
-    let options = ServerOptions {
-        client_uid: rustix::process::geteuid().as_raw(),
-        connections: 64,
-        grace: Duration::ZERO,
-    };
-    let bound = BoundSocket::bind(socket, options.client_uid).unwrap();
-    runtime.spawn(serve(
-        bound,
-        Arc::new(mounter),
-        options,
-        CancellationToken::new(),
-    ));
-    Server(Some(runtime))
-}
-
 pub(crate) fn driver() -> DriverName {
     DriverName::parse("directory.test").unwrap()
 }
@@ -217,18 +138,7 @@ pub(crate) fn node_path(path: &Path) -> NodePath {
 
 impl Bench {
     fn start(directory: PathBuf, form: Form, roots: &[PathBuf]) -> Self {
-        let local = local(&directory, roots);
-        let (mounter, server): (Arc<dyn Mounter>, _) = match form {
-            Form::Inside => (Arc::new(local), None),
-            Form::OverSocket => {
-                let socket = directory.join("mounter.sock");
-                let _ = fs::remove_file(&socket);
-                (
-                    Arc::new(SocketMounter::new(&socket).unwrap()),
-                    Some(serve_at(&socket, local)),
-                )
-            }
-        };
+        let (mounter, server) = form.start(&directory, roots);
         Self {
             directory,
             form,
@@ -447,42 +357,6 @@ impl Bench {
         plan(Source::Image { pool, path })
     }
 
-    /// Detaches this bench's, as somebody with `losetup` might.
-    pub(crate) fn detach_loop_devices(&self) {
-        for device in fs::read_dir("/sys/block").unwrap() {
-            let device = device.unwrap();
-            let file = fs::read_to_string(device.path().join("loop/backing_file"));
-            if file.is_ok_and(|file| Path::new(&file).starts_with(self.path("pool"))) {
-                let node = Path::new("/dev").join(device.file_name());
-                let detached = Command::new("losetup").arg("--detach").arg(node).status();
-                assert!(detached.unwrap().success());
-            }
-        }
-    }
-
-    /// Number of the loop device that lies on a file of the pool.
-    pub(crate) fn loop_of(&self, file: &str) -> u64 {
-        let file = self.path("pool").join(file);
-        let devices = fs::read_dir("/sys/block").unwrap();
-        let names = devices.map(|device| device.unwrap());
-        let device = names.into_iter().find(|device| {
-            let backing = fs::read_to_string(device.path().join("loop/backing_file"));
-            backing.is_ok_and(|backing| Path::new(backing.trim_end()) == file)
-        });
-        let node = Path::new("/dev").join(device.unwrap().file_name());
-        std::os::unix::fs::MetadataExt::rdev(&fs::metadata(node).unwrap())
-    }
-
-    /// How many loop devices lie on this bench's pool.
-    pub(crate) fn loop_devices(&self) -> usize {
-        let own = |file: &&PathBuf| file.starts_with(self.path("pool"));
-        loop_files().iter().filter(own).count()
-    }
-
-    pub(crate) fn assert_no_loop_devices(&self) {
-        assert_eq!(self.loop_devices(), 0, "{:?}", loop_files());
-    }
-
     /// Nothing is mounted, recorded or left in the way.
     pub(crate) fn assert_clean(&self) {
         assert_eq!(self.mounts(), []);
@@ -493,64 +367,6 @@ impl Bench {
             .filter(|name| name.starts_with("target-"))
             .collect();
         assert_eq!(left, Vec::<String>::new());
-    }
-}
-
-/// What is behind the bound loop devices of this machine.
-fn loop_files() -> Vec<PathBuf> {
-    let devices = fs::read_dir("/sys/block").unwrap();
-    let file = |device: std::io::Result<fs::DirEntry>| {
-        fs::read_to_string(device.unwrap().path().join("loop/backing_file"))
-    };
-    devices
-        .filter_map(|device| file(device).ok())
-        .map(|file| PathBuf::from(file.trim_end()))
-        .collect()
-}
-
-/// A block device of the node with a name in `/dev/disk/by-id`, as udev gives one. Detached when it is dropped.
-pub(crate) struct NodeDevice {
-    device: PathBuf,
-    link: PathBuf,
-}
-
-impl NodeDevice {
-    pub(crate) fn attach(bench: &Bench, name: &str, size_bytes: u64) -> Self {
-        let image = bench.path("outside").join(name);
-        fs::File::create(&image)
-            .unwrap()
-            .set_len(size_bytes)
-            .unwrap();
-        let attached = Command::new("losetup")
-            .args(["--find", "--show"])
-            .arg(&image)
-            .output()
-            .expect("this test needs `losetup` of the Debian package mount");
-        assert!(attached.status.success(), "{attached:?}");
-        let device = PathBuf::from(String::from_utf8(attached.stdout).unwrap().trim_end());
-        let names = Path::new("/dev/disk/by-id");
-        fs::create_dir_all(names).unwrap();
-        let unique = bench.directory.file_name().unwrap().to_str().unwrap();
-        let link = names.join(format!(
-            "{DEVICE_PREFIX}{}-{name}",
-            unique.trim_start_matches('.')
-        ));
-        std::os::unix::fs::symlink(&device, &link).unwrap();
-        Self { device, link }
-    }
-
-    pub(crate) fn by_id(&self) -> String {
-        self.link.file_name().unwrap().to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for NodeDevice {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.link);
-        let _ = Command::new("losetup")
-            .arg("--detach")
-            .arg(&self.device)
-            .status();
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use wasmount_core::mounter::StatVolume;
 
 /// Mounts it. As long as the connection is open every request waits; then they fail with ENOTCONN.
-fn mount_dead_storage(path: &Path) -> File {
+pub(crate) fn mount_dead_storage(path: &Path) -> File {
     let connection = File::options()
         .read(true)
         .write(true)

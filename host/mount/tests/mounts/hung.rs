@@ -253,7 +253,6 @@ fn privileged_a_pool_that_hangs_takes_its_drivers_threads_and_nobody_elses() {
         let asked = storage.unanswered();
         wait_until(AT_ONCE, || storage.unanswered() >= asked + 3).await;
         healthy.live(&bench).await;
-        // With the one thread that is left.
         within(SOON, hung.unpublish(&bench, "a")).await.unwrap();
         within(SOON, hung.unstage(&bench, "a")).await.unwrap();
         assert_eq!(bench.mounts_at(&bench.target("a")), 0);
@@ -264,8 +263,8 @@ fn privileged_a_pool_that_hangs_takes_its_drivers_threads_and_nobody_elses() {
         wait_until(AT_ONCE, || storage.unanswered() > asked).await;
         let refused = within(SOON, hung.stage(&bench, "5", tree("5"))).await;
         assert_eq!(variant(refused), "OutOfThreads");
-        let refused = within(SOON, hung.unpublish(&bench, "b")).await;
-        assert_eq!(variant(refused), "OutOfThreads");
+        // Tear-down has threads of its own.
+        within(SOON, hung.unpublish(&bench, "b")).await.unwrap();
         healthy.live(&bench).await;
 
         // Its server is declared dead: what hung ends, and the threads are there again.

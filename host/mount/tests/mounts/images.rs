@@ -1,5 +1,5 @@
-//! Images of a pool beyond the plain life: one image for one volume, lost journals, clones side by side, growth, groups, and storage that goes
-//! away under a mount.
+//! Images of a pool beyond the plain life: one image for one volume, lost journals, clones side by side, groups, and storage that goes away under
+//! a mount.
 
 use crate::bench::*;
 use crate::volume::{Volume, mounted_as};
@@ -178,86 +178,6 @@ fn privileged_a_clone_is_mounted_beside_its_source() {
             clone.unstage().await.unwrap();
             source.end(&[]).await;
         }
-    });
-}
-
-#[test]
-fn privileged_a_volume_grows_on_its_node_alone() {
-    privileged(async |bench| {
-        for (form, mebibytes) in [("xfs", 300), ("btrfs", 128), ("raw", 16)] {
-            let volume = Volume::of_image(&bench, form, form, mebibytes).await;
-            volume.stage().await.unwrap();
-            for (target, readonly) in [("rw", false), ("ro", true)] {
-                volume.publish_as(target, WRITER, readonly).await.unwrap();
-            }
-            let before = volume.stats("ro").await.unwrap().bytes.total;
-            // btrfs takes no size below 256 MiB.
-            let wanted = (mebibytes + 256) * MEBIBYTE;
-            for _ in 0..2 {
-                assert_eq!(
-                    volume.expand(Some(wanted), None).await,
-                    Ok(wanted),
-                    "{form}"
-                );
-            }
-            for target in ["rw", "ro"] {
-                let after = volume.stats(target).await.unwrap().bytes.total;
-                assert!(
-                    after >= before + 240 * MEBIBYTE,
-                    "{form}: {before}, then {after}"
-                );
-            }
-            let too_small = volume.expand(None, Some(MEBIBYTE)).await;
-            assert_eq!(variant(too_small), "OutOfRange", "{form}");
-            volume.end(&["rw", "ro"]).await;
-        }
-    });
-}
-
-/// This machine has no CAP_SYS_RESOURCE, which ext4 asks for; where it has, the volume grows at once.
-#[test]
-fn privileged_an_ext4_that_may_not_grow_while_mounted_grows_at_the_next_stage() {
-    privileged(async |bench| {
-        let volume = Volume::of_image(&bench, "v", "ext4", 32).await;
-        volume.stage().await.unwrap();
-        volume.publish("a").await.unwrap();
-        fs::write(bench.target("a").join("data"), "kept").unwrap();
-        let before = volume.stats("a").await.unwrap().bytes.total;
-        let wanted = 64 * MEBIBYTE;
-        for _ in 0..2 {
-            match volume.expand(Some(wanted), None).await {
-                Ok(size_bytes) => assert_eq!(size_bytes, wanted),
-                Err(error) => {
-                    assert_eq!(variant::<()>(Err(error.clone())), "Unusable");
-                    assert!(error.to_string().contains("staged next"), "{error}");
-                }
-            }
-        }
-        volume.unpublish("a").await.unwrap();
-        volume.unstage().await.unwrap();
-        volume.stage().await.unwrap();
-        volume.publish("a").await.unwrap();
-        let after = volume.stats("a").await.unwrap().bytes.total;
-        assert!(after >= before + 28 * MEBIBYTE, "{before}, then {after}");
-        assert_eq!(
-            fs::read_to_string(bench.target("a").join("data")).unwrap(),
-            "kept"
-        );
-        assert_eq!(volume.expand(Some(wanted), None).await, Ok(wanted));
-        volume.end(&["a"]).await;
-    });
-}
-
-#[test]
-fn privileged_a_tree_has_nothing_to_grow() {
-    privileged(async |bench| {
-        bench.in_use("v").await;
-        let volume = Volume::new(&bench, "v", tree("v"), mounted_as("ext4"));
-        assert_eq!(volume.expand(Some(MEBIBYTE), None).await, Ok(0));
-        let unknown = Volume::new(&bench, "w", tree("w"), mounted_as("ext4"));
-        assert_eq!(variant(unknown.expand(None, None).await), "NotFound");
-        bench.unpublish("v", "v").await.unwrap();
-        bench.unstage("v").await.unwrap();
     });
 }
 

@@ -16,7 +16,7 @@ use wasmount_core::mounter::MountError;
 /// All block devices of the node, in every container.
 const BLOCK_DEVICES: &str = "/sys/block";
 /// The kernel's mark behind the path of a file that has been removed (`d_path`).
-const DELETED: &[u8] = b" (deleted)";
+pub(super) const DELETED: &[u8] = b" (deleted)";
 
 /// The name of a loop device in `/dev` and `/sys/block`. Partitions of one (`loop0p1`) are none.
 #[derive(Debug, Clone, PartialEq, Eq)]

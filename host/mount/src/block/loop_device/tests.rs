@@ -11,7 +11,7 @@ use wasmount_core::mounter::VolumeKey;
 use wasmount_core::names::{DriverName, VolumeId};
 
 mod file_systems;
-mod nodes;
+pub(super) mod nodes;
 
 const BYTES: u64 = 1 << 20;
 /// The kernel unbinds within milliseconds; udev can have a device open a little longer.
@@ -26,7 +26,7 @@ fn needs_root() {
     );
 }
 
-fn key(volume: &str) -> VolumeKey {
+pub(super) fn key(volume: &str) -> VolumeKey {
     VolumeKey {
         driver: DriverName::parse("loops.test").unwrap(),
         volume: VolumeId::parse("volume_id", volume).unwrap(),
@@ -37,7 +37,7 @@ fn staged() -> Tag {
     Tag::staged(&key(VOLUME))
 }
 
-fn image() -> OwnedFd {
+pub(super) fn image() -> OwnedFd {
     needs_root();
     let file = tempfile::tempfile().unwrap();
     file.set_len(BYTES).unwrap();
@@ -62,10 +62,7 @@ impl Drop for Kept {
 }
 
 fn attached_to(image: &OwnedFd) -> Vec<Attached> {
-    let identity = observe(image).unwrap().identity;
-    let mut all = attached().unwrap();
-    all.retain(|it| it.backing == identity);
-    all
+    holders_of(image).unwrap()
 }
 
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -98,6 +95,7 @@ fn privileged_a_device_is_bound_as_asked_and_gone_when_it_is_dropped() {
     let expected = Attached {
         number: device.number,
         backing,
+        device: None,
         tag: Some(staged()),
         autoclear: true,
         read_only: false,
@@ -281,7 +279,10 @@ fn privileged_devices_attached_at_the_same_time_are_all_different() {
     assert_eq!(devices.len(), 32);
     let numbers: BTreeSet<_> = devices.iter().map(|it| it.number).collect();
     assert_eq!(numbers.len(), 32);
-    let all = attached().unwrap();
+    let all: Vec<_> = devices
+        .iter()
+        .map(|device| status(device.number).unwrap().unwrap())
+        .collect();
     for device in &devices {
         let found: Vec<_> = all
             .iter()

@@ -150,11 +150,6 @@ impl DeviceTree {
             .collect()
     }
 
-    /// What a loop device lies on, as the kernel spells it.
-    pub(super) fn loop_backing(&self, name: &KernelName) -> Option<String> {
-        self.text(name, "loop/backing_file")
-    }
-
     /// Where a link leads. Only it is followed: what it leads to must be a node, and no link again.
     pub(super) fn link(
         &self,

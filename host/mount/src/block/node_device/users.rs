@@ -4,9 +4,11 @@
 //! somebody asks.
 
 use super::tree::{DeviceTree, KernelName};
+use crate::block::DeviceNumber;
+use crate::block::loop_device::{self, Attached};
 use crate::failure::shown;
 use crate::mountinfo;
-use std::path::PathBuf;
+use wasmount_core::mounter::MountError;
 
 /// The swap areas in use (proc(5)): a line of headings, then a path first in each line.
 const SWAPS: &str = "/proc/swaps";
@@ -33,22 +35,19 @@ pub(super) fn of(tree: &DeviceTree, name: &KernelName) -> Vec<String> {
     users
 }
 
-/// Loop devices on a device or on parts of it.
-pub(super) fn loops_on(tree: &DeviceTree, name: &KernelName) -> Vec<String> {
-    let nodes: Vec<PathBuf> = related(tree, name)
+/// Loop devices on a device or on parts of it: told by the number of what they lie on, since a path says nothing. kubelet attaches one to
+/// each raw volume at its target path.
+pub(super) fn loops_on(tree: &DeviceTree, name: &KernelName) -> Result<Vec<String>, MountError> {
+    let devices: Vec<DeviceNumber> = related(tree, name)
         .iter()
-        .map(|device| tree.node(device))
+        .filter_map(|device| tree.number(device))
         .collect();
-    let is_on = |other: &KernelName| {
-        let backing = tree.loop_backing(other).map(PathBuf::from);
-        backing.is_some_and(|backing| nodes.contains(&backing))
+    let loops = loop_device::lying_on(&devices)?;
+    let named = |it: &Attached| match tree.named(it.number) {
+        Some(name) => lies_on_it(name),
+        None => format!("loop device {} lies on it", it.number),
     };
-    tree.names()
-        .into_iter()
-        .filter(is_on)
-        .take(NAMED)
-        .map(lies_on_it)
-        .collect()
+    Ok(loops.iter().take(NAMED).map(named).collect())
 }
 
 fn related(tree: &DeviceTree, name: &KernelName) -> Vec<KernelName> {

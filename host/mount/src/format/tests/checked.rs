@@ -60,6 +60,47 @@ fn privileged_an_ext4_that_is_only_read_is_not_checked() {
 }
 
 #[test]
+fn privileged_an_ext4_whose_superblock_wants_the_node_to_panic_does_not_get_its_way() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        drop(bench.mount(&disk, FsType::Ext4).unwrap());
+        let name = disk.path().trim_start_matches("/dev/");
+        let shown = format!("/proc/fs/ext4/{name}/options");
+        let is_calm = |wish: &BlockFilesystem, access, expected: &str| {
+            let _mount = bench.mount_as(&disk, wish, access).unwrap();
+            let options = fs::read_to_string(&shown).unwrap();
+            let said: Vec<_> = options
+                .lines()
+                .filter(|it| it.starts_with("errors="))
+                .collect();
+            assert_eq!(said, [expected], "{access:?}");
+        };
+        for wanting in [&["-e", "panic"], &["-E", "mount_opts=errors=panic"]] {
+            run("tune2fs", &[wanting, &[disk.path()][..]].concat());
+            for access in [RW, StorageAccess::ReadOnly, StorageAccess::Untouched] {
+                is_calm(&wish(FsType::Ext4), access, "errors=remount-ro");
+            }
+            let mut wish = wish(FsType::Ext4);
+            let going_on = vec![("errors".to_owned(), "continue".to_owned())];
+            wish.options.insert(FsType::Ext4, going_on);
+            is_calm(&wish, RW, "errors=continue");
+        }
+    });
+}
+
+#[test]
+fn privileged_an_ext4_whose_superblock_is_torn_is_damaged() {
+    privileged(|bench| {
+        let disk = bench.disk(SIZE);
+        drop(bench.mount(&disk, FsType::Ext4).unwrap());
+        disk.write(1024 + 0x3fc, b"X");
+        let error = bench.mount(&disk, FsType::Ext4).unwrap_err();
+        assert!(matches!(error, MountError::Damaged { .. }), "{error}");
+        assert!(error.to_string().contains("checksum"), "{error}");
+    });
+}
+
+#[test]
 fn privileged_an_xfs_that_the_kernel_finds_damaged_is_damaged() {
     privileged(|bench| {
         let disk = bench.disk(SIZE);

@@ -90,6 +90,26 @@ fn privileged_an_end_that_is_too_small_for_a_group_is_no_error() {
     }
 }
 
+#[test]
+fn privileged_a_btrfs_that_the_kernel_does_not_grow_stays_usable_and_says_why() {
+    privileged(|bench| {
+        // It makes one of 109 MiB, and resizes none below 256 MiB.
+        let disk = bench.disk(128 * MIB);
+        drop(bench.mount(&disk, FsType::Btrfs).unwrap());
+        disk.resize(192 * MIB);
+        let mount = bench.mount(&disk, FsType::Btrfs).unwrap();
+        put(&mount, "data", "kept");
+        assert!(capacity(&mount) <= 128 * MIB);
+        let error = grow(&bench.tools, &disk.device, &mount, FsType::Btrfs).unwrap_err();
+        assert!(matches!(error, MountError::Unusable { .. }), "{error}");
+        assert!(error.to_string().contains("268435456 bytes"), "{error}");
+        disk.resize(320 * MIB);
+        grow(&bench.tools, &disk.device, &mount, FsType::Btrfs).unwrap();
+        assert!(capacity(&mount) > 192 * MIB);
+        assert_eq!(get(&mount, "data"), "kept");
+    });
+}
+
 /// CAP_SYS_RESOURCE is the 24th.
 fn may_use_resources() -> bool {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap();

@@ -6,26 +6,33 @@ use std::time::Instant;
 /// Moments at which each `mkfs` is killed.
 const KILLS: u32 = 12;
 
-fn begin(bench: &Bench, disk: &Disk, fs_type: FsType) {
-    let intent = bench.formatting().intent(&disk.device, fs_type).unwrap();
+/// The intent is written, and the `mkfs` is to begin.
+pub(super) fn begin(bench: &Bench, disk: &Disk, fs_type: FsType) -> Uuid {
+    let uuid = Uuid::random().unwrap();
+    let formatting = bench.formatting();
+    let intent = formatting.intent(&disk.device, fs_type, uuid).unwrap();
     bench.durable.set_intent(&bench.key, intent).unwrap();
+    uuid
 }
 
-/// How long an undisturbed `mkfs` takes, and its command.
-fn mkfs(disk: &Disk, fs_type: FsType) -> (Duration, impl Fn() -> Command) {
-    let call = make_call(&disk.device.path, fs_type);
-    let command = move || {
-        let mut command = Command::new(call.program);
-        let quiet = std::process::Stdio::null;
-        command
-            .args(&call.arguments)
-            .stdout(quiet())
-            .stderr(quiet());
-        command
-    };
+/// The command of an `mkfs`.
+pub(super) fn mkfs(disk: &Disk, fs_type: FsType, uuid: Uuid) -> Command {
+    let call = make_call(&disk.device.path, fs_type, uuid);
+    let mut command = Command::new(call.program);
+    let quiet = std::process::Stdio::null;
+    command
+        .args(&call.arguments)
+        .stdout(quiet())
+        .stderr(quiet());
+    command
+}
+
+/// How long an undisturbed one takes.
+fn time_of(disk: &Disk, fs_type: FsType) -> Duration {
     let begun = Instant::now();
-    assert!(command().status().unwrap().success());
-    (begun.elapsed(), command)
+    let mut mkfs = mkfs(disk, fs_type, Uuid::random().unwrap());
+    assert!(mkfs.status().unwrap().success());
+    begun.elapsed()
 }
 
 #[test]
@@ -33,11 +40,11 @@ fn privileged_an_mkfs_that_is_killed_at_any_moment_is_repeated() {
     for fs_type in FsType::ALL {
         privileged(move |bench| {
             let disk = bench.disk(1024 * MIB);
-            let (whole, command) = mkfs(&disk, fs_type);
+            let whole = time_of(&disk, fs_type);
             for kill in 0..KILLS {
                 disk.wipe();
-                begin(bench, &disk, fs_type);
-                let mut child = command().spawn().unwrap();
+                let uuid = begin(bench, &disk, fs_type);
+                let mut child = mkfs(&disk, fs_type, uuid).spawn().unwrap();
                 std::thread::sleep(whole * kill / (KILLS - 1));
                 let _ = child.kill();
                 child.wait().unwrap();
@@ -64,8 +71,6 @@ fn privileged_halves_of_an_mkfs_without_an_intent_are_left_alone() {
         let error = bench.mount(&disk, FsType::Ext4).unwrap_err();
         assert!(matches!(error, MountError::Unusable { .. }), "{error}");
         assert!(disk.digest() == before);
-        begin(bench, &disk, FsType::Ext4);
-        bench.mount(&disk, FsType::Ext4).unwrap();
     });
 }
 
@@ -77,7 +82,7 @@ fn privileged_an_intent_of_another_size_type_or_source_permits_nothing() {
         disk.write(0, &[0; 4096]);
         let intent = bench
             .formatting()
-            .intent(&disk.device, FsType::Ext4)
+            .intent(&disk.device, FsType::Ext4, Uuid::random().unwrap())
             .unwrap();
         let others = [
             FormatIntent {
@@ -117,9 +122,9 @@ fn privileged_an_intent_permits_nothing_once_another_node_has_mounted_the_result
     for fs_type in FsType::ALL {
         privileged(move |bench| {
             let disk = bench.disk(SIZE);
-            drop(bench.mount(&disk, fs_type).unwrap());
             // This node went down after `mkfs`; the volume was used elsewhere, and comes back.
-            begin(bench, &disk, fs_type);
+            let uuid = begin(bench, &disk, fs_type);
+            assert!(mkfs(&disk, fs_type, uuid).status().unwrap().success());
             let place = bench.directory.join("elsewhere");
             fs::create_dir(&place).unwrap();
             run("mount", &[disk.path(), text(&place)]);

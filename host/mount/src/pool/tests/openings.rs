@@ -47,6 +47,44 @@ fn what_one_backend_uses_another_with_the_same_directory_cannot_take_away() {
     fixture.done(remove_image("image"));
 }
 
+/// Says nothing until it is let go.
+struct Mute(Mutex<std::sync::mpsc::Receiver<()>>);
+
+impl InUse for Mute {
+    fn uses(&self, _: &str, _: &dyn Fn(&str) -> bool) -> bool {
+        let _ = self.0.lock().unwrap().recv();
+        false
+    }
+}
+
+#[test]
+fn what_a_backend_with_the_same_directory_does_not_answer_for_stays_until_it_does() {
+    let fixture = Fixture::with(true);
+    fixture.done(create("a"));
+    let (answer, mute) = std::sync::mpsc::channel();
+    let grant = PoolGrant {
+        path: fixture.path(""),
+        full_copies: false,
+        mount_options: Vec::new(),
+    };
+    let grants = BTreeMap::from([("data".to_owned(), grant)]);
+    let _other = Pools::new(&grants, Arc::new(Mute(Mutex::new(mute))));
+    let refused = fixture.call(remove("a"));
+    let words = refused.clone().unwrap_err().to_string();
+    assert!(words.contains("cannot be told"), "{words}");
+    assert_eq!(kind(refused), "hung");
+    // It is asked once only.
+    let asked = std::time::Instant::now();
+    assert_eq!(kind(fixture.call(rename("a", "b"))), "hung");
+    assert!(asked.elapsed() < std::time::Duration::from_secs(1));
+    drop(answer);
+    // The answer has to come around.
+    while fixture.call(remove("a")).is_err() {
+        assert!(asked.elapsed() < std::time::Duration::from_secs(20));
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_pool_that_is_replaced_by_another_directory_is_refused_until_it_is_back() {
     let fixture = Fixture::new();

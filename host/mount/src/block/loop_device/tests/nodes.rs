@@ -9,7 +9,7 @@ use rustix::thread::UnshareFlags;
 const NODES: u32 = 256;
 
 /// Runs a test in a mount namespace that dies with it.
-pub(super) fn in_a_namespace(test: impl FnOnce() + Send + 'static) {
+pub(in crate::block::loop_device) fn in_a_namespace(test: impl FnOnce() + Send + 'static) {
     needs_root();
     let thread = std::thread::spawn(|| {
         #[allow(
@@ -80,22 +80,5 @@ fn privileged_another_device_under_the_name_is_refused() {
             make(LoopName::numbered(number).path(), NULL_NUMBER);
         }
         refused(image, "it is not the device that the kernel calls so");
-    });
-}
-
-#[test]
-fn privileged_a_device_that_cannot_be_opened_hides_no_others() {
-    let image = image();
-    let device = attach(&image, false, &staged()).unwrap();
-    let (number, path) = (device.number, device.path.clone());
-    in_a_namespace(move || {
-        let visible = attach(&super::image(), false, &staged()).unwrap();
-        // An empty file over its node, in this namespace only.
-        let empty = tempfile::NamedTempFile::new().unwrap();
-        rustix::mount::mount_bind(empty.path(), &path).unwrap();
-        assert!(status(number).is_err());
-        let numbers: Vec<_> = attached().unwrap().iter().map(|it| it.number).collect();
-        assert!(!numbers.contains(&number));
-        assert!(numbers.contains(&visible.number));
     });
 }

@@ -72,9 +72,9 @@ impl Drop for Loop {
     fn drop(&mut self) {
         let _ = Command::new("losetup").arg("-d").arg(&self.node).output();
         // It stays for as long as some other program of the machine looks at it.
-        let name = KernelName::of_node(self.name());
+        let bound = Path::new("/sys/block").join(self.name()).join("loop");
         let end = Instant::now() + DETACH;
-        while DeviceTree::default().loop_backing(&name).is_some() && Instant::now() < end {
+        while bound.exists() && Instant::now() < end {
             thread::sleep(PAUSE);
         }
     }

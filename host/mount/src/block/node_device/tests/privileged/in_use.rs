@@ -75,6 +75,24 @@ fn privileged_a_device_under_a_loop_device_is_in_use() {
 }
 
 #[test]
+fn privileged_a_device_under_a_loop_device_of_kubelets_is_in_use_whatever_its_path() {
+    privileged(|| {
+        let device = Loop::attach(&[]);
+        device.link("acme-1");
+        // kubelet opens a raw volume where it was published: at a bind of the device's node.
+        let target = tempfile::NamedTempFile::new().unwrap();
+        rustix::mount::mount_bind(&device.node, target.path()).unwrap();
+        let above = Loop::over(None, Some(target.path()), &[]);
+        assert_eq!(
+            in_use("acme-1"),
+            format!("{} lies on it", above.node.display())
+        );
+        drop(above);
+        assert!(open(&by_id("acme-1", 0), true).is_ok());
+    });
+}
+
+#[test]
 fn privileged_a_device_that_the_node_swaps_to_is_in_use() {
     privileged(|| {
         let device = Loop::attach(&[]);

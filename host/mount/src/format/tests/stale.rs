@@ -1,0 +1,127 @@
+//! A format intent that was left behind: what others have made since is never formatted, however it is damaged.
+
+use super::interrupted::{begin, mkfs};
+use super::*;
+
+/// A byte that is covered by the superblock's checksum and otherwise says nothing.
+fn byte_to_tear(fs_type: FsType) -> u64 {
+    match fs_type {
+        FsType::Ext4 => 1024 + 0x3fc,
+        FsType::Xfs => 120,
+        FsType::Btrfs => (64 << 10) + 300,
+    }
+}
+
+/// Formatted by hand, or by our own `mkfs` whose intent was not taken back; then mounted and filled elsewhere.
+fn fill(bench: &Bench, disk: &Disk) {
+    let place = bench.directory.join("elsewhere");
+    fs::create_dir_all(&place).unwrap();
+    run("mount", &[disk.path(), text(&place)]);
+    fs::write(place.join("data"), "of another node").unwrap();
+    run("umount", &[text(&place)]);
+}
+
+fn is_left_alone(bench: &Bench, disk: &Disk, fs_type: FsType) {
+    let before = disk.digest();
+    let error = bench.mount(disk, fs_type).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            MountError::Damaged { .. } | MountError::Unusable { .. }
+        ),
+        "{fs_type:?} {error}"
+    );
+    assert!(disk.digest() == before, "{fs_type:?}");
+}
+
+#[test]
+fn privileged_what_another_hand_has_made_and_a_byte_was_torn_of_is_not_formatted() {
+    for fs_type in FsType::ALL {
+        privileged(move |bench| {
+            let disk = bench.disk(SIZE);
+            begin(bench, &disk, fs_type);
+            run(&format!("mkfs.{}", fs_type.name()), &["-q", disk.path()]);
+            fill(bench, &disk);
+            disk.write(byte_to_tear(fs_type), b"X");
+            is_left_alone(bench, &disk, fs_type);
+        });
+    }
+}
+
+#[test]
+fn privileged_what_our_own_mkfs_has_made_and_others_have_used_is_not_formatted() {
+    for fs_type in FsType::ALL {
+        privileged(move |bench| {
+            let disk = bench.disk(SIZE);
+            let uuid = begin(bench, &disk, fs_type);
+            assert!(mkfs(&disk, fs_type, uuid).status().unwrap().success());
+            fill(bench, &disk);
+            disk.write(byte_to_tear(fs_type), b"X");
+            is_left_alone(bench, &disk, fs_type);
+        });
+    }
+}
+
+#[test]
+fn privileged_what_another_hand_has_made_and_nobody_has_mounted_is_used() {
+    for fs_type in FsType::ALL {
+        privileged(move |bench| {
+            let disk = bench.disk(SIZE);
+            begin(bench, &disk, fs_type);
+            let other = Uuid::random().unwrap();
+            assert!(mkfs(&disk, fs_type, other).status().unwrap().success());
+            let type_and_name = ["-p", "-s", "UUID", "-o", "value", disk.path()];
+            let name = run("blkid", &type_and_name);
+            drop(bench.mount(&disk, fs_type).unwrap());
+            assert_eq!(run("blkid", &type_and_name), name, "{fs_type:?}");
+            assert_eq!(bench.durable.intent(&bench.key), None);
+        });
+    }
+}
+
+#[test]
+fn privileged_a_superblock_that_is_gone_is_taken_for_unfinished_only_in_an_image_and_without_a_copy_of_anothers()
+ {
+    privileged(|bench| {
+        let mut disk = bench.disk(SIZE);
+        let uuid = begin(bench, &disk, FsType::Ext4);
+        // Another's: its copies say so.
+        run("mkfs.ext4", &["-q", disk.path()]);
+        disk.write(0, &[0; 4096]);
+        is_left_alone(bench, &disk, FsType::Ext4);
+        disk.wipe();
+        // Ours, killed before the superblock.
+        assert!(mkfs(&disk, FsType::Ext4, uuid).status().unwrap().success());
+        disk.write(0, &[0; 4096]);
+        // A device of the node goes from node to node.
+        let backing = disk.device.backing.take();
+        let uuid_of_device = begin(bench, &disk, FsType::Ext4);
+        assert_ne!(uuid, uuid_of_device);
+        is_left_alone(bench, &disk, FsType::Ext4);
+        disk.device.backing = backing;
+        let formatting = bench.formatting();
+        let intent = formatting.intent(&disk.device, FsType::Ext4, uuid);
+        bench
+            .durable
+            .set_intent(&bench.key, intent.unwrap())
+            .unwrap();
+        bench.mount(&disk, FsType::Ext4).unwrap();
+    });
+}
+
+#[test]
+fn privileged_what_is_called_as_the_intent_says_was_made_by_this_host() {
+    for (fs_type, is_told) in [
+        (FsType::Ext4, true),
+        (FsType::Xfs, true),
+        (FsType::Btrfs, false),
+    ] {
+        privileged(move |bench| {
+            let disk = bench.disk(SIZE);
+            let uuid = begin(bench, &disk, fs_type);
+            assert!(mkfs(&disk, fs_type, uuid).status().unwrap().success());
+            let name = run("blkid", &["-p", "-s", "UUID", "-o", "value", disk.path()]);
+            assert_eq!(name.trim() == uuid.to_string(), is_told, "{fs_type:?}");
+        });
+    }
+}

@@ -1,0 +1,124 @@
+//! Real loop devices: who has the image, and who is refused.
+
+use super::*;
+use crate::confine::PoolPath;
+use std::fs::File;
+use wasmount_core::mounter::VolumeKey;
+use wasmount_core::names::{DriverName, VolumeId};
+
+const BYTES: u64 = 1 << 20;
+const ROUNDS: usize = 10;
+
+fn tag(volume: &str) -> Tag {
+    Tag::staged(&VolumeKey {
+        driver: DriverName::parse("images.test").unwrap(),
+        volume: VolumeId::parse("volume_id", volume).unwrap(),
+    })
+}
+
+fn needs_root() {
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "this test needs root (CAP_SYS_ADMIN); leave it out with `--skip privileged_`"
+    );
+}
+
+/// A pool with one image.
+fn pool() -> (tempfile::TempDir, PoolPlace) {
+    needs_root();
+    let directory = tempfile::tempdir().unwrap();
+    let image = File::create(directory.path().join("v.img")).unwrap();
+    image.set_len(BYTES).unwrap();
+    let place = PoolPlace {
+        pool: "main".to_owned(),
+        directory: directory.path().to_owned(),
+        path: PoolPath::parse("v.img").unwrap(),
+    };
+    (directory, place)
+}
+
+fn is_refused(image: &PoolPlace, is_read_only: bool, volume: &str) {
+    let error = attach(image, is_read_only, &tag(volume)).unwrap_err();
+    assert!(matches!(error, MountError::InUse { .. }), "{error}");
+    assert!(error.to_string().contains("the loop device 7:"), "{error}");
+}
+
+#[test]
+fn privileged_an_image_has_one_loop_device_that_writes_be_it_of_the_same_volume() {
+    let (_directory, image) = pool();
+    let device = attach(&image, false, &tag("v")).unwrap();
+    for volume in ["v", "w"] {
+        is_refused(&image, false, volume);
+        is_refused(&image, true, volume);
+    }
+    // The read-only twin of a raw volume that is shown already.
+    let twin = attach_read_only(&image, &tag("v")).unwrap();
+    assert!(twin.is_read_only);
+    drop(device);
+    is_refused(&image, false, "v");
+    assert!(attach(&image, true, &tag("w")).unwrap().is_read_only);
+}
+
+#[test]
+fn privileged_an_image_that_is_let_go_soon_is_waited_for() {
+    let (_directory, image) = pool();
+    let device = attach(&image, false, &tag("v")).unwrap();
+    std::thread::scope(|scope| {
+        let next = scope.spawn(|| attach(&image, false, &tag("v")));
+        sleep(ASKED_EVERY * 3);
+        assert!(!next.is_finished());
+        drop(device);
+        next.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn privileged_of_two_that_attach_an_image_at_the_same_time_one_is_refused() {
+    let (_directory, image) = pool();
+    for _ in 0..ROUNDS {
+        let outcomes = std::thread::scope(|scope| {
+            let threads = ["v", "w"].map(|volume| {
+                let image = &image;
+                scope.spawn(move || attach(image, false, &tag(volume)))
+            });
+            threads.map(|thread| thread.join().unwrap())
+        });
+        let attached = outcomes.iter().filter(|it| it.is_ok()).count();
+        assert_eq!(attached, 1, "{outcomes:?}");
+    }
+}
+
+#[test]
+fn privileged_what_another_process_has_bound_since_the_look_is_found_after_it() {
+    let (_directory, image) = pool();
+    let file = open(&image, false).unwrap();
+    let other = loop_device::attach(&file, false, &tag("other")).unwrap();
+    let error = bind(&image, &file, false, &tag("v")).unwrap_err();
+    let number = other.number.to_string();
+    assert!(error.to_string().contains(&number), "{error}");
+    // Ours is gone.
+    let deadline = Instant::now() + LET_GO_WITHIN;
+    while loop_device::holders_of(&file).unwrap().len() > 1 {
+        assert!(Instant::now() < deadline);
+        sleep(ASKED_EVERY);
+    }
+    assert_eq!(
+        loop_device::holders_of(&file).unwrap()[0].number,
+        other.number
+    );
+}
+
+#[test]
+fn one_call_at_a_time_has_its_turn_at_an_image() {
+    let identity = |inode| Identity {
+        device_major: u32::MAX,
+        device_minor: 0,
+        inode,
+    };
+    let turn = Claim::of(identity(1));
+    assert!(turn.is_some());
+    assert!(Claim::of(identity(1)).is_none());
+    assert!(Claim::of(identity(2)).is_some());
+    drop(turn);
+    assert!(Claim::of(identity(1)).is_some());
+}

@@ -1,0 +1,123 @@
+//! Volumes that grow where they are used, and those that cannot.
+
+use crate::bench::*;
+use crate::volume::{Volume, mounted_as};
+use std::fs;
+use wasmount_core::volume::AccessType;
+
+const MEBIBYTE: u64 = 1 << 20;
+
+#[test]
+fn privileged_a_volume_grows_on_its_node_alone() {
+    privileged(async |bench| {
+        for (form, mebibytes) in [("xfs", 300), ("btrfs", 128), ("raw", 16)] {
+            let volume = Volume::of_image(&bench, form, form, mebibytes).await;
+            volume.stage().await.unwrap();
+            for (target, readonly) in [("rw", false), ("ro", true)] {
+                volume.publish_as(target, WRITER, readonly).await.unwrap();
+            }
+            let before = volume.stats("ro").await.unwrap().bytes.total;
+            // btrfs takes no size below 256 MiB.
+            let wanted = (mebibytes + 256) * MEBIBYTE;
+            for _ in 0..2 {
+                assert_eq!(
+                    volume.expand(Some(wanted), None).await,
+                    Ok(wanted),
+                    "{form}"
+                );
+            }
+            for target in ["rw", "ro"] {
+                let after = volume.stats(target).await.unwrap().bytes.total;
+                assert!(
+                    after >= before + 240 * MEBIBYTE,
+                    "{form}: {before}, then {after}"
+                );
+            }
+            let too_small = volume.expand(None, Some(MEBIBYTE)).await;
+            assert_eq!(variant(too_small), "OutOfRange", "{form}");
+            volume.end(&["rw", "ro"]).await;
+        }
+    });
+}
+
+/// This machine has no CAP_SYS_RESOURCE, which ext4 asks for; where it has, the volume grows at once.
+#[test]
+fn privileged_an_ext4_that_may_not_grow_while_mounted_grows_at_the_next_stage() {
+    privileged(async |bench| {
+        let volume = Volume::of_image(&bench, "v", "ext4", 32).await;
+        volume.stage().await.unwrap();
+        volume.publish("a").await.unwrap();
+        fs::write(bench.target("a").join("data"), "kept").unwrap();
+        let before = volume.stats("a").await.unwrap().bytes.total;
+        let wanted = 64 * MEBIBYTE;
+        for _ in 0..2 {
+            match volume.expand(Some(wanted), None).await {
+                Ok(size_bytes) => assert_eq!(size_bytes, wanted),
+                Err(error) => {
+                    assert_eq!(variant::<()>(Err(error.clone())), "Unusable");
+                    assert!(error.to_string().contains("staged next"), "{error}");
+                }
+            }
+        }
+        volume.unpublish("a").await.unwrap();
+        volume.unstage().await.unwrap();
+        volume.stage().await.unwrap();
+        volume.publish("a").await.unwrap();
+        let after = volume.stats("a").await.unwrap().bytes.total;
+        assert!(after >= before + 28 * MEBIBYTE, "{before}, then {after}");
+        assert_eq!(
+            fs::read_to_string(bench.target("a").join("data")).unwrap(),
+            "kept"
+        );
+        assert_eq!(volume.expand(Some(wanted), None).await, Ok(wanted));
+        volume.end(&["a"]).await;
+    });
+}
+
+#[test]
+fn privileged_a_tree_has_nothing_to_grow() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        let volume = Volume::new(&bench, "v", tree("v"), mounted_as("ext4"));
+        assert_eq!(volume.expand(Some(MEBIBYTE), None).await, Ok(0));
+        let unknown = Volume::new(&bench, "w", tree("w"), mounted_as("ext4"));
+        assert_eq!(variant(unknown.expand(None, None).await), "NotFound");
+        bench.unpublish("v", "v").await.unwrap();
+        bench.unstage("v").await.unwrap();
+    });
+}
+
+#[test]
+fn privileged_a_size_that_no_device_has_grows_to_the_next_that_one_has() {
+    privileged(async |bench| {
+        const WANTED: u64 = 500_000_000;
+        const GROWN: u64 = 500_002_816;
+        for (form, mebibytes) in [("xfs", 300), ("raw", 16)] {
+            let volume = Volume::of_image(&bench, form, form, mebibytes).await;
+            volume.stage().await.unwrap();
+            volume.publish("a").await.unwrap();
+            let narrow = volume.expand(Some(WANTED), Some(WANTED)).await;
+            assert_eq!(variant(narrow), "OutOfRange", "{form}");
+            for _ in 0..2 {
+                let grown = volume.expand(Some(WANTED), Some(GROWN)).await;
+                assert_eq!(grown, Ok(GROWN), "{form}");
+            }
+            volume.end(&["a"]).await;
+        }
+    });
+}
+
+/// As a plugin may have made it: the rest of its last sector is on no device.
+#[test]
+fn privileged_an_image_of_a_size_that_no_device_has_is_as_large_as_it_can_be() {
+    privileged(async |bench| {
+        const BYTES: u64 = 20_000_000;
+        let plan = bench.image("v", BYTES).await;
+        let volume = Volume::new(&bench, "v", plan, AccessType::Block);
+        volume.stage().await.unwrap();
+        volume.publish("a").await.unwrap();
+        let on_device = BYTES - BYTES % 512;
+        assert_eq!(volume.expand(Some(BYTES), Some(BYTES)).await, Ok(on_device));
+        volume.end(&["a"]).await;
+    });
+}

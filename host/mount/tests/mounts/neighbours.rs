@@ -1,0 +1,127 @@
+//! One driver's trouble beside another driver's work, on one host.
+
+use crate::bench::*;
+use crate::dead_storage::mount_dead_storage;
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wasmount_core::device_fact::DeviceFact;
+use wasmount_core::document::{Grants, PoolGrant};
+use wasmount_core::mounter::{Mounter, UnpublishVolume};
+use wasmount_core::names::DriverName;
+use wasmount_core::plan::Source;
+use wasmount_core::pool::{PoolCall, PoolReply};
+use wasmount_core::volume::AccessType;
+use wasmount_mount::{LocalMounter, MounterConfig};
+
+/// What nobody has to wait for. Generous: other tests share the machine.
+const AT_ONCE: Duration = Duration::from_secs(2);
+/// Once, for the answer of a driver whose storage hangs.
+const ONCE: Duration = Duration::from_secs(4);
+/// How many threads the bench gives a driver.
+const THREADS: usize = 16;
+/// How long a stage waits for a device that does not come, in milliseconds: longer than a tear-down of another volume may take.
+const WAIT_MS: u32 = 3000;
+
+fn named(name: &str) -> DriverName {
+    DriverName::parse(name).unwrap()
+}
+
+/// A host of two drivers with a pool each.
+fn two_drivers(bench: &Bench, healthy: &str, other: &str) -> LocalMounter {
+    let grants = |pool: &str| Grants {
+        pools: BTreeMap::from([(
+            "main".to_owned(),
+            PoolGrant {
+                path: bench.path(pool),
+                full_copies: false,
+                mount_options: Vec::new(),
+            },
+        )]),
+        ..Grants::default()
+    };
+    LocalMounter::new(MounterConfig {
+        roots: vec![bench.path("kubelet")],
+        run_dir: bench.path("run-of-two"),
+        state_dir: bench.path("state-of-two"),
+        grants: BTreeMap::from([
+            (named("healthy.test"), grants(healthy)),
+            (named("other.test"), grants(other)),
+        ]),
+        threads_per_driver: THREADS,
+    })
+    .unwrap()
+}
+
+async fn remove(mounter: &LocalMounter, path: &str) {
+    let call = PoolCall::RemoveDirectory {
+        pool: "main".to_owned(),
+        path: path.to_owned(),
+    };
+    let removed = mounter.pool(named("healthy.test"), call).await;
+    assert_eq!(removed, Ok(PoolReply::Done), "{path}");
+}
+
+#[test]
+fn privileged_a_pool_that_hangs_holds_up_no_other_drivers_removals() {
+    privileged(async |bench| {
+        let hung = bench.path("outside");
+        let connection = mount_dead_storage(&hung);
+        let mounter = two_drivers(&bench, "pool", "outside/pool");
+        for name in ["a", "b", "c"] {
+            fs::create_dir(bench.path("pool").join(name)).unwrap();
+        }
+        let asked = Instant::now();
+        remove(&mounter, "a").await;
+        assert!(asked.elapsed() < ONCE, "{:?}", asked.elapsed());
+        // Nobody asks again while there is no answer.
+        let asked = Instant::now();
+        remove(&mounter, "b").await;
+        remove(&mounter, "c").await;
+        assert!(asked.elapsed() < AT_ONCE, "{:?}", asked.elapsed());
+        drop(connection);
+    });
+}
+
+#[test]
+fn privileged_stages_that_wait_for_a_device_hold_up_no_tear_down() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        let bench = Arc::new(bench);
+        let absent = Source::Device {
+            facts: vec![(
+                DeviceFact::ById.name().to_owned(),
+                "wasmount-test-that-never-comes".to_owned(),
+            )],
+            wait_ms: WAIT_MS,
+        };
+        let mut stages = Vec::new();
+        for number in 0..THREADS {
+            let name = format!("absent-{number}");
+            fs::create_dir(bench.staging(&name)).unwrap();
+            let mut request = bench.stage_request(&name, capability(WRITER));
+            request.capability.access_type = AccessType::Block;
+            request.plan = plan(absent.clone());
+            let mounter = bench.mounter.clone();
+            stages.push(tokio::spawn(async move { mounter.stage(request).await }));
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let asked = Instant::now();
+        bench
+            .mounter
+            .unpublish(UnpublishVolume {
+                key: key("v"),
+                target_path: node_path(&bench.target("v")),
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.mounter.notes(key("v")).await.unwrap().len(), 1);
+        bench.mounter.recover(key("v")).await.unwrap();
+        bench.unstage("v").await.unwrap();
+        assert!(asked.elapsed() < AT_ONCE, "{:?}", asked.elapsed());
+        for stage in stages {
+            assert_eq!(variant(stage.await.unwrap()), "NotFound");
+        }
+    });
+}
