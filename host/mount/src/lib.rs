@@ -5,12 +5,15 @@
 //! list of what it links.
 //!
 //! ```text
-//! local ──▶ stage, publish, teardown, stats, recovery     one file a kind of call; blocking, on threads of the driver's own budget
+//! local ──▶ stage, publish, teardown, expand, stats, recovery     one file a kind of call; blocking, on threads of the driver's own budget
 //!             ├──▶ plan      what was asked against what was granted: pure
 //!             ├──▶ roots     a path of the client's as descriptors, never through a link
-//!             ├──▶ source    makes a detached mount of what the volume is; nobody can see it yet
+//!             ├──▶ source    makes a detached mount, or a raw device, of what the volume is; nobody can see it yet
+//!             │      ├──▶ block   loop devices and devices of the node
+//!             │      └──▶ format  what is on one, what may be made of it: probe, mkfs, fsck, growth; with tools, under intents in durable
 //!             ├──▶ executor  attaches it, and looks at the result
-//!             └──▶ journal   what is meant and what was done, one file a volume
+//!             ├──▶ journal   what is meant and what was done, one file a volume
+//!             └──▶ ownership, lent, earlier_driver, kubelet_record     whose something is, where no record says so
 //! local ──▶ pool             trees and images for a backend; `confine` opens a plugin's paths, `in_use` tells what is mounted
 //! ```
 
@@ -19,6 +22,7 @@
 mod block;
 mod confine;
 mod durable;
+mod earlier_driver;
 mod exclusive;
 mod executor;
 mod expand;
@@ -26,6 +30,7 @@ mod failure;
 mod format;
 mod fs_context;
 mod group;
+mod hexadecimal;
 mod in_use;
 mod journal;
 mod kubelet_record;

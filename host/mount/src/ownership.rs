@@ -1,7 +1,9 @@
-//! Which mounts can be a driver's own, told without the journal: those that show something in one of its pools, and its tmpfs.
+//! Which mounts and loop devices can be a driver's own, told without the journal: what shows one of its pools, a device or a file system that
+//! it was granted, files of a volume, and loop devices by their tags.
 //!
-//! It is apart because a tear-down without a record rests on it: the path may hold another driver's volume, or a pod's own mount. Only the
-//! mount table is read, so storage that hangs is not touched. It must not know how a mount is taken off.
+//! It is apart because a tear-down without a record rests on it: the path may hold another driver's volume, or a pod's own mount. It goes by
+//! the mount table and what the kernel lists of loop devices, so mounted storage that hangs is not touched. It must not know how a mount is
+//! taken off.
 
 use crate::block::loop_device::{self, Attached};
 use crate::block::{DeviceNumber, node_device};
@@ -133,6 +135,19 @@ impl Node {
             })
         });
         Ok(granted.collect())
+    }
+
+    /// Whether the file behind a loop device lies in one of the driver's pools.
+    pub(crate) fn lies_in_pool(
+        &self,
+        key: &VolumeKey,
+        device: DeviceNumber,
+    ) -> Result<bool, MountError> {
+        let Some(file) = loop_device::backing_path(device) else {
+            return Ok(false);
+        };
+        let pools = OwnSources::of(&self.grants_of(&key.driver), &mountinfo::read()?).pools;
+        Ok(pools.iter().any(|pool| pool.place_of(&file).is_some()))
     }
 
     /// Refuses to unstage, without a record, what is mounted elsewhere as well: by what the mount table shows, a pod has it.

@@ -5,7 +5,7 @@
 //! version is put aside and reported, and never stops the host. It must not know what a record says.
 
 use crate::exclusive;
-use crate::journal::entry::hex;
+use crate::hexadecimal::hex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};

@@ -1,7 +1,8 @@
 //! NodeUnpublishVolume and NodeUnstageVolume, and the undoing of what failed: needs neither plugin nor plan nor journal.
 //!
-//! What is gone already is success; all that is stacked at a path is unmounted, without a record only what can be the driver's own; a target is removed only when it is no mount, empty, and of
-//! the kind that a publish makes; nothing is ever removed recursively. The path must lie below a root here too: tear-down is privileged.
+//! What is gone already is success; all that is stacked at a path is unmounted, without a record only what can be the driver's own; a target is
+//! removed only when it is no mount, empty, and of the kind that a publish makes; nothing is ever removed recursively. The path must lie below
+//! a root here too: tear-down is privileged.
 
 use crate::block::BlockRecord;
 use crate::block::loop_device::{self, Tag};
@@ -79,12 +80,14 @@ impl Node {
         }
         self.refuse_others(&request.key, &path)?;
         self.refuse_foreign(&request.key, &path)?;
+        let earlier = self.earlier_devices(&request.key, &path)?;
         self.record_teardown(&request.key, |entry| {
             if let Some(target) = entry.targets.get_mut(path.text()) {
                 target.progress = Progress::Going;
             }
         });
-        self.finish_target(&request.key, &path, Which::All)
+        self.finish_target(&request.key, &path, Which::All)?;
+        self.release_earlier(&earlier)
     }
 
     /// Brings a stage that is neither there nor gone to an end: nothing of it is left.

@@ -5,6 +5,7 @@
 //! later publishes need them; a backend that copies a request's flags into them makes them its own.)
 
 use crate::block::BlockRecord;
+use crate::hexadecimal::hex;
 use crate::observe::Identity;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -212,9 +213,4 @@ pub(crate) fn recorded_plan(plan: &Plan) -> Plan {
         files.iter_mut().for_each(|file| file.content.clear());
     }
     plan
-}
-
-/// Bytes as lower case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -347,3 +347,24 @@ fn privileged_what_an_earlier_driver_of_the_name_mounted_goes_when_kubelet_says_
         bench.assert_clean();
     });
 }
+
+#[test]
+fn privileged_a_device_that_an_earlier_driver_attached_goes_with_its_target() {
+    privileged(async |bench| {
+        let volume = Volume::of_image(&bench, "v", "raw", 1).await;
+        let devices = bench
+            .path("kubelet")
+            .join("plugins/kubernetes.io/csi/volumeDevices");
+        let (target, data) = (devices.join("publish/pv/pod"), devices.join("pv/data"));
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::create_dir_all(&data).unwrap();
+        bench.attach_as_others(&bench.path("pool").join("v.img"), &target);
+        let record = format!(r#"{{"driverName":"{}","volumeHandle":"v"}}"#, driver());
+        fs::write(data.join("vol_data.json"), record).unwrap();
+        assert_eq!(variant(volume.stage().await), "InUse");
+        bench.unpublish_path("v", &target).await.unwrap();
+        bench.assert_no_loop_devices();
+        volume.stage().await.unwrap();
+        volume.end(&[]).await;
+    });
+}

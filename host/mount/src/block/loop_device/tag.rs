@@ -3,7 +3,7 @@
 //!
 //! Hashes, since the field is short and driver, volume and path are not. It must not know what a device is bound to.
 
-use crate::journal::entry::hex;
+use crate::hexadecimal::hex;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use wasmount_core::mounter::VolumeKey;

@@ -19,6 +19,18 @@ impl Bench {
         }
     }
 
+    /// Shows an image at a path as a raw block volume, as a driver with `losetup` does.
+    pub(crate) fn attach_as_others(&self, image: &Path, target: &Path) {
+        let attached = Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(image)
+            .output()
+            .expect("this test needs `losetup` of the Debian package mount");
+        let device = String::from_utf8(attached.stdout).unwrap();
+        fs::write(target, "").unwrap();
+        rustix::mount::mount_bind(device.trim_end(), target).unwrap();
+    }
+
     /// Number of the loop device that lies on a file of the pool.
     pub(crate) fn loop_of(&self, file: &str) -> u64 {
         let file = self.path("pool").join(file);
