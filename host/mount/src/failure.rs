@@ -133,7 +133,9 @@ fn words(errno: Errno) -> String {
     let text = std::io::Error::from(errno).to_string();
     match errno {
         Errno::PERM => {
-            format!("{text}; the host needs CAP_SYS_ADMIN in the namespace of these mounts")
+            format!(
+                "{text}; the host lacks a capability: CAP_SYS_ADMIN for mounts and devices; CAP_CHOWN, CAP_FOWNER, CAP_DAC_OVERRIDE or CAP_FSETID for what others own"
+            )
         }
         Errno::NOSYS => format!("{text}; a Linux kernel of at least 5.12 is needed"),
         _ => text,

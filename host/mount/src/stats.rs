@@ -108,7 +108,7 @@ impl Node {
         let entry = self.journal.entry(key);
         if entry.is_empty() {
             return Err(MountError::NotFound {
-                what: volume_words(key),
+                what: format!("a stage or publish of {} on this node", volume_words(key)),
             });
         }
         if let Some(stage) = entry.stage.as_ref().filter(|stage| stage.path == path) {

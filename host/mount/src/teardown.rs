@@ -200,7 +200,7 @@ impl Node {
             }
             std::thread::sleep(BUSY_PAUSE);
         }
-        tracing::info!(%key.driver, %key.volume, device = %block.number, "a loop device goes when its last user lets go of it");
+        tracing::warn!(%key.driver, %key.volume, device = %block.number, "somebody still has the volume's loop device, another mount namespace most likely; it goes when the last user lets go, and its image stays till then");
         Ok(())
     }
 

@@ -191,17 +191,22 @@ impl ToolCall {
 }
 
 impl Said {
-    /// The end of what it said, escaped: what is on a device may be in it.
+    /// Beginning and end of what it said, escaped, since what is on a device may be in it. `mkfs.xfs` gives its reason first and its usage last.
     pub(crate) fn last_words(&self) -> String {
         let stdout = String::from_utf8_lossy(&self.stdout);
         let text = match self.stderr.trim() {
             "" => stdout.trim(),
             text => text,
         };
-        let escaped = text.escape_debug().to_string();
-        let dropped = escaped.chars().count().saturating_sub(REPEATED_CHARACTERS);
-        let last: String = escaped.chars().skip(dropped).collect();
-        format!("it said: {last}")
+        let escaped: Vec<char> = text.escape_debug().collect();
+        let half = REPEATED_CHARACTERS / 2;
+        let dropped = escaped.len().saturating_sub(REPEATED_CHARACTERS);
+        if dropped == 0 {
+            return format!("it said: {}", String::from_iter(escaped));
+        }
+        let first: String = escaped.iter().take(half).collect();
+        let last: String = escaped.iter().skip(half + dropped).collect();
+        format!("it said: {first} .. {last}")
     }
 }
 

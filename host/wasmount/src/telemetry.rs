@@ -3,8 +3,12 @@
 //! It does not know what is logged; no room hands it a request or a secret.
 
 use clap::ValueEnum;
+use std::fmt;
 use std::io::{self, IsTerminal};
+use tracing::field::Field;
+use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -69,7 +73,11 @@ pub(crate) fn start(format: LogFormat, levels: Targets) {
     let registry = tracing_subscriber::registry().with(levels);
     let started = match format {
         LogFormat::Text => registry
-            .with(lines.with_ansi(io::stderr().is_terminal()))
+            .with(
+                lines
+                    .with_ansi(io::stderr().is_terminal())
+                    .fmt_fields(debug_fn(write_field).delimited(" ")),
+            )
             .try_init(),
         LogFormat::Json => registry
             .with(lines.json().flatten_event(true).with_current_span(true))
@@ -78,6 +86,27 @@ pub(crate) fn start(format: LogFormat, levels: Targets) {
     if started.is_ok() {
         std::panic::set_hook(Box::new(log_panic));
     }
+}
+
+/// One field of a text line. Paths, ids and plugins' words may be in it, so whatever could end the line, or begin another, is escaped.
+fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
+    let text = on_one_line(&format!("{value:?}"));
+    match field.name() {
+        "message" => write!(writer, "{text}"),
+        name => write!(writer, "{name}={text}"),
+    }
+}
+
+fn on_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
 }
 
 /// A panic ends one task, not the process: without this line nobody would know why a call was lost.
@@ -96,6 +125,14 @@ fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
 mod tests {
     use super::*;
     use tracing::Level;
+
+    #[test]
+    fn no_field_begins_a_line_of_its_own() {
+        let forged = "/a\n2026-01-01T00:00:00Z ERROR forged\u{1b}[2K";
+        let line = on_one_line(forged);
+        assert_eq!(line, "/a\\n2026-01-01T00:00:00Z ERROR forged\\u{1b}[2K");
+        assert_eq!(on_one_line("a \u{e4} b"), "a \u{e4} b");
+    }
 
     #[test]
     fn a_bare_level_is_the_hosts_own_and_others_are_heard_by_name() {

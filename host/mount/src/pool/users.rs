@@ -126,7 +126,7 @@ pub(super) fn refuse_used(pool: &Pool, directory: &Path, place: &Place) -> Resul
             Use::No => {}
             Use::Yes => {
                 return Err(
-                    place.in_use("a volume is staged from it: unpublish and unstage it first")
+                    place.in_use("a volume is staged from it, or a mount of it lives on in another mount namespace: unpublish and unstage it; `losetup -j` and `grep` of the device's number in /proc/*/mountinfo name who has it")
                 );
             }
             Use::Unknown => {
