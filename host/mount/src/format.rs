@@ -15,13 +15,13 @@ mod xfs;
 
 pub(crate) use uuid::Uuid;
 
-use crate::block::BlockDevice;
+use crate::block::{BlockDevice, loop_device};
 use crate::durable::{Durable, FormatIntent};
 use crate::failure::kernel;
 use crate::plan::options::MountFlags;
 use crate::tools::{ToolCall, Tools};
 use decision::{Verdict, decide};
-use rustix::fs::{fstatfs, fsync};
+use rustix::fs::{fstatfs, fsync, statvfs};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -172,11 +172,13 @@ impl Formatting<'_> {
         let _ = fsync(&device.file);
         let said = self.tools.run(&tool)?;
         if said.status != 0 {
-            return Err(tool.failed(&said));
+            return Err(no_room(device).unwrap_or_else(|| tool.failed(&said)));
         }
         // The intent is taken back soon, and must not be before all of it is on stable storage. Closing did not see to that: we have the
         // device open too.
-        fsync(&device.file).map_err(|errno| kernel("fsync", words(device), errno))
+        fsync(&device.file).map_err(|errno| {
+            no_room(device).unwrap_or_else(|| kernel("fsync", words(device), errno))
+        })
     }
 
     fn intent(
@@ -222,6 +224,16 @@ pub(crate) fn grow(
         FsType::Xfs => xfs::grow(device, root),
         FsType::Btrfs => btrfs::grow(tools, device, root),
     }
+}
+
+/// A loop device says "input/output error" where the disk of its image is full: asked of the disk itself. `None`: that is not why.
+fn no_room(device: &BlockDevice) -> Option<MountError> {
+    let image = loop_device::backing_path(device.number)?;
+    let disk = statvfs(&image).ok()?;
+    (disk.f_bavail == 0).then(|| MountError::NoSpace {
+        what: format!("a file system on {}", words(device)),
+        reason: "the disk of its pool is full; make room, then the next try goes on".to_owned(),
+    })
 }
 
 /// The `mkfs` of a type. Each with its own way to say: whatever is there.

@@ -8,7 +8,7 @@
 //! strace counts the calls of each thread by itself. Where a step makes the same call in two threads, as create and delete do when they sync,
 //! the kill comes at the first of them: the committer's first fdatasync is hit only by chance, in `under_load`.
 
-use crate::step::{Life, Step, assert_all_or_nothing, begin, options};
+use crate::step::{Life, Step, assert_all_or_nothing, assert_no_volumes, begin, options};
 use std::collections::BTreeSet;
 use tonic::Code;
 use wasmount_tests::host::Host;
@@ -129,6 +129,7 @@ impl Killed {
         assert!(torn_down.is_ok(), "{moment}: {torn_down:?}");
         let left = left_behind(&self.host, &hostpath_pool(&self.host)).unwrap();
         assert!(left.is_empty(), "{moment}: {left:#?}");
+        assert_no_volumes(&self.orchestrator).await;
         is_cut_off
     }
 

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use tonic::{Code, Status};
+use wasmount_csi::wire::csi::v1::ListVolumesRequest;
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::kinds::Kind;
 use wasmount_tests::namespace;
@@ -166,6 +167,22 @@ pub(crate) async fn assert_all_or_nothing(
         };
         assert!(allowed.contains(&known), "{}: {known:?}", volume.id);
     }
+}
+
+/// Checks that the driver knows none of the volumes whose deletion it has answered.
+pub(crate) async fn assert_deleted(orchestrator: &Orchestrator, ids: &[String]) {
+    for id in ids {
+        let known = code(&orchestrator.is_known(id).await);
+        assert_eq!(known, Code::NotFound, "{id} was deleted");
+    }
+}
+
+/// Checks that the driver has no volume at all, not even a record of one whose files are gone.
+pub(crate) async fn assert_no_volumes(orchestrator: &Orchestrator) {
+    let mut controller = orchestrator.clients().controller;
+    let listed = controller.list_volumes(ListVolumesRequest::default()).await;
+    let entries = listed.unwrap().into_inner().entries;
+    assert!(entries.is_empty(), "still listed: {entries:#?}");
 }
 
 /// Checks that a path has one whole mount or none. `expected`: none if either is right.

@@ -1,6 +1,8 @@
 //! The host is killed at random moments while eight orchestrators live whole lives of volumes of every kind side by side.
 
-use crate::step::{Life, Step, assert_all_or_nothing, begin, options};
+use crate::step::{
+    Life, Step, assert_all_or_nothing, assert_deleted, assert_no_volumes, begin, options,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -26,18 +28,26 @@ struct CutOff {
     life: Life,
     /// The step that was not answered.
     step: Step,
+    /// Ids of the lives before it: their deletion was answered.
+    deleted: Vec<String>,
 }
 
 /// Lives one volume after the other until a call fails, each of another kind; gives the one that was cut off.
 async fn live(pool: PathBuf, orchestrator: Orchestrator, lane: usize, name: String) -> CutOff {
+    let mut deleted = Vec::new();
     for (number, kind) in Kind::ALL.into_iter().cycle().skip(lane).enumerate() {
         let name = format!("{name}-{number}");
         let mut life = Life::new(kind, name, pool.clone(), &orchestrator);
         for step in Step::ALL {
             if step.call(&orchestrator, &mut life).await.is_err() {
-                return CutOff { life, step };
+                return CutOff {
+                    life,
+                    step,
+                    deleted,
+                };
             }
         }
+        deleted.push(life.volume.id);
     }
     unreachable!("the host is killed at last")
 }
@@ -69,6 +79,7 @@ async fn privileged_kill_9_under_load_loses_nothing_that_was_answered() {
     begin();
     let mut host = Host::start(options()).unwrap();
     let pool = hostpath_pool(&host);
+    let mut deletions = 0;
     for round in 0..ROUNDS {
         let mut lives = JoinSet::new();
         for lane in 0..AT_ONCE {
@@ -83,7 +94,14 @@ async fn privileged_kill_9_under_load_loses_nothing_that_was_answered() {
         host.restart().unwrap();
         let orchestrator = host.orchestrator().await.unwrap();
         let mut ends = JoinSet::new();
-        for CutOff { mut life, step } in cut_off {
+        for cut_off in cut_off {
+            let CutOff {
+                mut life,
+                step,
+                deleted,
+            } = cut_off;
+            deletions += deleted.len();
+            assert_deleted(&orchestrator, &deleted).await;
             assert_all_or_nothing(&host, &orchestrator, &life, step).await;
             let orchestrator = orchestrator.clone();
             ends.spawn(async move {
@@ -94,5 +112,11 @@ async fn privileged_kill_9_under_load_loses_nothing_that_was_answered() {
         ends.join_all().await;
         let left = left_behind(&host, &pool).unwrap();
         assert!(left.is_empty(), "killed after {time:?}: {left:#?}");
+        assert_no_volumes(&orchestrator).await;
     }
+    assert!(deletions > 0, "no volume was deleted before a kill");
+    // What the last round answered is on the disk too.
+    host.kill_9().unwrap();
+    host.restart().unwrap();
+    assert_no_volumes(&host.orchestrator().await.unwrap()).await;
 }

@@ -1,13 +1,16 @@
 //! The life of each kind of volume: every call twice, some too early or too late, the host killed in the middle, and the data compared byte by
 //! byte wherever it can be seen.
 
-use crate::{CONTENT_BYTES, Row, assert_codes, assert_nothing_left, back, serving};
+use crate::{CONTENT_BYTES, Row, assert_codes, assert_nothing_left, back, serving, serving_as};
 use tonic::Code;
 use wasmount_csi::wire::csi::v1::volume_capability::access_mode::Mode;
 use wasmount_tests::kinds::{Kind, random_bytes};
 use wasmount_tests::leaks::hostpath_pool;
 use wasmount_tests::loop_devices;
 use wasmount_tests::orchestrator::{Orchestrator, Volume, code};
+
+/// Root without any capability: what a container without `privileged` is.
+const ROOT: u32 = 0;
 
 /// Another way to use what is staged, which must not be taken for the same.
 fn another(kind: Kind) -> Kind {
@@ -76,9 +79,9 @@ async fn too_late(orchestrator: &Orchestrator, kind: Kind, volume: &Volume) -> V
     ]
 }
 
-/// A whole life.
-async fn live(kind: Kind) {
-    let (mut host, mut orchestrator) = serving().await;
+/// A whole life. `split`: the user who serves where another process mounts.
+async fn live(kind: Kind, split: Option<u32>) {
+    let (mut host, mut orchestrator) = serving_as(split).await;
     let content = random_bytes(CONTENT_BYTES);
     let volume = kind.created(&orchestrator, "pvc").await.unwrap();
     assert_eq!(kind.created(&orchestrator, "pvc").await.unwrap(), volume);
@@ -160,27 +163,37 @@ async fn live(kind: Kind) {
 
 #[tokio::test]
 async fn privileged_a_directory_lives_and_keeps_its_bytes() {
-    live(Kind::Directory).await;
+    live(Kind::Directory, None).await;
 }
 
 #[tokio::test]
 async fn privileged_an_ext4_image_lives_and_keeps_its_bytes() {
-    live(Kind::Filesystem("ext4")).await;
+    live(Kind::Filesystem("ext4"), None).await;
 }
 
 #[tokio::test]
 async fn privileged_an_xfs_image_lives_and_keeps_its_bytes() {
-    live(Kind::Filesystem("xfs")).await;
+    live(Kind::Filesystem("xfs"), None).await;
 }
 
 #[tokio::test]
 async fn privileged_a_btrfs_image_lives_and_keeps_its_bytes() {
-    live(Kind::Filesystem("btrfs")).await;
+    live(Kind::Filesystem("btrfs"), None).await;
 }
 
 #[tokio::test]
 async fn privileged_a_raw_block_image_lives_and_keeps_its_bytes() {
-    live(Kind::Block).await;
+    live(Kind::Block, None).await;
+}
+
+#[tokio::test]
+async fn privileged_an_ext4_image_lives_where_another_process_mounts() {
+    live(Kind::Filesystem("ext4"), Some(ROOT)).await;
+}
+
+#[tokio::test]
+async fn privileged_a_raw_block_image_lives_where_another_process_mounts() {
+    live(Kind::Block, Some(ROOT)).await;
 }
 
 /// Who only reads gets what was written, and cannot write through any of the mounts.

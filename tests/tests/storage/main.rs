@@ -43,8 +43,13 @@ pub(crate) fn options() -> HostOptions {
 }
 
 pub(crate) async fn serving() -> (Host, Orchestrator) {
+    serving_as(None).await
+}
+
+/// In one process, or mounting in another and serving as this user without any capability.
+pub(crate) async fn serving_as(split: Option<u32>) -> (Host, Orchestrator) {
     begin();
-    let host = Host::start(options()).unwrap();
+    let host = Host::start(HostOptions { split, ..options() }).unwrap();
     let orchestrator = host.orchestrator().await.unwrap();
     (host, orchestrator)
 }

@@ -155,7 +155,7 @@ fn privileged_a_full_disk_during_mkfs_is_an_error_and_the_next_call_begins_anew(
             let disk = Disk::attach(&image, &[]);
             let error = bench.mount(&disk, fs_type).unwrap_err();
             assert!(
-                matches!(error, MountError::Tool { .. }),
+                matches!(error, MountError::NoSpace { .. }),
                 "{fs_type:?} {error}"
             );
             assert!(bench.durable.intent(&bench.key).is_some());
