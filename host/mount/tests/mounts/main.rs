@@ -12,12 +12,14 @@
 
 mod attacks;
 mod bench;
+mod dead_pool;
 mod dead_storage;
 mod files;
 mod growth;
 mod hung;
 mod images;
 mod matrix;
+mod modes;
 mod neighbours;
 mod one_volume;
 mod out_of_order;
@@ -25,6 +27,7 @@ mod pools;
 mod publish;
 mod races;
 mod recovery;
+mod short_lived;
 mod stage;
 mod stats;
 mod teardown;

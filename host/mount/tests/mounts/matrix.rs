@@ -1,5 +1,5 @@
-//! Every kind of volume through its whole life: each call twice, out of order, with another capability, for writing and for reading, and the
-//! data compared byte by byte.
+//! Every kind of volume that keeps what a pod wrote, through its whole life: each call twice, out of order, with another capability, for
+//! writing and for reading, and the data compared byte by byte.
 
 use crate::bench::*;
 use crate::volume::{Volume, mounted_as};

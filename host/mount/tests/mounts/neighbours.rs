@@ -106,7 +106,13 @@ fn privileged_stages_that_wait_for_a_device_hold_up_no_tear_down() {
             let mounter = bench.mounter.clone();
             stages.push(tokio::spawn(async move { mounter.stage(request).await }));
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        // Each is recorded before it waits, beside the volume that is in use.
+        let waiting = async {
+            while bench.journal_files().len() <= THREADS {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(AT_ONCE, waiting).await.unwrap();
         let asked = Instant::now();
         bench
             .mounter

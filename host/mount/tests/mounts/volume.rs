@@ -108,11 +108,21 @@ impl<'b> Volume<'b> {
         target: &str,
         readonly: bool,
     ) -> Result<(), MountError> {
+        self.publish_plan_as(target, WRITER, readonly).await
+    }
+
+    /// Without a stage step.
+    pub(crate) async fn publish_plan_as(
+        &self,
+        target: &str,
+        mode: AccessMode,
+        readonly: bool,
+    ) -> Result<(), MountError> {
         let request = PublishVolume {
             key: key(self.name),
             staging_path: None,
             target_path: node_path(&self.bench.target(target)),
-            capability: self.capability(WRITER),
+            capability: self.capability(mode),
             readonly,
             plan: Some(self.plan.clone()),
             secret_options: SecretOptions::default(),

@@ -170,9 +170,11 @@ impl Bench {
         Arc::new(SocketMounter::new(self.socket()).unwrap())
     }
 
-    /// As SIGKILL does: connections are cut, and nobody answers.
-    pub(crate) fn kill(&mut self) {
+    /// As SIGKILL does: connections are cut, and nobody answers. What is shut down in the background still listens for a moment.
+    pub(crate) async fn kill(&mut self) {
         self.apart.take().unwrap().shutdown_background();
+        let ended = timeout(PATIENCE, &mut self.server).await.unwrap();
+        assert!(ended.unwrap_err().is_cancelled());
     }
 
     /// Another life of the server.

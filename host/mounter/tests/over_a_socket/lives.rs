@@ -43,15 +43,27 @@ async fn the_same_client_is_refused_too_what_it_does_not_wait_for_any_more() {
     until(|| bench.mounter.calls().len() == 1).await;
     call.abort();
     let _ = call.await;
-    // The server may hear of it a moment later; until then the two are calls of one life, which holds the claims of both.
-    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    let refused = client.unstage(unstage("v")).await;
+    // The server may hear of it a moment later; until then the two are calls of one life, which holds the claims of both, and the next one
+    // is begun too.
+    let refused = loop {
+        let begun = bench.mounter.calls().len();
+        let next = tokio::spawn({
+            let client = client.clone();
+            async move { client.unstage(unstage("v")).await }
+        });
+        until(|| next.is_finished() || bench.mounter.calls().len() > begun).await;
+        if bench.mounter.calls().len() == begun {
+            break next.await.unwrap();
+        }
+        next.abort();
+        let _ = next.await;
+    };
     assert!(
         matches!(refused, Err(MountError::UnderWay { .. })),
         "{refused:?}"
     );
     bench.mounter.hold(false);
-    until(|| bench.mounter.ended().len() == 1).await;
+    until(|| bench.mounter.ended() == bench.mounter.calls()).await;
     assert_eq!(client.unstage(unstage("v")).await, Ok(()));
 }
 
@@ -114,7 +126,7 @@ async fn a_call_whose_mounter_dies_is_unreachable_and_may_be_repeated() {
         async move { client.unstage(unstage("v")).await }
     });
     until(|| bench.mounter.calls().len() == 1).await;
-    bench.kill();
+    bench.kill().await;
     let lost = call.await.unwrap();
     assert!(
         matches!(lost, Err(MountError::Unreachable { .. })),

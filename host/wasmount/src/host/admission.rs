@@ -51,9 +51,10 @@ pub(super) async fn run(admission: Admission) {
             }
             Err(error) => {
                 let reason = chain(&error);
-                tracing::warn!(driver = %name, reason, retry_seconds = pause.as_secs(), "the backend has no plugin");
                 admission.driver.set_fault(reason.clone());
-                admission.readiness.set_plugin(name, Some(reason));
+                admission.readiness.set_plugin(name, Some(reason.clone()));
+                // Last, so that whoever reads the line finds it so.
+                tracing::warn!(driver = %name, reason, retry_seconds = pause.as_secs(), "the backend has no plugin");
             }
         }
         sleep(pause).await;

@@ -1,6 +1,7 @@
 //! A host or an `mkfs` that is killed at any moment: the next call begins anew, and only while nobody can have written.
 
 use super::*;
+use std::os::unix::process::ExitStatusExt;
 use std::time::Instant;
 
 /// Moments at which each `mkfs` is killed.
@@ -41,13 +42,15 @@ fn privileged_an_mkfs_that_is_killed_at_any_moment_is_repeated() {
         privileged(move |bench| {
             let disk = bench.disk(1024 * MIB);
             let whole = time_of(&disk, fs_type);
+            let mut killed = 0;
             for kill in 0..KILLS {
                 disk.wipe();
                 let uuid = begin(bench, &disk, fs_type);
                 let mut child = mkfs(&disk, fs_type, uuid).spawn().unwrap();
                 std::thread::sleep(whole * kill / (KILLS - 1));
-                let _ = child.kill();
-                child.wait().unwrap();
+                child.kill().unwrap();
+                let ended = child.wait().unwrap();
+                killed += u32::from(ended.signal().is_some());
                 let mount = bench
                     .mount(&disk, fs_type)
                     .unwrap_or_else(|error| panic!("{fs_type:?} {kill}: {error}"));
@@ -56,6 +59,7 @@ fn privileged_an_mkfs_that_is_killed_at_any_moment_is_repeated() {
                 drop(mount);
                 assert_eq!(get(&bench.mount(&disk, fs_type).unwrap(), "data"), "kept");
             }
+            assert!(killed > 0, "each mkfs of {fs_type:?} ended before its kill");
         });
     }
 }

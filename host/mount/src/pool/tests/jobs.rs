@@ -4,11 +4,14 @@ use super::*;
 use crate::pool::copies;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use wasmount_core::names::DriverName;
 
 const MIB: u64 = 1 << 20;
 /// Until something that needs no disk must have happened.
 const SOON: Duration = Duration::from_millis(200);
+/// How long a test waits for what must happen. Generous: other tests share the machine.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One thread for copies, two for the rest.
 fn threads() -> Threads {
@@ -36,6 +39,25 @@ fn serve(
 ) -> tokio::task::JoinHandle<Result<PoolReply, MountError>> {
     let (pools, threads) = (Arc::clone(&fixture.pools), threads.clone());
     tokio::spawn(async move { pools.serve(&threads, call).await })
+}
+
+/// Takes the one thread for copies, until what comes first is dropped; then its job says so.
+async fn take_the_thread(
+    threads: &Threads,
+) -> (
+    std::sync::mpsc::Sender<()>,
+    tokio::task::JoinHandle<Result<bool, MountError>>,
+) {
+    let (release, wait) = std::sync::mpsc::channel::<()>();
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let threads = threads.clone();
+    let job = move || {
+        begun.send(()).unwrap();
+        Ok(wait.recv().is_err())
+    };
+    let busy = tokio::spawn(async move { threads.copy(job).await });
+    has_begun.await.unwrap();
+    (release, busy)
 }
 
 fn full() -> MountError {
@@ -141,9 +163,23 @@ async fn a_copy_goes_on_when_its_caller_is_gone() {
     fixture.done(create_image("a", 64 * MIB));
     std::fs::write(fixture.path("a"), vec![7; 64 << 20]).unwrap();
     let threads = threads();
+    // It is a task of its own once it has begun, and without a thread it cannot end before its caller has gone.
+    let (release, busy) = take_the_thread(&threads).await;
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let begun = async {
+        while tasks() == before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
     let call = fixture.pools.clone().serve(&threads, clone_image("a", "b"));
-    // Long enough to begin, too short to end.
-    let _ = tokio::time::timeout(Duration::from_millis(30), call).await;
+    tokio::select! {
+        ended = call => panic!("{ended:?}"),
+        begun = tokio::time::timeout(PATIENCE, begun) => begun.unwrap(),
+    }
+    assert_eq!(fixture.stat("b"), None);
+    drop(release);
+    assert_eq!(busy.await.unwrap(), Ok(true));
     for _ in 0..1000 {
         if fixture.stat("b").is_some() {
             break;
@@ -162,12 +198,7 @@ async fn a_copy_that_is_done_is_found_without_a_thread_for_copies() {
     fixture.done(create_image("a", MIB));
     fixture.done(clone_image("a", "b"));
     let threads = threads();
-    let (release, wait) = std::sync::mpsc::channel::<()>();
-    let busy = {
-        let threads = threads.clone();
-        tokio::spawn(async move { threads.copy(move || Ok(wait.recv().is_err())).await })
-    };
-    tokio::time::sleep(SOON).await;
+    let (release, busy) = take_the_thread(&threads).await;
     let found = serve(&fixture, &threads, clone_image("a", "b")).await;
     assert_eq!(found.unwrap(), Ok(PoolReply::Done));
     drop(release);

@@ -1,0 +1,80 @@
+//! The disk below a pool is gone, under volumes that pods use: writes fail, nobody waits, and everything comes off. Apart from storage that a
+//! plugin names: here the file system of the pool itself, below loop devices, says no.
+
+use crate::bench::*;
+use crate::volume::Volume;
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use wasmount_core::volume::AccessType;
+
+/// Of the pool's own disk, in bytes.
+const DISK_BYTES: u64 = 128 << 20;
+/// For what waits for no storage. Generous: other tests share the machine.
+const AT_ONCE: Duration = Duration::from_secs(2);
+
+fn run(program: &str, arguments: &[&str]) {
+    let ended = Command::new(program).args(arguments).output();
+    let ended = ended.unwrap_or_else(|error| panic!("this test needs `{program}`: {error}"));
+    assert!(ended.status.success(), "{program} {arguments:?}: {ended:?}");
+}
+
+/// Puts a disk of its own below the pool; it is detached with its last user (losetup(8), autoclear).
+fn mount_disk_at(bench: &Bench, pool: &str) {
+    let disk = bench.path("outside").join("disk");
+    File::create(&disk).unwrap().set_len(DISK_BYTES).unwrap();
+    let disk = disk.to_str().unwrap();
+    run("mkfs.ext4", &["-q", disk]);
+    run("mount", &["-o", "loop", disk, pool]);
+}
+
+/// As a pod does, and not before the storage has it.
+fn write(volume: &Volume<'_>, target: &Path) -> std::io::Result<()> {
+    let mut file = match volume.access_type {
+        AccessType::Block => File::options().write(true).open(target)?,
+        _ => File::create(target.join("data"))?,
+    };
+    file.write_all(&[1; 4096])?;
+    file.sync_all()
+}
+
+#[test]
+fn privileged_an_image_whose_pool_is_gone_fails_its_writes_and_is_torn_down() {
+    privileged(async |bench| {
+        let mut bench = bench;
+        for (form, mebibytes) in [("ext4", 32), ("raw", 16)] {
+            let pool = bench.path("pool");
+            let pool = pool.to_str().unwrap();
+            mount_disk_at(&bench, pool);
+            // The pool is another directory now.
+            bench = bench.restarted();
+            let volume = Volume::of_image(&bench, form, form, mebibytes).await;
+            volume.stage().await.unwrap();
+            volume.publish("a").await.unwrap();
+            let target = bench.target("a");
+            write(&volume, &target).unwrap();
+
+            // From now on it fails every request, as if its disk had been pulled out.
+            run("xfs_io", &["-x", "-c", "shutdown", pool]);
+            let refused = write(&volume, &target).unwrap_err();
+            assert_eq!(
+                refused.raw_os_error(),
+                Some(Errno::IO.raw_os_error()),
+                "{form}"
+            );
+            let stats = tokio::time::timeout(AT_ONCE, volume.stats("a")).await;
+            assert!(stats.is_ok(), "{form}: no stats after {AT_ONCE:?}");
+            volume.unpublish("a").await.unwrap();
+            volume.unstage().await.unwrap();
+            bench.assert_no_loop_devices();
+            // Lazily: the mounter may hold the pool open for a moment.
+            unmount(pool, UnmountFlags::DETACH).unwrap();
+            bench.assert_clean();
+            fs::remove_file(bench.path("outside").join("disk")).unwrap();
+        }
+    });
+}
