@@ -2,9 +2,11 @@
 
 mod devices;
 mod forms;
+mod take_off;
 
 pub(crate) use devices::NodeDevice;
 use forms::{Form, Server};
+pub(crate) use take_off::take_off;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::thread::UnshareFlags;

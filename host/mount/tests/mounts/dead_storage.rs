@@ -38,7 +38,7 @@ async fn published_from_dead_storage(bench: Bench) -> (Bench, File) {
     bench.in_use("v").await;
     let target = bench.target("v");
     let inode = fs::metadata(&target).unwrap().ino();
-    rustix::mount::unmount(&target, rustix::mount::UnmountFlags::empty()).unwrap();
+    take_off(&target);
     let connection = mount_dead_storage(&target);
     let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
     let line = table.lines().find(|line| line.contains(" dead ")).unwrap();

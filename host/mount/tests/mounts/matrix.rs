@@ -269,6 +269,6 @@ fn privileged_a_file_system_that_the_kernel_mounts_by_name_lives() {
             })
         })
         .await;
-        rustix::mount::unmount(bench.path("layers"), rustix::mount::UnmountFlags::empty()).unwrap();
+        take_off(bench.path("layers"));
     });
 }

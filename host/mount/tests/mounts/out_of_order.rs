@@ -22,7 +22,7 @@ fn privileged_an_unstage_before_the_unpublish_is_refused_and_both_work_after() {
 fn privileged_an_unstage_is_not_held_up_by_a_target_that_is_gone() {
     privileged(async |bench| {
         bench.in_use("v").await;
-        rustix::mount::unmount(bench.target("v"), rustix::mount::UnmountFlags::empty()).unwrap();
+        take_off(bench.target("v"));
         bench.unstage("v").await.unwrap();
         bench.unpublish("v", "v").await.unwrap();
         bench.assert_clean();

@@ -32,7 +32,7 @@ fn privileged_a_record_whose_mount_is_gone_does_not_keep_a_volume() {
     privileged(async |bench| {
         bench.volume("v");
         bench.stage("v").await.unwrap();
-        rustix::mount::unmount(bench.staging("v"), rustix::mount::UnmountFlags::empty()).unwrap();
+        take_off(bench.staging("v"));
         assert_eq!(remove(&bench, "v").await, Ok(PoolReply::Done));
     });
 }

@@ -1,7 +1,6 @@
 //! What a killed host leaves. Its journal is brought into the state of the moment by hand; the kernel's part is real.
 
 use crate::bench::*;
-use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 use wasmount_core::mounter::Staged;
 
@@ -28,7 +27,7 @@ fn privileged_work_that_was_killed_is_undone_or_finished() {
                 bench.stage("v").await.unwrap();
                 bench.edit_journal("Settled", progress);
                 if !is_mounted {
-                    unmount(bench.staging("v"), UnmountFlags::empty()).unwrap();
+                    take_off(bench.staging("v"));
                 }
                 let bench = bench.restarted();
                 assert_eq!(bench.staged("v").await, Ok(Staged::No));
@@ -56,7 +55,7 @@ fn privileged_a_publish_that_was_killed_leaves_no_mount_and_no_directory() {
                 let targets = targets.replace("Settled", progress);
                 fs::write(&file, format!("{stage}\"targets\"{targets}")).unwrap();
                 if !is_mounted {
-                    unmount(bench.target("v"), UnmountFlags::empty()).unwrap();
+                    take_off(bench.target("v"));
                 }
                 if !is_made {
                     fs::remove_dir(bench.target("v")).unwrap();
@@ -82,7 +81,7 @@ fn privileged_a_stage_that_was_killed_before_it_mounted_does_not_take_down_anoth
         bench.volume("v");
         bench.stage("v").await.unwrap();
         bench.edit_journal("Settled", "Coming");
-        unmount(bench.staging("v"), UnmountFlags::empty()).unwrap();
+        take_off(bench.staging("v"));
         bench.mount_something_at(&bench.staging("v"));
         let bench = bench.restarted();
         bench.mounter.recover(key("v")).await.unwrap();
@@ -95,8 +94,8 @@ fn privileged_a_stage_that_was_killed_before_it_mounted_does_not_take_down_anoth
 fn privileged_records_of_mounts_that_a_reboot_took_are_dropped() {
     privileged(async |bench| {
         bench.in_use("v").await;
-        unmount(bench.target("v"), UnmountFlags::empty()).unwrap();
-        unmount(bench.staging("v"), UnmountFlags::empty()).unwrap();
+        take_off(bench.target("v"));
+        take_off(bench.staging("v"));
         let bench = bench.restarted();
         assert_eq!(
             bench.mounter.unsettled(driver()).await,

@@ -132,10 +132,10 @@ fn privileged_without_a_record_a_mount_that_is_not_the_drivers_stays() {
             // Nor is the driver's own taken off another's.
             mount_bind(bench.path("pool/v"), &target).unwrap();
             assert_eq!(variant(bench.unpublish("v", "foreign").await), "InUse");
-            unmount(&target, UnmountFlags::empty()).unwrap();
+            take_off(&target);
             assert_eq!(bench.mounts(), before);
-            unmount(&target, UnmountFlags::empty()).unwrap();
-            unmount(&staging, UnmountFlags::empty()).unwrap();
+            take_off(&target);
+            take_off(&staging);
         }
         bench.unpublish("v", "foreign").await.unwrap();
         bench.unstage("v").await.unwrap();
@@ -175,7 +175,7 @@ fn privileged_a_name_that_no_file_can_have_is_refused() {
 fn privileged_a_target_with_somebody_elses_files_is_not_removed() {
     privileged(async |bench| {
         bench.in_use("v").await;
-        unmount(bench.target("v"), UnmountFlags::empty()).unwrap();
+        take_off(bench.target("v"));
         fs::write(bench.target("v").join("precious"), "x").unwrap();
         assert_eq!(variant(bench.unpublish("v", "v").await), "InUse");
         assert_eq!(fs::read(bench.target("v").join("precious")).unwrap(), b"x");
@@ -243,7 +243,7 @@ fn privileged_an_outdated_record_is_no_right_to_another_volumes_mount() {
         bench.in_use("w").await;
         bench.volume("v");
         bench.stage("v").await.unwrap();
-        unmount(bench.target("w"), UnmountFlags::empty()).unwrap();
+        take_off(bench.target("w"));
         bench.publish("v", "w").await.unwrap();
         assert_eq!(variant(bench.unpublish("w", "w").await), "InUse");
         assert_eq!(bench.mounts_at(&bench.target("w")), 1);

@@ -181,6 +181,14 @@ fn each_wrong_value_is_named_by_its_key_and_never_repeated() {
             "11: spec.grants.pools.a.path: must not contain `..`",
         ),
         (
+            "  grants:\n    pools:\n      a: {path: /}\n",
+            "11: spec.grants.pools.a.path: must be a directory for the pool alone",
+        ),
+        (
+            "  grants:\n    pools:\n      a: {path: .}\n",
+            "11: spec.grants.pools.a.path: must be a directory for the pool alone",
+        ),
+        (
             "  grants:\n    pools:\n      a: {path: \"\"}\n",
             "11: spec.grants.pools.a.path: is empty",
         ),

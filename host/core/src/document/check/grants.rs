@@ -66,6 +66,11 @@ fn pool_grant(key: &KeyPath, pool: raw::Pool) -> Checked<PoolGrant> {
     if path.components().any(|part| part == Component::ParentDir) {
         return Err(path_key.invalid("must not contain `..`"));
     }
+    // The host's own folder would come beside the node's, or the data directory into a plugin's reach.
+    let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
+    if !path.components().any(is_name) {
+        return Err(path_key.invalid("must be a directory for the pool alone"));
+    }
     Ok(PoolGrant {
         path,
         full_copies,

@@ -47,7 +47,7 @@ impl Disk {
 
     /// Unmounted, checked, and mounted again.
     pub(super) fn mend(&self) {
-        rustix::mount::unmount(&self.mounted, UnmountFlags::empty()).unwrap();
+        rustix::mount::unmount(&self.mounted, UnmountFlags::DETACH).unwrap();
         let image = self.image.as_ref().unwrap().path();
         let code = Command::new("e2fsck").args(["-fy"]).arg(image).output();
         // 1: errors were corrected (e2fsck(8)).

@@ -114,7 +114,7 @@ fn privileged_a_granted_overlay_is_mounted_and_written_through() {
             "{line}"
         );
         drop(mount);
-        unmount(&at, UnmountFlags::empty()).unwrap();
+        unmount(&at, UnmountFlags::DETACH).unwrap();
         assert!(!at.join("written").exists());
         let upper = directory.join("upperdir/written");
         assert_eq!(fs::read_to_string(upper).unwrap(), "through");

@@ -5,7 +5,6 @@ use super::*;
 use crate::races::swap_for_ever;
 use crate::volume::{Volume, mounted_as};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::mount::{UnmountFlags, unmount};
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -142,7 +141,7 @@ fn privileged_a_staging_path_of_an_image_that_is_swapped_for_a_link_leads_nowher
             if bench.mounts_at(&link) > 0 {
                 let refused = variant(volume.unstage().await);
                 assert_eq!(refused, "OutsideRoots");
-                unmount(&link, UnmountFlags::empty()).unwrap();
+                take_off(&link);
             }
         }
         drop(swapper);
