@@ -37,6 +37,12 @@ mod kubelet_record;
 mod lent;
 mod local;
 mod mountinfo;
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    reason = "clippy exempts functions marked as tests, and not what they stand on"
+)]
+mod namespace;
 mod node;
 mod observe;
 mod ownership;

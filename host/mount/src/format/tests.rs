@@ -10,13 +10,10 @@ mod stale;
 
 use super::*;
 use crate::block::DeviceNumber;
+use crate::namespace::in_a_namespace;
 use crate::observe::observe;
 use rustix::fs::{FallocateFlags, fallocate, major, minor, stat};
-use rustix::mount::{
-    MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags, mount_change, move_mount,
-    unmount,
-};
-use rustix::thread::UnshareFlags;
+use rustix::mount::{MountAttrFlags, MoveMountFlags, UnmountFlags, move_mount, unmount};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -51,20 +48,9 @@ struct Disk {
 
 /// Runs a test where its mounts are seen by nobody else.
 fn privileged(test: impl FnOnce(&Bench) + Send + 'static) {
-    assert!(
-        rustix::process::geteuid().is_root(),
-        "this test needs root (CAP_SYS_ADMIN); leave it out with `--skip privileged_`"
-    );
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_owned();
-    let thread = std::thread::spawn(move || {
-        #[allow(
-            deprecated,
-            reason = "the unsafe successor is about FILES, which is not asked for"
-        )]
-        rustix::thread::unshare(UnshareFlags::NEWNS).unwrap();
-        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-        mount_change("/", private).unwrap();
+    in_a_namespace(move || {
         test(&Bench {
             tools: Tools::new().unwrap(),
             durable: Durable::open(&path.join("state")).unwrap(),
@@ -79,9 +65,6 @@ fn privileged(test: impl FnOnce(&Bench) + Send + 'static) {
             directory: path,
         });
     });
-    if let Err(panic) = thread.join() {
-        std::panic::resume_unwind(panic);
-    }
 }
 
 impl Bench {

@@ -1,9 +1,9 @@
 //! The walk that gives a volume to a group.
 
 use super::*;
+use crate::namespace::in_a_namespace;
 use rustix::fs::{IFlags, ioctl_setflags};
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use rustix::thread::UnshareFlags;
+use rustix::mount::{MountFlags, mount};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -35,20 +35,9 @@ impl Tree {
 
     /// Runs a test in a mount namespace that dies with it.
     fn isolated(self, test: impl FnOnce(&Self) + Send + 'static) {
-        // A thread of its own: a namespace belongs to a thread and to those that it starts.
-        let thread = std::thread::spawn(move || {
-            #[allow(
-                deprecated,
-                reason = "the unsafe successor is about FILES, which is not asked for"
-            )]
-            rustix::thread::unshare(UnshareFlags::NEWNS).unwrap();
-            let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-            mount_change("/", private).unwrap();
+        in_a_namespace(move || {
             test(&self);
         });
-        if let Err(panic) = thread.join() {
-            std::panic::resume_unwind(panic);
-        }
     }
 
     /// A file system in memory: a disk takes a millisecond for each new file.

@@ -6,11 +6,12 @@ use wasmount_core::mounter::{MountError, Mounter};
 use wasmount_core::pool::PoolCall;
 use wasmount_mounter::SocketMounter;
 
-fn begin(client: &Arc<SocketMounter>, volume: &str) -> tokio::task::JoinHandle<()> {
+fn begin(
+    client: &Arc<SocketMounter>,
+    volume: &str,
+) -> tokio::task::JoinHandle<Result<(), MountError>> {
     let (client, request) = (client.clone(), unstage(volume));
-    tokio::spawn(async move {
-        let _ = client.unstage(request).await;
-    })
+    tokio::spawn(async move { client.unstage(request).await })
 }
 
 #[tokio::test]
@@ -121,10 +122,7 @@ async fn a_call_whose_mounter_dies_is_unreachable_and_may_be_repeated() {
     let mut bench = Bench::apart();
     bench.mounter.hold(true);
     let client = bench.client();
-    let call = tokio::spawn({
-        let client = client.clone();
-        async move { client.unstage(unstage("v")).await }
-    });
+    let call = begin(&client, "v");
     until(|| bench.mounter.calls().len() == 1).await;
     bench.kill().await;
     let lost = call.await.unwrap();
@@ -152,10 +150,7 @@ async fn a_request_that_runs_at_the_end_is_answered_within_the_grace_period() {
     let mut bench = Bench::start();
     bench.mounter.hold(true);
     let client = bench.client();
-    let call = tokio::spawn({
-        let client = client.clone();
-        async move { client.unstage(unstage("v")).await }
-    });
+    let call = begin(&client, "v");
     until(|| bench.mounter.calls().len() == 1).await;
     let mounter = bench.mounter.clone();
     tokio::spawn(async move {

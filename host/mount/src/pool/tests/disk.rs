@@ -1,8 +1,8 @@
 //! File systems of a test's own, in a mount namespace of its own: whatever a test leaves goes with its thread.
 
 use super::*;
-use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount_change};
-use rustix::thread::UnshareFlags;
+use crate::namespace;
+use rustix::mount::{MountFlags, UnmountFlags};
 use std::cell::Cell;
 use std::process::Command;
 
@@ -70,14 +70,7 @@ pub(super) fn own_namespace() {
     if IS_OWN.replace(true) {
         return;
     }
-    #[allow(
-        deprecated,
-        reason = "the unsafe successor is about FILES, which is not asked for"
-    )]
-    rustix::thread::unshare(UnshareFlags::NEWNS)
-        .expect("a mount namespace of its own needs root (CAP_SYS_ADMIN)");
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).unwrap();
+    namespace::unshare();
 }
 
 impl Drop for Disk {

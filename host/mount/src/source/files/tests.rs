@@ -4,10 +4,10 @@ mod pods;
 mod swaps;
 
 use super::*;
+use crate::namespace::in_a_namespace;
 use crate::plan::files::check;
 use rustix::fs::{Mode, StatVfsMountFlags, statvfs};
-use rustix::mount::{MountPropagationFlags, MoveMountFlags, mount_change, move_mount};
-use rustix::thread::UnshareFlags;
+use rustix::mount::{MoveMountFlags, move_mount};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -33,21 +33,9 @@ fn privileged(
     group: Option<u32>,
     test: impl FnOnce(&Volume) + Send + 'static,
 ) {
-    assert!(
-        rustix::process::geteuid().is_root(),
-        "this test needs root (CAP_SYS_ADMIN); leave it out with `--skip privileged_`"
-    );
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_owned();
-    // A thread of its own: a namespace belongs to a thread and to those that it starts.
-    let thread = std::thread::spawn(move || {
-        #[allow(
-            deprecated,
-            reason = "the unsafe successor is about FILES, which is not asked for"
-        )]
-        rustix::thread::unshare(UnshareFlags::NEWNS).unwrap();
-        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-        mount_change("/", private).unwrap();
+    in_a_namespace(move || {
         let (path, outside) = (path.join("volume"), path.join("outside"));
         fs::create_dir(&path).unwrap();
         fs::create_dir(&outside).unwrap();
@@ -62,9 +50,6 @@ fn privileged(
             root: root.unwrap(),
         });
     });
-    if let Err(panic) = thread.join() {
-        std::panic::resume_unwind(panic);
-    }
 }
 
 fn files(contents: &[(&str, &[u8])]) -> CheckedFiles {

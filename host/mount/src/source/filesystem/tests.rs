@@ -1,11 +1,9 @@
 //! The kernel's file systems by name, for real where this kernel has them.
 
 use super::*;
+use crate::namespace;
 use crate::plan::filesystem::{FilesystemStep, check};
-use rustix::mount::{
-    MountPropagationFlags, MoveMountFlags, UnmountFlags, mount_change, move_mount, unmount,
-};
-use rustix::thread::UnshareFlags;
+use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
 use std::fs;
 use std::path::Path;
 use wasmount_core::code::Code;
@@ -13,26 +11,9 @@ use wasmount_core::document::{FilesystemGrant, Grants};
 
 /// Runs a test in a mount namespace that dies with it.
 fn in_a_namespace(test: impl FnOnce(&Path) + Send + 'static) {
-    assert!(
-        rustix::process::geteuid().is_root(),
-        "this test needs root (CAP_SYS_ADMIN); leave it out with `--skip privileged_`"
-    );
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_owned();
-    // A thread of its own: a namespace belongs to a thread and to those that it starts.
-    let thread = std::thread::spawn(move || {
-        #[allow(
-            deprecated,
-            reason = "the unsafe successor is about FILES, which is not asked for"
-        )]
-        rustix::thread::unshare(UnshareFlags::NEWNS).unwrap();
-        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-        mount_change("/", private).unwrap();
-        test(&path);
-    });
-    if let Err(panic) = thread.join() {
-        std::panic::resume_unwind(panic);
-    }
+    namespace::in_a_namespace(move || test(&path));
 }
 
 /// What a plan's step comes to with these options granted.

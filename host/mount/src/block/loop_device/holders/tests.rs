@@ -1,10 +1,10 @@
 //! Paths that are sorted out, in a table; and real loop devices, some of which hide their node, so that asking them shows.
 
-use super::super::tests::nodes::in_a_namespace;
 use super::super::tests::{image, key};
 use super::super::{Tag, attach};
 use super::*;
 use crate::block::BlockDevice;
+use crate::namespace::in_a_namespace;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 

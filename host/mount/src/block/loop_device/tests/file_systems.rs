@@ -1,8 +1,8 @@
 //! The identity of the file behind a device is what `statx` tells of the file, on every kind of file system that a pool may lie on: also
 //! where its device is anonymous (btrfs, tmpfs, overlay) or differs from the mount's (subvolumes of btrfs).
 
-use super::nodes::in_a_namespace;
 use super::*;
+use crate::namespace::in_a_namespace;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::ffi::CString;
 use std::fs;

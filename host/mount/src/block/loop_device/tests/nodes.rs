@@ -1,30 +1,12 @@
 //! A `/dev` that is not the node's, as a container has it: the error says so, and nothing is bound.
 
 use super::*;
+use crate::namespace::in_a_namespace;
 use rustix::fs::{FileType, makedev, mknodat};
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use rustix::thread::UnshareFlags;
+use rustix::mount::{MountFlags, mount};
 
 /// More than the machine has loop devices while tests run.
 const NODES: u32 = 256;
-
-/// Runs a test in a mount namespace that dies with it.
-pub(in crate::block::loop_device) fn in_a_namespace(test: impl FnOnce() + Send + 'static) {
-    needs_root();
-    let thread = std::thread::spawn(|| {
-        #[allow(
-            deprecated,
-            reason = "the unsafe successor is about FILES, which is not asked for"
-        )]
-        rustix::thread::unshare(UnshareFlags::NEWNS).unwrap();
-        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-        mount_change("/", private).unwrap();
-        test();
-    });
-    if let Err(panic) = thread.join() {
-        std::panic::resume_unwind(panic);
-    }
-}
 
 fn with_a_dev_of_its_own(test: impl FnOnce(&OwnedFd) + Send + 'static) {
     in_a_namespace(|| {

@@ -3,9 +3,9 @@
 mod in_use;
 
 use super::*;
+use crate::namespace::unshare;
 use rustix::fs::{CWD, FileType, makedev, mknodat};
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use rustix::thread::UnshareFlags;
+use rustix::mount::{MountFlags, mount};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
@@ -115,16 +115,6 @@ fn privileged(test: impl FnOnce() + Send + 'static) {
     if let Err(panic) = thread.join() {
         std::panic::resume_unwind(panic);
     }
-}
-
-fn unshare() {
-    #[allow(
-        deprecated,
-        reason = "the unsafe successor is about FILES, which is not asked for"
-    )]
-    rustix::thread::unshare(UnshareFlags::NEWNS).unwrap();
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).unwrap();
 }
 
 fn node(path: &str, major: u32, minor: u32) {

@@ -1,0 +1,30 @@
+//! A mount namespace for a test, so that nothing of it is left on the machine. Apart because every test that mounts needs the same one.
+
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::thread::UnshareFlags;
+
+/// Gives the calling thread, and those that it starts, mounts of their own. A namespace belongs to a thread, so a test begins one of its own.
+pub(crate) fn unshare() {
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "this test needs root (CAP_SYS_ADMIN); leave it out with `--skip privileged_`"
+    );
+    #[allow(
+        deprecated,
+        reason = "the unsafe successor is about FILES, which is not asked for"
+    )]
+    rustix::thread::unshare(UnshareFlags::NEWNS).unwrap();
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).unwrap();
+}
+
+/// Runs a test in a mount namespace that dies with it.
+pub(crate) fn in_a_namespace(test: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::spawn(move || {
+        unshare();
+        test();
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
