@@ -131,13 +131,13 @@ pub use node_stage::{NodeStage, NodeStageArgs};
 pub use plan::{File, Plan};
 pub use pool::Pool;
 pub use snapshot_listing::{ListSnapshotsArgs, SnapshotListing, SnapshotPage};
-pub use snapshot_metadata::{BlockType, Extent, MetadataPage, SnapshotMetadata};
+pub use snapshot_metadata::{BlockType, MetadataPage, SnapshotMetadata};
 pub use snapshots::{CreateSnapshotArgs, Snapshots};
 pub use volume::{
-    AccessMode, AccessType, CapacityRange, ContentSource, MountAccess, NodeId, PageRequest,
+    AccessMode, AccessType, CapacityRange, ContentSource, Extent, MountAccess, NodeId, PageRequest,
     Snapshot, SnapshotId, Timestamp, Topology, TopologyRequirement, Volume, VolumeCapability,
     VolumeCondition, VolumeEntry, VolumeId, VolumeStatus,
 };
-pub use volume_health::{Health, VolumeHealth};
+pub use volume_health::{Health, HealthStatus, VolumeHealth};
 pub use volume_listing::{VolumeListing, VolumePage};
 pub use volume_lookup::VolumeLookup;

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::imports;
 use std::borrow::Cow;
 
-pub use crate::bindings::imports::wasmount::csi::pool::{Entry, Kind, Usage};
+pub use crate::bindings::imports::wasmount::csi::pool::{Entry, Extents, Kind, Usage};
 
 /// A pool, by the name that the administrator granted it under.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +87,28 @@ impl Pool {
     /// The same for a directory tree.
     pub fn clone_directory(&self, source: &str, target: &str) -> Result<(), Error> {
         imports::pool::clone_directory(&self.0, source, target)
+    }
+
+    /// Copies of several images, sources and their targets, as they are at one and the same moment: all or none. `unimplemented` where
+    /// blocks cannot be shared.
+    pub fn clone_images(&self, copies: &[(String, String)]) -> Result<(), Error> {
+        imports::pool::clone_images(&self.0, copies)
+    }
+
+    /// Ranges of an image that hold data, from `offset` on, at most `limit` (0: as many as the host gives); the rest reads as zeroes.
+    pub fn allocated_extents(&self, path: &str, offset: u64, limit: u32) -> Result<Extents, Error> {
+        imports::pool::allocated_extents(&self.0, path, offset, limit)
+    }
+
+    /// Ranges of the image `target` that differ from the image `base`, from `offset` on, at most `limit` (0: as many as the host gives).
+    pub fn changed_extents(
+        &self,
+        base: &str,
+        target: &str,
+        offset: u64,
+        limit: u32,
+    ) -> Result<Extents, Error> {
+        imports::pool::changed_extents(&self.0, base, target, offset, limit)
     }
 
     /// Removes an image.

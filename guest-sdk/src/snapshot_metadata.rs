@@ -8,7 +8,7 @@ use crate::export::Adapter;
 use crate::volume::SnapshotId;
 
 pub use crate::bindings::snapshot_metadata::exports::wasmount::csi::snapshot_metadata::{
-    BlockType, Extent, MetadataPage,
+    BlockType, MetadataPage,
 };
 
 /// The interface `snapshot-metadata`.

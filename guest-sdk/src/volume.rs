@@ -6,7 +6,7 @@
 use crate::error::Error;
 
 pub use crate::bindings::imports::wasmount::csi::types::{
-    AccessMode, AccessType, CapacityRange, ContentSource, MountAccess, NodeId, PageRequest,
+    AccessMode, AccessType, CapacityRange, ContentSource, Extent, MountAccess, NodeId, PageRequest,
     Snapshot, SnapshotId, Timestamp, Topology, TopologyRequirement, Volume, VolumeCapability,
     VolumeCondition, VolumeEntry, VolumeId, VolumeStatus,
 };

@@ -7,11 +7,13 @@ use crate::error::Error;
 use crate::export::Adapter;
 use crate::volume::VolumeId;
 
-pub use crate::bindings::volume_health::exports::wasmount::csi::volume_health::Health;
+pub use crate::bindings::volume_health::exports::wasmount::csi::volume_health::{
+    Health, HealthStatus,
+};
 
 /// The interface `volume-health`.
 pub trait VolumeHealth: 'static {
-    /// Serves the volume conditions of CSI 1.12. Empty: healthy. Answer within two seconds.
+    /// Serves the volume conditions of CSI 1.12 and the health calls of CSI 1.13. Empty: healthy. Answer within two seconds.
     fn get_volume_health(id: VolumeId) -> Result<Vec<Health>, Error>;
 }
 

@@ -7,7 +7,8 @@ mod tree;
 
 use super::attempt;
 use crate::error::Error;
-use crate::pool::{Entry, Kind, Usage};
+use crate::pool::{Entry, Extents, Kind, Usage};
+use crate::volume::Extent;
 use std::collections::BTreeMap;
 use tree::{Node, Tree, check_path};
 
@@ -106,6 +107,66 @@ pub(crate) fn clone_image(pool: &str, source: &str, target: &str) -> Result<(), 
 pub(crate) fn clone_directory(pool: &str, source: &str, target: &str) -> Result<(), Error> {
     in_pool(pool, &[source, target], |tree| {
         tree.copy(source, target, &Kind::Directory)
+    })
+}
+
+pub(crate) fn clone_images(pool: &str, copies: &[(String, String)]) -> Result<(), Error> {
+    let paths: Vec<&str> = copies
+        .iter()
+        .flat_map(|(source, target)| [source.as_str(), target.as_str()])
+        .collect();
+    in_pool(pool, &paths, |tree| {
+        copies
+            .iter()
+            .try_for_each(|(source, target)| tree.copy(source, target, &Kind::Image))
+    })
+}
+
+/// Nothing has contents here, so all of an image may hold data.
+pub(crate) fn allocated_extents(
+    pool: &str,
+    path: &str,
+    offset: u64,
+    _limit: u32,
+) -> Result<Extents, Error> {
+    in_pool(pool, &[path], |tree| {
+        let size_bytes = tree.existing(path, Some(&Kind::Image))?.size_bytes;
+        whole(size_bytes, offset)
+    })
+}
+
+/// Nothing has contents here, so all of the target may differ.
+pub(crate) fn changed_extents(
+    pool: &str,
+    base: &str,
+    target: &str,
+    offset: u64,
+    _limit: u32,
+) -> Result<Extents, Error> {
+    in_pool(pool, &[base, target], |tree| {
+        tree.existing(base, Some(&Kind::Image))?;
+        let size_bytes = tree.existing(target, Some(&Kind::Image))?.size_bytes;
+        whole(size_bytes, offset)
+    })
+}
+
+/// All from `offset` to the end in one range, which is never empty.
+fn whole(size_bytes: u64, offset: u64) -> Result<Extents, Error> {
+    let Some(rest_bytes) = size_bytes.checked_sub(offset) else {
+        return Err(Error::out_of_range(format!(
+            "offset {offset} lies behind the end of the image at {size_bytes}"
+        )));
+    };
+    let rest = Extent {
+        offset_bytes: offset,
+        size_bytes: rest_bytes,
+    };
+    Ok(Extents {
+        ranges: Some(rest)
+            .filter(|rest| rest.size_bytes > 0)
+            .into_iter()
+            .collect(),
+        next_offset: None,
     })
 }
 

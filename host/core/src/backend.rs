@@ -7,6 +7,7 @@
 use crate::attributes::Attributes;
 use crate::call::Call;
 use crate::code::Code;
+use crate::health::Health;
 use crate::names::{GroupSnapshotId, NodeId, RequestedName, SnapshotId, VolumeId};
 use crate::plan::Plan;
 use crate::services::Offer;
@@ -172,15 +173,6 @@ pub struct NodeDescription {
     pub max_volumes: Option<u64>,
     /// Absent: reachable from everywhere.
     pub topology: Option<Topology>,
-}
-
-/// One thing that is wrong with a volume.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
-    /// Such as `Inaccessible`, `DataLoss`, `Degraded`; open.
-    pub reason: String,
-    /// For a person.
-    pub message: String,
 }
 
 /// Why a backend's call failed.

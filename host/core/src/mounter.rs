@@ -3,6 +3,7 @@
 //!
 //! Every request names the driver: grants, roots and journal belong to a driver and live on the other side.
 
+use crate::health::Health;
 use crate::names::{DriverName, NodePath, VolumeId};
 use crate::plan::Plan;
 use crate::pool::{PoolCall, PoolReply};
@@ -124,6 +125,17 @@ pub struct Usage {
     pub available: Option<u64>,
 }
 
+/// Asks what is wrong with a volume on this node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealthQuery {
+    /// Which volume.
+    pub key: VolumeKey,
+    /// Where it is published, if the client says so.
+    pub publish_path: Option<NodePath>,
+    /// Where it is staged, if the client says so.
+    pub staging_path: Option<NodePath>,
+}
+
 /// Grows what the node sees.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpandVolume {
@@ -229,8 +241,8 @@ pub enum MountError {
         /// The end of what it said, with what to do where that is known.
         text: String,
     },
-    /// A size that the volume cannot have.
-    #[error("{what} cannot have that size: {reason}")]
+    /// A size that the volume cannot have, or an offset that it has not.
+    #[error("{what} is out of range: {reason}")]
     OutOfRange {
         /// What.
         what: String,
@@ -322,6 +334,9 @@ pub trait Mounter: Send + Sync + 'static {
     async fn unpublish(&self, request: UnpublishVolume) -> Result<(), MountError>;
     /// Use of the volume. Not mounted there: [`MountError::NotFound`].
     async fn stats(&self, request: StatVolume) -> Result<VolumeStats, MountError>;
+    /// What kernel and journal know to be wrong with the volume here; empty: nothing. Storage that does not answer in time is a finding, not
+    /// an error. Without a path: all places of the volume. Not mounted there, or nowhere: [`MountError::NotFound`].
+    async fn health(&self, query: HealthQuery) -> Result<Vec<Health>, MountError>;
     /// Grows what the node sees; the size in bytes afterwards (0: unknown).
     async fn expand(&self, request: ExpandVolume) -> Result<u64, MountError>;
     /// Volumes of a driver whose journal speaks of work that a killed host left half done, or of mounts that are gone.

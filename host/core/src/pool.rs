@@ -3,6 +3,7 @@
 //!
 //! Paths are relative, `/`-separated and checked by the mount room; nothing here opens one.
 
+use crate::snapshot::Extent;
 use serde::{Deserialize, Serialize};
 
 /// One call of the contract's `pool` interface.
@@ -54,6 +55,23 @@ pub enum PoolCall {
         source: String,
         target: String,
     },
+    CloneImages {
+        pool: String,
+        copies: Vec<(String, String)>,
+    },
+    AllocatedExtents {
+        pool: String,
+        path: String,
+        offset: u64,
+        limit: u32,
+    },
+    ChangedExtents {
+        pool: String,
+        base: String,
+        target: String,
+        offset: u64,
+        limit: u32,
+    },
     RemoveImage {
         pool: String,
         path: String,
@@ -102,6 +120,8 @@ pub enum PoolReply {
     Stat(Option<PoolEntry>),
     /// To `List`.
     List(Vec<PoolEntry>),
+    /// To `AllocatedExtents` and `ChangedExtents`.
+    Extents(Extents),
     /// To `SetQuota`: whether the file system enforces it.
     Quota {
         /// False: the bytes are promised, and counted in `Capacity`, but nothing stops a volume from using more.
@@ -117,6 +137,15 @@ pub struct PoolUsage {
     /// What can still be promised: what is free, less what was promised and has not been taken from the disk yet. The very figure that a
     /// new promise is held to. A tree that no quota counts has taken nothing in this sense: what it wrote stands against the pool twice.
     pub available_bytes: u64,
+}
+
+/// Part of the ranges of an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extents {
+    /// In order and without overlap.
+    pub ranges: Vec<Extent>,
+    /// Where to ask on; absent: the end.
+    pub next_offset: Option<u64>,
 }
 
 /// What a pool holds at a path.

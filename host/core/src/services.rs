@@ -94,6 +94,8 @@ features! {
     VolumeMountGroup = "volume-mount-group",
     /// Volumes are not reachable from everywhere.
     Topology = "topology",
+    /// Snapshots are not usable from everywhere (CSI 1.13).
+    SnapshotTopology = "snapshot-topology",
     /// A volume must not be published while it is expanded.
     OfflineExpansion = "offline-expansion",
     /// Growth is the node's alone.

@@ -2,6 +2,7 @@
 
 use crate::names::{GroupSnapshotId, SnapshotId, VolumeId};
 use crate::topology::Topology;
+use serde::{Deserialize, Serialize};
 
 /// CSI `Snapshot`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +45,8 @@ pub enum BlockType {
     VariableLength,
 }
 
-/// A range of a volume, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A range of a volume or an image, in bytes; never empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
     /// Where it begins.
     pub offset_bytes: u64,

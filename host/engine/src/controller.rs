@@ -9,9 +9,10 @@ use crate::session::call_guest;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{
     Available, BackendError, ControllerExpand, ControllerPublish, CreateVolume, Expanded,
-    GetCapacity, Health, ValidateVolume, Validation,
+    GetCapacity, ValidateVolume, Validation,
 };
 use wasmount_core::call::Call;
+use wasmount_core::health::Health;
 use wasmount_core::names::{NodeId, VolumeId};
 use wasmount_core::volume::{Page, PageRequest, Volume, VolumeEntry};
 

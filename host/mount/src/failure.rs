@@ -62,6 +62,15 @@ pub enum MountSetupError {
         #[source]
         source: std::io::Error,
     },
+    /// The thread that thaws what a killed host left frozen cannot be started.
+    #[error(
+        "cannot start the thread that thaws what an earlier host left frozen; raise the limit of threads"
+    )]
+    Thaw {
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
     /// The thread that starts programs cannot be started.
     #[error("cannot start the thread that runs `mkfs` and the like; raise the limit of threads")]
     Tools {

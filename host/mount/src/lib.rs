@@ -5,7 +5,7 @@
 //! list of what it links.
 //!
 //! ```text
-//! local ──▶ stage, publish, teardown, expand, stats, recovery     one file a kind of call; blocking, on threads of the driver's own budget
+//! local ──▶ stage, publish, teardown, expand, stats, health, recovery     one file a kind of call; blocking, on threads of the driver's own budget
 //!             ├──▶ plan      what was asked against what was granted: pure
 //!             ├──▶ roots     a path of the client's as descriptors, never through a link
 //!             ├──▶ source    makes a detached mount, or a raw device, of what the volume is; nobody can see it yet
@@ -15,6 +15,7 @@
 //!             ├──▶ journal   what is meant and what was done, one file a volume
 //!             └──▶ ownership, lent, earlier_driver, kubelet_record     whose something is, where no record says so
 //! local ──▶ pool             trees and images for a backend; `confine` opens a plugin's paths, `in_use` tells what is mounted
+//!             └──▶ freeze   what is mounted of an image stands still while it is copied
 //! ```
 
 #![forbid(unsafe_code)]
@@ -28,8 +29,10 @@ mod executor;
 mod expand;
 mod failure;
 mod format;
+mod freeze;
 mod fs_context;
 mod group;
+mod health;
 mod hexadecimal;
 mod in_use;
 mod journal;

@@ -5,6 +5,8 @@
 
 use crate::durable::Durable;
 use crate::failure::MountSetupError;
+use crate::freeze::Freezer;
+use crate::health;
 use crate::in_use::DriverVolumes;
 use crate::journal::Journal;
 use crate::node::Node;
@@ -18,9 +20,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use wasmount_core::document::Grants;
+use wasmount_core::health::Health;
 use wasmount_core::mounter::{
-    ExpandVolume, MountError, Mounter, PublishVolume, StageVolume, Staged, StagedQuery, StatVolume,
-    UnpublishVolume, UnstageVolume, VolumeKey, VolumeStats,
+    ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
+    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, VolumeKey, VolumeStats,
 };
 use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::pool::{PoolCall, PoolReply};
@@ -62,8 +65,10 @@ impl LocalMounter {
             budgets: Budgets::new(config.threads_per_driver),
             preparing: Mutex::default(),
         });
+        // The journal is locked: nobody else has what is in the run directory.
+        let freezer = Arc::new(Freezer::open(&config.run_dir)?);
         Ok(Self {
-            pools: pools(&node),
+            pools: pools(&node, &freezer),
             node,
         })
     }
@@ -130,8 +135,11 @@ impl Mounter for LocalMounter {
     }
 
     async fn stats(&self, request: StatVolume) -> Result<VolumeStats, MountError> {
-        let threads = self.threads(&request.key.driver);
-        stats::stats(&self.node, &threads, request).await
+        stats::stats(&self.node, request).await
+    }
+
+    async fn health(&self, query: HealthQuery) -> Result<Vec<Health>, MountError> {
+        health::health(&self.node, query).await
     }
 
     async fn expand(&self, request: ExpandVolume) -> Result<u64, MountError> {
@@ -177,10 +185,10 @@ impl Mounter for LocalMounter {
     }
 }
 
-fn pools(node: &Arc<Node>) -> BTreeMap<DriverName, Arc<Pools>> {
+fn pools(node: &Arc<Node>, freezer: &Arc<Freezer>) -> BTreeMap<DriverName, Arc<Pools>> {
     let pools_of = |(driver, grants): (&DriverName, &Grants)| {
         let in_use = DriverVolumes::new(node.clone(), driver.clone());
-        let pools = Pools::new(&grants.pools, Arc::new(in_use));
+        let pools = Pools::new(&grants.pools, Arc::new(in_use), Arc::clone(freezer));
         (driver.clone(), Arc::new(pools))
     };
     node.grants.iter().map(pools_of).collect()

@@ -44,6 +44,8 @@ pub(crate) struct MountLine {
     pub(crate) fs_type: String,
     /// What was mounted, as the file system calls it: a device, a server's export, a word.
     pub(crate) source: String,
+    /// Options of the file system itself, whatever those of the mount are.
+    pub(crate) super_options: String,
 }
 
 impl MountLine {
@@ -133,6 +135,7 @@ fn parse_line(line: &[u8]) -> Option<MountLine> {
         is_shared,
         fs_type: text(words.next()?)?,
         source: String::from_utf8_lossy(&unescape(words.next()?)).into_owned(),
+        super_options: String::from_utf8_lossy(words.next()?).into_owned(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! What all blocking calls of the room share: roots, grants and journal. Apart so that each kind of call is a file of its own.
 //!
-//! Its methods stand in `stage`, `publish`, `teardown`, `recovery` and `stats`; here is only what several of them need. It must not know
+//! Its methods stand in `stage`, `publish`, `teardown`, `recovery`, `stats` and `health`; here is only what several of them need. It must not know
 //! the async world.
 
 use crate::durable::Durable;

@@ -4,20 +4,26 @@
 //! ```text
 //! Pools ──▶ open       one directory, once a process, its host's folder `.wasmount`
 //!             ├──▶ directory, image, copy     one file a kind of thing
+//!             ├──▶ census, still              whether a copy is of one moment
+//!             ├──▶ extents                    what images hold, and how two differ
 //!             ├──▶ copies, users              what is under way, and in use: it stays
 //!             ├──▶ promise, taken             capacity, quota; what of it is on the disk already
-//!             ├──▶ trash                      every deletion
+//!             ├──▶ trash, group_move          every deletion; what comes to several places at once
 //!             └──▶ ledger                     what is promised, what was copied from what
 //! ```
 //!
 //! Everything here blocks; calls of guests are served on threads of their driver. A change is on stable storage, with its parent directory,
 //! when its call returns. It must not know what a driver is.
 
+mod census;
 mod copies;
 mod copy;
 mod copy_data;
+mod copy_images;
 mod copy_tree;
 mod directory;
+mod extents;
+mod group_move;
 mod image;
 mod ledger;
 mod listing;
@@ -28,15 +34,18 @@ mod still;
 mod taken;
 mod trash;
 mod users;
+mod wanted;
 
 use crate::failure::shown;
+use crate::freeze::Freezer;
 use crate::threads::Threads;
-use copies::{Claim, Kind, Leaving, Waiting};
+use copies::{Claim, Leaving, Waiting};
 use copy::{Copying, Job};
 use open::Pool;
 use place::Place;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use wanted::{Pair, Wanted};
 use wasmount_core::document::PoolGrant;
 use wasmount_core::mounter::MountError;
 use wasmount_core::pool::{PoolCall, PoolReply};
@@ -50,6 +59,7 @@ pub(crate) trait InUse: Send + Sync {
 /// The pools of one driver.
 pub(crate) struct Pools {
     granted: BTreeMap<String, Granted>,
+    freezer: Arc<Freezer>,
     /// Known to all drivers as long as this lives.
     _in_use: Arc<dyn InUse>,
 }
@@ -70,7 +80,11 @@ struct Granted {
 
 impl Pools {
     /// Takes the grants; opens nothing. A pool's directory is made at its first use if its parent exists.
-    pub(crate) fn new(grants: &BTreeMap<String, PoolGrant>, in_use: Arc<dyn InUse>) -> Self {
+    pub(crate) fn new(
+        grants: &BTreeMap<String, PoolGrant>,
+        in_use: Arc<dyn InUse>,
+        freezer: Arc<Freezer>,
+    ) -> Self {
         let granted = |(name, grant): (&String, &PoolGrant)| {
             let granted = Granted {
                 grant: grant.clone(),
@@ -81,6 +95,7 @@ impl Pools {
         };
         Self {
             granted: grants.iter().map(granted).collect(),
+            freezer,
             _in_use: in_use,
         }
     }
@@ -176,7 +191,7 @@ impl Pools {
                 source,
                 target,
             } => {
-                let (source, target) = places(&pool, &source, &target)?;
+                let Pair { source, target } = Pair::parse(&pool, &source, &target)?;
                 let open = self.open(&pool)?;
                 let _leaving = self.leave(&open, &pool, &source)?;
                 done(directory::rename(&open, &source, &target))?
@@ -203,43 +218,70 @@ impl Pools {
                 let _leaving = self.leave(&open, &pool, &place)?;
                 done(image::remove(&open, &place))?
             }
+            PoolCall::AllocatedExtents {
+                pool,
+                path,
+                offset,
+                limit,
+            } => {
+                let place = Place::parse(&pool, &path)?;
+                let open = self.open(&pool)?;
+                PoolReply::Extents(extents::allocated(&open, &place, offset, limit)?)
+            }
+            PoolCall::ChangedExtents {
+                pool,
+                base,
+                target,
+                offset,
+                limit,
+            } => {
+                let base = Place::parse(&pool, &base)?;
+                let target = Place::parse(&pool, &target)?;
+                let open = self.open(&pool)?;
+                PoolReply::Extents(extents::changed(&open, &base, &target, offset, limit)?)
+            }
             PoolCall::CloneImage {
                 pool,
                 source,
                 target,
-            } => return self.begin_copy(Kind::Image, &pool, &source, &target),
+            } => {
+                let wanted = Wanted::Image(Pair::parse(&pool, &source, &target)?);
+                return self.begin_copy(&pool, wanted);
+            }
+            PoolCall::CloneImages { pool, copies } => {
+                let wanted = Wanted::group(&pool, &copies)?;
+                return self.begin_copy(&pool, wanted);
+            }
             PoolCall::CloneDirectory {
                 pool,
                 source,
                 target,
-            } => return self.begin_copy(Kind::Directory, &pool, &source, &target),
+            } => {
+                let wanted = Wanted::Directory(Pair::parse(&pool, &source, &target)?);
+                return self.begin_copy(&pool, wanted);
+            }
         };
         Ok(Begun::Done(reply))
     }
 
-    fn begin_copy(
-        &self,
-        kind: Kind,
-        pool: &str,
-        source: &str,
-        target: &str,
-    ) -> Result<Begun, MountError> {
-        let (source, target) = places(pool, source, target)?;
+    fn begin_copy(&self, pool: &str, wanted: Wanted) -> Result<Begun, MountError> {
+        let may_copy_all = self.granted(pool)?.grant.full_copies;
         let job = Job {
             pool: self.open(pool)?,
-            kind,
-            source,
-            target,
-            copying: match self.granted(pool)?.grant.full_copies {
-                true => Copying::SharedOrFull,
-                false => Copying::Shared,
+            copying: match wanted {
+                // A full copy takes too long to be of one moment with others.
+                Wanted::Images(_) => Copying::Shared,
+                _ if may_copy_all => Copying::SharedOrFull,
+                _ => Copying::Shared,
             },
+            wanted,
+            freezer: Arc::clone(&self.freezer),
         };
         // Without a thread for copies, which others may have for hours.
         if job.is_done()? {
             return Ok(Begun::Done(PoolReply::Done));
         }
-        let (claim, waiting) = copies::begin(&job.pool, kind, &job.source, &job.target)?;
+        let (claim, waiting) = copies::begin(&job.pool, &job.wanted)?;
         Ok(Begun::Copy(claim.map(|claim| (job, claim)), waiting))
     }
 
@@ -265,6 +307,7 @@ impl Pools {
                     reason: "another directory, or none, is there than when the host opened it; put the first one back, or restart the host to use this one".to_owned(),
                 });
             }
+            group_move::settle(open)?;
             return Ok(Arc::clone(open));
         }
         let opened = Pool::open(pool, &granted.grant.path)?;
@@ -283,10 +326,6 @@ impl Pools {
         users::refuse_used(open, &self.granted(pool)?.grant.path, place)?;
         Ok(leaving)
     }
-}
-
-fn places(pool: &str, source: &str, target: &str) -> Result<(Place, Place), MountError> {
-    Ok((Place::parse(pool, source)?, Place::parse(pool, target)?))
 }
 
 fn done(change: Result<(), MountError>) -> Result<PoolReply, MountError> {

@@ -5,6 +5,7 @@
 
 mod adopt;
 mod prepare;
+mod removed;
 mod single_writer;
 mod target;
 
@@ -127,7 +128,10 @@ impl Node {
                 self.record_target(publish, Shown::default(), Progress::Coming)
                     .and_then(|()| self.make_and_show(publish, location))
             }
-            Published::Stage(_) | Published::Device(..) => self.make_and_show(publish, location),
+            Published::Stage(_) | Published::Device(..) => {
+                self.refuse_removed(publish)?;
+                self.make_and_show(publish, location)
+            }
         };
         done.map_err(|error| {
             let undo = self.undo_target(key, publish.path.text());

@@ -7,7 +7,6 @@ use crate::block::{BlockRecord, DeviceNumber};
 use crate::failure::{kernel, shown};
 use crate::node::{Node, volume_words};
 use crate::observe::{Identity, SeenMount};
-use crate::threads::Threads;
 use rustix::fs::{StatVfs, fstat, fstatvfs};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +16,7 @@ use wasmount_core::names::DriverName;
 
 /// How long storage may take to answer. 2 s: kubelet gives NodeGetVolumeStats much more, local storage takes microseconds, and a server that
 /// takes longer has a problem that should be seen.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// How long an answer stands in for one that does not come. 5 minutes: five of kubelet's rounds; older figures would hide the problem.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
@@ -30,7 +29,7 @@ pub(crate) struct Figures {
 }
 
 /// What a record says of a path.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recorded {
     /// A mounted volume, staged or published.
     Mount(Identity),
@@ -126,18 +125,31 @@ impl Node {
         }
     }
 
-    /// Whether the storage of a mount is gone or does not answer. Blocks for twice as long as storage may take, at most: once for a thread,
-    /// once for the answer.
-    pub(crate) fn is_unanswered(&self, driver: &DriverName, path: &str, mount: SeenMount) -> bool {
+    /// Puts a question to the storage at a path, for as long as it may take. `None`: it does not answer, or has not answered an earlier one;
+    /// another thread would only hang beside the first. Takes twice as long at most: once for a thread, once for the answer.
+    pub(crate) async fn ask_storage<T: Send + 'static>(
+        &self,
+        driver: &DriverName,
+        path: &str,
+        question: impl FnOnce() -> Result<T, MountError> + Send + 'static,
+    ) -> Result<Option<T>, MountError> {
+        if self.figures.is_hung(path) {
+            return Ok(None);
+        }
+        let turn = self.budgets.of(driver).stats_turn(ANSWER_WITHIN).await?;
+        // From now on, so that it counts as hung just when its deadline has passed.
         let asking = Asking::begin(&self.figures, path);
-        let asked = self
-            .budgets
-            .of(driver)
-            .stats_within(ANSWER_WITHIN, move || {
-                let _asking = asking;
-                Ok(mount.is_corrupted())
-            });
-        match asked {
+        turn.ask(ANSWER_WITHIN, move || {
+            let _asking = asking;
+            question()
+        })
+        .await
+    }
+
+    /// Whether the storage of a mount is gone or does not answer; for a thread that may wait.
+    pub(crate) fn is_unanswered(&self, driver: &DriverName, path: &str, mount: SeenMount) -> bool {
+        let asked = self.ask_storage(driver, path, move || Ok(mount.is_corrupted()));
+        match tokio::runtime::Handle::current().block_on(asked) {
             Ok(answer) => answer.unwrap_or(true),
             // Nobody could ask, so nothing is known: a mount that is in use must not be taken from its users for that.
             Err(_) => false,
@@ -170,43 +182,45 @@ impl Node {
     }
 }
 
-/// Asks for the use of a volume, for as long as storage may take.
+/// Asks for the use of a volume. The last answer stands in for one that does not come.
 pub(crate) async fn stats(
     node: &Arc<Node>,
-    threads: &Threads,
     request: StatVolume,
 ) -> Result<VolumeStats, MountError> {
-    let path = request.volume_path.as_str().to_owned();
-    let recorded = node.recorded(&request.key, &path)?;
-    let hung = || MountError::Hung {
-        what: format!("{} at {path}", volume_words(&request.key)),
-        reason: format!(
-            "its storage has not answered for {} s; look at the server or disk behind it",
-            ANSWER_WITHIN.as_secs()
-        ),
-    };
-    if node.figures.is_hung(&path) {
-        // Another thread would only hang beside the first.
-        return node.figures.kept(&path).ok_or_else(hung);
-    }
-    let job = {
-        let (node, path, key) = (node.clone(), path.clone(), request.key.clone());
-        // From now on, so that it counts as hung just when the deadline below has passed.
-        let asking = Asking::begin(&node.figures, &path);
+    let StatVolume {
+        key,
+        volume_path,
+        staging_path: _,
+    } = request;
+    let path = volume_path.as_str().to_owned();
+    let recorded = node.recorded(&key, &path)?;
+    let question = {
+        let (node, path, key) = (node.clone(), path.clone(), key.clone());
         move || {
-            let _asking = asking;
             let stats = node.ask(&key, &path, recorded)?;
-            node.figures.keep(path.clone(), stats);
+            // Here, so that an answer that comes late is known to the next call.
+            node.figures.keep(path, stats);
             Ok(stats)
         }
     };
-    let answer = tokio::time::timeout(ANSWER_WITHIN, threads.stats(ANSWER_WITHIN, job)).await;
-    match answer {
-        Ok(Err(MountError::OutOfThreads { .. })) | Err(_) => {
-            node.figures.kept(&path).ok_or_else(hung)
+    match node.ask_storage(&key.driver, &path, question).await {
+        Ok(Some(stats)) => Ok(stats),
+        Ok(None) | Err(MountError::OutOfThreads { .. }) => {
+            node.figures.kept(&path).ok_or_else(|| MountError::Hung {
+                what: format!("{} at {path}", volume_words(&key)),
+                reason: unanswered_words(),
+            })
         }
-        Ok(answer) => answer,
+        Err(error) => Err(error),
     }
+}
+
+/// That storage does not answer, and what to do.
+pub(crate) fn unanswered_words() -> String {
+    format!(
+        "its storage has not answered for {} s; look at the server or disk behind it",
+        ANSWER_WITHIN.as_secs()
+    )
 }
 
 fn figures(answer: &StatVfs) -> VolumeStats {

@@ -46,6 +46,9 @@ struct Lane {
     look_for: &'static str,
 }
 
+/// A thread for one question to storage, on which nothing runs yet.
+pub(crate) struct Turn(OwnedSemaphorePermit);
+
 impl Lane {
     fn new(size: usize, look_for: &'static str) -> Self {
         let size = size.max(1);
@@ -73,6 +76,18 @@ impl Budgets {
             .entry(driver.clone())
             .or_insert_with(|| Threads::new(driver, self.per_driver))
             .clone()
+    }
+}
+
+impl Turn {
+    /// Runs a job that asks storage, and does not wait for its answer for ever. `None`: there was none; the thread is free when there is.
+    pub(crate) async fn ask<T: Send + 'static>(
+        self,
+        wait: Duration,
+        job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
+    ) -> Result<Option<T>, MountError> {
+        let answer = tokio::time::timeout(wait, Threads::begin(self.0, job)).await;
+        answer.ok().transpose()
     }
 }
 
@@ -128,26 +143,9 @@ impl Threads {
         self.run(&self.copies, WAIT_FOR_THREAD, job).await
     }
 
-    /// Runs a job that asks storage for figures.
-    pub(crate) async fn stats<T: Send + 'static>(
-        &self,
-        wait: Duration,
-        job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
-    ) -> Result<T, MountError> {
-        self.run(&self.stats, wait, job).await
-    }
-
-    /// The same for a job of another lane, which has a thread to wait on and does not wait for an answer for ever. `None`: there was none.
-    pub(crate) fn stats_within<T: Send + 'static>(
-        &self,
-        wait: Duration,
-        job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
-    ) -> Result<Option<T>, MountError> {
-        let runtime = tokio::runtime::Handle::current();
-        let permit = runtime.block_on(self.permit(&self.stats, wait))?;
-        let answer =
-            runtime.block_on(async { tokio::time::timeout(wait, Self::begin(permit, job)).await });
-        answer.ok().transpose()
+    /// Waits for a thread on which storage may be asked.
+    pub(crate) async fn stats_turn(&self, wait: Duration) -> Result<Turn, MountError> {
+        self.permit(&self.stats, wait).await.map(Turn)
     }
 
     async fn run<T: Send + 'static>(
@@ -232,7 +230,8 @@ mod tests {
         assert_eq!(healthy.set_up(|| Ok(7)).await, Ok(7));
         // Tear-down, statistics, pools and copies have threads of their own.
         assert_eq!(hung.tear_down(|| Ok(8)).await, Ok(8));
-        assert_eq!(hung.stats(WAIT_FOR_THREAD, || Ok(8)).await, Ok(8));
+        let turn = hung.stats_turn(WAIT_FOR_THREAD).await.unwrap();
+        assert_eq!(turn.ask(WAIT_FOR_THREAD, || Ok(8)).await, Ok(Some(8)));
         assert_eq!(hung.pool(|| Ok(8)).await, Ok(8));
         assert_eq!(hung.copy(|| Ok(8)).await, Ok(8));
         drop(release);
@@ -269,20 +268,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_asks_within_a_deadline_and_tells_no_answer_from_no_thread() {
+    async fn a_question_has_a_deadline_and_no_answer_is_told_from_no_thread() {
         let threads = threads("a");
         let (release, wait) = std::sync::mpsc::channel::<()>();
-        let (inner, no_patience) = (threads.clone(), Duration::from_millis(10));
-        let answers = threads.tear_down(move || {
-            let answered = inner.stats_within(WAIT_FOR_THREAD, || Ok(1));
-            let hung = inner.stats_within(no_patience, move || Ok(wait.recv().is_err()));
-            let refused = inner.stats_within(no_patience, || Ok(()));
-            Ok((answered, hung, refused))
-        });
-        let (answered, hung, refused) = answers.await.unwrap();
-        assert_eq!((answered, hung), (Ok(Some(1)), Ok(None)));
+        let no_patience = Duration::from_millis(10);
+        let turn = threads.stats_turn(no_patience).await.unwrap();
+        assert_eq!(turn.ask(WAIT_FOR_THREAD, || Ok(1)).await, Ok(Some(1)));
+        let turn = threads.stats_turn(no_patience).await.unwrap();
+        let hung = turn.ask(no_patience, move || Ok(wait.recv().is_err()));
+        assert_eq!(hung.await, Ok(None));
+        let refused = threads.stats_turn(no_patience).await.map(drop);
         assert!(matches!(refused, Err(MountError::OutOfThreads { .. })));
         drop(release);
+        let turn = threads.stats_turn(WAIT_FOR_THREAD).await.unwrap();
+        assert_eq!(turn.ask(WAIT_FOR_THREAD, || Ok(2)).await, Ok(Some(2)));
     }
 
     #[tokio::test]

@@ -15,9 +15,10 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
+use wasmount_core::health::Health;
 use wasmount_core::mounter::{
-    ExpandVolume, MountError, Mounter, PublishVolume, StageVolume, Staged, StagedQuery, StatVolume,
-    UnpublishVolume, UnstageVolume, VolumeKey, VolumeStats,
+    ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
+    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, VolumeKey, VolumeStats,
 };
 use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::pool::{PoolCall, PoolReply};
@@ -193,6 +194,10 @@ impl Mounter for SocketMounter {
 
     async fn stats(&self, request: StatVolume) -> Result<VolumeStats, MountError> {
         asked!(self, Request::Stats(request), Answer::Stats(stats) => stats)
+    }
+
+    async fn health(&self, query: HealthQuery) -> Result<Vec<Health>, MountError> {
+        asked!(self, Request::Health(query), Answer::Health(findings) => findings)
     }
 
     async fn expand(&self, request: ExpandVolume) -> Result<u64, MountError> {

@@ -17,6 +17,7 @@ pub(crate) async fn perform(mounter: &dyn Mounter, request: Request) -> Reply {
         Request::Publish(request) => mounter.publish(request).await.map(done),
         Request::Unpublish(request) => mounter.unpublish(request).await.map(done),
         Request::Stats(request) => mounter.stats(request).await.map(Answer::Stats),
+        Request::Health(query) => mounter.health(query).await.map(Answer::Health),
         Request::Expand(request) => mounter.expand(request).await.map(Answer::Expanded),
         Request::Unsettled(driver) => mounter.unsettled(driver).await.map(Answer::Unsettled),
         Request::UnsharedRoots => mounter.unshared_roots().await.map(Answer::UnsharedRoots),
@@ -41,7 +42,9 @@ pub(crate) fn subjects(request: &Request) -> Vec<Subject> {
         Request::Unpublish(request) => vec![volume(&request.key), path(&request.target_path)],
         Request::Expand(request) => vec![volume(&request.key)],
         Request::Pool(driver, call) => entries(driver, call),
-        Request::Stats(_) | Request::Unsettled(_) | Request::UnsharedRoots => Vec::new(),
+        Request::Stats(_) | Request::Health(_) | Request::Unsettled(_) | Request::UnsharedRoots => {
+            Vec::new()
+        }
     }
 }
 
@@ -79,9 +82,15 @@ fn entries(driver: &DriverName, call: &PoolCall) -> Vec<Subject> {
             source,
             target,
         } => vec![entry(pool, source), entry(pool, target)],
+        PoolCall::CloneImages { pool, copies } => copies
+            .iter()
+            .flat_map(|(source, target)| [entry(pool, source), entry(pool, target)])
+            .collect(),
         PoolCall::Names
         | PoolCall::Capacity { .. }
         | PoolCall::Stat { .. }
-        | PoolCall::List { .. } => Vec::new(),
+        | PoolCall::List { .. }
+        | PoolCall::AllocatedExtents { .. }
+        | PoolCall::ChangedExtents { .. } => Vec::new(),
     }
 }

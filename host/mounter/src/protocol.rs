@@ -16,16 +16,17 @@ use postcard::experimental::serialized_size;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wasmount_core::health::Health;
 use wasmount_core::mounter::{
-    ExpandVolume, MountError, PublishVolume, StageVolume, Staged, StagedQuery, StatVolume,
-    UnpublishVolume, UnstageVolume, VolumeKey, VolumeStats,
+    ExpandVolume, HealthQuery, MountError, PublishVolume, StageVolume, Staged, StagedQuery,
+    StatVolume, UnpublishVolume, UnstageVolume, VolumeKey, VolumeStats,
 };
 use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::pool::{PoolCall, PoolReply};
 use zeroize::Zeroizing;
 
 /// Of this file and of all types that cross. Two processes with different ones refuse each other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What no other protocol begins with.
 const MAGIC: [u8; 8] = *b"wasmount";
@@ -75,6 +76,7 @@ pub(crate) enum Request {
     Publish(PublishVolume),
     Unpublish(UnpublishVolume),
     Stats(StatVolume),
+    Health(HealthQuery),
     Expand(ExpandVolume),
     Unsettled(DriverName),
     UnsharedRoots,
@@ -93,6 +95,8 @@ pub(crate) enum Answer {
     Notes(BTreeMap<String, String>),
     /// To `Stats`.
     Stats(VolumeStats),
+    /// To `Health`.
+    Health(Vec<Health>),
     /// To `Expand`: bytes.
     Expanded(u64),
     /// To `Unsettled`.

@@ -18,7 +18,9 @@ pub struct Geometry {
     inodes_percent: u32,
     /// Blocks of the part where files and their names lie.
     pub data_blocks: u64,
-    rest: [u64; 27],
+    /// Blocks of the real-time section, a device of its own; 0: there is none.
+    pub realtime_blocks: u64,
+    rest: [u64; 26],
 }
 
 /// `struct xfs_growfs_data` of `xfs/xfs_fs.h`.

@@ -189,3 +189,28 @@ fn from_the_chosen_call_on_all_fail_until_mended() {
     testing::mend();
     assert_eq!(testing::pool_paths("volumes"), ["a"]);
 }
+
+#[test]
+fn all_of_an_image_may_hold_data_and_nothing_lies_behind_it() {
+    fresh();
+    POOL.create_image("base", 100).unwrap();
+    POOL.create_image("disk", 300).unwrap();
+    let asked = |offset| {
+        [
+            POOL.allocated_extents("disk", offset, 0),
+            POOL.changed_extents("base", "disk", offset, 0),
+        ]
+    };
+    for answer in asked(100) {
+        let [rest] = answer.unwrap().ranges.try_into().unwrap();
+        assert_eq!((rest.offset_bytes, rest.size_bytes), (100, 200));
+    }
+    for answer in asked(300) {
+        assert_eq!(answer.unwrap().ranges.len(), 0);
+    }
+    for answer in asked(301) {
+        assert_eq!(code(answer), Some(Code::OutOfRange));
+    }
+    let absent = POOL.allocated_extents("none", 0, 0);
+    assert_eq!(code(absent), Some(Code::NotFound));
+}

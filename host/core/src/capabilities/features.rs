@@ -92,6 +92,9 @@ fn contradiction(offer: &Offer, feature: Feature) -> Option<&'static str> {
         Feature::Topology => {
             (!offer.has(Service::NodeInfo)).then_some("needs the interface `node-info`")
         }
+        Feature::SnapshotTopology => {
+            (!offer.has(Service::Snapshots)).then_some("needs the interface `snapshots`")
+        }
         Feature::OfflineExpansion => (!grows && !offer.claims(Feature::NodeOnlyExpansion))
             .then_some(
                 "needs the interface `controller-expand` or the feature `node-only-expansion`",

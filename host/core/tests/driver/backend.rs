@@ -8,11 +8,12 @@ use std::sync::Mutex;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{
     Available, Backend, BackendError, ControllerExpand, ControllerPublish, CreateGroup,
-    CreateSnapshot, CreateVolume, Expanded, GetCapacity, Health, ListSnapshots, NodeDescription,
+    CreateSnapshot, CreateVolume, Expanded, GetCapacity, ListSnapshots, NodeDescription,
     NodePublish, NodeStage, PluginLabel, ValidateVolume, Validation,
 };
 use wasmount_core::call::Call;
 use wasmount_core::code::Code;
+use wasmount_core::health::Health;
 use wasmount_core::names::{GroupSnapshotId, NodeId, SnapshotId, VolumeId};
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::services::Offer;

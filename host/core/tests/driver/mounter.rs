@@ -68,6 +68,13 @@ impl Mounter for FakeMounter {
     async fn unpublish(&self, request: UnpublishVolume) -> Result<()> {
         self.at("unpublish", &request.key).await
     }
+    async fn health(
+        &self,
+        _: wasmount_core::mounter::HealthQuery,
+    ) -> Result<Vec<wasmount_core::health::Health>> {
+        Ok(Vec::new())
+    }
+
     async fn stats(&self, request: StatVolume) -> Result<VolumeStats> {
         self.at("stats", &request.key).await?;
         Ok(USAGE)

@@ -5,10 +5,10 @@ use crate::mounter::USAGE;
 use crate::script::{Act, answered};
 use crate::words::*;
 use std::time::Duration;
-use wasmount_core::backend::Health;
 use wasmount_core::code::Code;
 use wasmount_core::driver::{NodeExpandRequest, NodePublishRequest, Role};
 use wasmount_core::error::Error;
+use wasmount_core::health::Health;
 use wasmount_core::services::Service;
 use wasmount_core::volume::{CapacityRange, VolumeCondition};
 
@@ -152,6 +152,7 @@ async fn statistics_carry_the_condition_and_ask_for_it_once_in_a_while() {
     let bench = full(&[]);
     let read = || bench.driver.node_get_volume_stats(incoming(), stats("v"));
     bench.backend.health.lock().unwrap().push(Health {
+        status: wasmount_core::health::HealthStatus::Degraded,
         reason: "Degraded".to_owned(),
         message: "one disk is gone".to_owned(),
     });

@@ -92,7 +92,7 @@ impl Checker {
         page_length(extents.len(), Some(max))?;
         let mut end = 0;
         let extents = extents.into_iter().map(|extent| {
-            let snapshot_metadata::Extent {
+            let types::Extent {
                 offset_bytes,
                 size_bytes,
             } = extent;

@@ -4,7 +4,8 @@ use super::{Checker, Invalid, bytes, page_length, same};
 use crate::bindings::exported::{capacity, controller, controller_expand, volume_health};
 use crate::bindings::types;
 use wasmount_core::attributes::Attributes;
-use wasmount_core::backend::{Available, Expanded, Health, Validation};
+use wasmount_core::backend::{Available, Expanded, Validation};
+use wasmount_core::health::{Health, HealthStatus};
 use wasmount_core::names::VolumeId;
 use wasmount_core::volume::{
     CapacityRange, ContentSource, Page, PageRequest, Volume, VolumeCondition, VolumeEntry,
@@ -152,8 +153,18 @@ impl Checker {
             return Err(Invalid(format!("more than {HEALTHS} things are wrong")));
         }
         let healths = healths.into_iter().map(|health| {
-            let volume_health::Health { reason, message } = health;
+            let volume_health::Health {
+                status,
+                reason,
+                message,
+            } = health;
             Health {
+                status: match status {
+                    volume_health::HealthStatus::Degraded => HealthStatus::Degraded,
+                    volume_health::HealthStatus::Inaccessible => HealthStatus::Inaccessible,
+                    volume_health::HealthStatus::DataLoss => HealthStatus::DataLoss,
+                    volume_health::HealthStatus::Other(number) => HealthStatus::Other(number),
+                },
                 reason: self.text(&reason),
                 message: self.text(&message),
             }

@@ -1,11 +1,13 @@
 //! Import `pool`: trees and images of the granted pools. Whatever is asked goes to the privileged room, which knows grants and paths; here
 //! is only the order of things: what a record speaks of is not destroyed before the record that says so is durable.
 
-use crate::bindings::imported::pool::{Entry, Host, Kind, Usage};
+use crate::bindings::imported::pool::{Entry, Extents as GuestExtents, Host, Kind, Usage};
+use crate::bindings::types;
 use crate::host::HostError;
 use crate::invocation::Invocation;
 use wasmount_core::code::Code;
-use wasmount_core::pool::{PoolCall, PoolEntry, PoolEntryKind, PoolReply, PoolUsage};
+use wasmount_core::pool::{Extents, PoolCall, PoolEntry, PoolEntryKind, PoolReply, PoolUsage};
+use wasmount_core::snapshot::Extent;
 
 impl Invocation {
     async fn ask_pool(&mut self, call: PoolCall) -> Result<PoolReply, HostError> {
@@ -14,6 +16,13 @@ impl Invocation {
         }
         let driver = self.parts.driver.clone();
         Ok(self.parts.mounter.pool(driver, call).await?)
+    }
+
+    async fn ask_extents(&mut self, call: PoolCall) -> Result<GuestExtents, HostError> {
+        match self.ask_pool(call).await? {
+            PoolReply::Extents(extents) => Ok(extents_to_guest(extents)),
+            reply => Err(unexpected(&reply)),
+        }
     }
 
     async fn change_pool(&mut self, call: PoolCall) -> Result<(), HostError> {
@@ -147,6 +156,49 @@ impl Host for Invocation {
         self.change_pool(PoolCall::RemoveImage { pool, path }).await
     }
 
+    async fn clone_images(
+        &mut self,
+        pool: String,
+        copies: Vec<(String, String)>,
+    ) -> Result<(), HostError> {
+        self.change_pool(PoolCall::CloneImages { pool, copies })
+            .await
+    }
+
+    async fn allocated_extents(
+        &mut self,
+        pool: String,
+        path: String,
+        offset: u64,
+        limit: u32,
+    ) -> Result<GuestExtents, HostError> {
+        let call = PoolCall::AllocatedExtents {
+            pool,
+            path,
+            offset,
+            limit,
+        };
+        self.ask_extents(call).await
+    }
+
+    async fn changed_extents(
+        &mut self,
+        pool: String,
+        base: String,
+        target: String,
+        offset: u64,
+        limit: u32,
+    ) -> Result<GuestExtents, HostError> {
+        let call = PoolCall::ChangedExtents {
+            pool,
+            base,
+            target,
+            offset,
+            limit,
+        };
+        self.ask_extents(call).await
+    }
+
     async fn rename(
         &mut self,
         pool: String,
@@ -214,6 +266,27 @@ fn entry_to_guest(entry: PoolEntry) -> Entry {
     }
 }
 
+fn extents_to_guest(extents: Extents) -> GuestExtents {
+    let Extents {
+        ranges,
+        next_offset,
+    } = extents;
+    let to_guest = |extent| {
+        let Extent {
+            offset_bytes,
+            size_bytes,
+        } = extent;
+        types::Extent {
+            offset_bytes,
+            size_bytes,
+        }
+    };
+    GuestExtents {
+        ranges: ranges.into_iter().map(to_guest).collect(),
+        next_offset,
+    }
+}
+
 /// The privileged room may be another process, of another version.
 fn unexpected(reply: &PoolReply) -> HostError {
     let kind = match reply {
@@ -222,6 +295,7 @@ fn unexpected(reply: &PoolReply) -> HostError {
         PoolReply::Capacity(_) => "capacity",
         PoolReply::Stat(_) => "an entry",
         PoolReply::List(_) => "a list",
+        PoolReply::Extents(_) => "extents",
         PoolReply::Quota { .. } => "a quota",
     };
     HostError::told(

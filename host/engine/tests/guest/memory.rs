@@ -128,6 +128,13 @@ impl Mounter for Memory {
     async fn unpublish(&self, _: UnpublishVolume) -> Result<(), MountError> {
         unreachable!("no guest unpublishes")
     }
+    async fn health(
+        &self,
+        _: wasmount_core::mounter::HealthQuery,
+    ) -> Result<Vec<wasmount_core::health::Health>, MountError> {
+        Ok(Vec::new())
+    }
+
     async fn stats(&self, _: StatVolume) -> Result<VolumeStats, MountError> {
         unreachable!("no guest asks")
     }

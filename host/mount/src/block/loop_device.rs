@@ -148,6 +148,11 @@ pub(crate) fn backing_path(number: DeviceNumber) -> Option<PathBuf> {
     LoopName::of(number)?.backing_path()
 }
 
+/// Whether the file behind a loop device, which had this name, was removed. Nothing is opened, and no storage is asked.
+pub(crate) fn is_backing_removed(number: DeviceNumber, name: &str) -> bool {
+    LoopName::of(number).is_some_and(|device| device.is_backing_removed(name))
+}
+
 /// Binds one that was free; `None` if it is no more.
 fn bind(
     name: &LoopName,

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 const LINES: &str = "\
-22 27 0:21 / /proc rw,relatime - proc proc rw
+22 27 0:21 / /proc rw,relatime - proc proc rw,hidepid=2
 36 35 98:0 /mnt1\\040a /mnt\\0402\\011tab\\134back rw,noatime master:1 shared:7 - ext3 /dev/root rw
 37 35 98:0 / /mnt rw master:1 - ext3 a b
 ";
@@ -12,7 +12,7 @@ const LINES: &str = "\
 #[test]
 fn lines_are_read_with_their_escapes_and_optional_words() {
     let line = |mount_id,
-                (device, fs_type, source): (&str, &str, &str),
+                (device, fs_type, source, super_options): (&str, &str, &str, &str),
                 root: &str,
                 point: &str,
                 is_shared| {
@@ -24,10 +24,14 @@ fn lines_are_read_with_their_escapes_and_optional_words() {
             is_shared,
             fs_type: fs_type.to_owned(),
             source: source.to_owned(),
+            super_options: super_options.to_owned(),
         }
     };
-    let (proc, root_disk) = (("0:21", "proc", "proc"), ("98:0", "ext3", "/dev/root"));
-    let disk = ("98:0", "ext3", "a");
+    let (proc, root_disk) = (
+        ("0:21", "proc", "proc", "rw,hidepid=2"),
+        ("98:0", "ext3", "/dev/root", "rw"),
+    );
+    let disk = ("98:0", "ext3", "a", "b");
     assert_eq!(
         parse(LINES.as_bytes()),
         [

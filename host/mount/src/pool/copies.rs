@@ -4,10 +4,12 @@
 //! An error is told once to everybody who waits, or else to the next who asks for the same copy; only the one after that begins anew. So a
 //! copy that fills the disk each time is not begun again before somebody was told.
 //!
-//! It holds names only: what a copy does is `copy`'s.
+//! A copy of several images is one: whoever names one of its targets for something else is refused. It holds names only: what a copy does is
+//! `copy`'s.
 
 use crate::pool::open::Pool;
 use crate::pool::place::Place;
+use crate::pool::wanted::{Pair, Wanted};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,21 +26,15 @@ const ERROR_KEPT: Duration = Duration::from_secs(600);
 /// What a copy ended with.
 type Outcome = Result<(), MountError>;
 
-/// What is copied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Image,
-    Directory,
-}
-
 /// The copies of a pool.
 #[derive(Debug, Default)]
 pub(super) struct Copies(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
-    /// By target.
-    copies: HashMap<String, Copy>,
+    copies: HashMap<u64, Copy>,
+    /// Which copy makes what, by path.
+    targets: HashMap<String, u64>,
     /// What is being removed or renamed at this moment.
     leaving: Vec<String>,
     last_id: u64,
@@ -46,9 +42,7 @@ struct Table {
 
 #[derive(Debug)]
 struct Copy {
-    id: u64,
-    kind: Kind,
-    source: String,
+    wanted: Wanted,
     outcome: watch::Sender<Option<Outcome>>,
     /// When it failed. It is not under way any more, but somebody must be told.
     failed: Option<Instant>,
@@ -58,7 +52,6 @@ struct Copy {
 #[derive(Debug)]
 pub(super) struct Claim {
     pool: Arc<Pool>,
-    target: Place,
     id: u64,
     is_ended: bool,
 }
@@ -67,8 +60,9 @@ pub(super) struct Claim {
 #[derive(Debug)]
 pub(super) struct Waiting {
     pool: Arc<Pool>,
-    target: Place,
     id: u64,
+    /// For messages.
+    what: String,
     outcome: watch::Receiver<Option<Outcome>>,
 }
 
@@ -82,54 +76,61 @@ pub(super) struct Leaving<'a> {
 /// Begins a copy, or joins the same one: then there is no claim. An error that was not told yet is told now.
 pub(super) fn begin(
     pool: &Arc<Pool>,
-    kind: Kind,
-    source: &Place,
-    target: &Place,
+    wanted: &Wanted,
 ) -> Result<(Option<Claim>, Waiting), MountError> {
     let mut table = pool.copies.table();
     table.forget_old();
-    let path = target.path.as_str();
     let waiting = |id, outcome: &watch::Sender<_>| Waiting {
         pool: Arc::clone(pool),
-        target: target.clone(),
         id,
+        what: wanted.words(),
         outcome: outcome.subscribe(),
     };
-    if let Some(copy) = table.copies.get(path) {
-        let is_same = copy.kind == kind && copy.source == source.path.as_str();
+    for Pair { target, .. } in wanted.pairs() {
+        let Some(id) = table.targets.get(target.path.as_str()).copied() else {
+            continue;
+        };
+        let Some(copy) = table.copies.get(&id) else {
+            continue;
+        };
+        let is_same = copy.wanted.is(wanted);
         match (copy.failed, is_same) {
-            (None, true) => return Ok((None, waiting(copy.id, &copy.outcome))),
+            (None, true) => return Ok((None, waiting(id, &copy.outcome))),
             (None, false) => {
                 return Err(target.otherwise_there("a copy of something else to it is under way"));
             }
             (Some(_), _) => {
-                let failed = table.copies.remove(path).filter(|_| is_same);
+                let failed = table.remove(id).filter(|_| is_same);
                 if let Some(Err(error)) = failed.and_then(|copy| copy.outcome.send_replace(None)) {
                     return Err(error);
                 }
             }
         }
     }
-    let is_leaving = |place: &Place| table.leaving.iter().any(|path| place.overlaps(path));
-    if let Some(place) = [source, target].into_iter().find(|place| is_leaving(place)) {
-        return Err(place.in_use("it is being removed or renamed at this moment"));
+    for place in wanted
+        .pairs()
+        .iter()
+        .flat_map(|it| [&it.source, &it.target])
+    {
+        if table.leaving.iter().any(|path| place.overlaps(path)) {
+            return Err(place.in_use("it is being removed or renamed at this moment"));
+        }
     }
     table.last_id += 1;
     let id = table.last_id;
     let outcome = watch::Sender::new(None);
     let waiting = waiting(id, &outcome);
-    let source = source.path.as_str().to_owned();
+    for Pair { target, .. } in wanted.pairs() {
+        table.targets.insert(target.path.as_str().to_owned(), id);
+    }
     let copy = Copy {
-        id,
-        kind,
-        source,
+        wanted: wanted.clone(),
         outcome,
         failed: None,
     };
-    table.copies.insert(path.to_owned(), copy);
+    table.copies.insert(id, copy);
     let claim = Claim {
         pool: Arc::clone(pool),
-        target: target.clone(),
         id,
         is_ended: false,
     };
@@ -145,16 +146,16 @@ impl Copies {
     /// copy: it would appear after its removal was answered.
     pub(super) fn leave(&self, place: &Place) -> Result<Leaving<'_>, MountError> {
         let mut table = self.table();
-        for (target, copy) in table
-            .copies
-            .iter()
-            .filter(|(_, copy)| copy.failed.is_none())
-        {
-            if place.overlaps(&copy.source) {
-                return Err(place.in_use("it is being copied"));
-            }
-            if place.overlaps(target) {
-                return Err(under_way(place));
+        let under_way = table.copies.values().filter(|copy| copy.failed.is_none());
+        for copy in under_way {
+            for Pair { source, target } in copy.wanted.pairs() {
+                if place.overlaps(source.path.as_str()) {
+                    return Err(place.in_use("it is being copied"));
+                }
+                if place.overlaps(target.path.as_str()) {
+                    let what = copy.wanted.words();
+                    return Err(MountError::UnderWay { what });
+                }
             }
         }
         let path = place.path.as_str().to_owned();
@@ -162,34 +163,37 @@ impl Copies {
         Ok(Leaving { copies: self, path })
     }
 
-    fn end(&self, target: &Place, id: u64, outcome: Outcome) {
+    fn end(&self, id: u64, outcome: Outcome) {
         let mut table = self.table();
-        let path = target.path.as_str();
-        if let Some(copy) = table.copies.get_mut(path).filter(|copy| copy.id == id) {
+        if let Some(copy) = table.copies.get_mut(&id) {
             copy.failed = outcome.is_err().then(Instant::now);
             let is_done = outcome.is_ok();
             copy.outcome.send_replace(Some(outcome));
             // What is done is found at its target from now on.
             if is_done {
-                table.copies.remove(path);
+                table.remove(id);
             }
         }
     }
 
-    fn told(&self, target: &Place, id: u64) {
-        let mut table = self.table();
-        let path = target.path.as_str();
-        if table.copies.get(path).is_some_and(|copy| copy.id == id) {
-            table.copies.remove(path);
-        }
+    fn told(&self, id: u64) {
+        self.table().remove(id);
     }
 }
 
 impl Table {
+    fn remove(&mut self, id: u64) -> Option<Copy> {
+        let copy = self.copies.remove(&id)?;
+        self.targets.retain(|_, maker| *maker != id);
+        Some(copy)
+    }
+
     fn forget_old(&mut self) {
         let is_kept = |failed: Instant| failed.elapsed() < ERROR_KEPT;
         self.copies
             .retain(|_, copy| copy.failed.is_none_or(is_kept));
+        let copies = &self.copies;
+        self.targets.retain(|_, id| copies.contains_key(id));
     }
 }
 
@@ -197,16 +201,16 @@ impl Claim {
     /// The copy has ended.
     pub(super) fn end(mut self, outcome: Outcome) {
         self.is_ended = true;
-        self.pool.copies.end(&self.target, self.id, outcome);
+        self.pool.copies.end(self.id, outcome);
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
         if !self.is_ended {
-            let reason = format!("the copy to {} was given up", self.target);
+            let reason = "the copy was given up; call again".to_owned();
             let outcome = Err(MountError::Unreachable { reason });
-            self.pool.copies.end(&self.target, self.id, outcome);
+            self.pool.copies.end(self.id, outcome);
         }
     }
 }
@@ -224,10 +228,10 @@ impl Waiting {
         let outcome = self.outcome.borrow().clone();
         match outcome {
             Some(outcome) => {
-                self.pool.copies.told(&self.target, self.id);
+                self.pool.copies.told(self.id);
                 outcome
             }
-            None => Err(under_way(&self.target)),
+            None => Err(MountError::UnderWay { what: self.what }),
         }
     }
 }
@@ -238,11 +242,5 @@ impl Drop for Leaving<'_> {
         if let Some(at) = table.leaving.iter().position(|path| *path == self.path) {
             table.leaving.swap_remove(at);
         }
-    }
-}
-
-fn under_way(target: &Place) -> MountError {
-    MountError::UnderWay {
-        what: format!("the copy to {target}"),
     }
 }

@@ -11,6 +11,7 @@ use std::os::fd::BorrowedFd;
 
 /// One step of a full copy, in bytes: large enough to cost nothing, small enough for a fallback buffer.
 const STEP_BYTES: usize = 1 << 20;
+
 /// Why a copy failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CopyError {
@@ -26,26 +27,46 @@ pub(super) enum CopyError {
     Write(Errno),
 }
 
-/// Copies the data of an open file of `size` bytes into an empty one. Whether they share blocks. With `still`, what cannot be shared must not
-/// be written to meanwhile.
+/// Copies the data of an open file of `size` bytes into an empty one. Whether they share blocks.
 pub(super) fn copy(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
     size: u64,
     copying: Copying,
-    mut still: Option<Still<'_>>,
 ) -> Result<bool, CopyError> {
-    if size == 0 {
-        return Ok(false);
-    }
-    match rustix::fs::ioctl_ficlone(to, from) {
-        Ok(()) => return Ok(true),
-        Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL | Errno::XDEV | Errno::NOSYS) => {}
-        Err(errno) => return Err(CopyError::Write(errno)),
+    if size == 0 || share(from, to)? {
+        return Ok(size > 0);
     }
     if copying == Copying::Shared {
         return Err(CopyError::CannotShare);
     }
+    full(from, to, size, None)?;
+    Ok(false)
+}
+
+/// Whether files of this file system can share blocks, asked with an empty one: it shares nothing with itself.
+pub(super) fn can_share(empty: BorrowedFd<'_>) -> Result<bool, CopyError> {
+    share(empty, empty)
+}
+
+/// Makes an empty file share all blocks of another, as they are at one moment; false: they cannot.
+pub(super) fn share(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<bool, CopyError> {
+    match rustix::fs::ioctl_ficlone(to, from) {
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL | Errno::XDEV | Errno::NOSYS) => {
+            Ok(false)
+        }
+        Err(errno) => Err(CopyError::Write(errno)),
+    }
+}
+
+/// Copies what is between the holes. With `still`, the source must not be written to meanwhile.
+pub(super) fn full(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    size: u64,
+    mut still: Option<Still<'_>>,
+) -> Result<(), CopyError> {
     check_still(&mut still)?;
     // Holes stay holes: only what is between them is written.
     rustix::fs::ftruncate(to, size).map_err(CopyError::Write)?;
@@ -60,13 +81,13 @@ pub(super) fn copy(
         end = rustix::fs::seek(from, SeekFrom::Hole(start)).map_err(CopyError::Read)?;
         range(from, to, start..end.min(size), &mut still)?;
     }
-    Ok(false)
+    Ok(())
 }
 
 fn check_still(still: &mut Option<Still<'_>>) -> Result<(), CopyError> {
-    match still.as_mut().map(Still::stands).transpose() {
-        Ok(None | Some(true)) => Ok(()),
-        Ok(Some(false)) => Err(CopyError::Written),
+    match still.as_mut().map(Still::written).transpose() {
+        Ok(None | Some(None)) => Ok(()),
+        Ok(Some(Some(_))) => Err(CopyError::Written),
         Err(errno) => Err(CopyError::Read(errno)),
     }
 }

@@ -1,9 +1,11 @@
 //! How a tree is copied: with modes, owners, times, extended attributes, links, hard links, named pipes and sockets. Device nodes are left
 //! out: a volume is mounted so that they do nothing. Apart from a file's data, which is `copy_data`'s.
 //!
-//! It reads below one descriptor and writes below another, never through a link or onto another mount. It knows neither pools nor promises.
+//! It reads below one descriptor and writes below another, never through a link or onto another mount. Files are read one after another, so
+//! what changed meanwhile fails it (`census`). It knows neither pools nor promises.
 
 use crate::confine::open_confined;
+use crate::pool::census::{self, Census, changed};
 use crate::pool::copy::Copying;
 use crate::pool::copy_data::{self, CopyError};
 use crate::pool::open::DIRECTORY;
@@ -30,15 +32,19 @@ struct TreeCopy<'a> {
     devices: usize,
     /// Whether a file shares blocks with its source.
     shares: bool,
+    /// Of everything, before it was read.
+    census: Census,
 }
 
-/// Copies a tree into the empty directory `name`. Returns it open, and whether it shares blocks with its source.
+/// Copies a tree, as it is at one moment, into the empty directory `name`. Returns it open, and whether it shares blocks with its source.
 pub(super) fn tree(
     from: BorrowedFd<'_>,
     parent: &OwnedFd,
     name: &str,
     copying: Copying,
 ) -> Result<(OwnedFd, bool), CopyError> {
+    // What is written through a mapping shows only once its page is written out and taken from then on.
+    rustix::fs::syncfs(from).map_err(CopyError::Read)?;
     let to = open_confined(parent, name, DIRECTORY).map_err(CopyError::Write)?;
     let mut copy = TreeCopy {
         copying,
@@ -46,8 +52,14 @@ pub(super) fn tree(
         links: HashMap::new(),
         devices: 0,
         shares: false,
+        census: Census::default(),
     };
-    copy.directory(from, to.as_fd(), &mut Vec::new())?;
+    let status = copy.census.top(from)?;
+    copy.directory(from, to.as_fd(), &status, &mut Vec::new())?;
+    // Each entry is now as it was before it was read, so all of them were so at the moment between.
+    if census::count(from)? != copy.census.end() {
+        return Err(CopyError::Written);
+    }
     if copy.devices > 0 {
         let devices = copy.devices;
         tracing::warn!(devices, "a copy leaves out device nodes");
@@ -57,11 +69,13 @@ pub(super) fn tree(
 }
 
 impl TreeCopy<'_> {
-    /// Copies what is in a directory, then what the directory itself is like: its times change until then. `path` leads there from the top.
+    /// Copies what is in a directory, then what the directory itself is like: the copy's times change until then. `path` leads there from
+    /// the top.
     fn directory(
         &mut self,
         from: BorrowedFd<'_>,
         to: BorrowedFd<'_>,
+        status: &Statx,
         path: &mut Vec<CString>,
     ) -> Result<(), CopyError> {
         if path.len() > DEPTH {
@@ -76,9 +90,7 @@ impl TreeCopy<'_> {
                 path.pop();
             }
         }
-        let status = rustix::fs::statx(from, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)
-            .map_err(CopyError::Read)?;
-        likeness(from, to, &status).map_err(CopyError::Write)
+        likeness(from, to, status).map_err(CopyError::Write)
     }
 
     fn entry(
@@ -88,9 +100,7 @@ impl TreeCopy<'_> {
         name: &CStr,
         path: &mut Vec<CString>,
     ) -> Result<(), CopyError> {
-        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        let status = rustix::fs::statx(from, name, flags, StatxFlags::BASIC_STATS)
-            .map_err(CopyError::Read)?;
+        let status = self.census.entry(from, name)?;
         let kind = FileType::from_raw_mode(status.stx_mode.into());
         if kind != FileType::Directory && status.stx_nlink > 1 {
             if let Some(first) = self.links.get(&status.stx_ino) {
@@ -103,15 +113,14 @@ impl TreeCopy<'_> {
         }
         match kind {
             FileType::Directory => {
-                let inner = open_confined(from, name, DIRECTORY).map_err(read_failed)?;
+                let inner = open_confined(from, name, DIRECTORY).map_err(changed)?;
                 rustix::fs::mkdirat(to, name, Mode::RWXU).map_err(CopyError::Write)?;
                 let copy = open_confined(to, name, DIRECTORY).map_err(CopyError::Write)?;
-                self.directory(inner.as_fd(), copy.as_fd(), path)
+                self.directory(inner.as_fd(), copy.as_fd(), &status, path)
             }
             FileType::RegularFile => self.file(from, to, name),
             FileType::Symlink => {
-                let text =
-                    rustix::fs::readlinkat(from, name, Vec::new()).map_err(CopyError::Read)?;
+                let text = rustix::fs::readlinkat(from, name, Vec::new()).map_err(changed)?;
                 rustix::fs::symlinkat(text, to, name).map_err(CopyError::Write)?;
                 name_likeness(to, name, &status).map_err(CopyError::Write)
             }
@@ -133,19 +142,13 @@ impl TreeCopy<'_> {
         name: &CStr,
     ) -> Result<(), CopyError> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let from = open_confined(from, name, flags).map_err(read_failed)?;
+        let from = open_confined(from, name, flags).map_err(changed)?;
         let status = rustix::fs::statx(&from, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)
             .map_err(CopyError::Read)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let to = rustix::fs::openat(to, name, flags, Mode::RUSR | Mode::WUSR)
             .map_err(CopyError::Write)?;
-        self.shares |= copy_data::copy(
-            from.as_fd(),
-            to.as_fd(),
-            status.stx_size,
-            self.copying,
-            None,
-        )?;
+        self.shares |= copy_data::copy(from.as_fd(), to.as_fd(), status.stx_size, self.copying)?;
         likeness(from.as_fd(), to.as_fd(), &status).map_err(CopyError::Write)
     }
 }
@@ -154,13 +157,6 @@ impl TreeCopy<'_> {
 fn joined(path: &[CString]) -> Option<CString> {
     let parts: Vec<&[u8]> = path.iter().map(|part| part.to_bytes()).collect();
     CString::new(parts.join(&b'/')).ok()
-}
-
-fn read_failed(errno: Errno) -> CopyError {
-    match errno {
-        Errno::XDEV => CopyError::Mount,
-        errno => CopyError::Read(errno),
-    }
 }
 
 /// Gives an open copy owner, mode, attributes and times. In this order: a change of owner takes setuid and capabilities away.

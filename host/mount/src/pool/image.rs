@@ -107,8 +107,13 @@ pub(super) fn unfinished(pool: &Pool, place: &Place) -> Result<(String, OwnedFd)
     Ok((name, file))
 }
 
-/// Takes away what could not be finished, and its promise. The next start does it otherwise.
+/// Takes away what could not be finished, and its promise. The next start does it otherwise. What has come to its place all the same keeps
+/// its record: the retry knows it by that.
 pub(super) fn abandon(pool: &Pool, name: &str, file: &OwnedFd) {
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    if rustix::fs::statx(&pool.unfinished, name, flags, Inode::FIELDS).is_err() {
+        return;
+    }
     if let Ok((_, status)) = Inode::of_fd(file) {
         let _ = pool.ledger.forget(status.stx_ino);
     }

@@ -51,6 +51,9 @@ pub(super) struct Record {
     /// Where an image was when it was last looked at: a hint, to be held against the inode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) path: Option<String>,
+    /// Which copies were made with it, all at one moment: they have the same name here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) moment: Option<String>,
     /// Whether it began as a copy that shares blocks with its source: what it takes on disk is then not all its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) shares_blocks: bool,

@@ -7,6 +7,7 @@ use crate::confine::{RESERVED_NAME, open_confined};
 use crate::exclusive;
 use crate::failure::{kernel, shown};
 use crate::pool::copies::Copies;
+use crate::pool::group_move;
 use crate::pool::ledger::{Inode, Ledger};
 use crate::pool::place::Place;
 use crate::pool::trash;
@@ -20,7 +21,7 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use wasmount_core::mounter::MountError;
 
@@ -28,6 +29,7 @@ use wasmount_core::mounter::MountError;
 const POOL_MODE: u32 = 0o700;
 const TRASH_NAME: &str = "trash";
 const UNFINISHED_NAME: &str = "unfinished";
+const GROUPS_NAME: &str = "groups";
 /// To be read, and to be synced.
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
@@ -62,6 +64,12 @@ pub(super) struct Pool {
     pub(super) stuck: Mutex<Vec<(CString, u64)>>,
     /// What is being made: moved to its place when it is whole.
     pub(super) unfinished: OwnedFd,
+    /// What is moved to several places at once, as long as it may be half done.
+    pub(super) groups: OwnedFd,
+    /// Held while a group is moved, or taken back.
+    pub(super) moving: Mutex<()>,
+    /// A group may lie half moved in the pool.
+    pub(super) is_half_moved: AtomicBool,
     pub(super) ledger: Ledger,
     pub(super) copies: Copies,
     pub(super) identity: Identity,
@@ -118,15 +126,17 @@ impl Pool {
         let pool =
             Self::with_folder(root, folder, identity).map_err(|errno| failed("open", errno))?;
         let pool = Arc::new(pool);
-        *open = Arc::downgrade(&pool);
-        drop(open);
+        group_move::settle(&pool)?;
         trash::resume(&pool).map_err(|errno| failed("clear what was left half done", errno))?;
+        // Only now: what another call makes meanwhile would be taken for what was left.
+        *open = Arc::downgrade(&pool);
         Ok(pool)
     }
 
     fn with_folder(root: OwnedFd, folder: OwnedFd, identity: Identity) -> Result<Self, Errno> {
         let trash = make_folder(&folder, TRASH_NAME)?;
         let unfinished = make_folder(&folder, UNFINISHED_NAME)?;
+        let groups = make_folder(&folder, GROUPS_NAME)?;
         let ledger = Ledger::open(&folder)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         rustix::fs::fsync(&folder)?;
@@ -136,6 +146,10 @@ impl Pool {
             trash,
             stuck: Mutex::default(),
             unfinished,
+            groups,
+            moving: Mutex::default(),
+            // Of a killed host, perhaps.
+            is_half_moved: AtomicBool::new(true),
             ledger,
             copies: Copies::default(),
             identity,

@@ -1,9 +1,10 @@
-//! Whether a file stands still while it is copied. Apart because it is what makes a full copy of an image a copy of one moment: blocks that
-//! are shared are taken at once by the kernel, bytes that are read one after another are of one moment only if nobody wrote meanwhile.
+//! Whether files stand still while they are copied. Apart because it is what makes a copy one of one moment: the blocks of one file are shared
+//! at once by the kernel, bytes that are read one after another, and files that are shared one after another, are of one moment only if
+//! nobody wrote meanwhile.
 //!
 //! A loop device writes through its file, so what a mounted volume writes shows in the file's times. It knows nothing of pools.
 
-use rustix::fs::{AtFlags, StatxFlags};
+use rustix::fs::{AtFlags, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::os::fd::BorrowedFd;
@@ -12,15 +13,15 @@ use std::time::Duration;
 
 /// Two writes within this may leave the same time: two ticks of the slowest kernel clock (`CONFIG_HZ_100`); since Linux 6.13 times are fine
 /// enough by themselves.
-const TICK: Duration = Duration::from_millis(20);
-/// How often a file that was written just now is looked at again before its copy begins.
-const LOOKS: u32 = 5;
+pub(super) const TICK: Duration = Duration::from_millis(20);
+/// How often files that were written just now are looked at again before their copy begins. After as many ticks somebody writes all the time.
+pub(super) const LOOKS: usize = 5;
 
-/// A file that is being copied.
+/// Files that are being copied.
 #[derive(Debug)]
 pub(super) struct Still<'a> {
-    file: BorrowedFd<'a>,
-    version: Option<Version>,
+    files: Vec<BorrowedFd<'a>>,
+    versions: Option<Vec<Version>>,
 }
 
 /// Second and nanosecond of the last write, and the size.
@@ -28,39 +29,47 @@ type Version = (i64, u32, u64);
 
 impl<'a> Still<'a> {
     /// Looks at nothing yet.
-    pub(super) fn new(file: BorrowedFd<'a>) -> Self {
+    pub(super) fn new(files: Vec<BorrowedFd<'a>>) -> Self {
         Self {
-            file,
-            version: None,
+            files,
+            versions: None,
         }
     }
 
-    /// Asked before the first byte is read and after the last: whether nobody wrote since the first time.
-    pub(super) fn stands(&mut self) -> Result<bool, Errno> {
-        let now = version(self.file)?;
-        match self.version {
-            Some(before) => Ok(now == before),
-            None => {
-                self.version = Some(settled(self.file, now)?);
-                Ok(true)
+    /// Asked before the first byte is read and after the last: which of the files was written to since the first time, or is all the time.
+    pub(super) fn written(&mut self) -> Result<Option<usize>, Errno> {
+        let Some(before) = &self.versions else {
+            let (versions, written) = self.settled()?;
+            self.versions = Some(versions);
+            return Ok(written);
+        };
+        for (index, (file, before)) in self.files.iter().zip(before).enumerate() {
+            if version(*file)? != *before {
+                return Ok(Some(index));
             }
         }
+        Ok(None)
     }
-}
 
-/// The version, once a write that follows must show in it.
-fn settled(file: BorrowedFd<'_>, mut seen: Version) -> Result<Version, Errno> {
-    for _ in 0..LOOKS {
-        if !is_fresh(seen) {
-            break;
+    /// The versions, once a write that follows must show in them; and one that does not come to that.
+    fn settled(&self) -> Result<(Vec<Version>, Option<usize>), Errno> {
+        let mut looks = 0;
+        loop {
+            let versions = self.files.iter().map(|file| version(*file));
+            let versions: Vec<_> = versions.collect::<Result<_, _>>()?;
+            let is_new = |(seconds, nanoseconds, _): &Version| is_fresh(*seconds, *nanoseconds);
+            let fresh = versions.iter().position(is_new);
+            if fresh.is_none() || looks == LOOKS {
+                return Ok((versions, fresh));
+            }
+            looks += 1;
+            sleep(TICK);
         }
-        sleep(TICK);
-        seen = version(file)?;
     }
-    Ok(seen)
 }
 
-fn is_fresh((seconds, nanoseconds, _): Version) -> bool {
+/// Whether a write just now may leave this time once more.
+pub(super) fn is_fresh(seconds: i64, nanoseconds: u32) -> bool {
     let now = clock_gettime(ClockId::Realtime);
     let nanoseconds_of =
         |seconds: i64, part: i64| i128::from(seconds) * 1_000_000_000 + i128::from(part);
@@ -71,11 +80,10 @@ fn is_fresh((seconds, nanoseconds, _): Version) -> bool {
 fn version(file: BorrowedFd<'_>) -> Result<Version, Errno> {
     let wanted = StatxFlags::MTIME | StatxFlags::SIZE;
     let status = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, wanted)?;
-    Ok((
-        status.stx_mtime.tv_sec,
-        status.stx_mtime.tv_nsec,
-        status.stx_size,
-    ))
+    let StatxTimestamp {
+        tv_sec, tv_nsec, ..
+    } = status.stx_mtime;
+    Ok((tv_sec, tv_nsec, status.stx_size))
 }
 
 #[cfg(test)]
@@ -86,22 +94,26 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     #[test]
-    fn a_file_that_nobody_writes_stands_still() {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(b"a").unwrap();
-        let mut still = Still::new(file.as_fd());
-        assert_eq!([still.stands(), still.stands()], [Ok(true), Ok(true)]);
+    fn files_that_nobody_writes_stand_still() {
+        let files = [(); 3].map(|()| tempfile::tempfile().unwrap());
+        for mut file in &files {
+            file.write_all(b"a").unwrap();
+        }
+        let mut still = Still::new(files.iter().map(AsFd::as_fd).collect());
+        assert_eq!([still.written(), still.written()], [Ok(None), Ok(None)]);
     }
 
     #[test]
-    fn a_write_is_seen_however_soon_it_comes() {
-        for _ in 0..20 {
-            let mut file = tempfile::tempfile().unwrap();
-            file.write_all(b"a").unwrap();
-            let mut still = Still::new(file.as_fd());
-            assert_eq!(still.stands(), Ok(true));
-            file.write_all_at(b"b", 0).unwrap();
-            assert_eq!(still.stands(), Ok(false));
+    fn a_write_is_seen_however_soon_it_comes_and_where() {
+        for round in 0..21 {
+            let files = [(); 3].map(|()| tempfile::tempfile().unwrap());
+            for mut file in &files {
+                file.write_all(b"a").unwrap();
+            }
+            let mut still = Still::new(files.iter().map(AsFd::as_fd).collect());
+            assert_eq!(still.written(), Ok(None));
+            files[round % 3].write_all_at(b"b", 0).unwrap();
+            assert_eq!(still.written(), Ok(Some(round % 3)));
         }
     }
 }

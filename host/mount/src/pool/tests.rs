@@ -6,10 +6,12 @@ mod clones;
 mod directories;
 mod disk;
 mod disks;
+mod extents;
 mod faults;
 mod images;
 mod jobs;
 mod kills;
+mod moments;
 mod openings;
 mod promises;
 mod work;
@@ -144,7 +146,17 @@ fn pools(path: &Path, full_copies: bool, used: &Arc<Used>) -> Arc<Pools> {
     };
     let used: Arc<dyn InUse> = Arc::<Used>::clone(used);
     let granted = BTreeMap::from([("data".to_owned(), grant)]);
-    Arc::new(Pools::new(&granted, used))
+    Arc::new(Pools::new(&granted, used, freezer(path)))
+}
+
+/// With its run directory beside the pool, or above.
+fn freezer(pool: &Path) -> Arc<Freezer> {
+    let above = pool.ancestors().skip(1).find(|it| it.is_dir()).unwrap();
+    Arc::new(Freezer::open(&above.join("run")).unwrap())
+}
+
+fn to_be_copied(source: &str, target: &str) -> Pair {
+    Pair::parse("data", source, target).unwrap()
 }
 
 /// Variant of an error, for tables.

@@ -73,7 +73,7 @@ async fn asked(node: &Arc<Node>) -> Result<VolumeStats, MountError> {
         volume_path: NodePath::parse("volume_path", PATH).unwrap(),
         staging_path: None,
     };
-    stats(node, &Threads::new(&key().driver, 4), request).await
+    stats(node, request).await
 }
 
 fn answer() -> VolumeStats {

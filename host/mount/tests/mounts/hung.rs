@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 use storage::{Silence, Storage};
 use tokio::task::JoinHandle;
 use wasmount_core::document::{Grants, PoolGrant};
+use wasmount_core::health::HealthStatus;
 use wasmount_core::mounter::{
-    MountError, Mounter, PublishVolume, StageVolume, StatVolume, UnpublishVolume, UnstageVolume,
-    VolumeKey, VolumeStats,
+    HealthQuery, MountError, Mounter, PublishVolume, StageVolume, StatVolume, UnpublishVolume,
+    UnstageVolume, VolumeKey, VolumeStats,
 };
 use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::plan::{Plan, Source};
@@ -131,6 +132,16 @@ impl Driver {
             staging_path: None,
         };
         self.mounter.stats(request).await
+    }
+
+    async fn health(&self, volume: &str) -> Result<Vec<(HealthStatus, String)>, MountError> {
+        let query = HealthQuery {
+            key: self.key(volume),
+            publish_path: None,
+            staging_path: None,
+        };
+        let findings = self.mounter.health(query).await?.into_iter();
+        Ok(findings.map(|it| (it.status, it.reason)).collect())
     }
 
     async fn unpublish(&self, bench: &Bench, volume: &str) -> Result<(), MountError> {
@@ -275,6 +286,45 @@ fn privileged_a_pool_that_hangs_takes_its_drivers_threads_and_nobody_elses() {
         }
         within(SOON, hung.unpublish(&bench, "b")).await.unwrap();
         within(SOON, hung.unstage(&bench, "b")).await.unwrap();
+        assert_eq!(bench.mounts(), []);
+    });
+}
+
+#[test]
+fn privileged_storage_that_falls_silent_is_a_finding_in_time_and_does_not_keep_its_volume() {
+    privileged(async |bench| {
+        fs::create_dir(bench.path("hung")).unwrap();
+        let storage = Storage::mount(&bench.path("hung"), &["a", "b"], Silence::Nothing);
+        let (healthy, hung) = two_drivers(&bench);
+        for volume in ["a", "b"] {
+            hung.stage(&bench, volume, tree(volume)).await.unwrap();
+            hung.publish(&bench, volume).await.unwrap();
+            assert_eq!(hung.health(volume).await, Ok(Vec::new()));
+        }
+        fs::create_dir(bench.path("pool/tree")).unwrap();
+        healthy.stage(&bench, "c", tree("tree")).await.unwrap();
+
+        storage.fall_silent();
+        let not_answering = vec![(HealthStatus::Inaccessible, "NotAnswering".to_owned())];
+        let found = within(AT_ONCE, hung.health("a")).await;
+        assert_eq!(found, Ok(not_answering.clone()));
+        // Known from now on, whoever asks: nobody hangs beside the first.
+        let unanswered = storage.unanswered();
+        for _ in 0..100 {
+            assert_eq!(hung.health("a").await, Ok(not_answering.clone()));
+        }
+        assert_eq!(storage.unanswered(), unanswered);
+        // Its thread is all that the driver has for such questions, so that nothing is known of the other volume.
+        let unknown = within(AT_ONCE, hung.health("b")).await;
+        assert_eq!(variant(unknown), "OutOfThreads");
+        assert_eq!(healthy.health("c").await, Ok(Vec::new()));
+        healthy.unstage(&bench, "c").await.unwrap();
+        for volume in ["a", "b"] {
+            within(SOON, hung.unpublish(&bench, volume)).await.unwrap();
+            within(SOON, hung.unstage(&bench, volume)).await.unwrap();
+            assert_eq!(variant(hung.health(volume).await), "NotFound");
+        }
+        drop(storage);
         assert_eq!(bench.mounts(), []);
     });
 }

@@ -1,9 +1,12 @@
 //! What pools and mounts know of one another.
 
 use crate::bench::*;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use wasmount_core::mounter::MountError;
 use wasmount_core::names::DriverName;
-use wasmount_core::pool::{PoolCall, PoolReply};
+use wasmount_core::pool::{Extents, PoolCall, PoolReply};
+use wasmount_core::snapshot::Extent;
 
 async fn remove(bench: &Bench, path: &str) -> Result<PoolReply, MountError> {
     let call = PoolCall::RemoveDirectory {
@@ -45,5 +48,41 @@ fn privileged_a_driver_without_a_document_has_no_pools() {
         assert_eq!(variant(answer), "NotGranted");
         let names = bench.mounter.pool(driver(), PoolCall::Names).await;
         assert_eq!(names, Ok(PoolReply::Names(vec!["main".to_owned()])));
+    });
+}
+
+#[test]
+fn privileged_what_an_image_holds_is_told_and_what_lies_behind_it_is_not() {
+    privileged(async |bench| {
+        let create = PoolCall::CreateImage {
+            pool: "main".to_owned(),
+            path: "image".to_owned(),
+            size_bytes: 1 << 20,
+        };
+        bench.mounter.pool(driver(), create).await.unwrap();
+        let image = File::options()
+            .write(true)
+            .open(bench.path("pool/image"))
+            .unwrap();
+        image.write_all_at(&[7; 64 << 10], 128 << 10).unwrap();
+        let ask = async |offset| {
+            let call = PoolCall::AllocatedExtents {
+                pool: "main".to_owned(),
+                path: "image".to_owned(),
+                offset,
+                limit: 0,
+            };
+            bench.mounter.pool(driver(), call).await
+        };
+        let ranges = vec![Extent {
+            offset_bytes: 128 << 10,
+            size_bytes: 64 << 10,
+        }];
+        let found = PoolReply::Extents(Extents {
+            ranges,
+            next_offset: None,
+        });
+        assert_eq!(ask(0).await, Ok(found));
+        assert_eq!(variant(ask((1 << 20) + 1).await), "OutOfRange");
     });
 }

@@ -2,9 +2,12 @@
 
 use super::*;
 use proptest::prelude::*;
+use wasmount_core::health::HealthStatus;
 use wasmount_core::names::NodePath;
 use wasmount_core::plan::{Plan, PlanFile, Source};
+use wasmount_core::pool::Extents;
 use wasmount_core::secrets::SecretOptions;
+use wasmount_core::snapshot::Extent;
 use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
 
 fn key() -> VolumeKey {
@@ -56,6 +59,44 @@ fn publish(content: usize) -> Request {
     })
 }
 
+fn query() -> HealthQuery {
+    HealthQuery {
+        key: key(),
+        publish_path: Some(path("/pods/r/mount")),
+        staging_path: None,
+    }
+}
+
+fn finding(status: HealthStatus) -> Health {
+    Health {
+        status,
+        reason: "R".to_owned(),
+        message: "m".to_owned(),
+    }
+}
+
+fn changed_extents() -> Request {
+    let call = PoolCall::ChangedExtents {
+        pool: "data".to_owned(),
+        base: "a".to_owned(),
+        target: "b".to_owned(),
+        offset: 4096,
+        limit: 7,
+    };
+    Request::Pool(key().driver, call)
+}
+
+fn extents() -> Answer {
+    let ranges = vec![Extent {
+        offset_bytes: 4096,
+        size_bytes: 1 << 40,
+    }];
+    Answer::Pool(PoolReply::Extents(Extents {
+        ranges,
+        next_offset: Some(u64::MAX),
+    }))
+}
+
 /// The packets of a message put together again.
 fn crossed(message: &[u8]) -> Option<Message> {
     let mut assembly = Assembly::default();
@@ -89,14 +130,33 @@ fn what_crosses_is_the_same_as_ever_in_this_version() {
         text: "e".to_owned(),
     });
     let reply: String = hex(encode(&refused).unwrap());
+    let asked: String = hex(encode(&Request::Health(query())).unwrap());
+    let found: Reply = Ok(Answer::Health(vec![finding(HealthStatus::Other(300))]));
+    let found: String = hex(encode(&found).unwrap());
+    let asked_extents: String = hex(encode(&changed_extents()).unwrap());
+    let told: String = hex(encode(&Reply::Ok(extents())).unwrap());
     // If this fails, a type that crosses has changed: add one to `VERSION`, and write down the new bytes.
     assert_eq!(
         (VERSION, request.as_str(), reply.as_str()),
         (
-            1,
+            2,
             "040e6469726563746f72792e746573740176000d2f706f64732f722f6d6f756e740101046578743401076e6f6174696d6501\
              013707630101050105746f6b656e800202070700000106706f7274616c0161010870617373776f72640868756e7465723232",
             "0112056d6f756e74022f610a0165"
+        )
+    );
+    assert_eq!(
+        (
+            asked.as_str(),
+            found.as_str(),
+            asked_extents.as_str(),
+            told.as_str()
+        ),
+        (
+            "070e6469726563746f72792e746573740176010d2f706f64732f722f6d6f756e7400",
+            "00040103ac020152016d",
+            "0c0e6469726563746f72792e746573740c046461746101610162802007",
+            "00080501802080808080802001ffffffffffffffffff01"
         )
     );
 }
@@ -120,6 +180,18 @@ fn a_reply_is_read_as_it_was_written() {
         Answer::Staged(Staged::AsWanted),
         Answer::Expanded(u64::MAX),
         Answer::Unsettled(volumes),
+        Answer::Health(Vec::new()),
+        Answer::Health(
+            [
+                HealthStatus::Degraded,
+                HealthStatus::Inaccessible,
+                HealthStatus::DataLoss,
+                HealthStatus::Other(u32::MAX),
+            ]
+            .map(finding)
+            .to_vec(),
+        ),
+        extents(),
     ];
     let replies = answers.map(Ok).into_iter().chain(errors.map(Err));
     for reply in replies {

@@ -10,12 +10,14 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use wasmount_core::health::{Health, HealthStatus};
 use wasmount_core::mounter::{
-    ExpandVolume, MountError, Mounter, PublishVolume, StageVolume, Staged, StagedQuery, StatVolume,
-    UnpublishVolume, UnstageVolume, Usage, VolumeKey, VolumeStats,
+    ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
+    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, Usage, VolumeKey, VolumeStats,
 };
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
-use wasmount_core::pool::{PoolCall, PoolReply};
+use wasmount_core::pool::{Extents, PoolCall, PoolReply};
+use wasmount_core::snapshot::Extent;
 use wasmount_mounter::{BoundSocket, ServerOptions, SocketMounter, serve};
 
 /// How long a test waits for what must happen. Generous: other tests share the machine.
@@ -82,6 +84,10 @@ impl Mounter for Recording {
         self.call(format!("stats {request:?}")).await?;
         Ok(STATS)
     }
+    async fn health(&self, query: HealthQuery) -> Result<Vec<Health>> {
+        self.call(format!("health {query:?}")).await?;
+        Ok(vec![finding()])
+    }
     async fn expand(&self, request: ExpandVolume) -> Result<u64> {
         self.call(format!("expand {request:?}")).await?;
         Ok(7)
@@ -100,10 +106,25 @@ impl Mounter for Recording {
     }
     async fn pool(&self, driver: DriverName, call: PoolCall) -> Result<PoolReply> {
         self.call(format!("pool {driver} {call:?}")).await?;
+        if let PoolCall::AllocatedExtents { .. } | PoolCall::ChangedExtents { .. } = call {
+            return Ok(PoolReply::Extents(extents()));
+        }
         Err(MountError::NoSpace {
             what: "it".to_owned(),
             reason: "3 of 4".to_owned(),
         })
+    }
+}
+
+/// More of them than one packet takes.
+pub(crate) fn extents() -> Extents {
+    let range = |number: u64| Extent {
+        offset_bytes: number << 40,
+        size_bytes: 4096,
+    };
+    Extents {
+        ranges: (0..10_000).map(range).collect(),
+        next_offset: Some(u64::MAX),
     }
 }
 
@@ -115,6 +136,14 @@ pub(crate) const STATS: VolumeStats = VolumeStats {
     },
     inodes: None,
 };
+
+pub(crate) fn finding() -> Health {
+    Health {
+        status: HealthStatus::Other(7),
+        reason: "Odd".to_owned(),
+        message: "it is odd".to_owned(),
+    }
+}
 
 /// A server at work.
 pub(crate) struct Bench {

@@ -1,14 +1,14 @@
 //! Each method of the trait gives over the socket what it gives in one process.
 
-use crate::bench::{Bench, STATS, driver, key, unstage};
+use crate::bench::{Bench, STATS, driver, extents, finding, key, unstage};
 use std::collections::BTreeMap;
 use wasmount_core::mounter::{
-    ExpandVolume, MountError, Mounter, PublishVolume, StageVolume, Staged, StagedQuery, StatVolume,
-    UnpublishVolume,
+    ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
+    StagedQuery, StatVolume, UnpublishVolume,
 };
 use wasmount_core::names::NodePath;
 use wasmount_core::plan::{Plan, PlanFile, Source};
-use wasmount_core::pool::PoolCall;
+use wasmount_core::pool::{PoolCall, PoolReply};
 use wasmount_core::secrets::SecretOptions;
 use wasmount_core::volume::{AccessMode, AccessType, VolumeCapability};
 
@@ -73,6 +73,12 @@ async fn every_method_answers_as_its_mounter_does() {
         staging_path: None,
     };
     assert_eq!(client.stats(stats).await, Ok(STATS));
+    let query = HealthQuery {
+        key: key("v"),
+        publish_path: Some(path("/target/v")),
+        staging_path: None,
+    };
+    assert_eq!(client.health(query).await, Ok(vec![finding()]));
     let expand = ExpandVolume {
         key: key("v"),
         volume_path: path("/target/v"),
@@ -96,7 +102,7 @@ async fn every_method_answers_as_its_mounter_does() {
         .map(|call| call.split(' ').next().unwrap().to_owned())
         .collect();
     let wanted =
-        "staged stage notes publish stats expand unpublish unstage unsettled unshared_roots";
+        "staged stage notes publish stats health expand unpublish unstage unsettled unshared_roots";
     assert_eq!(names.join(" "), wanted);
 }
 
@@ -107,6 +113,32 @@ async fn a_plan_of_many_packets_and_its_secrets_arrive_whole() {
     let [call] = bench.mounter.calls().try_into().unwrap();
     assert!(call.contains("1048576 bytes"), "{call}");
     assert!(call.contains("(\"password\", \"hunter22\")"), "{call}");
+}
+
+#[tokio::test]
+async fn extents_arrive_whole_and_in_their_order() {
+    let bench = Bench::start();
+    let client = bench.client();
+    let (pool, base) = ("data".to_owned(), "a".to_owned());
+    let allocated = PoolCall::AllocatedExtents {
+        pool: pool.clone(),
+        path: base.clone(),
+        offset: 4096,
+        limit: 7,
+    };
+    let changed = PoolCall::ChangedExtents {
+        pool,
+        base,
+        target: "b".to_owned(),
+        offset: 4096,
+        limit: 7,
+    };
+    for call in [allocated, changed] {
+        let answer = client.pool(driver(), call.clone()).await;
+        assert_eq!(answer, Ok(PoolReply::Extents(extents())));
+        let asked = format!("pool a.b {call:?}");
+        assert_eq!(bench.mounter.calls().last(), Some(&asked));
+    }
 }
 
 #[tokio::test]

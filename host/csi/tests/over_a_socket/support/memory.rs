@@ -85,6 +85,13 @@ impl Mounter for MemoryMounter {
         Ok(())
     }
 
+    async fn health(
+        &self,
+        _: wasmount_core::mounter::HealthQuery,
+    ) -> Result<Vec<wasmount_core::health::Health>, MountError> {
+        Ok(Vec::new())
+    }
+
     async fn stats(&self, request: StatVolume) -> Result<VolumeStats, MountError> {
         let path = request.volume_path.as_str();
         if !self.is_mounted(path) {

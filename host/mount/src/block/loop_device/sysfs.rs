@@ -56,6 +56,12 @@ impl LoopName {
         parse_backing(&fs::read(self.attribute("loop/backing_file")).ok()?)
     }
 
+    /// Whether the file behind it, which had this name, was removed.
+    pub(super) fn is_backing_removed(&self, name: &str) -> bool {
+        let line = fs::read(self.attribute("loop/backing_file"));
+        line.is_ok_and(|line| is_removed(&line, name))
+    }
+
     /// Where the node itself has it.
     pub(super) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/dev/{self}"))
@@ -92,6 +98,13 @@ fn parse_backing(line: &[u8]) -> Option<PathBuf> {
         .then(|| PathBuf::from(OsStr::from_bytes(path)))
 }
 
+/// Whether a path has the kernel's mark of a removed file. A name that ends like the mark is none.
+fn is_removed(line: &[u8], name: &str) -> bool {
+    let path = line.strip_suffix(b"\n").unwrap_or(line);
+    let last = path.rsplit(|byte| *byte == b'/').next();
+    path.ends_with(DELETED) && last != Some(name.as_bytes())
+}
+
 fn parse_number(line: &str) -> Option<DeviceNumber> {
     let (major, minor) = line.trim_end().split_once(':')?;
     Some(DeviceNumber {
@@ -122,6 +135,21 @@ mod tests {
         assert_eq!(parse_number("7:128\n"), Some(DeviceNumber { major, minor }));
         for line in ["", "7", "7:", ":1", "7:-1", "a:b"] {
             assert_eq!(parse_number(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_removed_file_is_told_from_one_whose_name_ends_like_the_mark() {
+        for (line, name, removed) in [
+            (&b"/pool/a.img\n"[..], "a.img", false),
+            (b"/pool/a.img (deleted)\n", "a.img", true),
+            (b"/pool/a (deleted)\n", "a (deleted)", false),
+            (b"/pool/a (deleted) (deleted)\n", "a (deleted)", true),
+            // Renamed first.
+            (b"/pool/b.img (deleted)\n", "a.img", true),
+            (b"\n", "a.img", false),
+        ] {
+            assert_eq!(is_removed(line, name), removed, "{name}");
         }
     }
 

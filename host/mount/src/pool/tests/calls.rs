@@ -57,6 +57,14 @@ pub(super) fn clone_directory(source: &str, target: &str) -> PoolCall {
     }
 }
 
+pub(super) fn clone_images(copies: &[(&str, &str)]) -> PoolCall {
+    let owned = |(source, target): &(&str, &str)| ((*source).to_owned(), (*target).to_owned());
+    PoolCall::CloneImages {
+        pool: "data".to_owned(),
+        copies: copies.iter().map(owned).collect(),
+    }
+}
+
 pub(super) fn set_permissions(path: &str, mode: u32) -> PoolCall {
     PoolCall::SetPermissions {
         pool: "data".to_owned(),
@@ -89,6 +97,25 @@ pub(super) fn list(path: &str, after: Option<&str>, limit: u32) -> PoolCall {
     }
 }
 
+pub(super) fn allocated_extents(path: &str, offset: u64, limit: u32) -> PoolCall {
+    PoolCall::AllocatedExtents {
+        pool: "data".to_owned(),
+        path: path.to_owned(),
+        offset,
+        limit,
+    }
+}
+
+pub(super) fn changed_extents(base: &str, target: &str, offset: u64, limit: u32) -> PoolCall {
+    PoolCall::ChangedExtents {
+        pool: "data".to_owned(),
+        base: base.to_owned(),
+        target: target.to_owned(),
+        offset,
+        limit,
+    }
+}
+
 /// Every call that names a place, for a place.
 pub(super) fn calls_on(path: &str) -> Vec<PoolCall> {
     vec![
@@ -102,9 +129,14 @@ pub(super) fn calls_on(path: &str) -> Vec<PoolCall> {
         rename("other", path),
         clone_image(path, "other"),
         clone_image("other", path),
+        clone_images(&[(path, "other")]),
+        clone_images(&[("other", path)]),
         clone_directory(path, "other"),
         clone_directory("other", path),
         set_permissions(path, 0o700),
         set_quota(path, Some(1)),
+        allocated_extents(path, 0, 0),
+        changed_extents(path, "other", 0, 0),
+        changed_extents("other", path, 0, 0),
     ]
 }

@@ -61,8 +61,7 @@ fn a_copy_under_way_is_not_begun_again() {
     let fixture = Fixture::with(true);
     image_with_data(&fixture, "a");
     let open = fixture.pools.open("data").unwrap();
-    let place = |path| Place::parse("data", path).unwrap();
-    let (claim, _waiting) = copies::begin(&open, Kind::Image, &place("a"), &place("b")).unwrap();
+    let (claim, _waiting) = copies::begin(&open, &Wanted::Image(to_be_copied("a", "b"))).unwrap();
     assert_eq!(kind(fixture.call(clone_image("a", "b"))), "under way");
     // And its source stays.
     assert_eq!(kind(fixture.call(remove_image("a"))), "in use");

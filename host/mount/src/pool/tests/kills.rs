@@ -56,12 +56,14 @@ fn a_killed_host_leaves_whole_things_and_true_promises() {
     let mut fixture = Fixture::with(true);
     let mut seen = 0;
     for kill in 0..KILLS {
+        let freezer = freezer(&fixture.path(""));
         // The lock goes with the pool.
         drop(std::mem::replace(
             &mut fixture.pools,
             Arc::new(Pools::new(
                 &BTreeMap::new(),
                 Arc::<Used>::clone(&fixture.used) as Arc<dyn InUse>,
+                freezer,
             )),
         ));
         let mut child = Command::new(std::env::current_exe().unwrap())

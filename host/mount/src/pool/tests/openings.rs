@@ -68,7 +68,11 @@ fn what_a_backend_with_the_same_directory_does_not_answer_for_stays_until_it_doe
         mount_options: Vec::new(),
     };
     let grants = BTreeMap::from([("data".to_owned(), grant)]);
-    let _other = Pools::new(&grants, Arc::new(Mute(Mutex::new(mute))));
+    let _other = Pools::new(
+        &grants,
+        Arc::new(Mute(Mutex::new(mute))),
+        freezer(&fixture.path("")),
+    );
     let refused = fixture.call(remove("a"));
     let words = refused.clone().unwrap_err().to_string();
     assert!(words.contains("cannot be told"), "{words}");

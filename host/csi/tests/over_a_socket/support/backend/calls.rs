@@ -7,6 +7,7 @@ use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::*;
 use wasmount_core::call::Call;
 use wasmount_core::code::Code;
+use wasmount_core::health::{Health, HealthStatus};
 use wasmount_core::names::{GroupSnapshotId, NodeId, SnapshotId, VolumeId};
 use wasmount_core::plan::Plan;
 use wasmount_core::services::Offer;
@@ -283,6 +284,7 @@ impl Backend for MemoryBackend {
 
     async fn volume_health(&self, _: &Call, _: VolumeId) -> Result<Vec<Health>, BackendError> {
         Ok(vec![Health {
+            status: HealthStatus::Degraded,
             reason: "Degraded".to_owned(),
             message: "a disk is slow".to_owned(),
         }])

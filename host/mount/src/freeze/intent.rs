@@ -1,0 +1,112 @@
+//! What is about to be frozen, written down in the run directory before it is: one file a freeze, gone when everything is thawed. Apart because
+//! only this outlives the process. It dies with the mounts that it speaks of, so nothing is synced.
+//!
+//! It must not know how a file system is thawed.
+
+use crate::block::BlockRecord;
+use crate::failure::{MountSetupError, kernel};
+use rustix::io::Errno;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use wasmount_core::mounter::MountError;
+
+/// In the run directory.
+const DIRECTORY: &str = "frozen";
+/// Only root reads it.
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// The directory.
+#[derive(Debug)]
+pub(super) struct Intents {
+    directory: PathBuf,
+    /// Name of the next file. Those of an earlier host are not written over.
+    next: AtomicU64,
+}
+
+/// One freeze.
+#[derive(Debug)]
+pub(super) struct Intent {
+    file: PathBuf,
+    devices: Vec<BlockRecord>,
+}
+
+impl Intents {
+    /// Makes the directory if need be, and reads what an earlier host left.
+    pub(super) fn open(run_directory: &Path) -> Result<(Self, Vec<Intent>), MountSetupError> {
+        let directory = run_directory.join(DIRECTORY);
+        DirBuilder::new()
+            .recursive(true)
+            .mode(DIRECTORY_MODE)
+            .create(&directory)
+            .map_err(|source| unusable("create", &directory, source))?;
+        let failed = |source| unusable("read", &directory, source);
+        let (mut left, mut next) = (Vec::new(), 0);
+        for entry in fs::read_dir(&directory).map_err(failed)? {
+            let file = entry.map_err(failed)?.path();
+            let number = file
+                .file_name()
+                .and_then(|name| name.to_str()?.parse().ok());
+            next = next.max(number.map_or(0, |number: u64| number.saturating_add(1)));
+            match serde_json::from_slice(&fs::read(&file).map_err(failed)?) {
+                Ok(devices) => left.push(Intent { file, devices }),
+                // It is whole before anything is frozen.
+                Err(_) => fs::remove_file(&file).map_err(failed)?,
+            }
+        }
+        let intents = Self {
+            directory,
+            next: AtomicU64::new(next),
+        };
+        Ok((intents, left))
+    }
+
+    /// To be called before the first of these is frozen.
+    pub(super) fn write(&self, devices: &[BlockRecord]) -> Result<Intent, MountError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let intent = Intent {
+            file: self.directory.join(number.to_string()),
+            devices: devices.to_owned(),
+        };
+        let written = serde_json::to_vec(devices)
+            .map_err(io::Error::from)
+            .and_then(|text| fs::write(&intent.file, text));
+        match written {
+            Ok(()) => Ok(intent),
+            Err(error) => {
+                let file = intent.file.display().to_string();
+                intent.end(true);
+                let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+                Err(kernel("write", file, errno))
+            }
+        }
+    }
+}
+
+impl Intent {
+    /// What lies below the file systems.
+    pub(super) fn devices(&self) -> &[BlockRecord] {
+        &self.devices
+    }
+
+    /// Nothing of it is frozen any more; or something is, and the next host tries again.
+    pub(super) fn end(self, is_thawed: bool) {
+        let file = self.file.display();
+        if !is_thawed {
+            tracing::warn!(%file, "the intent of a freeze is kept for the next start");
+        } else if let Err(error) = fs::remove_file(&self.file) {
+            // What is not frozen is not hurt by being thawed.
+            tracing::debug!(%file, %error, "the intent of a freeze stays behind");
+        }
+    }
+}
+
+fn unusable(operation: &'static str, path: &Path, source: io::Error) -> MountSetupError {
+    MountSetupError::Journal {
+        operation,
+        path: path.to_owned(),
+        source,
+    }
+}

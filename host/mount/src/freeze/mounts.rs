@@ -1,0 +1,68 @@
+//! Which mounts show images: by way of the loop devices that the mount table names. Apart because it only looks, and freezes nothing.
+//!
+//! A device is asked only if the file behind it has a name that is looked for: asking about another may mean to ask a dead server.
+
+use super::{Image, failed};
+use crate::block::loop_device::{self, Attached};
+use crate::block::{BlockRecord, DeviceNumber};
+use crate::mountinfo::{self, MountLine};
+use crate::observe::{mount_id, observe};
+use rustix::fs::{Mode, OFlags};
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use wasmount_core::mounter::MountError;
+
+/// A mount of a loop device. `None`: the device is not bound to that file any more, so it has none.
+pub(super) fn of(record: &BlockRecord) -> Result<Option<OwnedFd>, MountError> {
+    if !loop_device::is_bound(record)? {
+        return Ok(None);
+    }
+    match open(&mountinfo::read()?, record.number) {
+        Some(mount) => Ok(Some(mount)),
+        None => Err(MountError::NotFound {
+            what: format!("a mount of the loop device {}", record.number),
+        }),
+    }
+}
+
+/// The loop devices of images that can be written, and one mount of each.
+pub(super) fn mounted(
+    images: &[Image<'_>],
+) -> Result<(Vec<BlockRecord>, Vec<OwnedFd>), MountError> {
+    let identities = images.iter().map(|image| Ok(observe(image.file)?.identity));
+    let wanted: HashSet<_> = identities
+        .collect::<Result<_, _>>()
+        .map_err(|errno| failed("statx", errno))?;
+    let names: HashSet<_> = images.iter().map(|image| OsStr::new(image.name)).collect();
+    let table = mountinfo::read()?;
+    let devices: BTreeSet<_> = table.iter().filter_map(MountLine::block_device).collect();
+    let (mut records, mut mounts) = (Vec::new(), Vec::new());
+    for device in devices {
+        let path = loop_device::backing_path(device);
+        if !path.is_some_and(|path| path.file_name().is_some_and(|name| names.contains(name))) {
+            continue;
+        }
+        let is_wanted =
+            |attached: &Attached| wanted.contains(&attached.backing) && !attached.read_only;
+        if let Some(attached) = loop_device::status(device)?.filter(is_wanted)
+            && let Some(mount) = open(&table, device)
+        {
+            records.push(attached.record());
+            mounts.push(mount);
+        }
+    }
+    Ok((records, mounts))
+}
+
+/// One mount of a device. Another mount may lie on it, or in its path: then the next one is tried.
+fn open(table: &[MountLine], device: DeviceNumber) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut lines = table
+        .iter()
+        .filter(|line| line.block_device() == Some(device));
+    lines.find_map(|line| {
+        let mount = rustix::fs::open(&line.mount_point, flags, Mode::empty()).ok()?;
+        (mount_id(&mount) == Ok(line.mount_id)).then_some(mount)
+    })
+}

@@ -1,0 +1,165 @@
+//! Looks at one place of a volume: its mount by descriptor, its file system by `statfs` and one read of its root, its device by sysfs, its
+//! image in the pool.
+//!
+//! Apart because it is all that health asks of the kernel, and may hang: it runs on a thread that may. It decides nothing.
+
+use super::findings::{Device, Facts, FileSystem, Image, Root, SuperBlock, is_failure};
+use super::{Place, errors};
+use crate::block::{BlockRecord, loop_device, node_device};
+use crate::confine::open_confined;
+use crate::failure::{exhausted, kernel};
+use crate::format::FsType;
+use crate::mountinfo;
+use crate::node::Node;
+use crate::observe::{Identity, Observation, Seen, SeenMount, look, mount_id, observe};
+use crate::plan::{CheckedSource, Form, PoolPlace};
+use crate::stats::Recorded;
+use rustix::fs::{Dir, Mode, OFlags, StatVfsMountFlags, fstatvfs, openat};
+use rustix::io::Errno;
+use std::path::Path;
+use wasmount_core::mounter::MountError;
+
+impl Node {
+    /// Everything that can be seen of a place.
+    pub(super) fn facts(&self, place: &Place) -> Result<Facts, MountError> {
+        Ok(Facts {
+            root: self.root(place)?,
+            is_read_only: place.is_read_only,
+            device: match place.block {
+                Some(block) => Some(device(&block, place)?),
+                None => None,
+            },
+        })
+    }
+
+    fn root(&self, place: &Place) -> Result<Root, MountError> {
+        let (identity, is_raw) = match place.recorded {
+            Recorded::Device(_) => return Ok(Root::Raw),
+            Recorded::Node(identity) => (identity, true),
+            Recorded::Mount(identity) => (identity, false),
+        };
+        let Some(location) = self.roots.check_text(&place.path)?.locate()? else {
+            return Ok(Root::Lost);
+        };
+        match look(&location)? {
+            Seen::Corrupted(errno) => Ok(Root::Failed(errno)),
+            Seen::Mounted(mount) if mount.identity == identity => match is_raw {
+                true => Ok(Root::Raw),
+                false => file_system(&mount, &place.path),
+            },
+            _ => Ok(Root::Lost),
+        }
+    }
+}
+
+fn file_system(mount: &SeenMount, path: &str) -> Result<Root, MountError> {
+    let answer = fstatvfs(&mount.root).and_then(|answer| read(mount).map(|()| answer));
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(errno) if is_failure(errno) => return Ok(Root::Failed(errno)),
+        Err(errno) => return Err(kernel("statfs", path, errno)),
+    };
+    let is_read_only = answer.f_flag.contains(StatVfsMountFlags::RDONLY);
+    // The table takes its time, and of other file systems it says no more than `statfs`.
+    let itself = if is_read_only || FsType::of_mounted(&mount.root)? == Some(FsType::Ext4) {
+        let number = mount_id(&mount.root).map_err(|errno| kernel("statx", path, errno))?;
+        mountinfo::of_mount(number)?.map(|line| SuperBlock::parse(&line.super_options))
+    } else {
+        None
+    };
+    Ok(Root::Shown(FileSystem {
+        is_read_only,
+        itself,
+    }))
+}
+
+/// Reads the first entry of the root: `statfs` alone is answered from memory.
+fn read(mount: &SeenMount) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let read = openat(&mount.root, c".", flags, Mode::empty())
+        .and_then(Dir::new)
+        .and_then(|mut directory| directory.next().transpose());
+    match read {
+        Err(errno) if is_failure(errno) || exhausted(errno).is_some() => Err(errno),
+        // A server may keep this host from reading what its users may read.
+        _ => Ok(()),
+    }
+}
+
+fn device(block: &BlockRecord, place: &Place) -> Result<Device, MountError> {
+    let listed = format!("/sys/dev/block/{}", block.number);
+    if !Path::new(&listed).exists() {
+        return Ok(Device::Gone);
+    }
+    match is_same(block, place) {
+        Ok(true) => {}
+        Ok(false) => return Ok(Device::Gone),
+        Err(MountError::Kernel { errno, .. }) if is_failure(Errno::from_raw_os_error(errno)) => {
+            return Ok(Device::Failed(Errno::from_raw_os_error(errno)));
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(Device::There {
+        image: match (&place.source, block.backing) {
+            (Some(CheckedSource::Image(image, _)), Some(backing)) => {
+                image_state(image, block, backing)?
+            }
+            _ => Image::Sound,
+        },
+        errors: match place.recorded {
+            Recorded::Mount(_) => errors::counted(block.number),
+            // What its user makes of a raw device is not this host's to see.
+            Recorded::Node(_) | Recorded::Device(_) => 0,
+        },
+    })
+}
+
+/// Whether the number is still the volume's device: numbers are given anew. A mount holds its own.
+fn is_same(block: &BlockRecord, place: &Place) -> Result<bool, MountError> {
+    match &place.source {
+        _ if block.backing.is_some() => loop_device::is_bound(block),
+        Some(CheckedSource::Device(device, Form::Raw)) => {
+            Ok(node_device::find(device)? == Some(block.number))
+        }
+        _ => Ok(true),
+    }
+}
+
+fn image_state(
+    image: &PoolPlace,
+    block: &BlockRecord,
+    backing: Identity,
+) -> Result<Image, MountError> {
+    if loop_device::is_backing_removed(block.number, image.path.name()) {
+        return Ok(Image::Removed);
+    }
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let pool = rustix::fs::open(&image.directory, flags | OFlags::DIRECTORY, Mode::empty());
+    let Ok(pool) = pool else {
+        return Ok(Image::Sound);
+    };
+    let is_elsewhere = |of: &Observation| {
+        (of.identity.device_major, of.identity.device_minor)
+            != (backing.device_major, backing.device_minor)
+    };
+    // Before the image's own size: of two that grow, the image is first.
+    let device_bytes = block.number.size_bytes()?;
+    let at_its_place = open_confined(&pool, image.path.as_str(), flags).and_then(observe);
+    match at_its_place {
+        Ok(file) if file.identity == backing => Ok(if file.size_bytes < device_bytes {
+            Image::Short {
+                image_bytes: file.size_bytes,
+                device_bytes,
+            }
+        } else {
+            Image::Sound
+        }),
+        // Another file system is mounted at the pool: that says nothing of the image.
+        Ok(file) if is_elsewhere(&file) => Ok(Image::Sound),
+        Ok(_) => Ok(Image::Moved),
+        Err(Errno::NOENT | Errno::NOTDIR) if !observe(&pool).is_ok_and(|it| is_elsewhere(&it)) => {
+            Ok(Image::Moved)
+        }
+        Err(_) => Ok(Image::Sound),
+    }
+}

@@ -1,0 +1,239 @@
+//! What the facts of one place mean: status, reason and words with what to do. Apart because it is the whole decision, and opens nothing.
+//!
+//! A volume that is full is not sick: statistics tell. Where a fact cannot be told there is no finding: an alarm must mean something.
+
+use rustix::io::Errno;
+use wasmount_core::health::{Health, HealthStatus};
+
+/// What was seen at one place of a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) root: Root,
+    /// As it is recorded: users only read.
+    pub(super) is_read_only: bool,
+    /// What the volume lies on, if that is a block device.
+    pub(super) device: Option<Device>,
+}
+
+/// The root of the mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Root {
+    /// The record's is not mounted there.
+    Lost,
+    /// Looking at it, or reading it, failed.
+    Failed(Errno),
+    /// A raw block volume: there is no file system of this host's to look at.
+    Raw,
+    Shown(FileSystem),
+}
+
+/// A file system that answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileSystem {
+    /// Here, for one reason or another (`statfs(2)`, `ST_RDONLY`).
+    pub(super) is_read_only: bool,
+    /// What the mount table says of the file system itself. It is asked only where that can make a difference.
+    pub(super) itself: Option<SuperBlock>,
+}
+
+/// State of a file system, whatever its mounts are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct SuperBlock {
+    pub(super) is_read_only: bool,
+    pub(super) is_shut_down: bool,
+}
+
+/// The block device below.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Device {
+    /// The kernel has none of that number, or it is another one.
+    Gone,
+    /// It could not be asked.
+    Failed(Errno),
+    There {
+        image: Image,
+        /// Errors that the file system on it has counted.
+        errors: u64,
+    },
+}
+
+/// The image behind a loop device, as its pool shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Image {
+    /// Whole, or none, or it cannot be told.
+    Sound,
+    Removed,
+    /// Another file has its place, or none, though it lives on somewhere.
+    Moved,
+    /// Cut off below the device.
+    Short {
+        image_bytes: u64,
+        device_bytes: u64,
+    },
+}
+
+impl SuperBlock {
+    /// Reads the last word of a line of the mount table. Since Linux 6.15 an ext4 that was made read-only by an error says `emergency_ro` there,
+    /// and nowhere else; one that was shut down says `shutdown` (`_ext4_show_options`).
+    pub(super) fn parse(options: &str) -> Self {
+        let has = |name: &str| options.split(',').any(|option| option == name);
+        Self {
+            is_read_only: has("ro") || has("emergency_ro"),
+            is_shut_down: has("shutdown"),
+        }
+    }
+}
+
+/// Whether an error number says that storage is gone or gives nonsense, and not that this host may not ask.
+pub(super) fn is_failure(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::IO
+            | Errno::NOTCONN
+            | Errno::CONNABORTED
+            | Errno::STALE
+            | Errno::SHUTDOWN
+            | Errno::NODEV
+            | Errno::NXIO
+            | Errno::NOMEDIUM
+            | Errno::REMOTEIO
+            | Errno::TIMEDOUT
+            | Errno::HOSTDOWN
+            | Errno::HOSTUNREACH
+            // `EFSCORRUPTED` and `EFSBADCRC` of the kernel's file systems.
+            | Errno::UCLEAN
+            | Errno::BADMSG
+    )
+}
+
+/// Everything that is wrong at a place, the device's first. `what` names volume and place.
+pub(super) fn findings(what: &str, facts: &Facts) -> Vec<Health> {
+    let device = facts.device.iter().flat_map(of_device);
+    let found = device.chain(of_root(&facts.root, facts.is_read_only));
+    found
+        .map(|(status, reason, message)| Health {
+            status,
+            reason: reason.to_owned(),
+            message: format!("{what}: {message}"),
+        })
+        .collect()
+}
+
+/// Each reason once for each status (CSI 1.13, VolumeHealthError): two places of a volume tell of one fault.
+pub(super) fn once_each(findings: impl Iterator<Item = Health>) -> Vec<Health> {
+    let mut once: Vec<Health> = Vec::new();
+    for finding in findings {
+        let is_same = |it: &Health| it.status == finding.status && it.reason == finding.reason;
+        if !once.iter().any(is_same) {
+            once.push(finding);
+        }
+    }
+    once
+}
+
+type Finding = (HealthStatus, &'static str, String);
+
+fn of_root(root: &Root, is_meant_read_only: bool) -> Option<Finding> {
+    let file_system = match root {
+        Root::Raw => return None,
+        Root::Lost => {
+            return Some((
+                HealthStatus::Inaccessible,
+                "MountLost",
+                "its mount is gone, and nobody unpublished or unstaged it: somebody unmounted it; delete the pods that use it, so that it is mounted anew"
+                    .to_owned(),
+            ));
+        }
+        Root::Failed(errno) => return Some(io_error(*errno)),
+        Root::Shown(file_system) => file_system,
+    };
+    let itself = file_system.itself.unwrap_or_default();
+    if itself.is_shut_down {
+        Some((
+            HealthStatus::Inaccessible,
+            "IoError",
+            "its file system was shut down after an error, or by a person; look at the kernel's log, then delete the pods that use it, so that it is checked and mounted anew"
+                .to_owned(),
+        ))
+    } else if is_meant_read_only || !(file_system.is_read_only || itself.is_read_only) {
+        None
+    } else if itself.is_read_only {
+        Some((
+            HealthStatus::Degraded,
+            "ReadOnlyAfterError",
+            "its file system was made read-only, by the kernel because of an error or by a person; look at the kernel's log, then delete the pods that use it, so that it is checked and mounted anew"
+                .to_owned(),
+        ))
+    } else {
+        Some((
+            HealthStatus::Degraded,
+            "MountMadeReadOnly",
+            "its mount, and not its file system, was made read-only: a person did that; remount it for writing, or delete the pods that use it"
+                .to_owned(),
+        ))
+    }
+}
+
+fn of_device(device: &Device) -> Vec<Finding> {
+    let (image, errors) = match device {
+        Device::Gone => {
+            return vec![(
+                HealthStatus::Inaccessible,
+                "DeviceGone",
+                "its block device is gone from this node, or its number is another device's now; look at the kernel's log and at the disk or server behind it"
+                    .to_owned(),
+            )];
+        }
+        Device::Failed(errno) => return vec![io_error(*errno)],
+        Device::There { image, errors } => (image, *errors),
+    };
+    let image = match image {
+        Image::Sound => None,
+        Image::Removed => Some((
+            HealthStatus::DataLoss,
+            "ImageGone",
+            "its image was removed from the pool: what it holds is lost when it is unstaged; copy its data away from a pod that still runs"
+                .to_owned(),
+        )),
+        Image::Moved => Some((
+            HealthStatus::DataLoss,
+            "ImageGone",
+            "its image is not at its place in the pool any more, so that the next stage will not find its data; move the image back"
+                .to_owned(),
+        )),
+        Image::Short {
+            image_bytes,
+            device_bytes,
+        } => Some((
+            HealthStatus::DataLoss,
+            "ImageTruncated",
+            format!(
+                "its image was cut to {image_bytes} bytes below a device of {device_bytes}: what lay behind is lost; restore the volume"
+            ),
+        )),
+    };
+    let errors = (errors > 0).then(|| {
+        (
+            HealthStatus::Degraded,
+            "FileSystemErrors",
+            format!(
+                "its file system or the disk below has had {errors} errors; look at the kernel's log; an ext4 is checked when it is next staged, a btrfs counts on until `btrfs device stats --reset`"
+            ),
+        )
+    });
+    image.into_iter().chain(errors).collect()
+}
+
+fn io_error(errno: Errno) -> Finding {
+    (
+        HealthStatus::Inaccessible,
+        "IoError",
+        format!(
+            "its storage answers with an error ({}); look at the kernel's log and at the disk or server behind it",
+            std::io::Error::from(errno)
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! What images hold: ranges with data, and ranges that differ between two. Apart because it only reads, and because one answer never says
+//! all: each is bounded in ranges, in bytes that are read and in time, and says where to ask on.
+//!
+//! An answer is of one moment only for images that nobody writes, which snapshots are.
+//!
+//! ```text
+//! extents ──▶ contents   one image: what reads as zeroes, what is shared, what must be read
+//!        └──▶ page       the ranges of one answer
+//! ```
+
+mod contents;
+mod page;
+
+use crate::pool::open::Pool;
+use crate::pool::place::Place;
+use contents::{Content, Contents};
+use page::Page;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+use wasmount_core::mounter::MountError;
+use wasmount_core::pool::Extents;
+
+/// What is compared as one, in bytes: the block of xfs, btrfs and ext4, and a page of memory, in which all of them write.
+const BLOCK_BYTES: u64 = 4096;
+/// One step of a comparison, in bytes: large enough for few system calls, and two of them stay in the processor's cache.
+const STEP_BYTES: u64 = 64 << 10;
+
+/// What one answer may cost; however little it is, some of the way is made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Budget {
+    /// Bytes read of both images together.
+    pub(super) read_bytes: u64,
+    pub(super) time: Duration,
+}
+
+/// 256 MiB: a second of a fast disk. 2 s: little of a guest's 60, and of the time that another call of the driver waits for a thread.
+pub(super) const BUDGET: Budget = Budget {
+    read_bytes: 256 << 20,
+    time: Duration::from_secs(2),
+};
+
+impl Budget {
+    /// Whether the answer must be given now.
+    fn is_spent(self, read_bytes: u64, began: Instant) -> bool {
+        read_bytes >= self.read_bytes || began.elapsed() >= self.time
+    }
+}
+
+/// Ranges of an image that hold data, from `offset` on.
+pub(super) fn allocated(
+    pool: &Pool,
+    place: &Place,
+    offset: u64,
+    limit: u32,
+) -> Result<Extents, MountError> {
+    let mut image = Contents::open(pool, place)?;
+    image.require(offset)?;
+    let began = Instant::now();
+    let mut page = Page::new(limit);
+    let mut at = offset;
+    while at < image.size() {
+        let piece = image.piece_at(at)?;
+        if piece.content != Content::Zeroes && !page.add(piece.range.clone()) {
+            break;
+        }
+        at = piece.range.end;
+        if BUDGET.is_spent(0, began) {
+            break;
+        }
+    }
+    Ok(page.end(at, image.size()))
+}
+
+/// Ranges of the image `target` that differ from the image `base`, from `offset` on; behind its end `base` is zeroes.
+pub(super) fn changed(
+    pool: &Pool,
+    base: &Place,
+    target: &Place,
+    offset: u64,
+    limit: u32,
+) -> Result<Extents, MountError> {
+    let (extents, _) = compare(pool, base, target, offset, limit, BUDGET)?;
+    Ok(extents)
+}
+
+/// The same within a budget, and how many bytes were read for it.
+pub(super) fn compare(
+    pool: &Pool,
+    base: &Place,
+    target: &Place,
+    offset: u64,
+    limit: u32,
+    budget: Budget,
+) -> Result<(Extents, u64), MountError> {
+    let mut base = Contents::open(pool, base)?;
+    let mut target = Contents::open(pool, target)?;
+    target.require(offset)?;
+    let size = target.size();
+    let mut page = Page::new(limit);
+    if base.is_same_file(&target) {
+        return Ok((page.end(size, size), 0));
+    }
+    if base.can_tell_sharing_with(&target) {
+        base.tell_sharing();
+        target.tell_sharing();
+    }
+    let began = Instant::now();
+    let mut at = offset;
+    while at < size {
+        let (of_base, of_target) = (base.piece_at(at)?, target.piece_at(at)?);
+        let both_end = of_base.range.end.min(of_target.range.end).min(size);
+        let is_same = of_base.content.is_surely(of_target.content);
+        let (end, must_compare) = next_part(at, both_end, is_same, size);
+        if must_compare {
+            let in_base = base.read(&of_base.until(end))?;
+            let in_target = target.read(&of_target.until(end))?;
+            let mut differing = differing_blocks(at, in_base, in_target);
+            if let Some(block) = differing.find(|block| !page.add(block.clone())) {
+                at = block.start;
+                break;
+            }
+        }
+        at = end;
+        if budget.is_spent(base.read_bytes() + target.read_bytes(), began) {
+            break;
+        }
+    }
+    let read_bytes = base.read_bytes() + target.read_bytes();
+    Ok((page.end(at, size), read_bytes))
+}
+
+/// How far to go from `at`, where each image is one piece up to `end`, and whether to compare.
+///
+/// What is the same is passed over in whole blocks; a block that an extent ends in (they may be of 512 bytes) is compared as one, so that
+/// blocks are the same ones however an image lies on the disk. Steps end where those from the beginning do, whatever the offset was.
+fn next_part(at: u64, end: u64, is_same: bool, size: u64) -> (u64, bool) {
+    let whole = match end == size {
+        true => end,
+        false => end - end % BLOCK_BYTES,
+    };
+    if is_same && whole > at {
+        return (whole, false);
+    }
+    let step_end = (at / STEP_BYTES + 1) * STEP_BYTES;
+    let end = end.next_multiple_of(BLOCK_BYTES).min(step_end).min(size);
+    (end, true)
+}
+
+/// Blocks in which bytes differ that lie at `at`; the first and the last one may be parts of blocks.
+fn differing_blocks(at: u64, base: &[u8], target: &[u8]) -> impl Iterator<Item = Range<u64>> {
+    let end = at + target.len() as u64;
+    let blocks = std::iter::successors(Some(at..at), move |block| {
+        let next = (block.end / BLOCK_BYTES + 1) * BLOCK_BYTES;
+        (block.end < end).then(|| block.end..next.min(end))
+    });
+    let bytes = move |block: &Range<u64>| (block.start - at) as usize..(block.end - at) as usize;
+    blocks.filter(move |block| base.get(bytes(block)) != target.get(bytes(block)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_the_same_is_passed_over_in_whole_blocks_and_all_else_compared() {
+        const SIZE: u64 = 1_000_000;
+        for (at, end, is_same, wanted) in [
+            (0, SIZE, true, (SIZE, false)),
+            (0, 9000, true, (8192, false)),
+            (5000, 9000, true, (8192, false)),
+            // It ends in the block.
+            (8192, 9000, true, (12_288, true)),
+            (8192, 8193, false, (12_288, true)),
+            (0, SIZE, false, (65_536, true)),
+            (5000, 100_000, false, (65_536, true)),
+            (65_536, 65_536 + 4096, false, (65_536 + 4096, true)),
+            // The last part of a block is all that there is of it.
+            (999_424, SIZE, true, (SIZE, false)),
+            (999_424, 999_500, true, (SIZE, true)),
+            (999_424, SIZE, false, (SIZE, true)),
+        ] {
+            let next = next_part(at, end, is_same, SIZE);
+            assert_eq!(next, wanted, "{at}..{end} {is_same}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parts_always_go_on_and_hold_what_was_asked(
+            at in 0..1_000_000u64, length in 1..200_000u64, rest in 0..2u64, is_same: bool,
+        ) {
+            let end = at + length;
+            let (next, must_compare) = next_part(at, end, is_same, end + rest * 5000);
+            prop_assert!(at < next && next <= end + rest * 5000);
+            prop_assert!(must_compare || (is_same && next <= end));
+            prop_assert!(!must_compare || next - at <= STEP_BYTES);
+        }
+
+        #[test]
+        fn blocks_are_those_with_a_byte_that_differs(
+            at in 0..20_000u64, differing in prop::collection::btree_set(0..20_000usize, 0..5), length in 1..20_000usize,
+        ) {
+            let base = vec![7; length];
+            let mut target = base.clone();
+            let mut wanted = std::collections::BTreeSet::new();
+            for i in differing.into_iter().filter(|i| *i < length) {
+                target[i] = 8;
+                let block = (at + i as u64) / BLOCK_BYTES * BLOCK_BYTES;
+                wanted.insert((block.max(at), (block + BLOCK_BYTES).min(at + length as u64)));
+            }
+            let found = differing_blocks(at, &base, &target);
+            let found: Vec<_> = found.map(|block| (block.start, block.end)).collect();
+            prop_assert_eq!(found, Vec::from_iter(wanted));
+        }
+    }
+}

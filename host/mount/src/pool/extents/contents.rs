@@ -1,0 +1,373 @@
+//! One open image, piece by piece: what reads as zeroes, what must be read, and what it may share with others. Apart because here is known
+//! which file system says what, and how far it is believed. It compares nothing.
+//!
+//! `SEEK_DATA` (lseek(2)) tells holes everywhere, also before anything was synced. Which blocks are shared only `FIEMAP` tells, and only where
+//! sharing exists is an address known to mean the same to two files.
+
+use crate::format::FsType;
+use crate::pool::image;
+use crate::pool::ledger::Inode;
+use crate::pool::open::{Identity, Pool};
+use crate::pool::place::Place;
+use rustix::fs::{OFlags, SeekFrom};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use wasmount_core::mounter::MountError;
+use wasmount_sys::fiemap::{
+    self, FIEMAP_EXTENT_LAST, FIEMAP_EXTENT_SHARED, FIEMAP_EXTENT_UNWRITTEN,
+};
+use wasmount_sys::xfs;
+
+/// What is in a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    /// A hole, or blocks that were never written.
+    Zeroes,
+    /// Whatever is read.
+    Bytes,
+    /// The blocks that begin at this address, in bytes, which other files have too.
+    Shared(u64),
+}
+
+/// A part of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) range: Range<u64>,
+    pub(super) content: Content,
+}
+
+/// An open image.
+#[derive(Debug)]
+pub(super) struct Contents<'a> {
+    place: &'a Place,
+    file: OwnedFd,
+    identity: Identity,
+    size: u64,
+    tells_sharing: bool,
+    /// Pieces that were found and not asked for yet.
+    ahead: VecDeque<Piece>,
+    buffer: Vec<u8>,
+    read_bytes: u64,
+}
+
+impl Content {
+    /// Whether two pieces of one length are the same without being read.
+    pub(super) fn is_surely(self, other: Self) -> bool {
+        self == other && self != Self::Bytes
+    }
+
+    /// The same, this far from its beginning.
+    fn behind(self, bytes: u64) -> Self {
+        match self {
+            Self::Shared(address) => Self::Shared(address.saturating_add(bytes)),
+            content => content,
+        }
+    }
+
+    /// Whatever else an extent is (encrypted, compressed, part of a block), its bytes are not those at its address, or there is no address.
+    fn of(extent: &fiemap::Extent) -> Self {
+        match extent.flags & !FIEMAP_EXTENT_LAST {
+            FIEMAP_EXTENT_SHARED => Self::Shared(extent.physical),
+            flags if flags & FIEMAP_EXTENT_UNWRITTEN != 0 => Self::Zeroes,
+            _ => Self::Bytes,
+        }
+    }
+}
+
+impl Piece {
+    /// Up to another end. Behind its own, whatever is read.
+    pub(super) fn until(&self, end: u64) -> Self {
+        let content = match end <= self.range.end {
+            true => self.content,
+            false => Content::Bytes,
+        };
+        let range = self.range.start..end;
+        Self { range, content }
+    }
+}
+
+impl<'a> Contents<'a> {
+    /// Opens an image, also one in use.
+    pub(super) fn open(pool: &Pool, place: &'a Place) -> Result<Self, MountError> {
+        let file = image::open(pool, place, OFlags::RDONLY)?;
+        let (_, status) = Inode::of_fd(&file).map_err(|errno| place.failed("stat", errno))?;
+        Ok(Self {
+            place,
+            file,
+            identity: Identity::of(&status),
+            size: status.stx_size,
+            tells_sharing: false,
+            ahead: VecDeque::new(),
+            buffer: Vec::new(),
+            read_bytes: 0,
+        })
+    }
+
+    /// In bytes, when it was opened.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Refuses an offset behind the end; the end itself is one.
+    pub(super) fn require(&self, offset: u64) -> Result<(), MountError> {
+        if offset <= self.size {
+            return Ok(());
+        }
+        Err(MountError::OutOfRange {
+            what: format!("offset {offset} in {}", self.place),
+            reason: format!("the image ends at {}", self.size),
+        })
+    }
+
+    /// Whether both are one.
+    pub(super) fn is_same_file(&self, other: &Self) -> bool {
+        self.identity == other.identity
+    }
+
+    /// Whether equal addresses are equal blocks: on one file system that shares blocks and has one space of addresses. That is btrfs, whose
+    /// addresses are of the file system and not of one of its disks, and an xfs with a single device for data. Others may number the
+    /// blocks of several devices alike; a doubt costs reading only.
+    pub(super) fn can_tell_sharing_with(&self, other: &Self) -> bool {
+        let has_one_space = match FsType::of_mounted(&self.file) {
+            Ok(Some(FsType::Btrfs)) => true,
+            Ok(Some(FsType::Xfs)) => {
+                xfs::geometry(&self.file).is_ok_and(|geometry| geometry.realtime_blocks == 0)
+            }
+            _ => false,
+        };
+        has_one_space && self.identity.device() == other.identity.device()
+    }
+
+    /// From now on shared blocks are told from others.
+    pub(super) fn tell_sharing(&mut self) {
+        self.tells_sharing = true;
+        self.ahead.clear();
+    }
+
+    /// The piece that begins at an offset, which is never smaller than the one before. Behind the end: zeroes.
+    pub(super) fn piece_at(&mut self, at: u64) -> Result<Piece, MountError> {
+        while self
+            .ahead
+            .front()
+            .is_some_and(|piece| piece.range.end <= at)
+        {
+            self.ahead.pop_front();
+        }
+        if self.ahead.is_empty() && at < self.size {
+            let found = match self.tells_sharing {
+                true => self.map(at),
+                false => self.seek(at),
+            };
+            self.ahead = found.map_err(|errno| self.place.failed("find the data of", errno))?;
+        }
+        let (end, content) = match self.ahead.front() {
+            _ if at >= self.size => (u64::MAX, Content::Zeroes),
+            // The kernel came to no end: what nothing is known of must be read.
+            None => (self.size, Content::Bytes),
+            Some(piece) => {
+                let behind = at.saturating_sub(piece.range.start);
+                (piece.range.end, piece.content.behind(behind))
+            }
+        };
+        let range = at..end;
+        Ok(Piece { range, content })
+    }
+
+    /// The bytes of a piece. What is behind the end by now is zeroes.
+    pub(super) fn read(&mut self, piece: &Piece) -> Result<&[u8], MountError> {
+        let bytes = usize::try_from(piece.range.end - piece.range.start).unwrap_or(usize::MAX);
+        self.buffer.resize(bytes, 0);
+        let mut read = 0;
+        while piece.content != Content::Zeroes && read < bytes {
+            let rest = self.buffer.get_mut(read..).unwrap_or_default();
+            match rustix::io::pread(&self.file, rest, piece.range.start + read as u64) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(self.place.failed("read", errno)),
+            }
+        }
+        self.buffer.get_mut(read..).unwrap_or_default().fill(0);
+        self.read_bytes += read as u64;
+        Ok(&self.buffer)
+    }
+
+    /// How many bytes were read so far, of holes none.
+    pub(super) fn read_bytes(&self) -> u64 {
+        self.read_bytes
+    }
+
+    fn seek(&self, at: u64) -> Result<VecDeque<Piece>, Errno> {
+        let start = match rustix::fs::seek(&self.file, SeekFrom::Data(at)) {
+            // Only a hole is left.
+            Err(Errno::NXIO) => return Ok(pieces(at..self.size, [])),
+            start => start?,
+        };
+        let end = rustix::fs::seek(&self.file, SeekFrom::Hole(start))?;
+        let known = at..end.min(self.size);
+        Ok(pieces(known, [(start..end, Content::Bytes)]))
+    }
+
+    fn map(&self, at: u64) -> Result<VecDeque<Piece>, Errno> {
+        let extents = fiemap::extents(&self.file, at, self.size - at)?;
+        // Behind a full answer there may be more.
+        let is_all = extents.len() < fiemap::EXTENTS as usize;
+        let known = match extents.last() {
+            Some(last) if !is_all => at..last.logical.saturating_add(last.length).min(self.size),
+            _ => at..self.size,
+        };
+        let data = extents.iter().map(|extent| {
+            let range = extent.logical..extent.logical.saturating_add(extent.length);
+            (range, Content::of(extent))
+        });
+        Ok(pieces(known, data))
+    }
+}
+
+/// Cuts what is known of an image into pieces: the data, which is in order, and zeroes between.
+fn pieces(
+    known: Range<u64>,
+    data: impl IntoIterator<Item = (Range<u64>, Content)>,
+) -> VecDeque<Piece> {
+    let mut pieces = VecDeque::new();
+    let mut at = known.start;
+    for (range, content) in data {
+        let (start, end) = (range.start.max(at), range.end.min(known.end));
+        if start >= end {
+            continue;
+        }
+        if at < start {
+            pieces.push_back(Piece {
+                range: at..start,
+                content: Content::Zeroes,
+            });
+        }
+        pieces.push_back(Piece {
+            range: start..end,
+            content: content.behind(start - range.start),
+        });
+        at = end;
+    }
+    if at < known.end {
+        pieces.push_back(Piece {
+            range: at..known.end,
+            content: Content::Zeroes,
+        });
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Content::{Bytes, Shared, Zeroes};
+
+    /// Numbers of `linux/fiemap.h`.
+    const DELALLOC: u32 = 4;
+    const ENCODED: u32 = 8;
+    const ENCRYPTED: u32 = 0x80;
+    const INLINE: u32 = 0x200 | 0x100;
+    const MERGED: u32 = 0x1000;
+    const LAST: u32 = FIEMAP_EXTENT_LAST;
+    const SHARED: u32 = FIEMAP_EXTENT_SHARED;
+    const UNWRITTEN: u32 = FIEMAP_EXTENT_UNWRITTEN;
+
+    fn cut(known: Range<u64>, data: &[(Range<u64>, Content)]) -> Vec<(u64, u64, Content)> {
+        let pieces = pieces(known, data.iter().cloned()).into_iter();
+        let parts = pieces.map(|piece| (piece.range.start, piece.range.end, piece.content));
+        parts.collect()
+    }
+
+    #[test]
+    fn an_address_is_believed_of_blocks_that_are_shared_and_nothing_else() {
+        for (flags, wanted) in [
+            (SHARED, Shared(9)),
+            (SHARED | LAST, Shared(9)),
+            (0, Bytes),
+            (LAST, Bytes),
+            (SHARED | ENCODED, Bytes),
+            (SHARED | ENCRYPTED, Bytes),
+            (SHARED | INLINE, Bytes),
+            (SHARED | DELALLOC, Bytes),
+            (SHARED | MERGED, Bytes),
+            (UNWRITTEN, Zeroes),
+            (UNWRITTEN | SHARED, Zeroes),
+        ] {
+            let extent = fiemap::Extent {
+                physical: 9,
+                flags,
+                ..fiemap::Extent::default()
+            };
+            assert_eq!(Content::of(&extent), wanted, "{flags:#x}");
+        }
+    }
+
+    #[test]
+    fn equal_is_surely_only_what_need_not_be_read() {
+        for (one, other, wanted) in [
+            (Zeroes, Zeroes, true),
+            (Shared(9), Shared(9), true),
+            (Shared(9), Shared(8), false),
+            (Bytes, Bytes, false),
+            (Zeroes, Shared(0), false),
+            (Zeroes, Bytes, false),
+        ] {
+            assert_eq!(one.is_surely(other), wanted, "{one:?} {other:?}");
+            assert_eq!(other.is_surely(one), wanted, "{other:?} {one:?}");
+        }
+    }
+
+    #[test]
+    fn between_the_data_are_zeroes() {
+        assert_eq!(cut(0..9, &[]), [(0, 9, Zeroes)]);
+        assert_eq!(
+            cut(0..9, &[(2..4, Bytes), (4..5, Shared(70)), (6..9, Bytes)]),
+            [
+                (0, 2, Zeroes),
+                (2, 4, Bytes),
+                (4, 5, Shared(70)),
+                (5, 6, Zeroes),
+                (6, 9, Bytes)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_reaches_out_is_cut_and_keeps_its_address() {
+        assert_eq!(
+            cut(
+                3..9,
+                &[
+                    (0..2, Bytes),
+                    (1..5, Shared(70)),
+                    (7..12, Shared(90)),
+                    (12..13, Bytes)
+                ]
+            ),
+            [(3, 5, Shared(72)), (5, 7, Zeroes), (7, 9, Shared(90))]
+        );
+    }
+
+    #[test]
+    fn an_answer_that_overlaps_or_is_empty_makes_no_piece_twice() {
+        assert_eq!(
+            cut(
+                0..9,
+                &[(0..4, Shared(50)), (2..6, Shared(80)), (6..6, Bytes)]
+            ),
+            [(0, 4, Shared(50)), (4, 6, Shared(82)), (6, 9, Zeroes)]
+        );
+    }
+
+    #[test]
+    fn a_piece_is_of_its_content_only_up_to_its_end() {
+        let piece = |end, content| Piece {
+            range: 0..end,
+            content,
+        };
+        assert_eq!(piece(8, Zeroes).until(4), piece(4, Zeroes));
+        assert_eq!(piece(4, Zeroes).until(8), piece(8, Bytes));
+    }
+}

@@ -1,0 +1,183 @@
+//! Several finished things moved to their places, all or none. Apart because no file system renames more than one at a time: what is meant is
+//! written down before the first is moved, and until that is gone again it is taken back, by this call or by the next start. Nobody was
+//! told of it yet.
+//!
+//! It must not know what is moved, nor whence it came.
+
+use crate::confine::{PoolPath, open_confined};
+use crate::failure::kernel;
+use crate::pool::ledger::Inode;
+use crate::pool::open::{DIRECTORY, Pool, names, rename_no_replace};
+use crate::pool::place::Place;
+use crate::pool::trash;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::path::Arg;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use wasmount_core::mounter::MountError;
+
+/// Only the host reads it.
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// One of those that are moved.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Move<'a> {
+    /// Among what is unfinished.
+    pub(super) name: &'a str,
+    pub(super) inode: Inode,
+    pub(super) place: &'a Place,
+}
+
+/// What is written down of one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Meant {
+    /// Where it goes.
+    path: String,
+    inode: Inode,
+}
+
+/// Moves all to their places, if nothing is there; durable on return, with the ledger.
+pub(super) fn all_or_none(pool: &Pool, moves: &[Move<'_>]) -> Result<(), MountError> {
+    let Some(Move { place: first, .. }) = moves.first() else {
+        return Ok(());
+    };
+    pool.sync_ledger(first)?;
+    let _moving = pool.moving.lock().unwrap_or_else(PoisonError::into_inner);
+    let meant: Vec<_> = moves
+        .iter()
+        .map(|it| Meant {
+            path: it.place.path.as_str().to_owned(),
+            inode: it.inode,
+        })
+        .collect();
+    let intent = pool.fresh_name();
+    let failed = |errno| first.failed("move a group", errno);
+    let moved = write(pool, &intent, &meant)
+        .map_err(failed)
+        .and_then(|()| put(pool, moves));
+    let (moved, is_half_moved) = match moved {
+        // From here on it holds.
+        Ok(()) => {
+            let forgotten = forget(pool, &intent).map_err(failed);
+            let is_in_doubt = forgotten.is_err();
+            (forgotten, is_in_doubt)
+        }
+        Err(error) => {
+            let taken_back = take_back(pool, &intent, &meant);
+            (Err(error), taken_back.is_err())
+        }
+    };
+    if is_half_moved {
+        pool.is_half_moved.store(true, Ordering::Release);
+        tracing::error!(
+            "half of a group of copies may lie in a pool; it is taken back before the pool is used again"
+        );
+    }
+    moved
+}
+
+/// Takes back what a killed host, or a call that failed, has moved in part. To be called before the pool is used.
+pub(super) fn settle(pool: &Pool) -> Result<(), MountError> {
+    if !pool.is_half_moved.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    let _moving = pool.moving.lock().unwrap_or_else(PoisonError::into_inner);
+    let settled = names(&pool.groups).and_then(|left| {
+        left.iter().try_for_each(|(name, _)| {
+            let name = name.as_c_str();
+            take_back(pool, name, &read(pool, name)?)
+        })
+    });
+    settled.map_err(|errno| kernel("take back half of a group of copies", "a pool", errno))?;
+    pool.is_half_moved.store(false, Ordering::Release);
+    Ok(())
+}
+
+fn put(pool: &Pool, moves: &[Move<'_>]) -> Result<(), MountError> {
+    let mut parents = BTreeMap::new();
+    for Move { name, place, .. } in moves {
+        let parent = pool.parent(place)?;
+        rename_no_replace(&pool.unfinished, *name, &parent, place.path.name()).map_err(
+            |errno| match errno {
+                Errno::EXIST => place.otherwise_there("it appeared at this moment"),
+                errno => place.failed("rename", errno),
+            },
+        )?;
+        parents.insert(place.path.parent(), (parent, place));
+    }
+    let mut parents = parents.values();
+    parents.try_for_each(|(parent, place)| pool.sync_parent(parent, place))
+}
+
+/// Takes away what is at its place, and is what was meant; then it is as if nothing had been.
+fn take_back(pool: &Pool, intent: impl Arg, meant: &[Meant]) -> Result<(), Errno> {
+    let mut taken = Vec::new();
+    for Meant { path, inode } in meant {
+        let Ok(path) = PoolPath::parse(path) else {
+            continue;
+        };
+        let parent = match open_confined(&pool.root, path.parent(), DIRECTORY) {
+            Err(Errno::NOENT | Errno::NOTDIR) => continue,
+            parent => parent?,
+        };
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        match rustix::fs::statx(&parent, path.name(), flags, Inode::FIELDS) {
+            Ok(status) if Inode::of(&status) == *inode => {
+                let discarded = trash::discard(pool, parent.as_fd(), path.name())?;
+                taken.push((discarded, status.stx_ino));
+            }
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    forget(pool, intent)?;
+    for (name, number) in taken {
+        // It is out of sight; what cannot be deleted now is tried again.
+        if let Err(errno) = trash::delete(pool, name, number) {
+            tracing::warn!(%errno, "a copy that was taken back could not be deleted yet");
+        }
+    }
+    Ok(())
+}
+
+/// Durable on return.
+fn write(pool: &Pool, name: &str, meant: &[Meant]) -> Result<(), Errno> {
+    let text = serde_json::to_vec(meant).map_err(|_| Errno::INVAL)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(&pool.groups, name, flags, FILE_MODE)?;
+    let mut file = File::from(file);
+    let written = file.write_all(&text).and_then(|()| file.sync_all());
+    written.map_err(of_io)?;
+    sync(pool)
+}
+
+/// One that is not whole was never acted on.
+fn read(pool: &Pool, name: impl Arg + Copy) -> Result<Vec<Meant>, Errno> {
+    let file = open_confined(&pool.groups, name, OFlags::RDONLY)?;
+    let mut text = Vec::new();
+    File::from(file).read_to_end(&mut text).map_err(of_io)?;
+    Ok(serde_json::from_slice(&text).unwrap_or_default())
+}
+
+/// Makes durable that no group which is there will be taken back. To be called before anybody is told of one that was found.
+pub(super) fn sync(pool: &Pool) -> Result<(), Errno> {
+    rustix::fs::fsync(&pool.groups)
+}
+
+fn forget(pool: &Pool, name: impl Arg) -> Result<(), Errno> {
+    match rustix::fs::unlinkat(&pool.groups, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => sync(pool),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn of_io(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}

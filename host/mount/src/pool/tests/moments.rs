@@ -1,0 +1,225 @@
+//! Copies of one moment: groups of images, under writers, failures and kills at every step; and trees that change while they are copied.
+
+mod steps;
+mod trees;
+
+use super::disk::*;
+use super::*;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const REFLINK: [&str; 2] = ["mkfs.xfs", "-q"];
+const DISK_BYTES: u64 = 320 * MIB;
+
+fn on_xfs() -> (Fixture, Disk) {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Disk::on_loop(directory.path(), DISK_BYTES, &REFLINK, "");
+    (Fixture::below(directory, false), disk)
+}
+
+fn end(fixture: Fixture, disk: Disk) {
+    drop(fixture.pools);
+    drop(disk);
+}
+
+fn image_of(fixture: &Fixture, path: &str, content: &str) {
+    fixture.done(create_image(path, MIB));
+    rewrite(&fixture.path(path), content);
+}
+
+/// Each begins with its name.
+fn images(fixture: &Fixture, names: &[&str]) {
+    names.iter().for_each(|name| image_of(fixture, name, name));
+}
+
+fn rewrite(image: &Path, content: &str) {
+    let file = std::fs::File::options().write(true).open(image).unwrap();
+    file.write_all_at(content.as_bytes(), 0).unwrap();
+}
+
+fn begins_with(image: &Path, content: &str) -> bool {
+    std::fs::read(image)
+        .unwrap()
+        .starts_with(content.as_bytes())
+}
+
+#[test]
+fn privileged_a_group_of_100_is_copied_and_found_by_its_retry_in_any_order() {
+    let (fixture, disk) = on_xfs();
+    let names: Vec<_> = (0..100)
+        .map(|i| (format!("a{i}"), format!("b{i}")))
+        .collect();
+    for (source, _) in &names {
+        image_of(&fixture, source, source);
+    }
+    let promised = fixture.promised();
+    let mut group: Vec<_> = names
+        .iter()
+        .map(|(a, b)| (a.as_str(), b.as_str()))
+        .collect();
+    fixture.done(clone_images(&group));
+    for (source, target) in &names {
+        assert!(begins_with(&fixture.path(target), source));
+    }
+    assert_eq!(fixture.promised(), 2 * promised);
+    group.reverse();
+    fixture.done(clone_images(&group));
+    let fixture = fixture.restarted();
+    // Also a part of it is of one moment, and each of it a copy.
+    fixture.done(clone_images(&group[3..50]));
+    fixture.done(clone_image("a7", "b7"));
+    for (_, target) in &group {
+        fixture.done(remove_image(target));
+    }
+    assert_eq!(fixture.promised(), promised);
+    fixture.wait_until_clear();
+    end(fixture, disk);
+}
+
+#[test]
+fn privileged_a_group_that_is_there_in_part_or_of_two_moments_is_refused_and_left_alone() {
+    let (fixture, disk) = on_xfs();
+    images(&fixture, &["a", "b", "other"]);
+    let group = clone_images(&[("a", "a2"), ("b", "b2")]);
+    let refused = || kind(fixture.call(group.clone()));
+    // Each of them alone is a copy, but not of one moment.
+    fixture.done(clone_image("a", "a2"));
+    assert_eq!(refused(), "otherwise there");
+    fixture.done(clone_image("b", "b2"));
+    assert_eq!(refused(), "otherwise there");
+    fixture.done(remove_image("a2"));
+    assert_eq!(refused(), "otherwise there");
+    fixture.done(remove_image("b2"));
+    fixture.done(group.clone());
+    fixture.done(remove_image("b2"));
+    assert_eq!(refused(), "otherwise there");
+    assert!(begins_with(&fixture.path("a2"), "a"));
+    fixture.done(remove_image("a2"));
+    fixture.done(group);
+    for (copies, expected) in [
+        (&[("a", "c"), ("none", "d")][..], "not found"),
+        (&[("a", "c"), ("b", "none/d")], "not found"),
+        (&[("a", "c"), ("b", "other")], "otherwise there"),
+        (&[("a", "c"), ("b", "c")], "invalid"),
+        (&[("a", "c"), ("b", "../d")], "invalid"),
+    ] {
+        let refused = fixture.call(clone_images(copies));
+        assert_eq!(kind(refused), expected, "{copies:?}");
+        assert_eq!(fixture.stat("c"), None);
+    }
+    fixture.done(clone_images(&[]));
+    // One source twice: two copies of the same moment.
+    fixture.done(clone_images(&[("a", "c"), ("a", "d")]));
+    assert_eq!(fixture.promised(), 7 * MIB);
+    fixture.wait_until_clear();
+    end(fixture, disk);
+}
+
+#[test]
+fn privileged_a_group_needs_blocks_that_can_be_shared_though_full_copies_are_granted() {
+    for (mkfs, expected) in [
+        (&["mkfs.btrfs", "-q"][..], "ok"),
+        (&["mkfs.ext4", "-q"], "unsupported"),
+        (&["mkfs.xfs", "-q", "-mreflink=0"], "unsupported"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = Disk::on_loop(directory.path(), DISK_BYTES, mkfs, "");
+        let fixture = Fixture::below(directory, true);
+        images(&fixture, &["a", "b"]);
+        let copied = fixture.call(clone_images(&[("a", "a2"), ("b", "b2")]));
+        assert_eq!(kind(copied), expected, "{mkfs:?}");
+        assert_eq!(fixture.stat("a2").is_some(), expected == "ok", "{mkfs:?}");
+        fixture.done(clone_image("a", "a3"));
+        fixture.wait_until_clear();
+        end(fixture, disk);
+    }
+}
+
+#[test]
+fn privileged_a_group_that_is_written_to_raw_is_of_one_moment_or_refused() {
+    const MEMBERS: u64 = 4;
+    let (fixture, disk) = on_xfs();
+    let sources: Vec<_> = (0..MEMBERS).map(|i| format!("a{i}")).collect();
+    let files: Vec<_> = sources
+        .iter()
+        .map(|source| {
+            fixture.done(create_image(source, MIB));
+            let path = fixture.path(source);
+            std::fs::File::options().write(true).open(path).unwrap()
+        })
+        .collect();
+    let is_ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // One count over all, in turn.
+            for count in MEMBERS.. {
+                let file = &files[(count % MEMBERS) as usize];
+                file.write_all_at(&count.to_le_bytes(), 0).unwrap();
+                if is_ended.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        for round in 0..10 {
+            let targets: Vec<_> = (0..MEMBERS).map(|i| format!("b{round}-{i}")).collect();
+            let group = sources.iter().zip(&targets);
+            let group: Vec<_> = group.map(|(a, b)| (a.as_str(), b.as_str())).collect();
+            match kind(fixture.call(clone_images(&group))) {
+                "ok" => {
+                    let counts = targets.iter().map(|target| {
+                        let content = std::fs::read(fixture.path(target)).unwrap();
+                        u64::from_le_bytes(content[..8].try_into().unwrap())
+                    });
+                    let counts: Vec<_> = counts.filter(|count| *count > 0).collect();
+                    let spread = counts.iter().max().unwrap() - counts.iter().min().unwrap();
+                    assert!(spread < MEMBERS, "{counts:?}");
+                }
+                refused => {
+                    assert_eq!(refused, "in use");
+                    assert!(targets.iter().all(|target| fixture.stat(target).is_none()));
+                }
+            }
+        }
+        is_ended.store(true, Ordering::Relaxed);
+    });
+    let group: Vec<_> = sources.iter().map(|a| (a.as_str(), "c")).take(1).collect();
+    fixture.done(clone_images(&group));
+    fixture.done(clone_images(&[("a0", "d0"), ("a1", "d1")]));
+    fixture.wait_until_clear();
+    end(fixture, disk);
+}
+
+#[test]
+fn privileged_a_group_under_way_is_joined_and_keeps_what_it_reads_and_makes() {
+    let (fixture, disk) = on_xfs();
+    images(&fixture, &["a", "b", "other"]);
+    let pool = fixture.pools.open("data").unwrap();
+    let wanted = || {
+        let pairs = vec![to_be_copied("a", "a2"), to_be_copied("b", "b2")];
+        Wanted::Images(pairs)
+    };
+    let (claim, _waiting) = copies::begin(&pool, &wanted()).unwrap();
+    let same = clone_images(&[("b", "b2"), ("a", "a2")]);
+    for (call, expected) in [
+        (same.clone(), "under way"),
+        (clone_images(&[("a", "a2")]), "otherwise there"),
+        (clone_image("b", "b2"), "otherwise there"),
+        (clone_image("other", "a2"), "otherwise there"),
+        (remove_image("a"), "in use"),
+        (rename("b", "c"), "in use"),
+        (remove_image("b2"), "under way"),
+    ] {
+        assert_eq!(kind(fixture.call(call.clone())), expected, "{call:?}");
+    }
+    let full = MountError::NoSpace {
+        what: "b2".to_owned(),
+        reason: "the disk is full".to_owned(),
+    };
+    claim.unwrap().end(Err(full.clone()));
+    // Told once, then begun anew.
+    drop(_waiting);
+    assert_eq!(fixture.call(same.clone()), Err(full));
+    fixture.done(same);
+    drop(pool);
+    end(fixture, disk);
+}

@@ -1,0 +1,144 @@
+//! Trees that are written to while they are copied.
+
+use super::*;
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+/// Names in a directory, as long as it is there.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.collect()
+}
+
+/// Where the copies that are under way lie.
+fn under_way(fixture: &Fixture) -> Vec<PathBuf> {
+    let aside = fixture.path(".wasmount/unfinished");
+    let names = names(&aside).into_iter();
+    names.map(|name| aside.join(name)).collect()
+}
+
+/// Directories with a file each, and one file that is to be written.
+fn tree(fixture: &Fixture) {
+    fixture.done(create("tree"));
+    fixture.tree_of_10_000("tree");
+}
+
+#[test]
+fn privileged_a_tree_that_is_written_once_in_the_middle_is_copied_as_it_is_afterwards() {
+    let (fixture, disk) = on_xfs();
+    tree(&fixture);
+    let is_ended = AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut seen = BTreeSet::new();
+            let mut written = None;
+            while !is_ended.load(Ordering::Relaxed) {
+                for copy in under_way(&fixture) {
+                    // One that the copy is through with: another has begun.
+                    let begun = names(&copy);
+                    if written.is_none() && begun.len() > 1 {
+                        let done = begun
+                            .into_iter()
+                            .find(|name| names(&copy.join(name)).len() == 100);
+                        written = done.inspect(|name| {
+                            let path = fixture.path("tree").join(name).join("0");
+                            let file = std::fs::File::options().write(true).open(path).unwrap();
+                            // Of the same length, and with its time set back: only the change time tells.
+                            let before = file.metadata().unwrap().modified().unwrap();
+                            file.write_all_at(b"x", 0).unwrap();
+                            file.set_modified(before).unwrap();
+                        });
+                    }
+                    seen.insert(copy);
+                }
+            }
+            (seen, written)
+        });
+        fixture.done(clone_directory("tree", "copy"));
+        is_ended.store(true, Ordering::Relaxed);
+        writer.join().unwrap()
+    });
+    let (seen, written) = seen;
+    let name = written.expect("the copy was over before anything was written");
+    assert!(seen.len() > 1, "it was copied only once");
+    let content = std::fs::read(fixture.path("copy").join(name).join("0")).unwrap();
+    assert!(content.starts_with(b"x"));
+    fixture.wait_until_clear();
+    end(fixture, disk);
+}
+
+#[test]
+fn privileged_a_tree_that_is_written_all_the_time_is_refused_and_copied_when_it_stands_still() {
+    let (fixture, disk) = on_xfs();
+    tree(&fixture);
+    type Write<'a> = &'a (dyn Fn(u64) + Sync);
+    let path = fixture.path("tree/7");
+    let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let rewritten = |count: u64| {
+        let file = std::fs::File::options()
+            .write(true)
+            .open(path.join("0"))
+            .unwrap();
+        file.write_all_at(&[count as u8], 0).unwrap();
+        file.set_modified(old).unwrap();
+    };
+    let made = |count: u64| std::fs::write(path.join(format!("new-{count}")), "").unwrap();
+    let swapped = |count: u64| {
+        let (from, to) = if count.is_multiple_of(2) {
+            ("1", "one")
+        } else {
+            ("one", "1")
+        };
+        std::fs::rename(path.join(from), path.join(to)).unwrap();
+    };
+    let owned = |count: u64| {
+        let owner = Some(count as u32 % 2);
+        std::os::unix::fs::chown(path.join("0"), owner, None).unwrap();
+    };
+    let writes: [Write<'_>; 4] = [&rewritten, &made, &swapped, &owned];
+    for (number, write) in writes.into_iter().enumerate() {
+        let is_ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut count = 0;
+                while !is_ended.load(Ordering::Relaxed) || count % 2 == 1 {
+                    write(count);
+                    count += 1;
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            let refused = kind(fixture.call(clone_directory("tree", "copy")));
+            is_ended.store(true, Ordering::Relaxed);
+            assert_eq!(refused, "in use", "{number}");
+        });
+        assert_eq!(fixture.stat("copy"), None);
+        let copy = format!("copy-{number}");
+        fixture.done(clone_directory("tree", &copy));
+        assert_eq!(
+            names(&fixture.path(&copy).join("7")).len(),
+            names(&path).len()
+        );
+    }
+    fixture.wait_until_clear();
+    end(fixture, disk);
+}
+
+#[test]
+fn a_tree_that_is_only_read_meanwhile_stands_still() {
+    let fixture = Fixture::with(true);
+    tree(&fixture);
+    let is_ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_ended.load(Ordering::Relaxed) {
+                for name in names(&fixture.path("tree")) {
+                    std::fs::read(fixture.path("tree").join(name).join("0")).unwrap();
+                }
+            }
+        });
+        fixture.done(clone_directory("tree", "copy"));
+        is_ended.store(true, Ordering::Relaxed);
+    });
+    fixture.wait_until_clear();
+}

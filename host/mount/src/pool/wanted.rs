@@ -1,0 +1,114 @@
+//! What a copy is asked to be, as checked words: one image, one tree, or several images at one moment. Apart because a repeated call is told
+//! from another by it, before anything is opened.
+//!
+//! It opens nothing, and must not know how anything is copied.
+
+use crate::pool::place::Place;
+use wasmount_core::mounter::MountError;
+
+/// Something, and where its copy goes.
+#[derive(Debug, Clone)]
+pub(super) struct Pair {
+    pub(super) source: Place,
+    pub(super) target: Place,
+}
+
+/// What is copied.
+#[derive(Debug, Clone)]
+pub(super) enum Wanted {
+    Image(Pair),
+    Directory(Pair),
+    /// At one moment, all or none; by target.
+    Images(Vec<Pair>),
+}
+
+impl Pair {
+    /// Checks the words of a plugin.
+    pub(super) fn parse(pool: &str, source: &str, target: &str) -> Result<Self, MountError> {
+        Ok(Self {
+            source: Place::parse(pool, source)?,
+            target: Place::parse(pool, target)?,
+        })
+    }
+}
+
+impl Wanted {
+    /// Checks the words of a plugin. The same group in another order is the same.
+    pub(super) fn group(pool: &str, copies: &[(String, String)]) -> Result<Self, MountError> {
+        let pairs = copies
+            .iter()
+            .map(|(source, target)| Pair::parse(pool, source, target));
+        let mut pairs: Vec<_> = pairs.collect::<Result<_, _>>()?;
+        pairs.sort_by(|one, other| one.target.path.as_str().cmp(other.target.path.as_str()));
+        let mut neighbours = pairs.iter().zip(pairs.iter().skip(1));
+        match neighbours.find(|(one, next)| one.target == next.target) {
+            Some((twice, _)) => Err(twice
+                .target
+                .invalid("it is the target of two copies of one group")),
+            None => Ok(Self::Images(pairs)),
+        }
+    }
+
+    pub(super) fn pairs(&self) -> &[Pair] {
+        match self {
+            Self::Image(pair) | Self::Directory(pair) => std::slice::from_ref(pair),
+            Self::Images(pairs) => pairs,
+        }
+    }
+
+    /// Whether both are one copy, whatever drivers call the pool.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        let is_same = |(one, other): (&Pair, &Pair)| {
+            (&one.source.path, &one.target.path) == (&other.source.path, &other.target.path)
+        };
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+            && self.pairs().len() == other.pairs().len()
+            && self.pairs().iter().zip(other.pairs()).all(is_same)
+    }
+
+    /// For messages.
+    pub(super) fn words(&self) -> String {
+        match self.pairs() {
+            [pair] => format!("the copy to {}", pair.target),
+            [pair, others @ ..] => format!("the copy to {} and {} more", pair.target, others.len()),
+            [] => "the copy of nothing".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(copies: &[(&str, &str)]) -> Result<Wanted, MountError> {
+        let owned = |(source, target): &(&str, &str)| ((*source).to_owned(), (*target).to_owned());
+        Wanted::group("data", &copies.iter().map(owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_group_is_the_same_in_any_order_and_another_with_any_other_member() {
+        let wanted = group(&[("a", "x"), ("b", "y")]).unwrap();
+        for (other, is_same) in [
+            (&[("b", "y"), ("a", "x")][..], true),
+            (&[("a", "y"), ("b", "x")], false),
+            (&[("a", "x")], false),
+            (&[("a", "x"), ("b", "y"), ("c", "z")], false),
+            (&[], false),
+        ] {
+            assert_eq!(wanted.is(&group(other).unwrap()), is_same, "{other:?}");
+        }
+        let elsewhere = Wanted::group("other name", &[("a".to_owned(), "x".to_owned())]).unwrap();
+        assert!(elsewhere.is(&group(&[("a", "x")]).unwrap()));
+        let pair = Pair::parse("data", "a", "x").unwrap();
+        assert!(!Wanted::Image(pair.clone()).is(&Wanted::Directory(pair)));
+    }
+
+    #[test]
+    fn two_copies_to_one_place_are_refused_and_of_one_source_are_not() {
+        assert!(matches!(
+            group(&[("a", "x"), ("b", "y"), ("c", "x")]),
+            Err(MountError::Invalid { .. })
+        ));
+        assert_eq!(group(&[("a", "x"), ("a", "y")]).unwrap().pairs().len(), 2);
+    }
+}

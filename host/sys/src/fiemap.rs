@@ -1,0 +1,80 @@
+//! Where the data of a file lies on its device (`FS_IOC_FIEMAP`, Documentation/filesystems/fiemap.rst). Apart because neither rustix nor
+//! libc has the request, and the crate `fiemap` cannot begin in the middle of a file.
+//!
+//! What an extent's flags mean for anybody is decided in the mount room.
+
+pub use linux_raw_sys::ioctl::{FIEMAP_EXTENT_LAST, FIEMAP_EXTENT_SHARED, FIEMAP_EXTENT_UNWRITTEN};
+use linux_raw_sys::ioctl::{FIEMAP_FLAG_SYNC, FS_IOC_FIEMAP};
+use rustix::io::Result;
+use rustix::ioctl::{Opcode, Updater, ioctl};
+use std::os::fd::AsFd;
+
+/// Most extents of one answer: 28 KiB of them.
+pub const EXTENTS: u32 = 512;
+const FIEMAP: Opcode = FS_IOC_FIEMAP as Opcode;
+
+/// `struct fiemap_extent` of `linux/fiemap.h`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Extent {
+    /// Where it begins in the file, in bytes.
+    pub logical: u64,
+    /// Where it begins on the device, in bytes, as far as its flags say that this is known.
+    pub physical: u64,
+    /// In bytes.
+    pub length: u64,
+    /// Zero so far.
+    pub reserved: [u64; 2],
+    /// [`FIEMAP_EXTENT_LAST`] and others of `linux/fiemap.h`.
+    pub flags: u32,
+    /// Zero so far.
+    pub reserved_flags: [u32; 3],
+}
+
+/// `struct fiemap`, with room for its extents.
+#[repr(C)]
+struct Request {
+    /// Start and length, in bytes.
+    range: [u64; 2],
+    flags: u32,
+    mapped: u32,
+    count: u32,
+    reserved: u32,
+    extents: [Extent; EXTENTS as usize],
+}
+
+/// The first extents that lie in a range of a file, in order, at most [`EXTENTS`]; the first and the last may reach out of it. What was
+/// written before has its place on the device then. `EOPNOTSUPP`: the file system does not tell.
+pub fn extents(file: impl AsFd, start: u64, length: u64) -> Result<Vec<Extent>> {
+    let mut request = Request {
+        range: [start, length],
+        flags: FIEMAP_FLAG_SYNC,
+        mapped: 0,
+        count: EXTENTS,
+        reserved: 0,
+        extents: [Extent::default(); EXTENTS as usize],
+    };
+    // SAFETY: the request reads a `struct fiemap` and fills at most `count` of the extents behind it.
+    unsafe { ioctl(file, Updater::<FIEMAP, Request>::new(&mut request)) }?;
+    let known = request.extents.iter().take(request.mapped as usize);
+    Ok(known.copied().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+    use std::fs::File;
+
+    #[test]
+    fn the_structures_have_the_kernels_sizes() {
+        assert_eq!(size_of::<Extent>(), 56);
+        assert_eq!(size_of::<Request>(), 32 + 56 * EXTENTS as usize);
+    }
+
+    #[test]
+    fn a_file_system_without_extents_says_so() {
+        let file = File::open("/proc/self/status").unwrap();
+        assert_eq!(extents(&file, 0, 1).unwrap_err(), Errno::OPNOTSUPP);
+    }
+}

@@ -1,0 +1,41 @@
+//! Freezing of a mounted file system (`ioctl_fsfreeze`, `FIFREEZE` and `FITHAW` of `linux/fs.h`; see fsfreeze(8)). Apart because rustix wraps
+//! neither request.
+//!
+//! It knows nothing of images: what is frozen, why and for how long is decided in the mount room.
+
+use linux_raw_sys::ioctl::{FIFREEZE, FITHAW};
+use rustix::io::Result;
+use rustix::ioctl::{NoArg, Opcode, ioctl};
+use std::os::fd::AsFd;
+
+const FREEZE: Opcode = FIFREEZE as Opcode;
+const THAW: Opcode = FITHAW as Opcode;
+
+/// Writes everything of the file system that a file lies in to its device, and lets whoever writes to it wait from now on. `EBUSY`: it is
+/// frozen already. `EOPNOTSUPP`: this file system cannot be.
+pub fn freeze(file: impl AsFd) -> Result<()> {
+    // SAFETY: the kernel does not look at the argument.
+    unsafe { ioctl(file, NoArg::<FREEZE>::new()) }
+}
+
+/// Lets writers go on. `EINVAL`: it is not frozen.
+pub fn thaw(file: impl AsFd) -> Result<()> {
+    // SAFETY: the kernel does not look at the argument.
+    unsafe { ioctl(file, NoArg::<THAW>::new()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn what_is_no_file_of_a_disk_is_not_frozen() {
+        let (pipe, _writer) = std::io::pipe().unwrap();
+        assert!(freeze(&pipe).is_err());
+        assert_eq!(
+            thaw(std::fs::File::open("/proc").unwrap()),
+            Err(Errno::INVAL)
+        );
+    }
+}
