@@ -122,6 +122,8 @@ pub struct CreateSnapshot {
     pub source_volume: VolumeId,
     pub name: RequestedName,
     pub parameters: Attributes,
+    /// CSI 1.13, and only with the feature `snapshot-topology`.
+    pub accessibility: Option<TopologyRequirement>,
 }
 
 /// CSI ListSnapshots, but for the lookup of one by id.

@@ -6,10 +6,12 @@
 
 mod features;
 mod hidden;
+mod profile;
 mod served;
 
 pub use features::{FeatureWithoutExport, check_features};
 pub use hidden::{Hidden, UnknownCapability};
+pub use profile::Profile;
 pub(crate) use served::{advertised_as, needs_no_plugin, serves};
 
 use crate::rpc::Rpc;
@@ -41,6 +43,7 @@ capabilities! {
         VolumeAccessibilityConstraints = "VOLUME_ACCESSIBILITY_CONSTRAINTS",
         GroupControllerService = "GROUP_CONTROLLER_SERVICE",
         SnapshotMetadataService = "SNAPSHOT_METADATA_SERVICE",
+        SnapshotAccessibilityConstraints = "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS",
         VolumeExpansionOnline = "ONLINE",
         VolumeExpansionOffline = "OFFLINE",
     }
@@ -64,6 +67,8 @@ capabilities! {
         SingleNodeMultiWriter = "SINGLE_NODE_MULTI_WRITER",
         ModifyVolume = "MODIFY_VOLUME",
         GetSnapshot = "GET_SNAPSHOT",
+        GetVolumeHealth = "GET_VOLUME_HEALTH",
+        ListVolumeHealth = "LIST_VOLUME_HEALTH",
     }
 }
 
@@ -83,6 +88,8 @@ capabilities! {
         VolumeCondition = "VOLUME_CONDITION",
         SingleNodeMultiWriter = "SINGLE_NODE_MULTI_WRITER",
         VolumeMountGroup = "VOLUME_MOUNT_GROUP",
+        GetVolumeHealth = "GET_VOLUME_HEALTH",
+        GetStorageHealth = "GET_STORAGE_HEALTH",
     }
 }
 
@@ -128,17 +135,19 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// From what a backend offers.
+    /// From what a backend offers, in the words of one version of CSI.
     ///
     /// The plugin's list does not depend on the role: it speaks of the plugin, which has both halves wherever one of them runs. Real
     /// drivers' node processes answer so, and csi-sanity takes it from the node's socket to decide whether to run its life-cycle specs
     /// against a controller endpoint of its own. So does the node's list, see [`Role::serves`].
-    pub fn derive(offer: &Offer, role: Role, hidden: &Hidden) -> Self {
+    pub fn derive(offer: &Offer, role: Role, profile: Profile, hidden: &Hidden) -> Self {
         let shown = |name| !hidden.hides(name);
         let plugin = PluginCapability::ALL
             .iter()
             .copied()
-            .filter(|capability| shown(capability.name()) && plugin_has(offer, hidden, *capability))
+            .filter(|capability| {
+                shown(capability.name()) && plugin_has(offer, profile, hidden, *capability)
+            })
             .collect::<Vec<_>>();
         let services = role.includes("Controller");
         let controls = services && plugin.contains(&PluginCapability::ControllerService);
@@ -151,7 +160,7 @@ impl Capabilities {
                 .filter(|capability| {
                     controls
                         && shown(capability.name())
-                        && controller_has(offer, hidden, *capability)
+                        && controller_has(offer, profile, hidden, *capability)
                 })
                 .collect(),
             group: GroupCapability::ALL
@@ -163,7 +172,9 @@ impl Capabilities {
                 .iter()
                 .copied()
                 .filter(|capability| {
-                    node_service && shown(capability.name()) && node_has(offer, *capability)
+                    node_service
+                        && shown(capability.name())
+                        && node_has(offer, profile, *capability)
                 })
                 .collect(),
             plugin,
@@ -186,7 +197,12 @@ impl Capabilities {
     }
 }
 
-fn plugin_has(offer: &Offer, hidden: &Hidden, capability: PluginCapability) -> bool {
+fn plugin_has(
+    offer: &Offer,
+    profile: Profile,
+    hidden: &Hidden,
+    capability: PluginCapability,
+) -> bool {
     let grows = !hidden.hides(ControllerCapability::ExpandVolume.name())
         && (offer.has(Service::ControllerExpand) || offer.claims(Feature::NodeOnlyExpansion));
     match capability {
@@ -194,6 +210,9 @@ fn plugin_has(offer: &Offer, hidden: &Hidden, capability: PluginCapability) -> b
         PluginCapability::VolumeAccessibilityConstraints => offer.claims(Feature::Topology),
         PluginCapability::GroupControllerService => offer.has(Service::GroupSnapshots),
         PluginCapability::SnapshotMetadataService => offer.has(Service::SnapshotMetadata),
+        PluginCapability::SnapshotAccessibilityConstraints => {
+            profile.has_snapshot_places() && offer.claims(Feature::SnapshotTopology)
+        }
         PluginCapability::VolumeExpansionOnline => {
             grows && !offer.claims(Feature::OfflineExpansion)
         }
@@ -203,13 +222,21 @@ fn plugin_has(offer: &Offer, hidden: &Hidden, capability: PluginCapability) -> b
     }
 }
 
-fn controller_has(offer: &Offer, hidden: &Hidden, capability: ControllerCapability) -> bool {
+fn controller_has(
+    offer: &Offer,
+    profile: Profile,
+    hidden: &Hidden,
+    capability: ControllerCapability,
+) -> bool {
     let publishes = offer.has(Service::ControllerPublish)
         && !hidden.hides(ControllerCapability::PublishUnpublishVolume.name());
     let lists = offer.has(Service::VolumeListing)
         && !hidden.hides(ControllerCapability::ListVolumes.name());
     let looks_up =
         offer.has(Service::VolumeLookup) && !hidden.hides(ControllerCapability::GetVolume.name());
+    let tells_health = profile.has_health()
+        && offer.has(Service::VolumeHealth)
+        && !hidden.hides(ControllerCapability::GetVolumeHealth.name());
     match capability {
         ControllerCapability::CreateDeleteVolume => offer.has(Service::Controller),
         ControllerCapability::PublishUnpublishVolume => publishes,
@@ -230,15 +257,18 @@ fn controller_has(offer: &Offer, hidden: &Hidden, capability: ControllerCapabili
             publishes && lists && offer.claims(Feature::PublishedNodes)
         }
         ControllerCapability::VolumeCondition => {
-            offer.has(Service::VolumeHealth) && (lists || looks_up)
+            profile.has_conditions() && offer.has(Service::VolumeHealth) && (lists || looks_up)
         }
         ControllerCapability::GetVolume => looks_up,
         ControllerCapability::SingleNodeMultiWriter => offer.claims(Feature::SingleNodeMultiWriter),
         ControllerCapability::ModifyVolume => offer.has(Service::ControllerModify),
+        ControllerCapability::GetVolumeHealth => tells_health,
+        // Made of the backend's list of volumes, whether or not clients may read that. "MUST also support the GET_VOLUME_HEALTH capability".
+        ControllerCapability::ListVolumeHealth => tells_health && offer.has(Service::VolumeListing),
     }
 }
 
-fn node_has(offer: &Offer, capability: NodeCapability) -> bool {
+fn node_has(offer: &Offer, profile: Profile, capability: NodeCapability) -> bool {
     match capability {
         NodeCapability::StageUnstageVolume => offer.has(Service::NodeStage),
         // Statistics come from the kernel.
@@ -246,7 +276,9 @@ fn node_has(offer: &Offer, capability: NodeCapability) -> bool {
         NodeCapability::ExpandVolume => {
             offer.has(Service::ControllerExpand) || offer.claims(Feature::NodeOnlyExpansion)
         }
-        NodeCapability::VolumeCondition => offer.has(Service::VolumeHealth),
+        // The host looks at its own mounts, devices and pools, so it can tell them for every backend.
+        NodeCapability::VolumeCondition => profile.has_conditions(),
+        NodeCapability::GetVolumeHealth | NodeCapability::GetStorageHealth => profile.has_health(),
         NodeCapability::SingleNodeMultiWriter => offer.claims(Feature::SingleNodeMultiWriter),
         NodeCapability::VolumeMountGroup => offer.claims(Feature::VolumeMountGroup),
     }

@@ -12,15 +12,17 @@ mod identity;
 mod life;
 mod node;
 mod node_info;
+mod paging;
 mod requests;
 mod snapshot_metadata;
 mod snapshots;
 mod work;
 
-pub use crate::capabilities::{Hidden, Role};
+pub use crate::capabilities::{Hidden, Profile, Role};
 pub use requests::{
-    ListSnapshotsRequest, NodeExpandRequest, NodeInfo, NodePublishRequest, NodeStageRequest,
-    NodeStats, NodeStatsRequest, PluginInfo,
+    HealthPosition, ListSnapshotsRequest, ListVolumeHealthRequest, NodeExpandRequest,
+    NodeHealthRequest, NodeInfo, NodePublishRequest, NodeStageRequest, NodeStats, NodeStatsRequest,
+    PluginInfo, StorageHealth, VolumeHealth, VolumeHealthPage,
 };
 
 use crate::backend::Backend;
@@ -32,7 +34,7 @@ use crate::names::{DriverName, NodeId, VolumeId};
 use crate::rpc::Rpc;
 use crate::state::StateStore;
 use arc_swap::ArcSwapOption;
-use health::Conditions;
+use health::Said;
 use hooks::Hooks;
 use node_info::KeptNode;
 use std::sync::Arc;
@@ -49,6 +51,8 @@ pub struct DriverConfig {
     pub name: DriverName,
     /// Which services are served.
     pub role: Role,
+    /// Which CSI is spoken.
+    pub profile: Profile,
     /// The node's name as the host knows it.
     pub node_id: NodeId,
     /// How long one call of the backend may take (`limits.time`).
@@ -70,7 +74,7 @@ pub struct Driver {
     closing: AtomicBool,
     cancelled: CancellationToken,
     hooks: Hooks,
-    conditions: Conditions,
+    health: Said,
 }
 
 /// A backend in use, with what was derived from it: taken once by a call, so that a swap never shows in the middle of one.
@@ -105,14 +109,19 @@ impl Driver {
             closing: AtomicBool::new(false),
             cancelled: CancellationToken::new(),
             hooks: Hooks::default(),
-            conditions: Conditions::default(),
+            health: Said::default(),
         })
     }
 
     /// From now on calls go to this backend; running ones keep theirs.
     pub fn put_to_use(&self, backend: Arc<dyn Backend>) {
-        let capabilities =
-            Capabilities::derive(backend.offer(), self.config.role, &self.config.hidden);
+        let DriverConfig {
+            role,
+            profile,
+            hidden,
+            ..
+        } = &self.config;
+        let capabilities = Capabilities::derive(backend.offer(), *role, *profile, hidden);
         self.plugin.store(Some(Arc::new(Plugin {
             backend,
             capabilities,
@@ -144,6 +153,9 @@ impl Driver {
     /// The plugin that serves a call; absent where none is loaded and the call can do without.
     fn plugin_for(&self, rpc: Rpc) -> Result<Option<Arc<Plugin>>, Error> {
         let not_served = |reason| Err(Error::NotServed { rpc, reason });
+        if !self.config.profile.has(rpc) {
+            return not_served("it is a call of CSI 1.13 (--csi-profile)");
+        }
         if !self.config.role.serves(rpc) {
             return not_served("this process does not run that service (--role)");
         }

@@ -1,6 +1,9 @@
 //! What is wrong with a volume or with the storage behind it: CSI 1.13's words, from which the volume conditions of CSI 1.12 are made. Apart
 //! because three sides speak of it: a backend, the mount room, and the client.
+//!
+//! It does not know who found something, nor which version of CSI a client speaks.
 
+use crate::volume::VolumeCondition;
 use serde::{Deserialize, Serialize};
 
 /// How bad it is (CSI 1.13, `VolumeHealthErrorType`).
@@ -25,4 +28,125 @@ pub struct Health {
     pub reason: String,
     /// For people.
     pub message: String,
+}
+
+impl HealthStatus {
+    /// The reason of a finding that came without one: clients require it, and a finding must not be lost for want of a word.
+    fn as_reason(self) -> &'static str {
+        match self {
+            HealthStatus::Degraded => "Degraded",
+            HealthStatus::Inaccessible => "Inaccessible",
+            HealthStatus::DataLoss => "DataLoss",
+            HealthStatus::Other(_) => "Abnormal",
+        }
+    }
+}
+
+/// All findings, each pair of status and reason once, as CSI demands; what else was said of it is joined to the first one's message.
+pub fn merged(findings: impl IntoIterator<Item = Health>) -> Vec<Health> {
+    let mut all: Vec<Health> = Vec::new();
+    for mut finding in findings {
+        if finding.reason.is_empty() {
+            finding.reason = finding.status.as_reason().to_owned();
+        }
+        let same =
+            |known: &&mut Health| known.status == finding.status && known.reason == finding.reason;
+        match all.iter_mut().find(same) {
+            None => all.push(finding),
+            Some(known) => join(&mut known.message, &finding.message),
+        }
+    }
+    all
+}
+
+fn join(message: &mut String, more: &str) {
+    if more.is_empty() || message.split("; ").any(|said| said == more) {
+        return;
+    }
+    if !message.is_empty() {
+        message.push_str("; ");
+    }
+    message.push_str(more);
+}
+
+/// The same for a client of CSI 1.12: abnormal where anything was found.
+pub fn condition(findings: &[Health]) -> VolumeCondition {
+    let said = findings.iter().map(|finding| {
+        if finding.message.is_empty() {
+            finding.reason.clone()
+        } else {
+            format!("{}: {}", finding.reason, finding.message)
+        }
+    });
+    VolumeCondition {
+        abnormal: !findings.is_empty(),
+        message: said.collect::<Vec<_>>().join("; "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(status: HealthStatus, reason: &str, message: &str) -> Health {
+        Health {
+            status,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_same_finding_of_two_is_told_once_with_both_messages() {
+        use HealthStatus::{DataLoss, Degraded};
+        let found = [
+            finding(Degraded, "ReplicaMissing", "disk a is gone"),
+            finding(DataLoss, "ReplicaMissing", "all are gone"),
+            finding(Degraded, "ReplicaMissing", "disk b is gone"),
+            finding(Degraded, "ReplicaMissing", "disk a is gone"),
+            finding(Degraded, "ReplicaMissing", ""),
+            finding(Degraded, "Slow", ""),
+            finding(Degraded, "Slow", "1 s a read"),
+        ];
+        assert_eq!(
+            merged(found),
+            [
+                finding(Degraded, "ReplicaMissing", "disk a is gone; disk b is gone"),
+                finding(DataLoss, "ReplicaMissing", "all are gone"),
+                finding(Degraded, "Slow", "1 s a read"),
+            ]
+        );
+        assert_eq!(merged([]), []);
+    }
+
+    #[test]
+    fn a_finding_without_a_reason_is_called_by_its_status() {
+        use HealthStatus::{DataLoss, Degraded, Inaccessible, Other};
+        for (status, reason) in [
+            (Degraded, "Degraded"),
+            (Inaccessible, "Inaccessible"),
+            (DataLoss, "DataLoss"),
+            (Other(9), "Abnormal"),
+        ] {
+            assert_eq!(
+                merged([finding(status, "", "m")]),
+                [finding(status, reason, "m")]
+            );
+        }
+    }
+
+    #[test]
+    fn a_condition_is_abnormal_when_anything_was_found_and_says_all_of_it() {
+        let found = [
+            finding(HealthStatus::Degraded, "Slow", "1 s a read"),
+            finding(HealthStatus::Other(9), "Odd", ""),
+        ];
+        let said = condition(&found);
+        assert_eq!(
+            (said.abnormal, said.message.as_str()),
+            (true, "Slow: 1 s a read; Odd")
+        );
+        let healthy = condition(&[]);
+        assert_eq!((healthy.abnormal, healthy.message.as_str()), (false, ""));
+    }
 }

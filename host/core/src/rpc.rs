@@ -1,4 +1,4 @@
-//! The calls of CSI 1.12 by name. Apart because claims, spans, budgets and errors all name a call.
+//! The calls of CSI by name, those of all versions that are served. Apart because claims, spans, budgets and errors all name a call.
 
 use std::fmt;
 
@@ -30,8 +30,8 @@ calls! {
     "Identity" { GetPluginInfo, GetPluginCapabilities, Probe }
     "Controller" {
         CreateVolume, DeleteVolume, ControllerPublishVolume, ControllerUnpublishVolume, ValidateVolumeCapabilities, ListVolumes,
-        GetCapacity, ControllerGetCapabilities, CreateSnapshot, DeleteSnapshot, ListSnapshots, GetSnapshot, ControllerExpandVolume,
-        ControllerGetVolume, ControllerModifyVolume,
+        ControllerListVolumeHealth, ControllerGetVolumeHealth, GetCapacity, ControllerGetCapabilities, CreateSnapshot, DeleteSnapshot,
+        ListSnapshots, GetSnapshot, ControllerExpandVolume, ControllerGetVolume, ControllerModifyVolume,
     }
     "GroupController" {
         GroupControllerGetCapabilities, CreateVolumeGroupSnapshot, DeleteVolumeGroupSnapshot, GetVolumeGroupSnapshot,
@@ -39,7 +39,7 @@ calls! {
     "SnapshotMetadata" { GetMetadataAllocated, GetMetadataDelta }
     "Node" {
         NodeStageVolume, NodeUnstageVolume, NodePublishVolume, NodeUnpublishVolume, NodeGetVolumeStats, NodeExpandVolume,
-        NodeGetCapabilities, NodeGetInfo,
+        NodeGetCapabilities, NodeGetInfo, NodeGetVolumeHealth, NodeGetStorageHealth,
     }
 }
 

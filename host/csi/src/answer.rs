@@ -3,6 +3,7 @@
 
 pub(crate) mod controller;
 pub(crate) mod group_controller;
+pub(crate) mod health;
 pub(crate) mod identity;
 pub(crate) mod node;
 pub(crate) mod snapshot_metadata;
@@ -119,8 +120,7 @@ fn snapshot(snapshot: Snapshot) -> wire::Snapshot {
         created_at,
         ready_to_use,
         group,
-        // CSI 1.13: not in these messages.
-        accessible_topology: _,
+        accessible_topology,
     } = snapshot;
     wire::Snapshot {
         size_bytes: signed(size_bytes),
@@ -129,6 +129,7 @@ fn snapshot(snapshot: Snapshot) -> wire::Snapshot {
         creation_time: Some(timestamp(created_at)),
         ready_to_use,
         group_snapshot_id: group.map(|group| group.into_string()).unwrap_or_default(),
+        accessible_topology: accessible_topology.into_iter().map(topology).collect(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The Controller service.
 
-use crate::answer::controller as answer;
+use crate::answer::{controller as answer, health};
+use crate::page_token::PageTokens;
 use crate::parse;
 use crate::rpc::Frame;
 use crate::wire::csi::v1 as wire;
@@ -112,16 +113,49 @@ impl Controller for ControllerService {
         &self,
         request: Request<wire::ListVolumesRequest>,
     ) -> Result<Response<wire::ListVolumesResponse>, Status> {
+        let rpc = Rpc::ListVolumes;
+        let tokens = &PageTokens::of(self.0.driver().name(), rpc);
+        let parse = |request| parse::list_volumes(request, tokens);
+        self.0
+            .answer(rpc, request, parse, |driver, incoming, page| async move {
+                let page = driver.list_volumes(incoming, page).await?;
+                Ok(answer::volumes(page, tokens))
+            })
+            .await
+    }
+
+    async fn controller_list_volume_health(
+        &self,
+        request: Request<wire::ControllerListVolumeHealthRequest>,
+    ) -> Result<Response<wire::ControllerListVolumeHealthResponse>, Status> {
+        let rpc = Rpc::ControllerListVolumeHealth;
+        let tokens = &PageTokens::of(self.0.driver().name(), rpc);
+        let parse = |request| parse::controller_list_volume_health(request, tokens);
+        self.0
+            .answer(rpc, request, parse, |driver, incoming, asked| async move {
+                let page = driver
+                    .controller_list_volume_health(incoming, asked)
+                    .await?;
+                Ok(health::unhealthy_volumes(page, tokens))
+            })
+            .await
+    }
+
+    async fn controller_get_volume_health(
+        &self,
+        request: Request<wire::ControllerGetVolumeHealthRequest>,
+    ) -> Result<Response<wire::ControllerGetVolumeHealthResponse>, Status> {
+        let parse = parse::controller_get_volume_health;
         self.0
             .answer(
-                Rpc::ListVolumes,
+                Rpc::ControllerGetVolumeHealth,
                 request,
-                parse::list_volumes,
-                |driver, incoming, page| async move {
+                parse,
+                |driver, incoming, id| async move {
                     driver
-                        .list_volumes(incoming, page)
+                        .controller_get_volume_health(incoming, id)
                         .await
-                        .map(answer::volumes)
+                        .map(health::found_health)
                 },
             )
             .await
@@ -205,18 +239,15 @@ impl Controller for ControllerService {
         &self,
         request: Request<wire::ListSnapshotsRequest>,
     ) -> Result<Response<wire::ListSnapshotsResponse>, Status> {
+        let rpc = Rpc::ListSnapshots;
+        let tokens = &PageTokens::of(self.0.driver().name(), rpc);
+        let parse = |request| parse::list_snapshots(request, tokens);
         self.0
-            .answer(
-                Rpc::ListSnapshots,
-                request,
-                parse::list_snapshots,
-                |driver, incoming, asked| async move {
-                    driver
-                        .list_snapshots(incoming, asked)
-                        .await
-                        .map(answer::snapshots)
-                },
-            )
+            .answer(rpc, request, parse, |driver, incoming, asked| async move {
+                let tokens = tokens.clone().of_source(asked.source_volume.as_ref());
+                let page = driver.list_snapshots(incoming, asked).await?;
+                Ok(answer::snapshots(page, &tokens))
+            })
             .await
     }
 

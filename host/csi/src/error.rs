@@ -13,6 +13,11 @@ pub(crate) enum Error {
     /// The specification has a code of its own for this one field.
     #[error("starting_offset is negative: begin at 0, or where the last extent that arrived ended")]
     NegativeOffset,
+    /// Of another list, of another driver, or not ours at all.
+    #[error(
+        "starting_token is none that this driver gave for this list: begin anew, without a token"
+    )]
+    UnknownToken,
     /// The stream would never end.
     #[error(
         "the backend's page of snapshot metadata at offset {offset} goes on at {next}, which is not further: this is a fault of the plugin"
@@ -36,6 +41,8 @@ impl Error {
             Error::Invalid(_) => Code::InvalidArgument,
             // "Invalid `starting_offset`": 11 (CSI specification, "GetMetadataAllocated Errors").
             Error::NegativeOffset => Code::OutOfRange,
+            // "Invalid `starting_token`": 10 (CSI specification, "ListVolumes Errors" and those of the other lists).
+            Error::UnknownToken => Code::Aborted,
             Error::NoProgress { .. } => Code::Internal,
             Error::Driver(error) => error.code(),
         }

@@ -19,6 +19,7 @@ mod group_controller;
 mod identity;
 mod in_flight;
 mod node;
+mod page_token;
 mod parse;
 mod rpc;
 pub mod server;

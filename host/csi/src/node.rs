@@ -1,6 +1,6 @@
 //! The Node service.
 
-use crate::answer::node as answer;
+use crate::answer::{health, node as answer};
 use crate::parse;
 use crate::rpc::Frame;
 use crate::wire::csi::v1 as wire;
@@ -147,6 +147,46 @@ impl Node for NodeService {
                 parse,
                 |driver, incoming, ()| async move {
                     driver.node_get_info(incoming).await.map(answer::node_info)
+                },
+            )
+            .await
+    }
+
+    async fn node_get_volume_health(
+        &self,
+        request: Request<wire::NodeGetVolumeHealthRequest>,
+    ) -> Result<Response<wire::NodeGetVolumeHealthResponse>, Status> {
+        let parse = parse::node_get_volume_health;
+        self.0
+            .answer(
+                Rpc::NodeGetVolumeHealth,
+                request,
+                parse,
+                |driver, incoming, asked| async move {
+                    driver
+                        .node_get_volume_health(incoming, asked)
+                        .await
+                        .map(health::node_health)
+                },
+            )
+            .await
+    }
+
+    async fn node_get_storage_health(
+        &self,
+        request: Request<wire::NodeGetStorageHealthRequest>,
+    ) -> Result<Response<wire::NodeGetStorageHealthResponse>, Status> {
+        let parse = parse::node_get_storage_health;
+        self.0
+            .answer(
+                Rpc::NodeGetStorageHealth,
+                request,
+                parse,
+                |driver, incoming, ()| async move {
+                    driver
+                        .node_get_storage_health(incoming)
+                        .await
+                        .map(health::storage_health)
                 },
             )
             .await

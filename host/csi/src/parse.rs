@@ -7,6 +7,7 @@
 
 mod controller;
 mod group_controller;
+mod health;
 mod node;
 mod snapshot_metadata;
 mod snapshots;
@@ -14,6 +15,7 @@ mod words;
 
 pub(crate) use controller::*;
 pub(crate) use group_controller::*;
+pub(crate) use health::*;
 pub(crate) use node::*;
 pub(crate) use snapshot_metadata::*;
 pub(crate) use snapshots::*;

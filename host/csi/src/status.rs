@@ -55,7 +55,7 @@ fn code(code: Code) -> tonic::Code {
 /// Whether somebody has to mend something: the plugin, the store, the node or the host. All else is an ordinary answer.
 fn is_fault(error: &Error) -> bool {
     match error {
-        Error::Invalid(_) | Error::NegativeOffset => false,
+        Error::Invalid(_) | Error::NegativeOffset | Error::UnknownToken => false,
         Error::NoProgress { .. } => true,
         Error::Driver(error) => match error {
             DriverError::Backend(error) => match error {

@@ -6,7 +6,7 @@
 /// The descriptors of both files and their imports, with CSI's marks: a `google.protobuf.FileDescriptorSet`.
 pub const DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
-/// CSI 1.12.
+/// CSI 1.12 and 1.13.
 pub mod csi {
     /// Package `csi.v1`.
     #[allow(
@@ -50,6 +50,8 @@ prints_its_name_only! {
     csi::v1::ControllerUnpublishVolumeRequest,
     csi::v1::ValidateVolumeCapabilitiesRequest,
     csi::v1::ControllerModifyVolumeRequest,
+    csi::v1::ControllerListVolumeHealthRequest,
+    csi::v1::ControllerGetVolumeHealthRequest,
     csi::v1::CreateSnapshotRequest,
     csi::v1::DeleteSnapshotRequest,
     csi::v1::ListSnapshotsRequest,
@@ -58,6 +60,7 @@ prints_its_name_only! {
     csi::v1::NodeStageVolumeRequest,
     csi::v1::NodePublishVolumeRequest,
     csi::v1::NodeExpandVolumeRequest,
+    csi::v1::NodeGetStorageHealthRequest,
     csi::v1::CreateVolumeGroupSnapshotRequest,
     csi::v1::DeleteVolumeGroupSnapshotRequest,
     csi::v1::GetVolumeGroupSnapshotRequest,

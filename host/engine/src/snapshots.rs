@@ -25,13 +25,13 @@ impl Program {
             source_volume,
             name,
             parameters,
+            accessibility,
         } = args;
         let args = snapshots::CreateSnapshotArgs {
             source_volume: source_volume.to_string(),
             name: name.into_string(),
             parameters: convert::attributes_to_guest(&parameters),
-            // CSI 1.12 has no such field.
-            accessibility: None,
+            accessibility: accessibility.as_ref().map(convert::requirement_to_guest),
         };
         let closed = call_guest!(self, call, CREATE, snapshots.call_create_snapshot(&args))?;
         closed.check(|checker, snapshot| checker.snapshot_of(snapshot, &source_volume))

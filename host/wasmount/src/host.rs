@@ -35,7 +35,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use wasmount_core::driver::Role;
+use wasmount_core::driver::{Profile, Role};
 use wasmount_core::names::{DriverName, NodeId};
 
 /// How long threads that wait for dead storage, or for the data directory, may keep the process. 1 s: they hold nothing that a kill loses.
@@ -60,6 +60,8 @@ pub(crate) struct HostOptions {
     pub(crate) node_id: NodeId,
     /// Which services.
     pub(crate) role: Role,
+    /// Which CSI is spoken.
+    pub(crate) profile: Profile,
     /// Where health checks are served.
     pub(crate) health: HealthAddress,
     /// How long running calls may take at the end.

@@ -39,6 +39,8 @@ fn needs(rpc: Rpc) -> Needs {
             Needs::Controller(C::PublishUnpublishVolume)
         }
         Rpc::ListVolumes => Needs::Controller(C::ListVolumes),
+        Rpc::ControllerListVolumeHealth => Needs::Controller(C::ListVolumeHealth),
+        Rpc::ControllerGetVolumeHealth => Needs::Controller(C::GetVolumeHealth),
         Rpc::GetCapacity => Needs::Controller(C::GetCapacity),
         Rpc::CreateSnapshot | Rpc::DeleteSnapshot => Needs::Controller(C::CreateDeleteSnapshot),
         Rpc::ListSnapshots => Needs::Controller(C::ListSnapshots),
@@ -64,6 +66,8 @@ fn needs(rpc: Rpc) -> Needs {
         Rpc::NodeStageVolume => Needs::NodeAbility(N::StageUnstageVolume),
         Rpc::NodeGetVolumeStats => Needs::NodeAbility(N::GetVolumeStats),
         Rpc::NodeExpandVolume => Needs::NodeAbility(N::ExpandVolume),
+        Rpc::NodeGetVolumeHealth => Needs::NodeAbility(N::GetVolumeHealth),
+        Rpc::NodeGetStorageHealth => Needs::NodeAbility(N::GetStorageHealth),
     }
 }
 
@@ -106,6 +110,8 @@ pub(crate) fn needs_no_plugin(rpc: Rpc) -> bool {
             | Rpc::NodeExpandVolume
             | Rpc::NodeGetCapabilities
             | Rpc::NodeGetInfo
+            | Rpc::NodeGetVolumeHealth
+            | Rpc::NodeGetStorageHealth
     )
 }
 

@@ -1,19 +1,22 @@
-//! What is advertised: one row an export or feature, then roles and hiding.
+//! What is advertised in CSI 1.12: one row an export or feature, then roles and hiding. `versions` has what 1.13 changes.
+
+mod versions;
 
 use super::*;
 
 fn derive(services: &[Service], features: &[Feature]) -> Capabilities {
-    derive_as(Role::All, services, features, &[])
+    derive_as(Profile::V1_12, Role::All, services, features, &[])
 }
 
 fn derive_as(
+    profile: Profile,
     role: Role,
     services: &[Service],
     features: &[Feature],
     hidden: &[&str],
 ) -> Capabilities {
     let offer = Offer::new(services.iter().copied(), features.iter().copied());
-    Capabilities::derive(&offer, role, &Hidden::parse(hidden).unwrap())
+    Capabilities::derive(&offer, role, profile, &Hidden::parse(hidden).unwrap())
 }
 
 fn names(capabilities: &Capabilities) -> Vec<String> {
@@ -32,6 +35,9 @@ fn names(capabilities: &Capabilities) -> Vec<String> {
         .collect()
 }
 
+/// Services, features, and what the last of them adds.
+type Row<'a> = (&'a [Service], &'a [Feature], &'a [&'a str]);
+
 /// All but the feature that contradicts `controller-expand`.
 fn features() -> Vec<Feature> {
     let contradiction = |feature: &&Feature| **feature != Feature::NodeOnlyExpansion;
@@ -42,7 +48,6 @@ fn features() -> Vec<Feature> {
 fn each_export_and_feature_adds_its_capabilities_and_no_others() {
     use Feature as F;
     use Service as S;
-    type Row<'a> = (&'a [S], &'a [F], &'a [&'a str]);
     let rows: &[Row<'_>] = &[
         (
             &[S::Controller],
@@ -142,18 +147,28 @@ fn each_export_and_feature_adds_its_capabilities_and_no_others() {
             &[],
             &["plugin SNAPSHOT_METADATA_SERVICE"],
         ),
-        (&[S::NodeInfo], &[], &["node GET_VOLUME_STATS"]),
-        (&[S::NodePublish], &[], &["node GET_VOLUME_STATS"]),
+        (
+            &[S::NodeInfo],
+            &[],
+            &["node GET_VOLUME_STATS", "node VOLUME_CONDITION"],
+        ),
+        (
+            &[S::NodePublish],
+            &[],
+            &["node GET_VOLUME_STATS", "node VOLUME_CONDITION"],
+        ),
         (
             &[S::NodeStage],
             &[],
-            &["node STAGE_UNSTAGE_VOLUME", "node GET_VOLUME_STATS"],
+            &[
+                "node STAGE_UNSTAGE_VOLUME",
+                "node GET_VOLUME_STATS",
+                "node VOLUME_CONDITION",
+            ],
         ),
-        (
-            &[S::NodeStage, S::VolumeHealth],
-            &[],
-            &["node VOLUME_CONDITION"],
-        ),
+        // The host's own view is told with or without it.
+        (&[S::NodeStage, S::VolumeHealth], &[], &[]),
+        (&[S::Controller, S::Snapshots], &[F::SnapshotTopology], &[]),
         (
             &[S::Controller, S::VolumeLookup, S::VolumeHealth],
             &[],
@@ -180,17 +195,23 @@ fn each_export_and_feature_adds_its_capabilities_and_no_others() {
             &["plugin VOLUME_ACCESSIBILITY_CONSTRAINTS"],
         ),
     ];
-    for (services, features, added) in rows {
-        // What the last feature adds or, where there is none, the last service.
-        let without = match (features, services) {
-            ([], [rest @ .., _]) => derive(rest, &[]),
-            _ => derive(services, &[]),
-        };
-        let without = names(&without);
-        let mut gained = names(&derive(services, features));
-        gained.retain(|name| !without.contains(name));
-        assert_eq!(gained, *added, "{services:?} {features:?}");
+    for row in rows {
+        check_what_is_added(Profile::V1_12, row);
     }
+}
+
+/// What the last feature adds or, where there is none, the last service.
+fn check_what_is_added(profile: Profile, (services, features, added): &Row<'_>) {
+    let derive = |services: &[Service], features: &[Feature]| {
+        names(&derive_as(profile, Role::All, services, features, &[]))
+    };
+    let without = match (features, services) {
+        ([], [rest @ .., _]) => derive(rest, &[]),
+        _ => derive(services, &[]),
+    };
+    let mut gained = derive(services, features);
+    gained.retain(|name| !without.contains(name));
+    assert_eq!(gained, *added, "{profile:?} {services:?} {features:?}");
 }
 
 #[test]
@@ -205,8 +226,14 @@ fn offline_expansion_is_said_in_place_of_online() {
 #[test]
 fn a_role_has_its_own_services_and_the_whole_lists_of_plugin_and_node() {
     let all = derive(Service::ALL, &features());
-    let controller = derive_as(Role::Controller, Service::ALL, &features(), &[]);
-    let node = derive_as(Role::Node, Service::ALL, &features(), &[]);
+    let controller = derive_as(
+        Profile::V1_12,
+        Role::Controller,
+        Service::ALL,
+        &features(),
+        &[],
+    );
+    let node = derive_as(Profile::V1_12, Role::Node, Service::ALL, &features(), &[]);
     // The node's list is asked for by external-resizer, on the controller's socket.
     assert_eq!(controller, all);
     assert_eq!(
@@ -221,41 +248,55 @@ fn a_role_has_its_own_services_and_the_whole_lists_of_plugin_and_node() {
 
 #[test]
 fn what_is_hidden_is_not_advertised_anywhere() {
-    for name in [
-        "GET_SNAPSHOT",
-        "VOLUME_CONDITION",
-        "SINGLE_NODE_MULTI_WRITER",
+    for (profile, name) in [
+        (Profile::V1_12, "GET_SNAPSHOT"),
+        (Profile::V1_12, "VOLUME_CONDITION"),
+        (Profile::V1_12, "SINGLE_NODE_MULTI_WRITER"),
+        (Profile::V1_13, "LIST_VOLUME_HEALTH"),
+        (Profile::V1_13, "GET_STORAGE_HEALTH"),
+        (Profile::V1_13, "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS"),
     ] {
-        let shown = names(&derive(Service::ALL, &features()));
-        let hidden = derive_as(Role::All, Service::ALL, &features(), &[name]);
-        let rest: Vec<_> = shown
+        let of = |hidden: &[&str]| {
+            let all = Service::ALL;
+            names(&derive_as(profile, Role::All, all, &features(), hidden))
+        };
+        let rest: Vec<_> = of(&[])
             .into_iter()
             .filter(|shown| !shown.ends_with(name))
             .collect();
-        assert_eq!(names(&hidden), rest);
+        assert_eq!(of(&[name]), rest);
     }
 }
 
 #[test]
 fn what_rests_on_something_hidden_goes_with_it() {
-    let rows: &[(&str, &[&str])] = &[
+    use Profile::{V1_12, V1_13};
+    let rows: &[(Profile, &str, &[&str])] = &[
         (
+            V1_12,
             "CONTROLLER_SERVICE",
             &["controller CREATE_DELETE_VOLUME", "controller GET_SNAPSHOT"],
         ),
         (
+            V1_12,
             "GROUP_CONTROLLER_SERVICE",
             &["group CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT"],
         ),
         (
+            V1_12,
             "PUBLISH_UNPUBLISH_VOLUME",
             &[
                 "controller PUBLISH_READONLY",
                 "controller LIST_VOLUMES_PUBLISHED_NODES",
             ],
         ),
-        ("LIST_VOLUMES", &["controller LIST_VOLUMES_PUBLISHED_NODES"]),
         (
+            V1_12,
+            "LIST_VOLUMES",
+            &["controller LIST_VOLUMES_PUBLISHED_NODES"],
+        ),
+        (
+            V1_12,
             "EXPAND_VOLUME",
             &[
                 "plugin OFFLINE",
@@ -263,10 +304,22 @@ fn what_rests_on_something_hidden_goes_with_it() {
                 "node EXPAND_VOLUME",
             ],
         ),
+        (
+            V1_13,
+            "GET_VOLUME_HEALTH",
+            &[
+                "controller GET_VOLUME_HEALTH",
+                "controller LIST_VOLUME_HEALTH",
+                "node GET_VOLUME_HEALTH",
+            ],
+        ),
     ];
-    for (name, gone) in rows {
-        let shown = names(&derive(Service::ALL, &features()));
-        let hidden = names(&derive_as(Role::All, Service::ALL, &features(), &[name]));
+    for (profile, name, gone) in rows {
+        let of = |hidden: &[&str]| {
+            let all = Service::ALL;
+            names(&derive_as(*profile, Role::All, all, &features(), hidden))
+        };
+        let (shown, hidden) = (of(&[]), of(&[name]));
         for gone in *gone {
             assert!(shown.iter().any(|shown| shown == gone), "{gone}");
             assert!(!hidden.iter().any(|shown| shown == gone), "{name}: {gone}");

@@ -49,6 +49,8 @@ fn row(rpc: Rpc) -> &'static [(Part, Mode)] {
         | Rpc::Probe
         | Rpc::ValidateVolumeCapabilities
         | Rpc::ListVolumes
+        | Rpc::ControllerListVolumeHealth
+        | Rpc::ControllerGetVolumeHealth
         | Rpc::GetCapacity
         | Rpc::ControllerGetCapabilities
         | Rpc::ListSnapshots
@@ -60,7 +62,9 @@ fn row(rpc: Rpc) -> &'static [(Part, Mode)] {
         | Rpc::GetMetadataDelta
         | Rpc::NodeGetVolumeStats
         | Rpc::NodeGetCapabilities
-        | Rpc::NodeGetInfo => &[],
+        | Rpc::NodeGetInfo
+        | Rpc::NodeGetVolumeHealth
+        | Rpc::NodeGetStorageHealth => &[],
         Rpc::NodePublishVolume | Rpc::NodeUnpublishVolume => {
             &[(Part::Volume, Shared), (Part::Target, Exclusive)]
         }

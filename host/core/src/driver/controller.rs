@@ -1,8 +1,10 @@
 //! CSI's Controller service, but for snapshots: volumes as the backend knows them. What CSI lets no backend decide is decided here: whether
 //! a source or a mutable parameter is offered at all, whether the answer echoes its source.
 
-use super::Driver;
+use super::health::in_time;
+use super::paging::{bytes_of_volume, joined};
 use super::work::Work;
+use super::{Driver, DriverConfig};
 use crate::attributes::Attributes;
 use crate::backend::{
     Available, ControllerExpand, ControllerPublish, CreateVolume, Expanded, GetCapacity,
@@ -16,7 +18,8 @@ use crate::names::{NodeId, VolumeId};
 use crate::rpc::Rpc;
 use crate::services::Feature;
 use crate::volume::{ContentSource, Page, PageRequest, Volume, VolumeEntry};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use tokio::time::Instant;
 
 impl Driver {
     /// CreateVolume.
@@ -56,7 +59,11 @@ impl Driver {
         let rpc = Rpc::DeleteVolume;
         let claims = claims(rpc, of_volume(&id));
         self.run(rpc, incoming, claims, |work| async move {
-            Ok(work.backend()?.delete_volume(&work.call, id).await?)
+            work.backend()?
+                .delete_volume(&work.call, id.clone())
+                .await?;
+            work.driver.health.forget(&id);
+            Ok(())
         })
         .await
     }
@@ -121,9 +128,16 @@ impl Driver {
         page: PageRequest,
     ) -> Result<Page<VolumeEntry>, Error> {
         self.read(Rpc::ListVolumes, incoming, |work| async move {
-            let mut page = work.backend()?.list_volumes(&work.call, page).await?;
-            work.complete(&mut page.entries).await;
-            Ok(page)
+            // Begins when there is a volume to ask about, and is the same for all pages.
+            let until = OnceLock::new();
+            let (work, until) = (work.as_ref(), &until);
+            let ask = |page| async move {
+                let mut page = work.backend()?.list_volumes(&work.call, page).await?;
+                let until = *until.get_or_init(in_time);
+                work.complete(&mut page.entries, until).await;
+                Ok(page)
+            };
+            joined(work, "list-volumes", page, bytes_of_volume, ask).await
         })
         .await
     }
@@ -136,7 +150,8 @@ impl Driver {
     ) -> Result<VolumeEntry, Error> {
         self.read(Rpc::ControllerGetVolume, incoming, |work| async move {
             let mut entry = work.backend()?.get_volume(&work.call, id).await?;
-            work.complete(std::slice::from_mut(&mut entry)).await;
+            work.complete(std::slice::from_mut(&mut entry), in_time())
+                .await;
             Ok(entry)
         })
         .await
@@ -204,8 +219,10 @@ impl Work {
     }
 
     /// Brings listed volumes in line with what is advertised: no published nodes without the feature, a condition with VOLUME_CONDITION.
-    async fn complete(&self, entries: &mut [VolumeEntry]) {
-        let hidden = &self.driver.config.hidden;
+    async fn complete(&self, entries: &mut [VolumeEntry], until: Instant) {
+        let DriverConfig {
+            profile, hidden, ..
+        } = &self.driver.config;
         let lists_nodes = !hidden.hides(ControllerCapability::ListVolumesPublishedNodes.name())
             && self
                 .plugin()
@@ -215,12 +232,12 @@ impl Work {
                 entry.status.published_nodes.clear();
             }
         }
-        if hidden.hides(ControllerCapability::VolumeCondition.name()) {
+        if !profile.has_conditions() || hidden.hides(ControllerCapability::VolumeCondition.name()) {
             for entry in entries {
                 entry.status.condition = None;
             }
         } else if self.offers(ControllerCapability::VolumeCondition) {
-            self.fill_conditions(entries).await;
+            self.fill_conditions(entries, until).await;
         }
     }
 }
@@ -232,7 +249,7 @@ fn of_volume(id: &VolumeId) -> Subject<'_> {
     }
 }
 
-fn not_offered(what: &str) -> Error {
+pub(super) fn not_offered(what: &str) -> Error {
     Error::NotOffered {
         what: what.to_owned(),
     }

@@ -1,6 +1,9 @@
 //! CSI's GroupController service: snapshots of several volumes at one moment. Apart because it is a service of its own in CSI.
+//!
+//! A group that is not ready is told at once: csi-snapshotter asks GetVolumeGroupSnapshot until it is, which every such backend has.
 
 use super::Driver;
+use super::work::Work;
 use crate::backend::CreateGroup;
 use crate::call::Incoming;
 use crate::claims::{Subject, claims};
@@ -24,7 +27,8 @@ impl Driver {
             ..Subject::default()
         };
         self.run(rpc, incoming, claims(rpc, subject), |work| async move {
-            Ok(work.backend()?.create_group(&work.call, args).await?)
+            let group = work.backend()?.create_group(&work.call, args).await?;
+            Ok(work.complete_group(group))
         })
         .await
     }
@@ -57,8 +61,20 @@ impl Driver {
         snapshots: Vec<SnapshotId>,
     ) -> Result<GroupSnapshot, Error> {
         self.read(Rpc::GetVolumeGroupSnapshot, incoming, |work| async move {
-            Ok(work.backend()?.get_group(&work.call, id, snapshots).await?)
+            let group = work.backend()?.get_group(&work.call, id, snapshots).await?;
+            Ok(work.complete_group(group))
         })
         .await
+    }
+}
+
+impl Work {
+    /// A group is ready when all its members are (CSI, `VolumeGroupSnapshot.ready_to_use`).
+    fn complete_group(&self, mut group: GroupSnapshot) -> GroupSnapshot {
+        for member in &mut group.snapshots {
+            self.complete_snapshot(member);
+            group.ready_to_use &= member.ready_to_use;
+        }
+        group
     }
 }

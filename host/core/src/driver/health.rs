@@ -1,99 +1,137 @@
-//! Volume conditions, asked of the backend for the sake of other calls. Apart because a condition must never hold up or fail what it
-//! belongs to: it has little time, and its last answer is kept for a while.
+//! The health calls of CSI 1.13: what is wrong with a volume, seen from the controller and from the node, and with the storage that a node
+//! reaches. Apart because they join what backend and mount room say, and because none may wait for sick storage.
+//!
+//! `said` asks the backend, `listing` walks the volumes, `storage` judges pools, `conditions` makes CSI 1.12's words of the same findings.
+
+mod conditions;
+mod listing;
+mod said;
+mod storage;
+
+pub(super) use said::Said;
 
 use super::work::Work;
+use super::{
+    Driver, ListVolumeHealthRequest, NodeHealthRequest, Plugin, StorageHealth, VolumeHealth,
+    VolumeHealthPage,
+};
+use crate::call::Incoming;
+use crate::code::Code;
+use crate::error::Error;
+use crate::health::{Health, merged};
+use crate::mounter::HealthQuery;
 use crate::names::VolumeId;
-use crate::volume::{VolumeCondition, VolumeEntry};
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use crate::rpc::Rpc;
+use crate::services::Service;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-/// Time for a condition, or for those of one page (contract, `volume-health`).
+/// Time for the health of a volume, or of those of one answer, or of a node's storage (contract, `volume-health`).
 const HEALTH_TIME: Duration = Duration::from_secs(2);
-/// How long a condition counts as known. 30 s: kubelet and health-monitor ask once a minute.
-const CONDITION_KEPT: Duration = Duration::from_secs(30);
-/// From how many kept conditions on the old ones are swept out. 1024: ten times what a node usually has.
-const CONDITIONS_SWEPT: usize = 1024;
 
-/// The last condition of each volume, and when it was learnt.
-#[derive(Default)]
-pub(super) struct Conditions(Mutex<HashMap<VolumeId, (Instant, VolumeCondition)>>);
-
-impl Conditions {
-    fn known(&self, id: &VolumeId) -> Option<VolumeCondition> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get(id)
-            .filter(|(learnt, _)| learnt.elapsed() < CONDITION_KEPT)
-            .map(|(_, condition)| condition.clone())
+impl Driver {
+    /// ControllerGetVolumeHealth: the backend's view.
+    pub async fn controller_get_volume_health(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        id: VolumeId,
+    ) -> Result<VolumeHealth, Error> {
+        let rpc = Rpc::ControllerGetVolumeHealth;
+        self.read(rpc, incoming, |work| async move {
+            let findings = work.health_said(&id, in_time()).await?;
+            Ok(VolumeHealth { id, findings })
+        })
+        .await
     }
 
-    fn keep(&self, id: VolumeId, condition: VolumeCondition) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= CONDITIONS_SWEPT {
-            kept.retain(|_, (learnt, _)| learnt.elapsed() < CONDITION_KEPT);
-        }
-        kept.insert(id, (Instant::now(), condition));
+    /// ControllerListVolumeHealth: the volumes with which something is wrong.
+    pub async fn controller_list_volume_health(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        request: ListVolumeHealthRequest,
+    ) -> Result<VolumeHealthPage, Error> {
+        let rpc = Rpc::ControllerListVolumeHealth;
+        self.read(rpc, incoming, |work| async move {
+            work.unhealthy_volumes(request).await
+        })
+        .await
+    }
+
+    /// NodeGetVolumeHealth: the host's view, and the backend's where it has one here.
+    pub async fn node_get_volume_health(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        request: NodeHealthRequest,
+    ) -> Result<VolumeHealth, Error> {
+        self.read(Rpc::NodeGetVolumeHealth, incoming, |work| async move {
+            let NodeHealthRequest {
+                id,
+                publish_path,
+                staging_path,
+            } = request;
+            let query = HealthQuery {
+                key: work.driver.key(id.clone()),
+                publish_path,
+                staging_path,
+            };
+            let (here, backend) = tokio::join!(
+                work.driver.mounter.health(query),
+                work.health_said_on_node(&id, in_time())
+            );
+            let backend = backend.unwrap_or_else(|error| {
+                // The host's own view must not fail with it.
+                tracing::debug!(%error, "the backend cannot tell the volume's health");
+                None
+            });
+            let findings = match (here, backend) {
+                (Ok(here), backend) => merged(here.into_iter().chain(backend.unwrap_or_default())),
+                // A volume that could not be staged, for its health's sake, is still asked after (CSI, NodeGetVolumeHealth).
+                (Err(error), Some(backend)) if error.code() == Code::NotFound => backend,
+                (Err(error), _) => return Err(error.into()),
+            };
+            Ok(VolumeHealth { id, findings })
+        })
+        .await
+    }
+
+    /// NodeGetStorageHealth: pools that do not answer on this node.
+    pub async fn node_get_storage_health(
+        self: &Arc<Self>,
+        incoming: Incoming,
+    ) -> Result<Vec<StorageHealth>, Error> {
+        self.read(Rpc::NodeGetStorageHealth, incoming, |work| async move {
+            work.sick_storage().await
+        })
+        .await
     }
 }
 
 impl Work {
-    /// The condition of one volume.
-    pub(super) async fn condition(&self, id: &VolumeId) -> VolumeCondition {
-        self.condition_until(id, Instant::now() + HEALTH_TIME).await
-    }
-
-    /// Gives a condition to every volume that has none, as VOLUME_CONDITION demands.
-    pub(super) async fn fill_conditions(&self, entries: &mut [VolumeEntry]) {
-        let until = Instant::now() + HEALTH_TIME;
-        for entry in entries {
-            if entry.status.condition.is_none() {
-                let condition = self.condition_until(&entry.volume.id, until).await;
-                entry.status.condition = Some(condition);
-            }
-        }
-    }
-
-    async fn condition_until(&self, id: &VolumeId, until: Instant) -> VolumeCondition {
-        if let Some(known) = self.driver.conditions.known(id) {
-            return known;
-        }
-        if Instant::now() >= until {
-            // Not kept: the next page or call goes on from here.
-            return not_known("there was no time to ask");
-        }
-        let asked = self.ask_condition(id, until).await;
-        let condition = asked.unwrap_or_else(|reason| not_known(&reason));
-        let conditions = &self.driver.conditions;
-        conditions.keep(id.clone(), condition.clone());
-        condition
-    }
-
-    async fn ask_condition(
+    /// What the backend finds on this node; absent where it has nothing to say here: without a plugin or the export, or when it answers that
+    /// its view is the controller's.
+    async fn health_said_on_node(
         &self,
         id: &VolumeId,
         until: Instant,
-    ) -> Result<VolumeCondition, String> {
-        let backend = self.backend().map_err(|error| error.to_string())?;
-        let call = self.limited(until);
-        let found = timeout_at(call.deadline, backend.volume_health(&call, id.clone()))
-            .await
-            .map_err(|_| "the backend did not say in time".to_owned())?
-            .map_err(|error| error.to_string())?;
-        let findings = found
-            .iter()
-            .map(|health| format!("{}: {}", health.reason, health.message));
-        Ok(VolumeCondition {
-            abnormal: !found.is_empty(),
-            message: findings.collect::<Vec<_>>().join("; "),
-        })
+    ) -> Result<Option<Vec<Health>>, Error> {
+        let offers = |plugin: &Plugin| plugin.backend.offer().has(Service::VolumeHealth);
+        if !self.plugin().is_some_and(offers) {
+            return Ok(None);
+        }
+        match self.health_said(id, until).await {
+            Ok(findings) => Ok(Some(findings)),
+            Err(error)
+                if matches!(error.code(), Code::FailedPrecondition | Code::Unimplemented) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
-/// A volume is not sick because nobody could look.
-fn not_known(reason: &str) -> VolumeCondition {
-    VolumeCondition {
-        abnormal: false,
-        message: format!("the condition is not known: {reason}"),
-    }
+/// When an answer about health must be there.
+pub(super) fn in_time() -> Instant {
+    Instant::now() + HEALTH_TIME
 }

@@ -158,7 +158,7 @@ impl Driver {
             };
             let usage = work.driver.mounter.stats(stat).await?;
             let condition = if work.node_offers(NodeCapability::VolumeCondition) {
-                Some(work.condition(&request.id).await)
+                Some(work.node_condition(&request.id).await)
             } else {
                 None
             };

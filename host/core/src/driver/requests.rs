@@ -2,6 +2,7 @@
 //! what several rooms say. Apart so that the driver's files hold decisions only.
 
 use crate::attributes::Attributes;
+use crate::health::Health;
 use crate::mounter::VolumeStats;
 use crate::names::{DriverName, NodeId, NodePath, SnapshotId, VolumeId};
 use crate::topology::Topology;
@@ -23,6 +24,60 @@ pub struct ListSnapshotsRequest {
     pub snapshot: Option<SnapshotId>,
     pub source_volume: Option<VolumeId>,
     pub page: PageRequest,
+}
+
+/// CSI ControllerListVolumeHealth.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListVolumeHealthRequest {
+    /// Absent: as many as the host likes.
+    pub max_entries: Option<u32>,
+    /// Where to go on.
+    pub from: HealthPosition,
+}
+
+/// How far a walk through the volumes has come. The backend's pages are no measure: time can be up in the middle of one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HealthPosition {
+    /// The backend's token of the page; absent: the first.
+    pub page: Option<String>,
+    /// The last volume of that page that was looked at; absent: none.
+    pub after: Option<VolumeId>,
+}
+
+/// The answer to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeHealthPage {
+    /// Volumes with which something is wrong.
+    pub entries: Vec<VolumeHealth>,
+    /// Absent: the end.
+    pub next: Option<HealthPosition>,
+}
+
+/// What is wrong with one volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeHealth {
+    /// Which.
+    pub id: VolumeId,
+    /// Empty: nothing.
+    pub findings: Vec<Health>,
+}
+
+/// CSI NodeGetVolumeHealth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are CSI's")]
+pub struct NodeHealthRequest {
+    pub id: VolumeId,
+    pub publish_path: Option<NodePath>,
+    pub staging_path: Option<NodePath>,
+}
+
+/// Storage that this node does not reach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StorageHealth {
+    /// In CamelCase, for machines; each once.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
 }
 
 /// CSI NodeStageVolume.
@@ -65,7 +120,7 @@ pub struct NodeStatsRequest {
 pub struct NodeStats {
     /// What the kernel says.
     pub usage: VolumeStats,
-    /// What the backend says, if it can.
+    /// What host and backend find; absent where no condition is told.
     pub condition: Option<VolumeCondition>,
 }
 

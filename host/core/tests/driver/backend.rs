@@ -18,6 +18,7 @@ use wasmount_core::names::{GroupSnapshotId, NodeId, SnapshotId, VolumeId};
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::services::Offer;
 use wasmount_core::snapshot::{BlockType, GroupSnapshot, MetadataPage, Snapshot};
+use wasmount_core::topology::TopologyRequirement;
 use wasmount_core::volume::{Page, PageRequest, Volume, VolumeEntry, VolumeStatus};
 
 type Result<T> = std::result::Result<T, BackendError>;
@@ -29,6 +30,16 @@ pub(crate) struct FakeBackend {
     /// What every snapshot call answers.
     pub(crate) snapshot: Mutex<Snapshot>,
     pub(crate) health: Mutex<Vec<Health>>,
+    /// What single volumes say in place of that. One whose name begins with `hangs` never answers.
+    pub(crate) health_of: Mutex<BTreeMap<&'static str, Result<Vec<Health>>>>,
+    /// Most entries of a page, whatever is asked.
+    pub(crate) page_entries: Mutex<usize>,
+    /// The token that every page has, in place of one that leads on.
+    pub(crate) same_token: Mutex<Option<String>>,
+    /// Members of every group, which always says that it is ready.
+    pub(crate) members: Mutex<Vec<Snapshot>>,
+    /// Where the last snapshot was to be usable.
+    pub(crate) asked_place: Mutex<Option<TopologyRequirement>>,
     pub(crate) node: Mutex<NodeDescription>,
     /// Answers CreateVolume without its source.
     pub(crate) forgets_source: Mutex<bool>,
@@ -45,6 +56,11 @@ impl FakeBackend {
             entries: Mutex::default(),
             snapshot: Mutex::new(snapshot("snap", "v")),
             health: Mutex::default(),
+            health_of: Mutex::default(),
+            page_entries: Mutex::new(usize::MAX),
+            same_token: Mutex::default(),
+            members: Mutex::default(),
+            asked_place: Mutex::default(),
             node: Mutex::default(),
             forgets_source: Mutex::new(false),
             volumes: Mutex::default(),
@@ -97,10 +113,10 @@ pub(crate) fn plan() -> Plan {
     }
 }
 
-fn group(id: GroupSnapshotId) -> GroupSnapshot {
+fn group(id: GroupSnapshotId, snapshots: Vec<Snapshot>) -> GroupSnapshot {
     GroupSnapshot {
         id,
-        snapshots: Vec::new(),
+        snapshots,
         created_at: 0,
         ready_to_use: true,
     }
@@ -175,11 +191,24 @@ impl Backend for FakeBackend {
     async fn modify_volume(&self, call: &Call, id: VolumeId, _: Attributes) -> Result<()> {
         self.at("modify_volume", id.as_str(), call).await
     }
-    async fn list_volumes(&self, call: &Call, _: PageRequest) -> Result<Page<VolumeEntry>> {
-        self.at("list_volumes", "", call).await?;
+    /// Tokens are numbers of entries.
+    async fn list_volumes(&self, call: &Call, page: PageRequest) -> Result<Page<VolumeEntry>> {
+        let asked = page.max_entries.unwrap();
+        self.at("list_volumes", &asked.to_string(), call).await?;
+        let first = page
+            .starting_token
+            .map_or(0, |token| token.parse().unwrap());
+        let entries = self.entries.lock().unwrap();
+        let rest = entries.get(first..).unwrap();
+        let length = rest
+            .len()
+            .min(*self.page_entries.lock().unwrap())
+            .min(asked as usize);
+        let next = (length < rest.len()).then(|| (first + length).to_string());
+        let same = self.same_token.lock().unwrap().clone();
         Ok(Page {
-            entries: self.entries.lock().unwrap().clone(),
-            next_token: None,
+            entries: rest.get(..length).unwrap().to_vec(),
+            next_token: same.or(next),
         })
     }
     async fn get_volume(&self, call: &Call, id: VolumeId) -> Result<VolumeEntry> {
@@ -198,6 +227,7 @@ impl Backend for FakeBackend {
     }
     async fn create_snapshot(&self, call: &Call, args: CreateSnapshot) -> Result<Snapshot> {
         self.at("create_snapshot", args.name.as_str(), call).await?;
+        *self.asked_place.lock().unwrap() = args.accessibility;
         Ok(self.snapshot.lock().unwrap().clone())
     }
     async fn delete_snapshot(&self, call: &Call, id: SnapshotId) -> Result<()> {
@@ -218,6 +248,7 @@ impl Backend for FakeBackend {
         self.at("create_group", args.name.as_str(), call).await?;
         Ok(group(
             GroupSnapshotId::parse("group_snapshot_id", "g").unwrap(),
+            self.members.lock().unwrap().clone(),
         ))
     }
     async fn delete_group(
@@ -235,7 +266,7 @@ impl Backend for FakeBackend {
         _: Vec<SnapshotId>,
     ) -> Result<GroupSnapshot> {
         self.at("get_group", id.as_str(), call).await?;
-        Ok(group(id))
+        Ok(group(id, self.members.lock().unwrap().clone()))
     }
     async fn get_allocated(
         &self,
@@ -260,7 +291,11 @@ impl Backend for FakeBackend {
     }
     async fn volume_health(&self, call: &Call, id: VolumeId) -> Result<Vec<Health>> {
         self.at("volume_health", id.as_str(), call).await?;
-        Ok(self.health.lock().unwrap().clone())
+        if id.as_str().starts_with("hangs") {
+            std::future::pending::<()>().await;
+        }
+        let own = self.health_of.lock().unwrap().get(id.as_str()).cloned();
+        own.unwrap_or_else(|| Ok(self.health.lock().unwrap().clone()))
     }
     async fn node_info(&self, call: &Call) -> Result<NodeDescription> {
         self.at("node_info", "", call).await?;

@@ -97,6 +97,8 @@ async fn a_snapshot_that_cannot_be_listed_is_not_told_before_it_is_ready() {
             .create_snapshot(incoming(), create_snapshot("s", "v"));
         assert_eq!(made.await.unwrap().ready_to_use, ready);
     }
+    // The retry is CreateSnapshot itself, by the same name.
+    assert_eq!(unlisted.backend.script.calls(), ["create_snapshot s"; 2]);
 }
 
 #[tokio::test]

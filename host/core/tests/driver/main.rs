@@ -10,12 +10,15 @@
 mod backend;
 mod concurrency;
 mod controller;
+mod health;
 mod hooks;
 mod life;
 mod mounter;
 mod node;
 mod node_info;
+mod paging;
 mod script;
 mod served;
+mod snapshots;
 mod state;
 mod words;

@@ -4,22 +4,39 @@ use crate::script::Script;
 use async_trait::async_trait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
+use wasmount_core::health::Health;
 use wasmount_core::mounter::{
-    ExpandVolume, MountError, Mounter, PublishVolume, StageVolume, Staged, StagedQuery, StatVolume,
-    UnpublishVolume, UnstageVolume, Usage, VolumeKey, VolumeStats,
+    ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
+    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, Usage, VolumeKey, VolumeStats,
 };
 use wasmount_core::names::{DriverName, VolumeId};
-use wasmount_core::pool::{PoolCall, PoolReply};
+use wasmount_core::pool::{PoolCall, PoolReply, PoolUsage};
 
 type Result<T> = std::result::Result<T, MountError>;
 
-#[derive(Default)]
 pub(crate) struct FakeMounter {
     pub(crate) script: Script,
     pub(crate) staged: Mutex<BTreeSet<VolumeId>>,
     pub(crate) notes: Mutex<BTreeMap<String, String>>,
     pub(crate) unsettled: Mutex<Vec<VolumeId>>,
     pub(crate) published: Mutex<Vec<PublishVolume>>,
+    /// What every volume suffers from here; absent: no volume is here.
+    pub(crate) health: Mutex<Option<Vec<Health>>>,
+    pub(crate) pools: Mutex<Vec<String>>,
+}
+
+impl Default for FakeMounter {
+    fn default() -> Self {
+        Self {
+            script: Script::default(),
+            staged: Mutex::default(),
+            notes: Mutex::default(),
+            unsettled: Mutex::default(),
+            published: Mutex::default(),
+            health: Mutex::new(Some(Vec::new())),
+            pools: Mutex::default(),
+        }
+    }
 }
 
 pub(crate) const USAGE: VolumeStats = VolumeStats {
@@ -68,13 +85,13 @@ impl Mounter for FakeMounter {
     async fn unpublish(&self, request: UnpublishVolume) -> Result<()> {
         self.at("unpublish", &request.key).await
     }
-    async fn health(
-        &self,
-        _: wasmount_core::mounter::HealthQuery,
-    ) -> Result<Vec<wasmount_core::health::Health>> {
-        Ok(Vec::new())
+    async fn health(&self, query: HealthQuery) -> Result<Vec<Health>> {
+        self.at("health", &query.key).await?;
+        let health = self.health.lock().unwrap().clone();
+        health.ok_or_else(|| MountError::NotFound {
+            what: query.key.volume.to_string(),
+        })
     }
-
     async fn stats(&self, request: StatVolume) -> Result<VolumeStats> {
         self.at("stats", &request.key).await?;
         Ok(USAGE)
@@ -92,7 +109,21 @@ impl Mounter for FakeMounter {
     async fn recover(&self, key: VolumeKey) -> Result<()> {
         self.at("recover", &key).await
     }
-    async fn pool(&self, _: DriverName, _: PoolCall) -> Result<PoolReply> {
-        Ok(PoolReply::Done)
+    /// A pool hangs or fails as the script says under its own name.
+    async fn pool(&self, _: DriverName, call: PoolCall) -> Result<PoolReply> {
+        match call {
+            PoolCall::Capacity { pool } => {
+                let name = if pool == "slow" { "slow" } else { "pool" };
+                let done = self.script.call(name, &pool, None).await;
+                done.map_err(|error| MountError::NotFound {
+                    what: error.to_string(),
+                })?;
+                Ok(PoolReply::Capacity(PoolUsage {
+                    total_bytes: 2,
+                    available_bytes: 1,
+                }))
+            }
+            _ => Ok(PoolReply::Names(self.pools.lock().unwrap().clone())),
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use wasmount_core::code::Code;
 use wasmount_core::driver::{NodeExpandRequest, NodePublishRequest, Role};
 use wasmount_core::error::Error;
-use wasmount_core::health::Health;
+use wasmount_core::health::{Health, HealthStatus};
 use wasmount_core::services::Service;
 use wasmount_core::volume::{CapacityRange, VolumeCondition};
 
@@ -152,7 +152,7 @@ async fn statistics_carry_the_condition_and_ask_for_it_once_in_a_while() {
     let bench = full(&[]);
     let read = || bench.driver.node_get_volume_stats(incoming(), stats("v"));
     bench.backend.health.lock().unwrap().push(Health {
-        status: wasmount_core::health::HealthStatus::Degraded,
+        status: HealthStatus::Degraded,
         reason: "Degraded".to_owned(),
         message: "one disk is gone".to_owned(),
     });
@@ -181,12 +181,49 @@ async fn a_condition_that_cannot_be_had_does_not_hold_up_or_fail_statistics() {
 }
 
 #[tokio::test]
-async fn a_backend_without_health_gives_no_condition() {
+async fn the_hosts_own_view_is_told_with_every_backend_and_what_it_cannot_see_fails_nothing() {
     let bench = bench(&[Service::NodeStage], &[]);
-    let read = bench.driver.node_get_volume_stats(incoming(), stats("v"));
-    assert_eq!(read.await.unwrap().condition, None);
+    let read = async || {
+        let read = bench.driver.node_get_volume_stats(incoming(), stats("v"));
+        let condition = read.await.unwrap().condition.unwrap();
+        (condition.abnormal, condition.message)
+    };
+    assert_eq!(read().await, (false, String::new()));
+    *bench.mounter.health.lock().unwrap() = Some(vec![Health {
+        status: HealthStatus::Degraded,
+        reason: "ReadOnly".to_owned(),
+        message: "after an error".to_owned(),
+    }]);
+    assert_eq!(read().await, (true, "ReadOnly: after an error".to_owned()));
+    *bench.mounter.health.lock().unwrap() = None;
+    let words = "the condition is not known: v does not exist".to_owned();
+    assert_eq!(read().await, (false, words));
     let gone: Result<(), Error> = bench
         .driver
         .serves(wasmount_core::rpc::Rpc::NodeExpandVolume);
     assert_eq!(gone.unwrap_err().code(), Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn in_csi_1_13_no_answer_has_a_condition_and_nobody_is_asked_for_one() {
+    let bench = full_in_1_13(&[]);
+    let mut listed = crate::backend::entry("v");
+    listed.status.condition = Some(VolumeCondition {
+        abnormal: false,
+        message: "the backend's own".to_owned(),
+    });
+    *bench.backend.entries.lock().unwrap() = vec![listed];
+    let driver = &bench.driver;
+    let read = driver.node_get_volume_stats(incoming(), stats("v"));
+    assert_eq!(read.await.unwrap().condition, None);
+    let page = driver.list_volumes(incoming(), Default::default());
+    let found = driver.controller_get_volume(incoming(), volume_id("v"));
+    for entry in [
+        page.await.unwrap().entries.first().unwrap(),
+        &found.await.unwrap(),
+    ] {
+        assert_eq!(entry.status.condition, None);
+    }
+    assert_eq!(bench.backend.script.count("volume_health"), 0);
+    assert_eq!(bench.mounter.script.count("health"), 0);
 }

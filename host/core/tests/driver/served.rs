@@ -28,7 +28,7 @@ fn a_role_serves_its_own_services() {
         (Role::Controller, None, Some(Code::Unimplemented)),
         (Role::Node, Some(Code::Unimplemented), None),
     ] {
-        let bench = bench_without_plugin(role, &[]);
+        let bench = without_plugin(in_1_13(config(role, &[])));
         bench.driver.put_to_use(bench.backend.clone());
         for rpc in Rpc::ALL {
             let expected = match rpc.service() {
@@ -45,7 +45,7 @@ fn a_role_serves_its_own_services() {
 
 #[test]
 fn without_a_plugin_what_needs_one_is_unavailable_and_not_unimplemented() {
-    let bench = bench_without_plugin(Role::All, &[]);
+    let bench = without_plugin(in_1_13(config(Role::All, &[])));
     for rpc in Rpc::ALL {
         let expected = match rpc.service() {
             "Node" => None,
@@ -57,6 +57,32 @@ fn without_a_plugin_what_needs_one_is_unavailable_and_not_unimplemented() {
     let info = bench.driver.plugin_info();
     assert_eq!(info.name.as_str(), "fake.example.com");
     assert_eq!(info.vendor_version, "unknown");
+}
+
+#[test]
+fn the_health_calls_are_of_csi_1_13_and_unimplemented_before() {
+    let health_calls = [
+        Rpc::ControllerListVolumeHealth,
+        Rpc::ControllerGetVolumeHealth,
+        Rpc::NodeGetVolumeHealth,
+        Rpc::NodeGetStorageHealth,
+    ];
+    let without = bench_without_plugin(Role::All, &[]);
+    for bench in [&full(&[]), &without] {
+        for rpc in health_calls {
+            assert_eq!(refusal(bench, rpc), Some(Code::Unimplemented), "{rpc}");
+        }
+    }
+    let newer = full_in_1_13(&[]);
+    assert!(
+        health_calls
+            .into_iter()
+            .all(|rpc| refusal(&newer, rpc).is_none())
+    );
+    let rest = Rpc::ALL.iter().filter(|rpc| !health_calls.contains(rpc));
+    for rpc in rest {
+        assert_eq!(refusal(&full(&[]), *rpc), None, "{rpc}");
+    }
 }
 
 #[tokio::test]

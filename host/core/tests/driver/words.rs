@@ -10,7 +10,8 @@ use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{CreateSnapshot, CreateVolume};
 use wasmount_core::call::Incoming;
 use wasmount_core::driver::{
-    Driver, DriverConfig, Hidden, NodePublishRequest, NodeStageRequest, NodeStatsRequest, Role,
+    Driver, DriverConfig, Hidden, NodePublishRequest, NodeStageRequest, NodeStatsRequest, Profile,
+    Role,
 };
 use wasmount_core::error::Error;
 use wasmount_core::names::{DriverName, NodeId, NodePath, RequestedName, SnapshotId, VolumeId};
@@ -31,7 +32,10 @@ pub(crate) struct Bench {
 
 /// A driver whose backend offers these.
 pub(crate) fn bench(services: &[Service], features: &[Feature]) -> Bench {
-    let bench = bench_without_plugin(Role::All, &[]);
+    with_backend(bench_without_plugin(Role::All, &[]), services, features)
+}
+
+fn with_backend(bench: Bench, services: &[Service], features: &[Feature]) -> Bench {
     let offer = Offer::new(services.iter().copied(), features.iter().copied());
     let backend = Arc::new(FakeBackend::new(offer));
     bench.driver.put_to_use(backend.clone());
@@ -41,6 +45,17 @@ pub(crate) fn bench(services: &[Service], features: &[Feature]) -> Bench {
 /// A driver whose backend offers every interface, and these features.
 pub(crate) fn full(features: &[Feature]) -> Bench {
     bench(Service::ALL, features)
+}
+
+/// The same, which speaks CSI 1.13.
+pub(crate) fn full_in_1_13(features: &[Feature]) -> Bench {
+    bench_in_1_13(Service::ALL, features)
+}
+
+/// A driver that speaks CSI 1.13, and whose backend offers these.
+pub(crate) fn bench_in_1_13(services: &[Service], features: &[Feature]) -> Bench {
+    let bench = without_plugin(in_1_13(config(Role::All, &[])));
+    with_backend(bench, services, features)
 }
 
 impl Bench {
@@ -54,10 +69,19 @@ impl Bench {
     }
 }
 
-fn config(role: Role, hidden: &[&str]) -> DriverConfig {
+/// The same driver for clients of CSI 1.13.
+pub(crate) fn in_1_13(config: DriverConfig) -> DriverConfig {
+    DriverConfig {
+        profile: Profile::V1_13,
+        ..config
+    }
+}
+
+pub(crate) fn config(role: Role, hidden: &[&str]) -> DriverConfig {
     DriverConfig {
         name: DriverName::parse("fake.example.com").unwrap(),
         role,
+        profile: Profile::V1_12,
         node_id: NodeId::parse("node_id", "host-node").unwrap(),
         time_budget: BUDGET,
         hidden: Hidden::parse(hidden).unwrap(),
@@ -66,10 +90,14 @@ fn config(role: Role, hidden: &[&str]) -> DriverConfig {
 
 /// A driver that has no plugin; its backend is not put to use.
 pub(crate) fn bench_without_plugin(role: Role, hidden: &[&str]) -> Bench {
+    without_plugin(config(role, hidden))
+}
+
+pub(crate) fn without_plugin(config: DriverConfig) -> Bench {
     let mounter = Arc::new(FakeMounter::default());
     let state = Arc::new(FakeState::default());
     Bench {
-        driver: Driver::new(config(role, hidden), mounter.clone(), state.clone()),
+        driver: Driver::new(config, mounter.clone(), state.clone()),
         backend: Arc::new(FakeBackend::new(Offer::new(
             Service::ALL.iter().copied(),
             [],
@@ -153,6 +181,7 @@ pub(crate) fn create_snapshot(name: &str, source: &str) -> CreateSnapshot {
         source_volume: volume_id(source),
         name: RequestedName::parse("name", name).unwrap(),
         parameters: Attributes::default(),
+        accessibility: None,
     }
 }
 

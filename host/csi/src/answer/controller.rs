@@ -1,6 +1,7 @@
 //! Answers of the Controller service.
 
 use super::{capability, condition, node_ids, signed, snapshot, volume};
+use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
 use wasmount_core::backend::{Available, Expanded, ValidateVolume, Validation};
 use wasmount_core::capabilities::ControllerCapability;
@@ -43,7 +44,7 @@ pub(crate) fn validation(
     }
 }
 
-pub(crate) fn volumes(page: Page<VolumeEntry>) -> wire::ListVolumesResponse {
+pub(crate) fn volumes(page: Page<VolumeEntry>, tokens: &PageTokens) -> wire::ListVolumesResponse {
     use wire::list_volumes_response::{Entry, VolumeStatus as WireStatus};
     let Page {
         entries,
@@ -68,8 +69,13 @@ pub(crate) fn volumes(page: Page<VolumeEntry>) -> wire::ListVolumesResponse {
     };
     wire::ListVolumesResponse {
         entries: entries.into_iter().map(entry).collect(),
-        next_token: next_token.unwrap_or_default(),
+        next_token: sealed(next_token, tokens),
     }
+}
+
+/// Empty: the end.
+fn sealed(token: Option<String>, tokens: &PageTokens) -> String {
+    token.map(|token| tokens.seal(&token)).unwrap_or_default()
 }
 
 pub(crate) fn looked_up(entry: VolumeEntry) -> wire::ControllerGetVolumeResponse {
@@ -104,7 +110,7 @@ pub(crate) fn available(available: Available) -> wire::GetCapacityResponse {
     }
 }
 
-pub(crate) fn snapshots(page: Page<Snapshot>) -> wire::ListSnapshotsResponse {
+pub(crate) fn snapshots(page: Page<Snapshot>, tokens: &PageTokens) -> wire::ListSnapshotsResponse {
     let Page {
         entries,
         next_token,
@@ -114,7 +120,7 @@ pub(crate) fn snapshots(page: Page<Snapshot>) -> wire::ListSnapshotsResponse {
     };
     wire::ListSnapshotsResponse {
         entries: entries.into_iter().map(entry).collect(),
-        next_token: next_token.unwrap_or_default(),
+        next_token: sealed(next_token, tokens),
     }
 }
 
@@ -171,5 +177,7 @@ fn controller_capability(capability: ControllerCapability) -> rpc::Type {
         ControllerCapability::SingleNodeMultiWriter => rpc::Type::SingleNodeMultiWriter,
         ControllerCapability::ModifyVolume => rpc::Type::ModifyVolume,
         ControllerCapability::GetSnapshot => rpc::Type::GetSnapshot,
+        ControllerCapability::GetVolumeHealth => rpc::Type::GetVolumeHealth,
+        ControllerCapability::ListVolumeHealth => rpc::Type::ListVolumeHealth,
     }
 }

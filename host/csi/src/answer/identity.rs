@@ -49,6 +49,9 @@ fn plugin_capability(capability: PluginCapability) -> wire::PluginCapability {
             PluginCapability::SnapshotMetadataService => {
                 service(service::Type::SnapshotMetadataService)
             }
+            PluginCapability::SnapshotAccessibilityConstraints => {
+                service(service::Type::SnapshotAccessibilityConstraints)
+            }
             PluginCapability::VolumeExpansionOnline => expansion(volume_expansion::Type::Online),
             PluginCapability::VolumeExpansionOffline => expansion(volume_expansion::Type::Offline),
         }),

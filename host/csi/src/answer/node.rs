@@ -77,5 +77,7 @@ fn node_capability(capability: NodeCapability) -> rpc::Type {
         NodeCapability::VolumeCondition => rpc::Type::VolumeCondition,
         NodeCapability::SingleNodeMultiWriter => rpc::Type::SingleNodeMultiWriter,
         NodeCapability::VolumeMountGroup => rpc::Type::VolumeMountGroup,
+        NodeCapability::GetVolumeHealth => rpc::Type::GetVolumeHealth,
+        NodeCapability::GetStorageHealth => rpc::Type::GetStorageHealth,
     }
 }

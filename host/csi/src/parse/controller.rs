@@ -5,6 +5,7 @@ use super::words::{
     page, required, required_capacity, topology, topology_requirement,
 };
 use super::{Parsed, Result, Subject};
+use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{
@@ -115,7 +116,10 @@ pub(crate) fn validate_volume_capabilities(
     ))
 }
 
-pub(crate) fn list_volumes(request: wire::ListVolumesRequest) -> Result<PageRequest> {
+pub(crate) fn list_volumes(
+    request: wire::ListVolumesRequest,
+    tokens: &PageTokens,
+) -> Result<PageRequest> {
     let wire::ListVolumesRequest {
         max_entries,
         starting_token,
@@ -123,7 +127,7 @@ pub(crate) fn list_volumes(request: wire::ListVolumesRequest) -> Result<PageRequ
     Ok(Parsed::new(
         Subject::Driver,
         [],
-        page(max_entries, starting_token)?,
+        page(max_entries, starting_token, tokens)?,
     ))
 }
 

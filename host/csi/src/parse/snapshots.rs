@@ -1,7 +1,8 @@
 //! Requests of the Controller service about snapshots. Apart from those about volumes because a backend can lack all of them.
 
-use super::words::{attributes, optional, page};
+use super::words::{attributes, optional, page, topology_requirement};
 use super::{Parsed, Result, Subject};
+use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
 use wasmount_core::backend::CreateSnapshot;
 use wasmount_core::driver::ListSnapshotsRequest;
@@ -13,10 +14,14 @@ pub(crate) fn create_snapshot(request: wire::CreateSnapshotRequest) -> Result<Cr
         name,
         secrets,
         parameters,
+        accessibility_requirements,
     } = request;
     let source_volume = VolumeId::parse("source_volume_id", source_volume_id)?;
     let name = RequestedName::parse("name", name)?;
     let parameters = attributes("parameters", parameters)?;
+    let accessibility = accessibility_requirements
+        .map(topology_requirement)
+        .transpose()?;
     Ok(Parsed::new(
         Subject::Snapshot(name.as_str().to_owned()),
         secrets,
@@ -24,6 +29,7 @@ pub(crate) fn create_snapshot(request: wire::CreateSnapshotRequest) -> Result<Cr
             source_volume,
             name,
             parameters,
+            accessibility,
         },
     ))
 }
@@ -37,7 +43,10 @@ pub(crate) fn delete_snapshot(request: wire::DeleteSnapshotRequest) -> Result<Sn
     Ok(Parsed::new(snapshot(&id), secrets, id))
 }
 
-pub(crate) fn list_snapshots(request: wire::ListSnapshotsRequest) -> Result<ListSnapshotsRequest> {
+pub(crate) fn list_snapshots(
+    request: wire::ListSnapshotsRequest,
+    tokens: &PageTokens,
+) -> Result<ListSnapshotsRequest> {
     let wire::ListSnapshotsRequest {
         max_entries,
         starting_token,
@@ -45,11 +54,12 @@ pub(crate) fn list_snapshots(request: wire::ListSnapshotsRequest) -> Result<List
         snapshot_id,
         secrets,
     } = request;
-    let page = page(max_entries, starting_token)?;
     let source_volume = optional(source_volume_id, |word| {
         VolumeId::parse("source_volume_id", word)
     })?;
     let id = optional(snapshot_id, |word| SnapshotId::parse("snapshot_id", word))?;
+    let tokens = tokens.clone().of_source(source_volume.as_ref());
+    let page = page(max_entries, starting_token, &tokens)?;
     Ok(Parsed::new(
         id.as_ref().map_or(Subject::Driver, snapshot),
         secrets,

@@ -2,16 +2,20 @@
 
 mod anything;
 mod controller;
+mod health;
 mod node;
 mod snapshots;
 mod words;
 
 use super::Parsed;
 use crate::error::Error;
+use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use wasmount_core::code::Code;
+use wasmount_core::names::DriverName;
+use wasmount_core::rpc::Rpc;
 use wire::volume_capability::access_mode::Mode;
 use wire::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 
@@ -20,6 +24,11 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         .iter()
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect()
+}
+
+/// Those of a driver's list of that kind.
+fn tokens(rpc: Rpc) -> PageTokens {
+    PageTokens::of(&DriverName::parse("a.example.com").unwrap(), rpc)
 }
 
 fn mount_capability() -> wire::VolumeCapability {

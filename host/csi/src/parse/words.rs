@@ -1,6 +1,8 @@
 //! The words that several requests share: capabilities, capacities, places, pages, maps. Apart because each has one rule, wherever it
 //! stands. It knows no request.
 
+use crate::error::Error;
+use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
 use std::collections::BTreeMap;
 use wasmount_core::attributes::Attributes;
@@ -207,12 +209,20 @@ pub(super) fn topology_requirement(
     })
 }
 
-pub(super) fn page(max_entries: i32, starting_token: String) -> Checked<PageRequest> {
+/// With the backend's own token, which may have become too old since: that is the backend's to say.
+pub(super) fn page(
+    max_entries: i32,
+    starting_token: String,
+    tokens: &PageTokens,
+) -> Result<PageRequest, Error> {
     let max_entries = count("max_entries", max_entries)?;
-    // Opaque: whether it is valid is the backend's to say, with ABORTED.
+    let starting_token = match starting_token.as_str() {
+        "" => None,
+        token => Some(tokens.open(token)?),
+    };
     Ok(PageRequest {
         max_entries,
-        starting_token: Some(starting_token).filter(|token| !token.is_empty()),
+        starting_token,
     })
 }
 

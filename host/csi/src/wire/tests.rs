@@ -28,7 +28,7 @@ fn secret_fields(pool: &DescriptorPool) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn services_and_methods_are_those_of_csi_1_12() {
+fn services_and_methods_are_those_of_csi_1_13_which_has_all_of_1_12() {
     let served = descriptors()
         .services()
         .filter(|service| service.package_name() == "csi.v1")
@@ -45,7 +45,7 @@ fn services_and_methods_are_those_of_csi_1_12() {
         .map(|rpc| (rpc.service().to_owned(), rpc.name().to_owned()))
         .collect::<Vec<_>>();
     assert_eq!(served, known);
-    assert_eq!(served.len(), 32);
+    assert_eq!(served.len(), 36);
 }
 
 #[test]
@@ -76,8 +76,8 @@ fn registration_is_kubelets() {
 macro_rules! with_secret {
     ($($message:ident),+ $(,)?) => {
         BTreeMap::from([$({
-            let secrets = BTreeMap::from([("password".to_owned(), SECRET.to_owned())]);
-            let request = wire::$message { secrets, ..Default::default() };
+            let mut request = wire::$message::default();
+            request.secrets.insert("password".to_owned(), SECRET.to_owned());
             (stringify!($message).to_owned(), format!("{request:?} {:?}", tonic::Request::new(request.clone())))
         }),+])
     };
@@ -92,6 +92,8 @@ fn no_message_with_a_secret_shows_it_when_formatted() {
         ControllerUnpublishVolumeRequest,
         ValidateVolumeCapabilitiesRequest,
         ControllerModifyVolumeRequest,
+        ControllerListVolumeHealthRequest,
+        ControllerGetVolumeHealthRequest,
         CreateSnapshotRequest,
         DeleteSnapshotRequest,
         ListSnapshotsRequest,
@@ -100,6 +102,7 @@ fn no_message_with_a_secret_shows_it_when_formatted() {
         NodeStageVolumeRequest,
         NodePublishVolumeRequest,
         NodeExpandVolumeRequest,
+        NodeGetStorageHealthRequest,
         CreateVolumeGroupSnapshotRequest,
         DeleteVolumeGroupSnapshotRequest,
         GetVolumeGroupSnapshotRequest,

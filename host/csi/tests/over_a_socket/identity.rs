@@ -1,6 +1,6 @@
 //! Who the driver is, what it can do, and that it refuses what it cannot.
 
-use crate::support::{Served, refused};
+use crate::support::{CONNECTIONS, Served, config, in_1_13, refused};
 use prost::Message;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
@@ -148,14 +148,16 @@ async fn a_backend_with_everything_refuses_an_empty_message_where_a_field_is_req
         Rpc::GetPluginCapabilities,
         Rpc::Probe,
         Rpc::ListVolumes,
+        Rpc::ControllerListVolumeHealth,
         Rpc::GetCapacity,
         Rpc::ControllerGetCapabilities,
         Rpc::ListSnapshots,
         Rpc::GroupControllerGetCapabilities,
         Rpc::NodeGetCapabilities,
         Rpc::NodeGetInfo,
+        Rpc::NodeGetStorageHealth,
     ];
-    for (rpc, code) in codes(&Served::whole()).await {
+    for (rpc, code) in codes(&Served::whole_in_1_13()).await {
         let expected = if takes_nothing.contains(&rpc) {
             Code::Ok
         } else {
@@ -181,7 +183,8 @@ async fn what_the_backend_does_not_export_is_unimplemented_but_for_identity_and_
 #[tokio::test]
 async fn what_the_role_excludes_is_unimplemented() {
     for role in [Role::Controller, Role::Node] {
-        let served = Served::in_role(role, Offer::new(Service::ALL.iter().copied(), []));
+        let offer = Offer::new(Service::ALL.iter().copied(), []);
+        let served = Served::configured(in_1_13(config(role)), offer, CONNECTIONS);
         for (rpc, code) in codes(&served).await {
             assert_eq!(
                 code == Code::Unimplemented,

@@ -7,11 +7,13 @@
 )]
 
 mod controller;
+mod health;
 mod hostile;
 mod identity;
 mod limits;
 mod log;
 mod node;
+mod paging;
 mod patience;
 mod snapshot_metadata;
 mod snapshots;

@@ -75,7 +75,11 @@ async fn a_volume_lives_on_the_node_from_stage_to_unstage() {
         answer.usage,
         [bytes, usage(9, 10, 1, wire::volume_usage::Unit::Inodes)]
     );
-    assert!(answer.volume_condition.unwrap().abnormal);
+    let condition = answer.volume_condition.unwrap();
+    assert_eq!(
+        (condition.abnormal, condition.message.as_str()),
+        (true, "Degraded: a disk is slow")
+    );
     let grown = node
         .node_expand_volume(expand(TARGET))
         .await

@@ -174,3 +174,93 @@ async fn pages_are_fetched_at_the_clients_pace_and_no_more_when_it_has_gone() {
     );
     until("the stream ended", || fetched() <= after).await;
 }
+
+#[tokio::test]
+async fn more_extents_than_one_answer_carries_come_in_several_whatever_is_asked() {
+    let served = Served::whole();
+    let snapshot = (25_000 * 2 * EXTENT_BYTES).to_string();
+    for max_results in [0, i32::MAX] {
+        let stream = served
+            .metadata()
+            .await
+            .get_metadata_allocated(allocated(&snapshot, 0, max_results))
+            .await
+            .unwrap()
+            .into_inner();
+        let lengths = offsets(stream).await.unwrap();
+        let lengths: Vec<_> = lengths.into_iter().map(|offsets| offsets.len()).collect();
+        assert_eq!(lengths, [10_000, 10_000, 5_000]);
+    }
+}
+
+#[tokio::test]
+async fn from_the_end_of_the_volume_on_there_is_nothing() {
+    let served = Served::whole();
+    let stream = served
+        .metadata()
+        .await
+        .get_metadata_allocated(allocated("8192", 8192, 0))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(offsets(stream).await.unwrap(), [Vec::<i64>::new()]);
+}
+
+/// A stream whose second page never comes, after its first.
+async fn waiting(
+    served: &Served,
+    timeout: Option<Duration>,
+) -> Streaming<wire::GetMetadataAllocatedResponse> {
+    let mut request = tonic::Request::new(allocated("waits", 0, 1));
+    if let Some(timeout) = timeout {
+        request.set_timeout(timeout);
+    }
+    let mut metadata = served.metadata().await;
+    let stream = metadata.get_metadata_allocated(request).await;
+    let mut stream = stream.unwrap().into_inner();
+    stream.message().await.unwrap().unwrap();
+    until("the second page is asked for", || {
+        served.backend.pages.load(Ordering::SeqCst) == 2
+    })
+    .await;
+    stream
+}
+
+#[tokio::test]
+async fn a_page_that_nobody_waits_for_is_told_to_stop() {
+    let served = Served::whole();
+    let stream = waiting(&served, None).await;
+    assert_eq!(served.backend.stopped.load(Ordering::SeqCst), 0);
+    drop(stream);
+    until("the call is told to stop", || {
+        served.backend.stopped.load(Ordering::SeqCst) == 1
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deadline_in_the_middle_of_a_stream_ends_it_and_the_page_under_way() {
+    let served = Served::whole();
+    // Long enough for the first page on a busy machine.
+    let mut stream = waiting(&served, Some(Duration::from_secs(3))).await;
+    let status = stream.message().await.unwrap_err();
+    assert_eq!(status.code(), Code::DeadlineExceeded);
+    until("the call is told to stop", || {
+        served.backend.stopped.load(Ordering::SeqCst) == 1
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stream_that_is_not_read_keeps_nobody_from_the_snapshot() {
+    let served = Served::whole();
+    let stream = waiting(&served, None).await;
+    let delete = wire::DeleteSnapshotRequest {
+        snapshot_id: "waits".to_owned(),
+        ..Default::default()
+    };
+    let mut controller = served.controller().await;
+    controller.delete_snapshot(delete).await.unwrap();
+    assert_eq!(served.backend.stopped.load(Ordering::SeqCst), 0);
+    drop(stream);
+}

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
-use wasmount_core::driver::{Driver, DriverConfig, Hidden, Role};
+use wasmount_core::driver::{Driver, DriverConfig, Hidden, Profile, Role};
 use wasmount_core::names::{DriverName, NodeId};
 use wasmount_core::services::{Feature, Offer, Service};
 use wasmount_csi::server::serve;
@@ -30,11 +30,32 @@ use wasmount_csi::wire::csi::v1::{self as wire};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// More than any test opens that does not say otherwise.
-const CONNECTIONS: usize = 4096;
+pub(crate) const CONNECTIONS: usize = 4096;
+
+/// What a driver is served with that speaks CSI 1.12.
+pub(crate) fn config(role: Role) -> DriverConfig {
+    DriverConfig {
+        name: DriverName::parse("memory.wasmount.io").unwrap(),
+        role,
+        profile: Profile::V1_12,
+        node_id: NodeId::parse("node", "node-1").unwrap(),
+        time_budget: PATIENCE,
+        hidden: Hidden::default(),
+    }
+}
+
+/// The same for clients of CSI 1.13.
+pub(crate) fn in_1_13(config: DriverConfig) -> DriverConfig {
+    DriverConfig {
+        profile: Profile::V1_13,
+        ..config
+    }
+}
 
 /// A driver that is being served.
 pub(crate) struct Served {
     pub(crate) backend: Arc<MemoryBackend>,
+    pub(crate) mounter: Arc<MemoryMounter>,
     pub(crate) driver: Arc<Driver>,
     pub(crate) socket: PathBuf,
     pub(crate) shutdown: CancellationToken,
@@ -49,8 +70,16 @@ impl Served {
             Feature::CloneVolume,
             Feature::SingleNodeMultiWriter,
             Feature::Topology,
+            Feature::SnapshotTopology,
         ];
         Self::offering(Offer::new(Service::ALL.iter().copied(), features))
+    }
+
+    /// The same for clients of CSI 1.13.
+    pub(crate) fn whole_in_1_13() -> Self {
+        let features = [Feature::Topology, Feature::SnapshotTopology];
+        let offer = Offer::new(Service::ALL.iter().copied(), features);
+        Self::configured(in_1_13(config(Role::All)), offer, CONNECTIONS)
     }
 
     pub(crate) fn offering(offer: Offer) -> Self {
@@ -62,17 +91,15 @@ impl Served {
     }
 
     pub(crate) fn with_connections(role: Role, offer: Offer, most: usize) -> Self {
+        Self::configured(config(role), offer, most)
+    }
+
+    pub(crate) fn configured(config: DriverConfig, offer: Offer, most: usize) -> Self {
         let backend = Arc::new(MemoryBackend::new(offer));
-        let config = DriverConfig {
-            name: DriverName::parse("memory.wasmount.io").unwrap(),
-            role,
-            node_id: NodeId::parse("node", "node-1").unwrap(),
-            time_budget: PATIENCE,
-            hidden: Hidden::default(),
-        };
+        let mounter = Arc::new(MemoryMounter::default());
         let driver = Driver::new(
             config,
-            Arc::new(MemoryMounter::default()),
+            Arc::clone(&mounter) as _,
             Arc::new(MemoryStore::default()),
         );
         driver.put_to_use(Arc::clone(&backend) as _);
@@ -83,6 +110,7 @@ impl Served {
         let task = tokio::spawn(serve(bound, Arc::clone(&driver), most, shutdown.clone()));
         Self {
             backend,
+            mounter,
             driver,
             socket,
             shutdown,

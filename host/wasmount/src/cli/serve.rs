@@ -10,7 +10,7 @@ use crate::host::{self, HostOptions, MountsOptions};
 use crate::node;
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
-use wasmount_core::driver::Role;
+use wasmount_core::driver::{Profile, Role};
 use wasmount_core::names::NodeId;
 use wasmount_csi::socket::SOCKET_PATH_BYTES;
 
@@ -55,6 +55,16 @@ pub(crate) struct Flags {
     #[arg(long, value_enum, env = "WASMOUNT_ROLE", default_value = "all")]
     role: RoleWord,
 
+    /// Which version of CSI to speak: 1.13 has health calls where 1.12 has volume conditions
+    #[arg(
+        long,
+        value_enum,
+        value_name = "VERSION",
+        env = "WASMOUNT_CSI_PROFILE",
+        default_value = "1.12"
+    )]
+    csi_profile: ProfileWord,
+
     /// Let another process mount, `unix:/path/of/its.sock`: this one then needs no capability. Run directory, path roots and pools are that
     /// process's (`wasmount mounter`)
     #[arg(
@@ -88,6 +98,17 @@ enum RoleWord {
     Controller,
 }
 
+/// The versions of CSI as words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ProfileWord {
+    /// What kubelet, sidecars and tools know that were built with CSI 1.12 or earlier
+    #[value(name = "1.12")]
+    V1_12,
+    /// For clients that were built with CSI 1.13
+    #[value(name = "1.13")]
+    V1_13,
+}
+
 /// Serves until a signal.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
@@ -97,6 +118,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         socket_dir,
         node_id,
         role,
+        csi_profile,
         mounter,
         listen_health,
     } = flags;
@@ -105,6 +127,10 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         RoleWord::All => Role::All,
         RoleWord::Node => Role::Node,
         RoleWord::Controller => Role::Controller,
+    };
+    let profile = match csi_profile {
+        ProfileWord::V1_12 => Profile::V1_12,
+        ProfileWord::V1_13 => Profile::V1_13,
     };
     let socket_dir = socket_dir.unwrap_or_else(|| mount.kubelet_dir.join("plugins"));
     makeable("--data-dir", &data_dir)?;
@@ -135,6 +161,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         kubelet_dir: mount.kubelet_dir,
         node_id,
         role,
+        profile,
         health: listen_health,
         grace,
     };

@@ -61,6 +61,7 @@ impl Serving {
             let config = DriverConfig {
                 name: name.clone(),
                 role: options.role,
+                profile: options.profile,
                 node_id: options.node_id.clone(),
                 time_budget: document.limits.time,
                 hidden: document.hidden.clone(),

@@ -1,12 +1,12 @@
 //! Which exports bring which calls.
 
 use super::*;
-use crate::capabilities::{Hidden, Role};
+use crate::capabilities::{Hidden, Profile, Role};
 
 fn served(offer: &Offer, rpc: Rpc) -> bool {
     serves(
         offer,
-        &Capabilities::derive(offer, Role::All, &Hidden::default()),
+        &Capabilities::derive(offer, Role::All, Profile::V1_13, &Hidden::default()),
         rpc,
     )
 }
@@ -71,6 +71,21 @@ fn each_interface_brings_its_calls_and_no_others() {
             &[Rpc::ControllerGetVolume],
         ),
         (
+            &[Service::Controller, Service::VolumeHealth],
+            &[Rpc::ControllerGetVolumeHealth],
+        ),
+        (
+            &[
+                Service::Controller,
+                Service::VolumeListing,
+                Service::VolumeHealth,
+            ],
+            &[
+                Rpc::ControllerGetVolumeHealth,
+                Rpc::ControllerListVolumeHealth,
+            ],
+        ),
+        (
             &[Service::Controller, Service::Capacity],
             &[Rpc::GetCapacity],
         ),
@@ -105,6 +120,8 @@ fn each_interface_brings_its_calls_and_no_others() {
                 Rpc::NodeGetVolumeStats,
                 Rpc::NodeGetCapabilities,
                 Rpc::NodeGetInfo,
+                Rpc::NodeGetVolumeHealth,
+                Rpc::NodeGetStorageHealth,
             ],
         ),
         (

@@ -1,10 +1,14 @@
 //! Whatever arrives, no parser panics: plain bytes, and well-formed protobuf with any fields.
 
-use crate::parse;
+use super::tokens;
+use crate::parse::{self, *};
 use crate::wire::csi::v1 as wire;
 use proptest::prelude::*;
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
+use wasmount_core::driver::{ListSnapshotsRequest, ListVolumeHealthRequest};
+use wasmount_core::rpc::Rpc;
+use wasmount_core::volume::PageRequest;
 
 /// A field as protobuf has it on the wire, whatever message it is in.
 #[derive(Debug, Clone)]
@@ -68,11 +72,28 @@ macro_rules! every_parser {
             $(if let Ok(message) = wire::$message::decode(bytes) {
                 decoded += 1;
                 // Taken or refused, both are fine.
-                let _ = parse::$parse(message);
+                let _ = $parse(message);
             })+
             decoded
         }
     };
+}
+
+/// As it is called, with the tokens of its own list.
+fn list_volumes(request: wire::ListVolumesRequest) -> parse::Result<PageRequest> {
+    parse::list_volumes(request, &tokens(Rpc::ListVolumes))
+}
+
+/// The same for snapshots.
+fn list_snapshots(request: wire::ListSnapshotsRequest) -> parse::Result<ListSnapshotsRequest> {
+    parse::list_snapshots(request, &tokens(Rpc::ListSnapshots))
+}
+
+/// The same for volumes that are not well.
+fn controller_list_volume_health(
+    request: wire::ControllerListVolumeHealthRequest,
+) -> parse::Result<ListVolumeHealthRequest> {
+    parse::controller_list_volume_health(request, &tokens(Rpc::ControllerListVolumeHealth))
 }
 
 every_parser! {
@@ -82,6 +103,8 @@ every_parser! {
     controller_unpublish_volume: ControllerUnpublishVolumeRequest,
     validate_volume_capabilities: ValidateVolumeCapabilitiesRequest,
     list_volumes: ListVolumesRequest,
+    controller_list_volume_health: ControllerListVolumeHealthRequest,
+    controller_get_volume_health: ControllerGetVolumeHealthRequest,
     get_capacity: GetCapacityRequest,
     create_snapshot: CreateSnapshotRequest,
     delete_snapshot: DeleteSnapshotRequest,
@@ -101,6 +124,8 @@ every_parser! {
     node_unpublish_volume: NodeUnpublishVolumeRequest,
     node_get_volume_stats: NodeGetVolumeStatsRequest,
     node_expand_volume: NodeExpandVolumeRequest,
+    node_get_volume_health: NodeGetVolumeHealthRequest,
+    node_get_storage_health: NodeGetStorageHealthRequest,
 }
 
 proptest! {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::parse::{self, ExtentsOf};
+use wasmount_core::names::VolumeId;
 
 #[test]
 fn a_required_field_that_is_missing_is_named() {
@@ -76,11 +77,13 @@ fn a_required_field_that_is_missing_is_named() {
 #[test]
 fn a_list_can_be_of_all_of_one_source_or_of_one_snapshot() {
     let list = |source: &str, snapshot: &str| {
-        let asked = taken(parse::list_snapshots(wire::ListSnapshotsRequest {
+        let request = wire::ListSnapshotsRequest {
             source_volume_id: source.to_owned(),
             snapshot_id: snapshot.to_owned(),
             ..Default::default()
-        }));
+        };
+        let tokens = tokens(Rpc::ListSnapshots);
+        let asked = taken(parse::list_snapshots(request, &tokens));
         (
             asked.source_volume.map(|id| id.into_string()),
             asked.snapshot.map(|id| id.into_string()),
@@ -89,6 +92,51 @@ fn a_list_can_be_of_all_of_one_source_or_of_one_snapshot() {
     assert_eq!(list("", ""), (None, None));
     assert_eq!(list("v", ""), (Some("v".to_owned()), None));
     assert_eq!(list("", "s"), (None, Some("s".to_owned())));
+}
+
+#[test]
+fn a_place_among_the_snapshots_of_one_source_is_none_among_those_of_another() {
+    let tokens = tokens(Rpc::ListSnapshots);
+    let v = VolumeId::parse("volume_id", "v").unwrap();
+    let token = tokens.clone().of_source(Some(&v)).seal("next");
+    let list = |source: &str| {
+        let request = wire::ListSnapshotsRequest {
+            source_volume_id: source.to_owned(),
+            starting_token: token.clone(),
+            ..Default::default()
+        };
+        parse::list_snapshots(request, &tokens)
+    };
+    let page = taken(list("v")).page;
+    assert_eq!(page.starting_token.as_deref(), Some("next"));
+    for other in ["", "w"] {
+        assert_eq!(list(other).unwrap_err().code(), Code::Aborted);
+    }
+}
+
+#[test]
+fn a_snapshots_place_is_read_and_may_be_absent() {
+    let parse = |accessibility_requirements| {
+        let request = wire::CreateSnapshotRequest {
+            source_volume_id: "v".to_owned(),
+            name: "s".to_owned(),
+            accessibility_requirements,
+            ..Default::default()
+        };
+        taken(parse::create_snapshot(request)).accessibility
+    };
+    assert_eq!(parse(None), None);
+    let zone = wire::Topology {
+        segments: map(&[("zone", "a")]),
+    };
+    let asked = parse(Some(wire::TopologyRequirement {
+        requisite: vec![zone.clone(), zone],
+        preferred: vec![],
+    }));
+    assert_eq!(
+        asked.map(|place| (place.requisite.len(), place.preferred.len())),
+        Some((2, 0))
+    );
 }
 
 #[test]

@@ -180,21 +180,23 @@ fn a_content_source_names_a_snapshot_or_a_volume() {
 
 #[test]
 fn a_page_begins_where_the_token_says_and_ends_where_the_client_wants() {
+    let tokens = tokens(Rpc::ListVolumes);
     let page = |max_entries, token: &str| {
-        let starting_token = token.to_owned();
-        parse::list_volumes(wire::ListVolumesRequest {
+        let request = wire::ListVolumesRequest {
             max_entries,
-            starting_token,
-        })
+            starting_token: token.to_owned(),
+        };
+        parse::list_volumes(request, &tokens)
     };
     let all = taken(page(0, ""));
     assert_eq!((all.max_entries, all.starting_token), (None, None));
-    let some = taken(page(7, "next"));
+    let some = taken(page(7, &tokens.seal("next")));
     assert_eq!(
         (some.max_entries, some.starting_token),
         (Some(7), Some("next".to_owned()))
     );
     assert_eq!(refusal(page(-1, "")), "max_entries is negative");
+    assert_eq!(page(7, "next").unwrap_err().code(), Code::Aborted);
 }
 
 #[test]

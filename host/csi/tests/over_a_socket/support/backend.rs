@@ -13,6 +13,7 @@ use wasmount_core::names::{SnapshotId, VolumeId};
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::services::Offer;
 use wasmount_core::snapshot::{BlockType, Extent, GroupSnapshot, MetadataPage, Snapshot};
+use wasmount_core::topology::Topology;
 use wasmount_core::volume::{Volume, VolumeCondition, VolumeEntry, VolumeStatus};
 
 /// Extents of every snapshot: one of this many bytes each, with a gap of the same size behind it.
@@ -36,6 +37,10 @@ pub(crate) struct MemoryBackend {
     /// CreateVolume calls that began, and that ended well.
     pub(crate) begun: AtomicUsize,
     pub(crate) created: AtomicUsize,
+    /// Pages of volumes and of snapshots that were asked for.
+    pub(crate) lists: AtomicUsize,
+    /// Calls that were told to stop.
+    pub(crate) stopped: AtomicUsize,
     /// Pages of snapshot metadata that were asked for.
     pub(crate) pages: AtomicUsize,
     /// The last secret that a call brought under the name `password`.
@@ -58,6 +63,8 @@ impl MemoryBackend {
             gate: RwLock::default(),
             begun: AtomicUsize::new(0),
             created: AtomicUsize::new(0),
+            lists: AtomicUsize::new(0),
+            stopped: AtomicUsize::new(0),
             pages: AtomicUsize::new(0),
             password: Mutex::default(),
         }
@@ -95,7 +102,7 @@ impl MemoryBackend {
             created_at: MOMENT,
             ready_to_use: true,
             group: None,
-            accessible_topology: vec![],
+            accessible_topology: vec![place()],
         };
         self.snapshots
             .lock()
@@ -123,6 +130,12 @@ impl MemoryBackend {
             extents,
             next_offset: (next < size).then_some(next),
         }
+    }
+}
+
+fn place() -> Topology {
+    Topology {
+        segments: Attributes::from_iter([("zone".to_owned(), "a".to_owned())]),
     }
 }
 

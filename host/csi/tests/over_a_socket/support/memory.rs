@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use wasmount_core::health::Health;
 use wasmount_core::mounter::*;
 use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::pool::{PoolCall, PoolReply};
@@ -14,6 +15,10 @@ use wasmount_core::volume::VolumeCapability;
 pub(crate) struct MemoryMounter {
     staged: Mutex<BTreeMap<String, VolumeCapability>>,
     published: Mutex<BTreeMap<String, bool>>,
+    /// What every volume suffers from here.
+    pub(crate) health: Mutex<Vec<Health>>,
+    /// Pools of the driver, none of which can be used.
+    pub(crate) broken_pools: Mutex<Vec<String>>,
 }
 
 impl MemoryMounter {
@@ -85,11 +90,8 @@ impl Mounter for MemoryMounter {
         Ok(())
     }
 
-    async fn health(
-        &self,
-        _: wasmount_core::mounter::HealthQuery,
-    ) -> Result<Vec<wasmount_core::health::Health>, MountError> {
-        Ok(Vec::new())
+    async fn health(&self, _: HealthQuery) -> Result<Vec<Health>, MountError> {
+        Ok(self.health.lock().unwrap().clone())
     }
 
     async fn stats(&self, request: StatVolume) -> Result<VolumeStats, MountError> {
@@ -130,11 +132,11 @@ impl Mounter for MemoryMounter {
         Ok(())
     }
 
-    async fn pool(&self, _driver: DriverName, _call: PoolCall) -> Result<PoolReply, MountError> {
-        Err(MountError::Unsupported {
-            what: "a pool".to_owned(),
-            reason: "this node has none".to_owned(),
-        })
+    async fn pool(&self, _driver: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {
+        match call {
+            PoolCall::Names => Ok(PoolReply::Names(self.broken_pools.lock().unwrap().clone())),
+            _ => Err(Self::not_there("its directory")),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The calls of the backend in memory.
 
-use super::{MOMENT, MemoryBackend, VOLUME_BYTES, not_found, tmpfs};
+use super::{MOMENT, MemoryBackend, VOLUME_BYTES, not_found, place, tmpfs};
 use async_trait::async_trait;
 use std::sync::atomic::Ordering;
 use wasmount_core::attributes::Attributes;
@@ -12,7 +12,6 @@ use wasmount_core::names::{GroupSnapshotId, NodeId, SnapshotId, VolumeId};
 use wasmount_core::plan::Plan;
 use wasmount_core::services::Offer;
 use wasmount_core::snapshot::{GroupSnapshot, MetadataPage, Snapshot};
-use wasmount_core::topology::Topology;
 use wasmount_core::volume::{Page, PageRequest, Volume, VolumeEntry};
 
 #[async_trait]
@@ -42,9 +41,7 @@ impl Backend for MemoryBackend {
             capacity_bytes: args.capacity.required().unwrap_or(VOLUME_BYTES),
             context: args.parameters,
             content_source: args.content_source,
-            accessible_topology: vec![Topology {
-                segments: Attributes::from_iter([("zone".to_owned(), "a".to_owned())]),
-            }],
+            accessible_topology: vec![place()],
         };
         let found = self
             .volumes
@@ -130,6 +127,7 @@ impl Backend for MemoryBackend {
         _: &Call,
         page: PageRequest,
     ) -> Result<Page<VolumeEntry>, BackendError> {
+        self.lists.fetch_add(1, Ordering::SeqCst);
         let after = page.starting_token.unwrap_or_default();
         let limit = page.max_entries.map_or(usize::MAX, |limit| limit as usize);
         let volumes = self.volumes.lock().unwrap();
@@ -188,15 +186,26 @@ impl Backend for MemoryBackend {
         _: &Call,
         args: ListSnapshots,
     ) -> Result<Page<Snapshot>, BackendError> {
+        self.lists.fetch_add(1, Ordering::SeqCst);
+        let after = args.page.starting_token.unwrap_or_default();
+        let limit = args
+            .page
+            .max_entries
+            .map_or(usize::MAX, |limit| limit as usize);
         let snapshots = self.snapshots.lock().unwrap();
         let wanted = |snapshot: &&Snapshot| {
-            args.source_volume
-                .as_ref()
-                .is_none_or(|id| *id == snapshot.source_volume)
+            snapshot.id.as_str() > after.as_str()
+                && args
+                    .source_volume
+                    .as_ref()
+                    .is_none_or(|id| *id == snapshot.source_volume)
         };
+        let mut later = snapshots.values().filter(wanted).cloned();
+        let entries = later.by_ref().take(limit).collect::<Vec<_>>();
+        let last = entries.last().map(|snapshot| snapshot.id.to_string());
         Ok(Page {
-            entries: snapshots.values().filter(wanted).cloned().collect(),
-            next_token: None,
+            entries,
+            next_token: later.next().and(last),
         })
     }
 
@@ -251,10 +260,10 @@ impl Backend for MemoryBackend {
             .ok_or_else(|| not_found(id))
     }
 
-    /// The number in the snapshot's name is its size; `stuck` never goes on.
+    /// The number in the snapshot's name is its size; `stuck` never goes on, and the second page of `waits` never comes.
     async fn get_allocated(
         &self,
-        _: &Call,
+        call: &Call,
         id: SnapshotId,
         offset: u64,
         max: u32,
@@ -265,6 +274,15 @@ impl Backend for MemoryBackend {
                 next_offset: Some(offset),
                 ..page
             });
+        }
+        if id.as_str() == "waits" {
+            let page = self.extents(u64::MAX, offset, 1);
+            if offset > 0 {
+                call.cancelled.cancelled().await;
+                self.stopped.fetch_add(1, Ordering::SeqCst);
+                return Err(BackendError::Cancelled);
+            }
+            return Ok(page);
         }
         let size = id.as_str().parse().map_err(|_| not_found(&id))?;
         Ok(self.extents(size, offset, max))
@@ -282,7 +300,12 @@ impl Backend for MemoryBackend {
         self.get_allocated(call, target, offset, max).await
     }
 
-    async fn volume_health(&self, _: &Call, _: VolumeId) -> Result<Vec<Health>, BackendError> {
+    /// All are slow, but for `v-well`; one that does not exist is not found.
+    async fn volume_health(&self, _: &Call, id: VolumeId) -> Result<Vec<Health>, BackendError> {
+        self.volume(&id)?;
+        if id.as_str() == "v-well" {
+            return Ok(vec![]);
+        }
         Ok(vec![Health {
             status: HealthStatus::Degraded,
             reason: "Degraded".to_owned(),
@@ -291,11 +314,10 @@ impl Backend for MemoryBackend {
     }
 
     async fn node_info(&self, _: &Call) -> Result<NodeDescription, BackendError> {
-        let segments = Attributes::from_iter([("zone".to_owned(), "a".to_owned())]);
         Ok(NodeDescription {
             id: None,
             max_volumes: Some(39),
-            topology: Some(Topology { segments }),
+            topology: Some(place()),
         })
     }
 

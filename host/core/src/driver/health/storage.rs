@@ -1,0 +1,136 @@
+//! The storage that a node reaches, as the host sees it: the pools of the driver. Apart because no volume and no backend is asked: a pool
+//! that hangs is told while the plugin is well, and the other way round.
+
+use super::in_time;
+use crate::driver::StorageHealth;
+use crate::driver::work::Work;
+use crate::error::Error;
+use crate::mounter::MountError;
+use crate::pool::{PoolCall, PoolReply};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+use tokio::time::timeout_at;
+
+/// A pool gives no answer.
+const NOT_ANSWERING: &str = "PoolNotAnswering";
+/// A pool gives an error.
+const NOT_USABLE: &str = "PoolNotUsable";
+
+impl Work {
+    /// Pools that cannot be used on this node, by what is wrong with them.
+    pub(super) async fn sick_storage(&self) -> Result<Vec<StorageHealth>, Error> {
+        let driver = &self.driver;
+        let name = &driver.config.name;
+        let until = in_time();
+        let names = driver.mounter.pool(name.clone(), PoolCall::Names);
+        let pools = match timeout_at(until, names).await {
+            Ok(reply) => match reply? {
+                PoolReply::Names(pools) => pools,
+                _ => Vec::new(),
+            },
+            Err(_) => return Err(not_in_time("the list of pools").into()),
+        };
+        // All at once: one that hangs must not use up the time of the others.
+        let mut asked = JoinSet::new();
+        for pool in pools {
+            let (mounter, name) = (Arc::clone(&driver.mounter), name.clone());
+            asked.spawn(async move {
+                let capacity = PoolCall::Capacity { pool: pool.clone() };
+                let reply = match timeout_at(until, mounter.pool(name, capacity)).await {
+                    Ok(reply) => reply.map(drop),
+                    Err(_) => Err(not_in_time("the pool")),
+                };
+                (pool, reply)
+            });
+        }
+        let mut answers = BTreeMap::new();
+        while let Some(answer) = asked.join_next().await {
+            // A task that panicked says so itself.
+            answers.extend(answer);
+        }
+        Ok(sick(answers)?)
+    }
+}
+
+fn not_in_time(what: &str) -> MountError {
+    MountError::Hung {
+        what: what.to_owned(),
+        reason: format!("no answer within {} s", super::HEALTH_TIME.as_secs()),
+    }
+}
+
+/// What is wrong, each reason once. That the mount room itself cannot be asked tells nothing about storage, and fails the call.
+fn sick(
+    answers: BTreeMap<String, Result<(), MountError>>,
+) -> Result<Vec<StorageHealth>, MountError> {
+    let mut reasons: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    for (pool, answer) in answers {
+        let (reason, error) = match answer {
+            Ok(()) => continue,
+            Err(error @ MountError::Unreachable { .. }) => return Err(error),
+            Err(error @ (MountError::Hung { .. } | MountError::OutOfThreads { .. })) => {
+                (NOT_ANSWERING, error)
+            }
+            Err(error) => (NOT_USABLE, error),
+        };
+        let said = reasons.entry(reason).or_default();
+        said.push(format!("pool `{pool}`: {error}"));
+    }
+    let health = |(reason, said): (_, Vec<String>)| StorageHealth {
+        reason,
+        message: said.join("; "),
+    };
+    Ok(reasons.into_iter().map(health).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers<const N: usize>(
+        answers: [(&str, Result<(), MountError>); N],
+    ) -> BTreeMap<String, Result<(), MountError>> {
+        let owned = answers.map(|(pool, answer)| (pool.to_owned(), answer));
+        owned.into_iter().collect()
+    }
+
+    fn missing() -> MountError {
+        MountError::NotFound {
+            what: "its directory".to_owned(),
+        }
+    }
+
+    #[test]
+    fn pools_with_the_same_trouble_are_told_together_and_well_ones_not_at_all() {
+        let answers = answers([
+            ("a", Ok(())),
+            ("b", Err(not_in_time("the pool"))),
+            ("c", Err(missing())),
+            ("d", Err(missing())),
+        ]);
+        let expected = [
+            StorageHealth {
+                reason: "PoolNotAnswering",
+                message: "pool `b`: the pool is not answering: no answer within 2 s".to_owned(),
+            },
+            StorageHealth {
+                reason: "PoolNotUsable",
+                message:
+                    "pool `c`: its directory does not exist; pool `d`: its directory does not exist"
+                        .to_owned(),
+            },
+        ];
+        assert_eq!(sick(answers), Ok(expected.to_vec()));
+        assert_eq!(sick(BTreeMap::new()), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_mount_room_that_cannot_be_asked_is_no_finding() {
+        let away = MountError::Unreachable {
+            reason: "its socket is gone".to_owned(),
+        };
+        let answers = answers([("a", Err(missing())), ("b", Err(away.clone()))]);
+        assert_eq!(sick(answers), Err(away));
+    }
+}

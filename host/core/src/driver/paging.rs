@@ -1,0 +1,165 @@
+//! A list of a backend's as one answer. Apart because ListVolumes and ListSnapshots read alike, and because CSI lets a client ask for
+//! everything at once, which neither a guest nor a message can always carry.
+//!
+//! The backend is asked for pages of its own, which are joined up to what a client takes; then a token says where to go on. It does not
+//! know what tokens look like to clients: that is the gRPC face's.
+
+use super::work::Work;
+use crate::attributes::Attributes;
+use crate::error::Error;
+use crate::snapshot::Snapshot;
+use crate::topology::Topology;
+use crate::volume::{ContentSource, Page, PageRequest, Volume, VolumeEntry};
+use std::collections::HashSet;
+
+/// Most entries that a backend is asked for at a time. 1000: with ids and contexts of ordinary length a few hundred kB, where a guest may
+/// answer 4 MiB (`limits.hostCallBytes`).
+const ENTRIES_AT_A_TIME: u32 = 1000;
+
+/// Most bytes of one answer, by our count. Three quarters of the 4 MiB that gRPC clients take: the count is not exact.
+pub(super) const ANSWER_BYTES: usize = 3 << 20;
+
+/// What a field of a message takes beside its content: its number and length, and those of the message around it.
+const FIELD_BYTES: usize = 16;
+
+/// The tokens of one list, which must not come again: the list would never end.
+#[derive(Default)]
+pub(super) struct Progress(HashSet<String>);
+
+impl Progress {
+    /// The place that begins with this token is read now. Refuses one that was read before.
+    pub(super) fn goes_on(
+        &mut self,
+        work: &Work,
+        function: &'static str,
+        token: Option<&String>,
+    ) -> Result<(), Error> {
+        match token {
+            Some(token) if !self.0.insert(token.clone()) => {
+                Err(work.bad_answer(function, "next-token leads back to a page that was read"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Pages of `function` from the client's place on, as many as one answer holds.
+pub(super) async fn joined<T, F>(
+    work: &Work,
+    function: &'static str,
+    wanted: PageRequest,
+    bytes_of: fn(&T) -> usize,
+    mut ask: impl FnMut(PageRequest) -> F,
+) -> Result<Page<T>, Error>
+where
+    F: Future<Output = Result<Page<T>, Error>>,
+{
+    let mut entries = Vec::new();
+    let mut bytes = 0;
+    let mut progress = Progress::default();
+    let mut token = wanted.starting_token;
+    loop {
+        let room = wanted
+            .max_entries
+            .map(|most| most.saturating_sub(length(&entries)));
+        if room == Some(0) {
+            return Ok(Page {
+                entries,
+                next_token: token,
+            });
+        }
+        progress.goes_on(work, function, token.as_ref())?;
+        let page = ask(PageRequest {
+            max_entries: Some(room.unwrap_or(ENTRIES_AT_A_TIME).min(ENTRIES_AT_A_TIME)),
+            starting_token: token.clone(),
+        })
+        .await?;
+        bytes += page.entries.iter().map(bytes_of).sum::<usize>();
+        if bytes > ANSWER_BYTES && !entries.is_empty() {
+            // This page is read again, by the next call.
+            return Ok(Page {
+                entries,
+                next_token: token,
+            });
+        }
+        entries.extend(page.entries);
+        token = page.next_token;
+        if token.is_none() {
+            return Ok(Page {
+                entries,
+                next_token: None,
+            });
+        }
+    }
+}
+
+fn length<T>(entries: &[T]) -> u32 {
+    u32::try_from(entries.len()).unwrap_or(u32::MAX)
+}
+
+/// What a listed volume takes in an answer, nearly.
+pub(super) fn bytes_of_volume(entry: &VolumeEntry) -> usize {
+    let VolumeEntry { volume, status } = entry;
+    let Volume {
+        id,
+        capacity_bytes: _,
+        context,
+        content_source,
+        accessible_topology,
+    } = volume;
+    let source = match content_source {
+        None => 0,
+        Some(ContentSource::Snapshot(id)) => field(id.as_str()),
+        Some(ContentSource::Volume(id)) => field(id.as_str()),
+    };
+    let nodes = status
+        .published_nodes
+        .iter()
+        .map(|node| field(node.as_str()));
+    let condition = status.condition.as_ref();
+    // The size and the two messages.
+    3 * FIELD_BYTES
+        + field(id.as_str())
+        + map(context)
+        + source
+        + places(accessible_topology)
+        + nodes.sum::<usize>()
+        + condition.map_or(0, |condition| field(&condition.message))
+}
+
+/// What a listed snapshot takes in an answer, nearly.
+pub(super) fn bytes_of_snapshot(snapshot: &Snapshot) -> usize {
+    let Snapshot {
+        id,
+        source_volume,
+        size_bytes: _,
+        created_at: _,
+        ready_to_use: _,
+        group,
+        accessible_topology,
+    } = snapshot;
+    // Size, moment, readiness and the message.
+    4 * FIELD_BYTES
+        + field(id.as_str())
+        + field(source_volume.as_str())
+        + group.as_ref().map_or(0, |group| field(group.as_str()))
+        + places(accessible_topology)
+}
+
+/// What a word takes in an answer, nearly.
+pub(super) fn field(word: &str) -> usize {
+    FIELD_BYTES + word.len()
+}
+
+fn map(map: &Attributes) -> usize {
+    map.iter()
+        .map(|(key, value)| field(key) + field(value))
+        .sum()
+}
+
+fn places(places: &[Topology]) -> usize {
+    places
+        .iter()
+        .map(|place| FIELD_BYTES + map(&place.segments))
+        .sum()
+}

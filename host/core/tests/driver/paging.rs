@@ -1,0 +1,105 @@
+//! Lists: the backend's pages as one answer, up to what a client takes.
+
+use crate::backend::entry;
+use crate::words::*;
+use wasmount_core::backend::BackendError;
+use wasmount_core::error::Error;
+use wasmount_core::volume::{Page, PageRequest, VolumeEntry};
+
+fn with_volumes(bench: &Bench, count: usize) {
+    *bench.backend.entries.lock().unwrap() = (0..count)
+        .map(|number| entry(&format!("v{number}")))
+        .collect();
+}
+
+async fn list(
+    bench: &Bench,
+    max_entries: Option<u32>,
+    starting_token: Option<String>,
+) -> Result<Page<VolumeEntry>, Error> {
+    let page = PageRequest {
+        max_entries,
+        starting_token,
+    };
+    bench.driver.list_volumes(incoming(), page).await
+}
+
+/// How many entries each page was asked for.
+fn asked(bench: &Bench) -> Vec<String> {
+    let calls = bench.backend.script.calls();
+    let listed = calls
+        .iter()
+        .filter_map(|call| call.strip_prefix("list_volumes "));
+    listed.map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn everything_is_one_answer_where_the_client_sets_no_limit() {
+    let bench = full_in_1_13(&[]);
+    with_volumes(&bench, 2500);
+    let all = list(&bench, None, None).await.unwrap();
+    assert_eq!((all.entries.len(), all.next_token), (2500, None));
+    assert_eq!(asked(&bench), ["1000", "1000", "1000"]);
+}
+
+#[tokio::test]
+async fn a_limit_is_reached_over_pages_of_the_backends_size_and_never_passed() {
+    let bench = full_in_1_13(&[]);
+    with_volumes(&bench, 10);
+    *bench.backend.page_entries.lock().unwrap() = 3;
+    let page = list(&bench, Some(7), None).await.unwrap();
+    assert_eq!(
+        (page.entries.len(), page.next_token.as_deref()),
+        (7, Some("7"))
+    );
+    assert_eq!(asked(&bench), ["7", "4", "1"]);
+    let rest = list(&bench, Some(7), page.next_token).await.unwrap();
+    assert_eq!((rest.entries.len(), rest.next_token), (3, None));
+}
+
+#[tokio::test]
+async fn what_one_answer_cannot_carry_comes_with_the_next_and_nothing_twice() {
+    let bench = full_in_1_13(&[]);
+    let context = attributes(&[("note", &"n".repeat(4000))]);
+    let volumes = (0..2000).map(|number| {
+        let mut listed = entry(&format!("v{number}"));
+        listed.volume.context = context.clone();
+        listed
+    });
+    *bench.backend.entries.lock().unwrap() = volumes.collect();
+    *bench.backend.page_entries.lock().unwrap() = 100;
+    let (mut seen, mut token) = (Vec::new(), None);
+    loop {
+        let page = list(&bench, None, token).await.unwrap();
+        // 4 kB each: below the 4 MiB that clients take.
+        assert!((1..=1000).contains(&page.entries.len()));
+        seen.extend(
+            page.entries
+                .into_iter()
+                .map(|entry| entry.volume.id.into_string()),
+        );
+        token = page.next_token;
+        if token.is_none() {
+            break;
+        }
+    }
+    let all: Vec<_> = (0..2000).map(|number| format!("v{number}")).collect();
+    assert_eq!(seen, all);
+}
+
+#[tokio::test]
+async fn a_list_that_leads_back_to_a_page_is_the_plugins_fault() {
+    for (first, again) in [(None, "0"), (Some("0".to_owned()), "0")] {
+        let bench = full_in_1_13(&[]);
+        with_volumes(&bench, 1);
+        *bench.backend.same_token.lock().unwrap() = Some(again.to_owned());
+        let error = list(&bench, None, first).await.unwrap_err();
+        let Error::Backend(BackendError::BadAnswer {
+            plugin, function, ..
+        }) = &error
+        else {
+            panic!("{error}");
+        };
+        assert_eq!((plugin.name.as_str(), *function), ("fake", "list-volumes"));
+    }
+}
