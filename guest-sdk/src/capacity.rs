@@ -29,4 +29,32 @@ impl Available {
             minimum_volume_bytes: None,
         }
     }
+
+    /// No volume is smaller than this; where less is left, none can be made.
+    #[must_use]
+    pub fn at_least(self, minimum_bytes: u64) -> Self {
+        if self
+            .maximum_volume_bytes
+            .is_some_and(|it| it < minimum_bytes)
+        {
+            return Self::bytes(0);
+        }
+        Self {
+            minimum_volume_bytes: Some(minimum_bytes),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_less_is_left_than_a_volume_takes_there_is_nothing() {
+        let available = Available::bytes(10).at_least(10);
+        assert_eq!(available.maximum_volume_bytes, Some(10));
+        assert_eq!(available.minimum_volume_bytes, Some(10));
+        assert_eq!(Available::bytes(9).at_least(10), Available::bytes(0));
+    }
 }

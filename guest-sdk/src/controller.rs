@@ -37,6 +37,13 @@ impl<T: Controller> Guest for Adapter<T> {
     }
 }
 
+impl Validation {
+    /// Not supported, and why.
+    pub fn unsupported(why: impl Into<String>) -> Self {
+        Self::Unsupported(why.into())
+    }
+}
+
 impl From<Result<(), Error>> for Validation {
     /// What a check says: an error's message is the reason why not.
     fn from(check: Result<(), Error>) -> Self {

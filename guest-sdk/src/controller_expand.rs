@@ -30,4 +30,13 @@ impl Expanded {
             node_expansion_required: false,
         }
     }
+
+    /// The node has something left to do if this says so: a file system to grow, or a block device to measure again.
+    #[must_use]
+    pub fn then_on_node(self, node_expansion_required: bool) -> Self {
+        Self {
+            node_expansion_required,
+            ..self
+        }
+    }
 }

@@ -23,6 +23,21 @@ macro_rules! constructors {
     };
 }
 
+impl Error {
+    /// Whether the work may have happened, or may still happen: the caller retries, so nothing of it must be cleaned up. After any other
+    /// error nothing happens any more.
+    pub fn is_uncertain(&self) -> bool {
+        matches!(
+            self.code,
+            Code::Cancelled
+                | Code::Unknown
+                | Code::DeadlineExceeded
+                | Code::Aborted
+                | Code::Unavailable
+        )
+    }
+}
+
 constructors! {
     /// The backend gave up because it was told to.
     cancelled = Cancelled,
@@ -56,4 +71,19 @@ constructors! {
     data_loss = DataLoss,
     /// The storage system does not accept the credentials.
     unauthenticated = Unauthenticated,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_an_uncertain_error_the_work_may_go_on() {
+        for code in [Code::Aborted, Code::Unavailable, Code::DeadlineExceeded] {
+            assert!(Error::new(code, "").is_uncertain(), "{code:?}");
+        }
+        for code in [Code::NotFound, Code::ResourceExhausted, Code::OutOfRange] {
+            assert!(!Error::new(code, "").is_uncertain(), "{code:?}");
+        }
+    }
 }

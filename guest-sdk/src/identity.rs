@@ -52,8 +52,15 @@ impl PluginInfo {
 
     /// Adds a feature: an ability inside of a service that no export can show. The contract lists those that are known.
     #[must_use]
-    pub fn with_feature(mut self, feature: impl Into<String>) -> Self {
-        self.features.push(feature.into());
+    pub fn with_feature(self, feature: impl AsRef<str>) -> Self {
+        self.with_features(&[feature.as_ref()])
+    }
+
+    /// Adds several features.
+    #[must_use]
+    pub fn with_features(mut self, features: &[&str]) -> Self {
+        self.features
+            .extend(features.iter().map(|it| (*it).to_owned()));
         self
     }
 }

@@ -70,6 +70,7 @@
 //! host is `wit/wasmount.wit` in this crate; which error codes a function may answer stands there.
 #![deny(unsafe_code)]
 
+pub mod attachments;
 mod attributes;
 #[doc(hidden)]
 #[allow(
@@ -84,12 +85,14 @@ mod attributes;
 pub mod bindings;
 pub mod call;
 mod capacity;
+mod content_source;
 mod controller;
 mod controller_expand;
 mod controller_modify;
 mod controller_publish;
 mod error;
 mod export;
+mod filesystem;
 mod group_snapshots;
 pub mod id;
 mod identity;
@@ -101,6 +104,7 @@ mod node_publish;
 mod node_stage;
 mod plan;
 pub mod pool;
+mod quantity;
 pub mod secrets;
 mod snapshot_listing;
 mod snapshot_metadata;
@@ -108,6 +112,7 @@ mod snapshots;
 pub mod state;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
+mod topology;
 mod volume;
 mod volume_health;
 mod volume_listing;
@@ -122,6 +127,7 @@ pub use controller_publish::{ControllerPublish, ControllerPublishArgs};
 pub use error::{Code, Error};
 #[doc(hidden)]
 pub use export::Adapter;
+pub use filesystem::smallest_image;
 pub use group_snapshots::{CreateGroupArgs, GroupSnapshot, GroupSnapshots};
 pub use identity::{Identity, PluginInfo};
 pub use node_hooks::NodeHooks;
@@ -130,13 +136,14 @@ pub use node_publish::{NodePublish, NodePublishArgs};
 pub use node_stage::{NodeStage, NodeStageArgs};
 pub use plan::{File, Plan};
 pub use pool::Pool;
+pub use quantity::{NotAQuantity, Quantity};
 pub use snapshot_listing::{ListSnapshotsArgs, SnapshotListing, SnapshotPage};
 pub use snapshot_metadata::{BlockType, MetadataPage, SnapshotMetadata};
 pub use snapshots::{CreateSnapshotArgs, Snapshots};
 pub use volume::{
     AccessMode, AccessType, CapacityRange, ContentSource, Extent, MountAccess, NodeId, PageRequest,
     Snapshot, SnapshotId, Timestamp, Topology, TopologyRequirement, Volume, VolumeCapability,
-    VolumeCondition, VolumeEntry, VolumeId, VolumeStatus,
+    VolumeCondition, VolumeEntry, VolumeId, VolumeStatus, now,
 };
 pub use volume_health::{Health, HealthStatus, VolumeHealth};
 pub use volume_listing::{VolumeListing, VolumePage};

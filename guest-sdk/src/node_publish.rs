@@ -21,3 +21,15 @@ impl<T: NodePublish> Guest for Adapter<T> {
         T::node_publish(args, &Plan::of_this_call())
     }
 }
+
+impl NodePublishArgs {
+    /// Refuses anything but an inline volume of a pod, with `failed-precondition`: for backends whose other volumes are staged first.
+    pub fn must_be_ephemeral(&self) -> Result<(), Error> {
+        if self.ephemeral {
+            return Ok(());
+        }
+        Err(Error::failed_precondition(
+            "the volume is not staged: stage it first",
+        ))
+    }
+}

@@ -5,7 +5,7 @@
 
 use crate::error::Error;
 use crate::imports;
-use crate::pool::Pool;
+use crate::pool::{self, Pool};
 
 pub use crate::bindings::imports::wasmount::csi::node_plan::File;
 
@@ -33,6 +33,18 @@ impl Plan {
     /// Source: an image of a pool.
     pub fn image(&self, pool: &Pool, path: &str) -> Result<(), Error> {
         imports::node_plan::image(pool.name(), path)
+    }
+
+    /// Source: what lies at this path of a pool, tree or image; `not-found` where nothing does.
+    pub fn content(&self, pool: &Pool, path: &str) -> Result<(), Error> {
+        match pool.stat(path)?.map(|entry| entry.kind) {
+            Some(pool::Kind::Image) => self.image(pool, path),
+            Some(pool::Kind::Directory) => self.directory(pool, path),
+            _ => Err(Error::not_found(format!(
+                "pool `{}` of this node does not hold the volume",
+                pool.name()
+            ))),
+        }
     }
 
     /// Source: the block device of the node that answers all facts (`by-id`, `by-path`, `serial`, `wwid`, `nguid`, `partition`), waited for
@@ -92,4 +104,36 @@ fn owned_pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         .iter()
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+    use crate::testing::{self, Source};
+
+    #[test]
+    fn content_is_recorded_as_what_it_is_or_not_found() {
+        testing::reset();
+        testing::add_pool("volumes", 1000);
+        let pool = Pool::named("volumes");
+        pool.create_image("disk", 1).unwrap();
+        pool.create_directory("tree").unwrap();
+        let place = |path: &str| ("volumes".to_owned(), path.to_owned());
+        let recorded = |path| testing::record(|plan| plan.content(&pool, path));
+        let (in_pool, path) = place("disk");
+        let image = Source::Image {
+            pool: in_pool,
+            path,
+        };
+        assert_eq!(recorded("disk").map(|plan| plan.source), Ok(image));
+        let (in_pool, path) = place("tree");
+        let directory = Source::Directory {
+            pool: in_pool,
+            path,
+        };
+        assert_eq!(recorded("tree").map(|plan| plan.source), Ok(directory));
+        let missing = recorded("none").map_err(|error| error.code);
+        assert_eq!(missing.map(drop), Err(Code::NotFound));
+    }
 }

@@ -4,14 +4,24 @@
 //! It does not know where a pool lies; paths are relative, and there is no way out. Everything is idempotent: creating what exists alike
 //! and removing what is absent succeed. A pool that was not granted answers `permission-denied`.
 
+mod content;
+mod health;
+mod snapshots;
+
 use crate::error::Error;
 use crate::imports;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+
+pub use content::Content;
+pub use health::health;
+pub use snapshots::Snapshots;
 
 pub use crate::bindings::imports::wasmount::csi::pool::{Entry, Extents, Kind, Usage};
 
-/// A pool, by the name that the administrator granted it under.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A pool, by the name that the administrator granted it under. In a record it is this name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Pool(Cow<'static, str>);
 
 impl Pool {
@@ -23,6 +33,17 @@ impl Pool {
     /// All pools that were granted, in the order of their names.
     pub fn granted() -> Vec<Pool> {
         imports::pool::names().into_iter().map(Pool::from).collect()
+    }
+
+    /// Refuses a pool that was not granted, with `invalid-argument`: for one that somebody asks for.
+    pub fn must_be_granted(&self) -> Result<(), Error> {
+        if Self::granted().contains(self) {
+            return Ok(());
+        }
+        let Self(name) = self;
+        Err(Error::invalid_argument(format!(
+            "there is no pool `{name}`: ask for one that is granted"
+        )))
     }
 
     /// Its name.

@@ -5,6 +5,7 @@
 use crate::bindings::snapshot_listing::exports::wasmount::csi::snapshot_listing::Guest;
 use crate::error::Error;
 use crate::export::Adapter;
+use crate::volume::Snapshot;
 
 pub use crate::bindings::snapshot_listing::exports::wasmount::csi::snapshot_listing::{
     ListSnapshotsArgs, SnapshotPage,
@@ -19,5 +20,15 @@ pub trait SnapshotListing: 'static {
 impl<T: SnapshotListing> Guest for Adapter<T> {
     fn list_snapshots(args: ListSnapshotsArgs) -> Result<SnapshotPage, Error> {
         T::list_snapshots(args)
+    }
+}
+
+impl From<(Vec<Snapshot>, Option<String>)> for SnapshotPage {
+    /// What [`crate::state::page`] found.
+    fn from((entries, next_token): (Vec<Snapshot>, Option<String>)) -> Self {
+        Self {
+            entries,
+            next_token,
+        }
     }
 }

@@ -5,6 +5,7 @@
 use crate::bindings::snapshot_metadata::exports::wasmount::csi::snapshot_metadata::Guest;
 use crate::error::Error;
 use crate::export::Adapter;
+use crate::pool::Extents;
 use crate::volume::SnapshotId;
 
 pub use crate::bindings::snapshot_metadata::exports::wasmount::csi::snapshot_metadata::{
@@ -45,5 +46,17 @@ impl<T: SnapshotMetadata> Guest for Adapter<T> {
         max_extents: u32,
     ) -> Result<MetadataPage, Error> {
         T::get_delta(base, target, offset, max_extents)
+    }
+}
+
+impl MetadataPage {
+    /// What the pool says of a snapshot that is an image, as it is.
+    pub fn new(volume_capacity_bytes: u64, extents: Extents) -> Self {
+        Self {
+            block_type: BlockType::VariableLength,
+            volume_capacity_bytes,
+            extents: extents.ranges,
+            next_offset: extents.next_offset,
+        }
     }
 }

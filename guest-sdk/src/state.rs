@@ -5,12 +5,19 @@
 //! travels in the id and the contexts of the volume. A write is visible to other calls at once, and on stable storage before the call at
 //! hand is answered.
 
+mod collection;
+mod pages;
+
+use crate::call;
 use crate::error::Error;
 use crate::imports;
 
+pub use collection::Collection;
+pub use pages::page;
+
 pub use crate::bindings::imports::wasmount::csi::state::{Entry, Expect, Outcome, Revision};
 
-/// What a record can hold. Implement it for your own type with the encoding of your choice.
+/// What a record can hold. [`Collection`] holds types of your own; implement it for another encoding.
 pub trait Value: Sized {
     /// How it is stored.
     fn to_bytes(&self) -> Vec<u8>;
@@ -83,6 +90,48 @@ pub fn create<T: Value>(key: &str, value: &T) -> Result<Revision, Error> {
 /// Replaces a record that nobody changed since it was read: `aborted` when somebody did.
 pub fn update<T: Value>(key: &str, value: &T, read: Revision) -> Result<Revision, Error> {
     done(key, put(key, value, Expect::Revision(read))?)
+}
+
+/// Reads a record, lets `decide` change it, and writes what became of it; `None` is no record. An error of `decide`'s writes nothing. When
+/// somebody else changed the record meanwhile, `decide` is asked again about what is there now, so it must have no effects of its own;
+/// `aborted` when this goes on until the call's time is over.
+pub fn change<T: Value, R>(
+    key: &str,
+    mut decide: impl FnMut(&mut Option<T>) -> Result<R, Error>,
+) -> Result<R, Error> {
+    let mut answer = None;
+    swap(key, &mut |there| {
+        let mut value = there.map(record).transpose()?.map(|record| record.value);
+        answer = Some(decide(&mut value)?);
+        Ok(value.map(|value| value.to_bytes()))
+    })?;
+    answer.ok_or_else(|| Error::internal(format!("nobody decided about `{key}`")))
+}
+
+/// Compares and swaps until nobody else comes in between. Apart from [`change`], which a component holds once for each type of record.
+fn swap(
+    key: &str,
+    decide: &mut dyn FnMut(Option<Entry>) -> Result<Option<Vec<u8>>, Error>,
+) -> Result<(), Error> {
+    let mut there = imports::state::get(key)?;
+    loop {
+        let (before, expect) = match &there {
+            Some(entry) => (Some(entry.value.clone()), Expect::Revision(entry.revision)),
+            None => (None, Expect::Absent),
+        };
+        let after = decide(there)?;
+        if before == after {
+            return Ok(());
+        }
+        let outcome = match after {
+            Some(bytes) => imports::state::put(key, &bytes, expect)?,
+            None => imports::state::remove(key, expect)?,
+        };
+        there = match outcome {
+            Outcome::Conflict(there) if !call::is_cancelled() => there,
+            outcome => return done(key, outcome).map(drop),
+        };
+    }
 }
 
 /// Removes a record, if it is there.

@@ -60,6 +60,11 @@ pub fn add_pool(name: &str, total_bytes: u64) {
     with(|host| host.pools.add(name, total_bytes));
 }
 
+/// Takes back a grant, with what is in the pool.
+pub fn remove_pool(name: &str) {
+    with(|host| host.pools.remove(name));
+}
+
 /// Sets one of the backend's settings.
 pub fn set_setting(name: &str, value: &str) {
     with(|host| host.call.set_setting(name, value));
@@ -94,6 +99,21 @@ pub fn fail_after(calls: usize, error: Error) {
 /// Ends what [`fail_after`] began.
 pub fn mend() {
     with(|host| host.failure = None);
+}
+
+/// From now on a copy of a pool outlives its call: it is under way and answers `aborted` until [`finish_copies`] or [`lose_copies`].
+pub fn delay_copies() {
+    with(|host| host.pools.each_copies().for_each(|copies| copies.delay()));
+}
+
+/// Ends the copies that are under way: with their targets, or with an error, which the next who asks for such a copy is told once.
+pub fn finish_copies(outcome: Result<(), Error>) {
+    with(|host| host.pools.finish_copies(&outcome));
+}
+
+/// Forgets the copies that are under way, as a host does that is killed.
+pub fn lose_copies() {
+    with(|host| host.pools.each_copies().for_each(|copies| copies.lose()));
 }
 
 /// Runs a `node_stage` or `node_publish` and returns what it recorded; an error where it fails, or where the plan has no source. As on the

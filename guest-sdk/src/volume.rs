@@ -4,6 +4,7 @@
 //! It does not know where a volume lies: that is the backend's.
 
 use crate::error::Error;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use crate::bindings::imports::wasmount::csi::types::{
     AccessMode, AccessType, CapacityRange, ContentSource, Extent, MountAccess, NodeId, PageRequest,
@@ -22,15 +23,92 @@ impl Volume {
             accessible_topology: Vec::new(),
         }
     }
+
+    /// With a context: what the node is to know of it. It must stay the same as long as the volume lives.
+    #[must_use]
+    pub fn with_context(mut self, context: &[(&str, &str)]) -> Self {
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        self.context.extend(context.iter().map(owned));
+        self
+    }
+}
+
+impl VolumeEntry {
+    /// A volume that is published nowhere, in a condition that is not known.
+    pub fn new(volume: Volume) -> Self {
+        let status = VolumeStatus {
+            published_nodes: Vec::new(),
+            condition: None,
+        };
+        Self { volume, status }
+    }
+
+    /// Published to these nodes.
+    #[must_use]
+    pub fn published_to(mut self, nodes: impl IntoIterator<Item = NodeId>) -> Self {
+        self.status.published_nodes.extend(nodes);
+        self
+    }
+}
+
+impl Snapshot {
+    /// A snapshot that is ready, in no group, and reachable from everywhere. `size_bytes` 0: unknown.
+    pub fn new(
+        id: impl Into<SnapshotId>,
+        source_volume: impl Into<VolumeId>,
+        size_bytes: u64,
+        created_at: Timestamp,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            source_volume: source_volume.into(),
+            size_bytes,
+            created_at,
+            ready_to_use: true,
+            group_snapshot_id: None,
+            accessible_topology: Vec::new(),
+        }
+    }
+}
+
+/// The time now.
+pub fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Timestamp::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(Timestamp::MAX)
 }
 
 impl CapacityRange {
+    /// The same range in whole blocks: what is required goes up, the limit down, so that a size chosen from it is a number of blocks if
+    /// minimum and default are.
+    #[must_use]
+    pub fn in_blocks(&self, block_bytes: u64) -> Self {
+        let up = |bytes: u64| bytes.checked_next_multiple_of(block_bytes).unwrap_or(bytes);
+        Self {
+            required_bytes: self.required_bytes.map(up),
+            limit_bytes: self.limit_bytes.map(|bytes| bytes - bytes % block_bytes),
+        }
+    }
+
     /// The size in bytes of a new volume: what is required, at least `minimum`; where nothing is required `default`, or less if the limit
     /// wants it so. `out-of-range` when the limit lies below.
     pub fn choose(&self, minimum: u64, default: u64) -> Result<u64, Error> {
         let limit = self.limit_bytes.unwrap_or(u64::MAX);
         let wanted = self.required_bytes.unwrap_or(default.min(limit));
         self.within_limit(wanted.max(minimum))
+    }
+
+    /// The size in bytes of a new volume that begins as a copy of `source` bytes, if it does: as large as that, or larger. Otherwise what
+    /// [`CapacityRange::choose`] says.
+    pub fn choose_from(
+        &self,
+        source: Option<u64>,
+        minimum: u64,
+        default: u64,
+    ) -> Result<u64, Error> {
+        match source {
+            None => self.choose(minimum, default),
+            Some(bytes) => self.choose(minimum.max(bytes), bytes),
+        }
     }
 
     /// The size in bytes of a volume that may have been made by an earlier call of the same name (`known`): that one if it is what is asked
@@ -140,6 +218,35 @@ mod tests {
                 Ok(chosen),
                 "{required:?} {limit:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_copy_is_never_smaller_than_its_source() {
+        let choose =
+            |required, limit| range(required, limit).choose_from(Some(50), MINIMUM, DEFAULT);
+        assert_eq!(choose(None, None), Ok(50));
+        assert_eq!(choose(Some(20), None), Ok(50));
+        assert_eq!(choose(Some(70), None), Ok(70));
+        let small = choose(None, Some(49)).map_err(|error| error.code);
+        assert_eq!(small, Err(Code::OutOfRange));
+        assert_eq!(
+            range(None, None).choose_from(None, MINIMUM, DEFAULT),
+            Ok(100)
+        );
+    }
+
+    #[test]
+    fn a_range_in_blocks_is_never_wider() {
+        for (required, limit, blocks) in [
+            (Some(1), Some(25), (Some(10), Some(20))),
+            (Some(10), Some(20), (Some(10), Some(20))),
+            (Some(11), Some(19), (Some(20), Some(10))),
+            (None, None, (None, None)),
+            (Some(u64::MAX), None, (Some(u64::MAX), None)),
+        ] {
+            let found = range(required, limit).in_blocks(10);
+            assert_eq!((found.required_bytes, found.limit_bytes), blocks);
         }
     }
 

@@ -22,3 +22,18 @@ impl<T: VolumeHealth> Guest for Adapter<T> {
         T::get_volume_health(id)
     }
 }
+
+impl Health {
+    /// One thing that is wrong. `reason` in CamelCase, for machines; `message` for people.
+    pub fn new(
+        status: HealthStatus,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            status,
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+}

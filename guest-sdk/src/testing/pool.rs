@@ -3,6 +3,7 @@
 //!
 //! It does not know what a staged volume uses, so it never refuses to remove anything.
 
+mod copies;
 mod tree;
 
 use super::attempt;
@@ -12,12 +13,31 @@ use crate::volume::Extent;
 use std::collections::BTreeMap;
 use tree::{Node, Tree, check_path};
 
+/// Size of an extent: a volume of 1 GiB has four.
+const EXTENT_BYTES: u64 = 256 << 20;
+/// Pieces of an answer where the caller does not say.
+const EXTENTS: u32 = 16;
+
 #[derive(Default)]
 pub(super) struct Pools(BTreeMap<String, Tree>);
 
 impl Pools {
     pub(super) fn add(&mut self, name: &str, total_bytes: u64) {
         self.0.insert(name.to_owned(), Tree::new(total_bytes));
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
+    pub(super) fn each_copies(&mut self) -> impl Iterator<Item = &mut copies::Copies> {
+        self.0.values_mut().map(|tree| &mut tree.copies)
+    }
+
+    pub(super) fn finish_copies(&mut self, outcome: &Result<(), Error>) {
+        for tree in self.0.values_mut() {
+            tree.finish_copies(outcome);
+        }
     }
 
     pub(super) fn paths(&self, pool: &str) -> Vec<String> {
@@ -116,9 +136,12 @@ pub(crate) fn clone_images(pool: &str, copies: &[(String, String)]) -> Result<()
         .flat_map(|(source, target)| [source.as_str(), target.as_str()])
         .collect();
     in_pool(pool, &paths, |tree| {
-        copies
-            .iter()
-            .try_for_each(|(source, target)| tree.copy(source, target, &Kind::Image))
+        let mut all = tree.clone();
+        for (source, target) in copies {
+            all.copy_now(source, target, &Kind::Image)?;
+        }
+        *tree = all;
+        Ok(())
     })
 }
 
@@ -127,11 +150,11 @@ pub(crate) fn allocated_extents(
     pool: &str,
     path: &str,
     offset: u64,
-    _limit: u32,
+    limit: u32,
 ) -> Result<Extents, Error> {
     in_pool(pool, &[path], |tree| {
         let size_bytes = tree.existing(path, Some(&Kind::Image))?.size_bytes;
-        whole(size_bytes, offset)
+        pieces(size_bytes, offset, limit)
     })
 }
 
@@ -141,32 +164,40 @@ pub(crate) fn changed_extents(
     base: &str,
     target: &str,
     offset: u64,
-    _limit: u32,
+    limit: u32,
 ) -> Result<Extents, Error> {
     in_pool(pool, &[base, target], |tree| {
         tree.existing(base, Some(&Kind::Image))?;
         let size_bytes = tree.existing(target, Some(&Kind::Image))?.size_bytes;
-        whole(size_bytes, offset)
+        pieces(size_bytes, offset, limit)
     })
 }
 
-/// All from `offset` to the end in one range, which is never empty.
-fn whole(size_bytes: u64, offset: u64) -> Result<Extents, Error> {
-    let Some(rest_bytes) = size_bytes.checked_sub(offset) else {
+/// All from `offset` on, in pieces, so that there are pages to turn.
+fn pieces(size_bytes: u64, offset: u64, limit: u32) -> Result<Extents, Error> {
+    if offset > size_bytes {
         return Err(Error::out_of_range(format!(
-            "offset {offset} lies behind the end of the image at {size_bytes}"
+            "offset {offset} lies behind the end: there are {size_bytes} bytes"
         )));
-    };
-    let rest = Extent {
-        offset_bytes: offset,
-        size_bytes: rest_bytes,
-    };
+    }
+    let mut next = offset;
+    let mut ranges = Vec::new();
+    // 0: as many as the host likes.
+    let limit = if limit == 0 { EXTENTS } else { limit };
+    for _ in 0..limit {
+        let size = EXTENT_BYTES.min(size_bytes - next);
+        if size == 0 {
+            break;
+        }
+        ranges.push(Extent {
+            offset_bytes: next,
+            size_bytes: size,
+        });
+        next += size;
+    }
     Ok(Extents {
-        ranges: Some(rest)
-            .filter(|rest| rest.size_bytes > 0)
-            .into_iter()
-            .collect(),
-        next_offset: None,
+        ranges,
+        next_offset: (next < size_bytes).then_some(next),
     })
 }
 

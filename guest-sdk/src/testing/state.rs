@@ -169,6 +169,59 @@ mod tests {
     }
 
     #[test]
+    fn a_change_is_decided_again_when_somebody_came_in_between() {
+        testing::reset();
+        state::create("a", &1_u64).unwrap();
+        let mut seen = Vec::new();
+        let changed = state::change("a", |value: &mut Option<u64>| {
+            let there = value.unwrap_or(0);
+            seen.push(there);
+            if seen.len() == 1 {
+                // Another call, at the worst moment.
+                state::put("a", &10_u64, Expect::Any)?;
+            }
+            *value = Some(there + 1);
+            Ok(there)
+        });
+        assert_eq!((changed, seen), (Ok(10), vec![1, 10]));
+        assert_eq!(state::require("a").map(|it| it.value), Ok(11_u64));
+    }
+
+    #[test]
+    fn a_change_makes_removes_or_leaves_a_record() {
+        testing::reset();
+        let put = |new: Option<u64>| {
+            state::change("a", |value| {
+                *value = new;
+                Ok(())
+            })
+        };
+        put(Some(1)).unwrap();
+        let made = state::require::<u64>("a").unwrap();
+        state::change("a", |_: &mut Option<u64>| Ok(())).unwrap();
+        assert_eq!(state::require("a"), Ok(made));
+        let refused: Result<(), _> = state::change("a", |value| {
+            *value = Some(2_u64);
+            Err(Error::out_of_range("no"))
+        });
+        assert_eq!(refused.map_err(|error| error.code), Err(Code::OutOfRange));
+        put(None).unwrap();
+        assert!(testing::state_keys().is_empty());
+    }
+
+    #[test]
+    fn a_change_that_never_comes_through_ends_with_the_time_of_the_call() {
+        testing::reset();
+        testing::set_remaining(std::time::Duration::ZERO);
+        let answer = state::change("a", |value: &mut Option<u64>| {
+            state::put("a", &value.unwrap_or(0), Expect::Any)?;
+            *value = Some(9);
+            Ok(())
+        });
+        assert_eq!(answer.map_err(|error| error.code), Err(Code::Aborted));
+    }
+
+    #[test]
     fn a_missing_or_unreadable_record_is_told_apart() {
         testing::reset();
         state::create("a", &"seven".to_owned()).unwrap();

@@ -1,40 +1,53 @@
-//! Snapshots: copies of a volume's content that nobody mounts, and that begin new volumes. Apart because they live on when their volume is
-//! deleted.
-//!
-//! It does not know how content is copied: sharing blocks or not is the pool's.
-use crate::record::{Record, SNAPSHOT, VOLUME, existing};
-use crate::{Hostpath, content};
+//! Snapshots. Apart because they outlive their volumes.
+use crate::volumes::content;
+use crate::{Hostpath, here};
 use wasmount_guest::*;
+
+pub(crate) const SNAPSHOTS: pool::Snapshots = pool::Snapshots::new(here);
 
 impl Snapshots for Hostpath {
     fn create_snapshot(args: CreateSnapshotArgs) -> Result<Snapshot, Error> {
         args.parameters.only(&[])?;
-        let id = id::from_name(SNAPSHOT, &args.name);
-        if let Some(known) = state::get::<Record>(&id)? {
-            if known.value.source.as_ref() != Some(&args.source_volume) {
-                return Err(Error::already_exists(
-                    "a snapshot of this name is there, of another volume: use another name",
-                ));
-            }
-            return Ok(known.value.into_snapshot(id));
-        }
-        let from = existing(VOLUME, &args.source_volume)?.value;
-        let record = Record::new(from.kind, from.size_bytes, Some(args.source_volume));
-        content::keep(&id, &record, || {
-            content::copy(
-                record.kind,
-                record.source.as_deref().unwrap_or_default(),
-                &id,
-            )
-        })?;
-        Ok(record.into_snapshot(id))
+        args.must_be_at(&here())?;
+        SNAPSHOTS.create(&args.name, &args.source_volume, content)
     }
 
     fn delete_snapshot(id: String) -> Result<(), Error> {
-        content::delete(SNAPSHOT, &id)
+        SNAPSHOTS.delete(&id)
     }
 
     fn get_snapshot(id: String) -> Result<Snapshot, Error> {
-        Ok(existing(SNAPSHOT, &id)?.value.into_snapshot(id))
+        SNAPSHOTS.get(&id)
+    }
+}
+
+impl SnapshotListing for Hostpath {
+    fn list_snapshots(args: ListSnapshotsArgs) -> Result<SnapshotPage, Error> {
+        SNAPSHOTS.list(&args)
+    }
+}
+
+impl GroupSnapshots for Hostpath {
+    fn create_group_snapshot(args: CreateGroupArgs) -> Result<GroupSnapshot, Error> {
+        args.parameters.only(&[])?;
+        SNAPSHOTS.create_group(&args.name, args.source_volumes, content)
+    }
+
+    fn delete_group_snapshot(id: String, snapshots: Vec<String>) -> Result<(), Error> {
+        SNAPSHOTS.delete_group(&id, &snapshots)
+    }
+
+    fn get_group_snapshot(id: String, snapshots: Vec<String>) -> Result<GroupSnapshot, Error> {
+        SNAPSHOTS.get_group(&id, &snapshots)
+    }
+}
+
+impl SnapshotMetadata for Hostpath {
+    fn get_allocated(id: String, offset: u64, max: u32) -> Result<MetadataPage, Error> {
+        SNAPSHOTS.allocated(&id, offset, max)
+    }
+
+    fn get_delta(from: String, to: String, offset: u64, max: u32) -> Result<MetadataPage, Error> {
+        SNAPSHOTS.changed(&from, &to, offset, max)
     }
 }

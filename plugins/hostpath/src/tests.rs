@@ -1,10 +1,20 @@
 //! Tests of the plugin on the host in memory: each call right and wrong, and ended half-way at every point.
 
+mod attached;
+mod class;
 mod copies;
+mod groups;
+mod half_way;
+mod later;
+mod node;
 
 use super::*;
 use wasmount_guest::testing::{self, Source};
 
+const POOL: Pool = Pool::named("volumes");
+const BLOCK_BYTES: u64 = 4 << 10;
+const MINIMUM_BYTES: u64 = 1 << 20;
+const DEFAULT_BYTES: u64 = 1 << 30;
 const POOL_BYTES: u64 = 100 << 30;
 const GIB: u64 = 1 << 30;
 const KINDS: [&str; 3] = ["image", "node-grown-image", "directory"];
@@ -40,8 +50,13 @@ fn range(required_bytes: Option<u64>, limit_bytes: Option<u64>) -> CapacityRange
     }
 }
 
+fn pairs(pairs: &[(&str, &str)]) -> Attributes {
+    let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    pairs.iter().map(owned).collect()
+}
+
 fn of_kind(kind: &str) -> Attributes {
-    vec![("kind".to_owned(), kind.to_owned())]
+    pairs(&[("kind", kind)])
 }
 
 fn request(name: &str, kind: &str, capacity: CapacityRange) -> CreateVolumeArgs {
@@ -94,14 +109,22 @@ fn expand(id: &str, capacity: CapacityRange) -> Result<Expanded, Error> {
     })
 }
 
-fn stage(id: &str) -> Result<testing::RecordedPlan, Error> {
+fn staged(
+    id: &str,
+    volume_context: Attributes,
+    publish_context: Attributes,
+) -> Result<testing::RecordedPlan, Error> {
     let args = NodeStageArgs {
         id: id.to_owned(),
         capability: mounted(AccessMode::SingleNodeWriter),
-        publish_context: Vec::new(),
-        volume_context: vec![("kind".to_owned(), "directory".to_owned())],
+        publish_context,
+        volume_context,
     };
     testing::record(|plan| Hostpath::node_stage(args, plan))
+}
+
+fn stage(id: &str) -> Result<testing::RecordedPlan, Error> {
+    staged(id, of_kind("directory"), Vec::new())
 }
 
 fn code<T>(answer: Result<T, Error>) -> Option<Code> {
@@ -124,11 +147,12 @@ fn a_volume_of_each_kind_lives_from_creation_to_deletion() {
         assert_eq!(volume, created("pvc-1", kind));
         let (pool, path) = ("volumes".to_owned(), volume.id.clone());
         let plan = stage(&volume.id).unwrap();
-        let (source, fs_type) = match kind {
-            "directory" => (Source::Directory { pool, path }, None),
-            _ => (Source::Image { pool, path }, Some(FS_TYPE.to_owned())),
+        let source = match kind {
+            "directory" => Source::Directory { pool, path },
+            _ => Source::Image { pool, path },
         };
-        assert_eq!((plan.source, plan.default_fs_type), (source, fs_type));
+        assert_eq!(plan.source, source);
+        assert_eq!(plan.default_fs_type.as_deref(), Some("ext4"));
         for _ in 0..2 {
             Hostpath::delete_volume(volume.id.clone()).unwrap();
         }
@@ -287,23 +311,19 @@ fn a_volume_grows_and_only_its_kind_says_where() {
 fn a_record_of_another_schema_is_not_guessed_at() {
     fresh();
     let id = created("pvc-1", "image").id;
-    let text = String::from_utf8(state::Value::to_bytes(
-        &state::require::<Record>(&id).unwrap().value,
-    ));
-    let text = text.unwrap();
-    assert!(text.starts_with("1 image 1073741824 "), "{text}");
-    for other in [
-        text.replacen('1', "2", 1),
-        text.replace("image", "disk"),
-        String::new(),
-        format!("{text} more"),
+    let text = state::require::<String>(&id).unwrap().value;
+    assert!(text.starts_with(r#"{"schema":1,"#), "{text}");
+    let older = text.replacen(":1", ":0", 1);
+    let newer = text.replacen(":1", ":2", 1);
+    let other = text.replace("image", "disk");
+    for (stored, outcome) in [
+        (older, None),
+        (newer, Some(Code::FailedPrecondition)),
+        (other, Some(Code::DataLoss)),
+        (String::new(), Some(Code::DataLoss)),
     ] {
-        state::put(&id, &other, state::Expect::Any).unwrap();
-        assert_eq!(
-            code(Hostpath::get_volume(id.clone())),
-            Some(Code::DataLoss),
-            "{other}"
-        );
+        state::put(&id, &stored, state::Expect::Any).unwrap();
+        assert_eq!(code(Hostpath::get_volume(id.clone())), outcome, "{stored}");
     }
 }
 
@@ -312,61 +332,28 @@ fn capacity_is_what_is_not_promised_yet() {
     fresh();
     created("pvc-1", "image");
     created("pvc-2", "directory");
-    let available = |capability, parameters| {
+    let available = |capability, parameters, place| {
         let args = CapacityArgs {
             capabilities: vec![capability],
             parameters,
-            accessible_topology: None,
+            accessible_topology: place,
         };
-        Hostpath::get_capacity(args).unwrap().available_bytes
+        Hostpath::get_capacity(args).unwrap()
     };
-    assert_eq!(available(block(), vec![]), POOL_BYTES - 2 * GIB);
-    assert_eq!(available(block(), of_kind("directory")), 0);
-    assert_eq!(available(block(), of_kind("disk")), 0);
-}
-
-#[test]
-fn a_call_that_ends_half_way_is_completed_by_its_retry() {
-    type Call = fn() -> Result<(), Error>;
-    let id = || id::from_name(VOLUME, "pvc-1");
-    let image: Call =
-        || Hostpath::create_volume(request("pvc-1", "image", range(Some(GIB), None))).map(drop);
-    let directory: Call =
-        || Hostpath::create_volume(request("pvc-1", "directory", range(Some(GIB), None))).map(drop);
-    let clone: Call = || {
-        let source = ContentSource::Volume(id::from_name(VOLUME, "pvc-1"));
-        copied("pvc-2", "image", source, 2 * GIB).map(drop)
-    };
-    let snapshot: Call = || taken("snap-1", &id::from_name(VOLUME, "pvc-1")).map(drop);
-    let grow: Call =
-        || expand(&id::from_name(VOLUME, "pvc-1"), range(Some(2 * GIB), None)).map(drop);
-    let delete: Call = || Hostpath::delete_volume(id::from_name(VOLUME, "pvc-1"));
-    let nothing: Call = || Ok(());
-    for (before, call) in [
-        (nothing, image),
-        (nothing, directory),
-        (image, clone),
-        (image, snapshot),
-        (image, grow),
-        (directory, grow),
-        (image, delete),
-        (directory, delete),
-    ] {
-        let outcome = |point| {
-            fresh();
-            before().unwrap();
-            testing::fail_after(point, Error::unavailable("power cut"));
-            let cut_off = call();
-            testing::mend();
-            if cut_off.is_err() {
-                call().unwrap();
-            }
-            let quota = testing::quota("volumes", &id());
-            (left_behind(), size_in_pool(&id()), quota)
-        };
-        let whole = outcome(usize::MAX);
-        for point in 0..8 {
-            assert_eq!(outcome(point), whole, "ended after {point} host calls");
-        }
-    }
+    let left = POOL_BYTES - 2 * GIB;
+    let block_volume = available(block(), vec![], None);
+    assert_eq!(block_volume, Available::bytes(left).at_least(MINIMUM_BYTES));
+    let of_xfs = available(
+        mounted(AccessMode::SingleNodeWriter),
+        pairs(&[("fsType", "xfs")]),
+        None,
+    );
+    assert_eq!(of_xfs.minimum_volume_bytes, Some(300 << 20));
+    let nothing = Available::bytes(0);
+    assert_eq!(available(block(), of_kind("directory"), None), nothing);
+    assert_eq!(available(block(), of_kind("disk"), None), nothing);
+    testing::set_node_name(Some("node-1"));
+    let place = |node| Some(node::place(node));
+    assert_eq!(available(block(), vec![], place("node-1")), block_volume);
+    assert_eq!(available(block(), vec![], place("node-2")), nothing);
 }

@@ -1,7 +1,7 @@
 //! Tests of the pool in memory: it gives, and it refuses with the host's codes.
 
 use crate::error::{Code, Error};
-use crate::pool::{Kind, Pool};
+use crate::pool::{Content, Kind, Pool};
 use crate::testing;
 
 const POOL: Pool = Pool::named("volumes");
@@ -213,4 +213,157 @@ fn all_of_an_image_may_hold_data_and_nothing_lies_behind_it() {
     }
     let absent = POOL.allocated_extents("none", 0, 0);
     assert_eq!(code(absent), Some(Code::NotFound));
+}
+
+#[test]
+fn what_is_there_is_copied_resized_and_removed_whichever_it_is() {
+    fresh();
+    POOL.create_directory("tree").unwrap();
+    POOL.create_image("disk", 100).unwrap();
+    for source in ["tree", "disk"] {
+        POOL.copy(source, "copy").unwrap();
+        POOL.resize("copy", 200).unwrap();
+        let (copy, source) = (POOL.stat("copy").unwrap(), POOL.stat(source).unwrap());
+        assert_eq!(copy.map(|it| it.kind), source.map(|it| it.kind));
+        assert_eq!(POOL.capacity().unwrap().available_bytes, TOTAL - 300);
+        for _ in 0..2 {
+            POOL.remove("copy").unwrap();
+        }
+    }
+    assert_eq!(testing::pool_paths("volumes"), ["disk", "tree"]);
+    for answer in [POOL.copy("none", "copy"), POOL.resize("none", 1)] {
+        assert_eq!(code(answer), Some(Code::NotFound));
+    }
+}
+
+#[test]
+fn a_pool_that_is_asked_for_was_granted_or_is_refused() {
+    fresh();
+    assert_eq!(POOL.must_be_granted(), Ok(()));
+    let refused = code(Pool::named("others").must_be_granted());
+    assert_eq!(refused, Some(Code::InvalidArgument));
+}
+
+#[test]
+fn what_was_made_stays_unless_it_failed_for_good() {
+    fresh();
+    let made = |error: Option<Error>| {
+        POOL.create_image("disk", 100).unwrap();
+        code(POOL.keep("disk", error.map_or(Ok(()), Err)))
+    };
+    assert_eq!(made(None), None);
+    assert_eq!(made(Some(Error::aborted(""))), Some(Code::Aborted));
+    assert_eq!(testing::pool_paths("volumes"), ["disk"]);
+    assert_eq!(made(Some(Error::not_found(""))), Some(Code::NotFound));
+    assert_eq!(testing::pool_paths("volumes"), Vec::<String>::new());
+}
+
+#[test]
+fn a_copy_is_whole_when_it_is_there() {
+    fresh();
+    POOL.create_image("a", 100).unwrap();
+    assert_eq!(POOL.has_copied("a", "b"), Ok(true));
+    testing::delay_copies();
+    assert_eq!(POOL.has_copied("a", "c"), Ok(false));
+    testing::lose_copies();
+    assert_eq!(POOL.has_copied("a", "c"), Ok(false));
+    testing::finish_copies(Ok(()));
+    assert_eq!(POOL.has_copied("a", "c"), Ok(true));
+    assert_eq!(code(POOL.has_copied("none", "d")), Some(Code::NotFound));
+}
+
+#[test]
+fn several_copies_are_made_or_none() {
+    fresh();
+    POOL.create_image("a", 100).unwrap();
+    let copies = |sources: [&str; 2]| {
+        POOL.clone_images(&sources.map(|source| (source.to_owned(), format!("{source}-copy"))))
+    };
+    assert_eq!(code(copies(["a", "b"])), Some(Code::NotFound));
+    assert_eq!(testing::pool_paths("volumes"), ["a"]);
+    POOL.create_image("b", 100).unwrap();
+    for _ in 0..2 {
+        copies(["a", "b"]).unwrap();
+    }
+    assert_eq!(
+        testing::pool_paths("volumes"),
+        ["a", "a-copy", "b", "b-copy"]
+    );
+}
+
+#[test]
+fn a_copy_under_way_is_joined_and_keeps_what_it_needs() {
+    fresh();
+    POOL.create_image("a", 100).unwrap();
+    POOL.create_image("b", 100).unwrap();
+    testing::delay_copies();
+    for _ in 0..2 {
+        assert_eq!(code(POOL.clone_image("a", "copy")), Some(Code::Aborted));
+    }
+    assert_eq!(
+        code(POOL.clone_image("b", "copy")),
+        Some(Code::AlreadyExists)
+    );
+    assert_eq!(code(POOL.remove_image("a")), Some(Code::FailedPrecondition));
+    assert_eq!(code(POOL.remove_image("copy")), Some(Code::Aborted));
+    testing::finish_copies(Ok(()));
+    assert_eq!(POOL.clone_image("a", "copy"), Ok(()));
+    assert_eq!(testing::pool_paths("volumes"), ["a", "b", "copy"]);
+}
+
+#[test]
+fn a_copy_that_fails_is_told_once_and_one_that_is_lost_is_not() {
+    fresh();
+    POOL.create_image("a", 100).unwrap();
+    testing::delay_copies();
+    let copy = || code(POOL.clone_image("a", "copy"));
+    assert_eq!(copy(), Some(Code::Aborted));
+    testing::finish_copies(Err(Error::resource_exhausted("the disk is full")));
+    assert_eq!(copy(), Some(Code::ResourceExhausted));
+    assert_eq!(copy(), Some(Code::Aborted));
+    testing::lose_copies();
+    assert_eq!(POOL.remove_image("a"), Ok(()));
+    assert_eq!(testing::pool_paths("volumes"), Vec::<String>::new());
+}
+
+#[test]
+fn extents_come_in_pages_and_end_with_the_image() {
+    testing::reset();
+    testing::add_pool("volumes", 1 << 40);
+    POOL.create_image("disk", 1 << 30).unwrap();
+    let page = POOL.allocated_extents("disk", 1 << 29, 1).unwrap();
+    assert_eq!(page.ranges.len(), 1);
+    assert_eq!(page.ranges[0].offset_bytes, 1 << 29);
+    let rest = POOL.changed_extents("disk", "disk", page.next_offset.unwrap(), 9);
+    assert_eq!(rest.unwrap().next_offset, None);
+    let behind = POOL.allocated_extents("disk", (1 << 30) + 1, 1);
+    assert_eq!(code(behind), Some(Code::OutOfRange));
+}
+
+#[test]
+fn a_volume_is_made_from_nothing_or_from_its_like() {
+    fresh();
+    for kind in [Kind::Directory, Kind::Image] {
+        POOL.create_volume(kind.clone(), "a", 100, None).unwrap();
+        let from = Content::new(POOL, "a", 100);
+        POOL.create_volume(kind.clone(), "b", 200, Some(&from))
+            .unwrap();
+        assert_eq!(
+            POOL.stat("b").unwrap().map(|entry| entry.kind),
+            Some(kind.clone())
+        );
+        assert_eq!(POOL.capacity().unwrap().available_bytes, TOTAL - 300);
+        let other = match kind {
+            Kind::Directory => Kind::Image,
+            _ => Kind::Directory,
+        };
+        let refused = POOL.create_volume(other, "c", 200, Some(&from));
+        assert_eq!(code(refused), Some(Code::InvalidArgument));
+        let elsewhere = Content::new(Pool::named("others"), "a", 100);
+        let refused = POOL.create_volume(kind, "c", 200, Some(&elsewhere));
+        assert_eq!(code(refused), Some(Code::InvalidArgument));
+        POOL.remove("a").unwrap();
+        POOL.remove("b").unwrap();
+    }
+    assert_eq!(testing::pool_paths("volumes"), Vec::<String>::new());
 }

@@ -3,6 +3,7 @@
 //!
 //! It does not know who asks.
 
+use super::copies::Copies;
 use crate::error::Error;
 use crate::pool::{Entry, Kind, Usage};
 use std::collections::BTreeMap;
@@ -14,9 +15,11 @@ const DEFAULT_MODE: u32 = 0o755;
 /// Longest path, in bytes, as on the host.
 const PATH_BYTES: usize = 4095;
 
+#[derive(Clone)]
 pub(super) struct Tree {
     total_bytes: u64,
     nodes: BTreeMap<String, Node>,
+    pub(super) copies: Copies,
 }
 
 #[derive(Clone)]
@@ -56,6 +59,7 @@ impl Tree {
         Self {
             total_bytes,
             nodes: BTreeMap::new(),
+            copies: Copies::default(),
         }
     }
 
@@ -111,6 +115,7 @@ impl Tree {
     }
 
     pub(super) fn remove(&mut self, path: &str, kind: &Kind) -> Result<(), Error> {
+        self.copies.leave(path)?;
         match self.nodes.get(path) {
             None => Ok(()),
             Some(node) if node.kind != *kind => Err(otherwise(path)),
@@ -121,7 +126,35 @@ impl Tree {
         }
     }
 
+    /// Makes a copy, or what [`crate::testing::delay_copies`] makes of it.
     pub(super) fn copy(&mut self, source: &str, target: &str, kind: &Kind) -> Result<(), Error> {
+        let is_there = self.nodes.contains_key(target);
+        if !is_there {
+            self.copies.join(source, target)?;
+        }
+        let mut copied = self.clone();
+        copied.copy_now(source, target, kind)?;
+        if !is_there {
+            self.copies.begin(source, target, kind)?;
+        }
+        *self = copied;
+        Ok(())
+    }
+
+    /// Ends the copies that are under way.
+    pub(super) fn finish_copies(&mut self, outcome: &Result<(), Error>) {
+        for (source, target, kind) in self.copies.finish(outcome) {
+            // Like the host's, a copy that fails at its end leaves nothing.
+            let _ = self.copy_now(&source, &target, &kind);
+        }
+    }
+
+    pub(super) fn copy_now(
+        &mut self,
+        source: &str,
+        target: &str,
+        kind: &Kind,
+    ) -> Result<(), Error> {
         if let Some(there) = self.nodes.get(target) {
             let alike = there.copy_of.as_deref() == Some(source);
             return if alike {
@@ -200,7 +233,7 @@ pub(super) fn check_path(path: &str) -> Result<(), Error> {
     )))
 }
 
-fn is_within(path: &str, root: &str) -> bool {
+pub(super) fn is_within(path: &str, root: &str) -> bool {
     path.strip_prefix(root)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -213,6 +246,6 @@ fn moved(path: &str, source: &str, target: &str) -> Option<String> {
         .map(|rest| format!("{target}{rest}"))
 }
 
-fn otherwise(path: &str) -> Error {
+pub(super) fn otherwise(path: &str) -> Error {
     Error::already_exists(format!("`{path}` exists and is something else"))
 }

@@ -1,0 +1,78 @@
+//! What a volume began as a copy of, in a record of the backend's: it must be echoed for as long as the volume lives. Apart because the form
+//! in which it is stored must not follow the generated type.
+
+use crate::error::Error;
+use crate::volume::ContentSource;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The stored form: `{"snapshot":"id"}`.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Stored {
+    Snapshot(String),
+    Volume(String),
+    Other(String, String),
+}
+
+impl ContentSource {
+    /// Its id, whatever it is; `invalid-argument` for a kind of a later CSI.
+    pub fn id(&self) -> Result<&str, Error> {
+        match self {
+            Self::Snapshot(id) | Self::Volume(id) => Ok(id),
+            Self::Other(_) => Err(Error::invalid_argument(
+                "a volume begins empty, from a snapshot or from a volume",
+            )),
+        }
+    }
+}
+
+impl Serialize for ContentSource {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let stored = match self.clone() {
+            Self::Snapshot(id) => Stored::Snapshot(id),
+            Self::Volume(id) => Stored::Volume(id),
+            Self::Other((kind, id)) => Stored::Other(kind, id),
+        };
+        stored.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ContentSource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match Stored::deserialize(deserializer)? {
+            Stored::Snapshot(id) => Self::Snapshot(id),
+            Stored::Volume(id) => Self::Volume(id),
+            Stored::Other(kind, id) => Self::Other((kind, id)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    #[test]
+    fn a_source_is_read_as_it_was_stored() {
+        let id = || "a".to_owned();
+        for (source, stored) in [
+            (ContentSource::Snapshot(id()), r#"{"snapshot":"a"}"#),
+            (ContentSource::Volume(id()), r#"{"volume":"a"}"#),
+            (ContentSource::Other((id(), id())), r#"{"other":["a","a"]}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&source).unwrap(), stored);
+            assert_eq!(
+                serde_json::from_str::<ContentSource>(stored).unwrap(),
+                source
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_known_kind_has_an_id() {
+        assert_eq!(ContentSource::Volume("a".to_owned()).id(), Ok("a"));
+        let other = ContentSource::Other(("tape".to_owned(), "a".to_owned()));
+        let refused = other.id().map_err(|error| error.code);
+        assert_eq!(refused, Err(Code::InvalidArgument));
+    }
+}

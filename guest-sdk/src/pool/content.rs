@@ -1,0 +1,117 @@
+//! What lies in a pool, tree or image alike: most backends treat both the same but for their making. Apart from the pool's own calls because
+//! these are made of them.
+//!
+//! It remembers nothing: what a volume is called and how large it may be is the backend's.
+
+use super::{Kind, Pool};
+use crate::error::{Code, Error};
+use serde::{Deserialize, Serialize};
+
+/// Mode of a tree that every user may write to.
+const EVERY_USER: u32 = 0o777;
+
+/// Content that lies in a pool: of a volume, or of a snapshot that is ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are the pool's words")]
+pub struct Content {
+    pub pool: Pool,
+    pub path: String,
+    pub size_bytes: u64,
+}
+
+impl Content {
+    /// Content of this size.
+    pub fn new(pool: Pool, path: impl Into<String>, size_bytes: u64) -> Self {
+        Self {
+            pool,
+            path: path.into(),
+            size_bytes,
+        }
+    }
+
+    /// Whether it is a directory, not an image; `not-found` when it is not there.
+    pub fn is_directory(&self) -> Result<bool, Error> {
+        let entry = self.pool.stat(&self.path)?;
+        let entry = entry.ok_or_else(|| Error::not_found("the pool does not hold the content"))?;
+        Ok(entry.kind == Kind::Directory)
+    }
+}
+
+impl Pool {
+    /// [`Pool::clone_directory`] or [`Pool::clone_image`], whichever the source is.
+    pub fn copy(&self, source: &str, target: &str) -> Result<(), Error> {
+        match self.kind(source)? {
+            Some(Kind::Directory) => self.clone_directory(source, target),
+            _ => self.clone_image(source, target),
+        }
+    }
+
+    /// Gives `bytes` to a directory by its quota, or grows an image to them, whichever it is.
+    pub fn resize(&self, path: &str, bytes: u64) -> Result<(), Error> {
+        match self.kind(path)? {
+            Some(Kind::Directory) => self.set_quota(path, Some(bytes)).map(drop),
+            _ => self.resize_image(path, bytes),
+        }
+    }
+
+    /// [`Pool::remove_directory`] or [`Pool::remove_image`], whichever it is. What is absent is removed once more: its absence is then on
+    /// stable storage.
+    pub fn remove(&self, path: &str) -> Result<(), Error> {
+        match self.kind(path)? {
+            Some(Kind::Directory) => self.remove_directory(path),
+            _ => self.remove_image(path),
+        }
+    }
+
+    /// Whether the copy of `source` at `target` is whole; it is begun, or begun again where it was lost, and goes on when this says false.
+    pub fn has_copied(&self, source: &str, target: &str) -> Result<bool, Error> {
+        if self.stat(target)?.is_some() {
+            return Ok(true);
+        }
+        match self.copy(source, target) {
+            Err(error) if error.code == Code::Aborted => Ok(false),
+            copied => copied.map(|()| true),
+        }
+    }
+
+    /// Makes what a new volume holds, from nothing or as a copy of other content, which is then grown: a tree with a quota that every user
+    /// may write to, since pods run as any, or an image. `invalid-argument` for content of another kind or in another pool.
+    pub fn create_volume(
+        &self,
+        kind: Kind,
+        path: &str,
+        bytes: u64,
+        from: Option<&Content>,
+    ) -> Result<(), Error> {
+        let is_directory = kind == Kind::Directory;
+        match from {
+            Some(from) if from.pool != *self || from.is_directory()? != is_directory => {
+                Err(Error::invalid_argument(
+                    "the source is of another kind or in another pool: use a StorageClass like its own",
+                ))
+            }
+            Some(from) => {
+                self.copy(&from.path, path)?;
+                self.resize(path, bytes)
+            }
+            None if is_directory => {
+                self.create_directory_of(path, bytes)?;
+                self.set_permissions(path, EVERY_USER, None, None)
+            }
+            None => self.create_image(path, bytes),
+        }
+    }
+
+    /// Passes on what making something at `path` came to, and removes what is there if it failed for good: what is uncertain stays, for the
+    /// retry to find.
+    pub fn keep<R>(&self, path: &str, made: Result<R, Error>) -> Result<R, Error> {
+        if made.as_ref().is_err_and(|error| !error.is_uncertain()) {
+            self.remove(path)?;
+        }
+        made
+    }
+
+    fn kind(&self, path: &str) -> Result<Option<Kind>, Error> {
+        Ok(self.stat(path)?.map(|entry| entry.kind))
+    }
+}

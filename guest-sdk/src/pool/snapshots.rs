@@ -1,0 +1,335 @@
+//! Snapshots that are copies in a pool, and groups of them, with their records: the whole of CSI's snapshots for backends whose volumes lie
+//! in pools. Apart from the pool because here something is remembered; such a backend has no other way to do it right.
+//!
+//! A copy may outlive the call that began it. So the record of a snapshot comes first, and says later that its copy was seen to be whole;
+//! a copy that was lost with its host is begun again by whoever asks. It does not know volumes: the backend says where their content lies.
+
+use super::Content;
+use crate::error::Error;
+use crate::group_snapshots::GroupSnapshot;
+use crate::snapshot_listing::{ListSnapshotsArgs, SnapshotPage};
+use crate::snapshot_metadata::MetadataPage;
+use crate::state::Collection;
+use crate::volume::{Snapshot, SnapshotId, Timestamp, Topology, VolumeId, now};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Extents of a page where the caller does not say: 16 KiB.
+const MOST_EXTENTS: u32 = 1024;
+
+/// Snapshots in pools, and where they are: `fn` of the places that they are reachable from, none for everywhere.
+#[derive(Debug)]
+pub struct Snapshots {
+    records: Collection<Record, 1>,
+    groups: Collection<Group, 1>,
+    places: fn() -> Vec<Topology>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Record {
+    source_volume: VolumeId,
+    content: Content,
+    created_at: Timestamp,
+    group: Option<String>,
+    /// Its copy was seen to be whole: what is missing later is lost, and not copied anew.
+    is_ready: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Group {
+    created_at: Timestamp,
+    /// Snapshots by their source volumes.
+    members: BTreeMap<VolumeId, SnapshotId>,
+}
+
+impl Snapshots {
+    /// Their ids begin with `snapshot-`, those of groups with `group-`; content lies at the id, in the pool of its volume.
+    pub const fn new(places: fn() -> Vec<Topology>) -> Self {
+        Self {
+            records: Collection::new("snapshot"),
+            groups: Collection::new("group"),
+            places,
+        }
+    }
+
+    /// `CreateSnapshot`. `content` tells what is to be copied; it is asked only when there is no snapshot of this name yet.
+    pub fn create(
+        &self,
+        name: &str,
+        source_volume: &str,
+        content: impl FnOnce(&str) -> Result<Content, Error>,
+    ) -> Result<Snapshot, Error> {
+        let id = self.records.id(name);
+        let record = match self.records.find(&id)? {
+            Some(known) if known.source_volume != source_volume => {
+                return Err(Error::already_exists(
+                    "a snapshot of this name is there, of another volume: use another name",
+                ));
+            }
+            Some(known) => known,
+            None => {
+                let new = Record {
+                    source_volume: source_volume.to_owned(),
+                    content: content(source_volume)?,
+                    created_at: now(),
+                    group: None,
+                    is_ready: false,
+                };
+                self.records.create(&id, &new)?;
+                new
+            }
+        };
+        let record = self.settle(&id, record)?;
+        Ok(self.show(id, record))
+    }
+
+    /// `GetSnapshot`.
+    pub fn get(&self, id: &str) -> Result<Snapshot, Error> {
+        let record = self.settle(id, self.records.get(id)?)?;
+        Ok(self.show(id.to_owned(), record))
+    }
+
+    /// `DeleteSnapshot`; a member of a group goes with the group alone: `invalid-argument`.
+    pub fn delete(&self, id: &str) -> Result<(), Error> {
+        match self.records.find(id)? {
+            None => Ok(()),
+            Some(record) if record.group.is_none() => self.discard(id, &record),
+            Some(_) => Err(Error::invalid_argument(
+                "the snapshot is in a group: delete the group",
+            )),
+        }
+    }
+
+    /// `ListSnapshots`.
+    pub fn list(&self, args: &ListSnapshotsArgs) -> Result<SnapshotPage, Error> {
+        let page = self.records.page(&args.page, |id, mut record| {
+            if args
+                .source_volume
+                .iter()
+                .any(|it| *it != record.source_volume)
+            {
+                return Ok(None);
+            }
+            record.is_ready = record.is_ready || record.content.pool.stat(&id)?.is_some();
+            Ok(Some(self.show(id, record)))
+        });
+        page.map(SnapshotPage::from)
+    }
+
+    /// What a volume can begin as a copy of: `failed-precondition` while the snapshot is not ready.
+    pub fn content(&self, id: &str) -> Result<Content, Error> {
+        self.ready(id).map(|record| record.content)
+    }
+
+    /// `GetMetadataAllocated`; `invalid-argument` for a directory.
+    pub fn allocated(&self, id: &str, offset: u64, max: u32) -> Result<MetadataPage, Error> {
+        let Content {
+            pool, size_bytes, ..
+        } = self.ready_image(id)?.content;
+        let extents = pool.allocated_extents(id, offset, at_most(max))?;
+        Ok(MetadataPage::new(size_bytes, extents))
+    }
+
+    /// `GetMetadataDelta`; `invalid-argument` for directories and for snapshots of different volumes.
+    pub fn changed(
+        &self,
+        base: &str,
+        target: &str,
+        offset: u64,
+        max: u32,
+    ) -> Result<MetadataPage, Error> {
+        let (from, to) = (self.ready_image(base)?, self.ready_image(target)?);
+        if from.source_volume != to.source_volume {
+            return Err(Error::invalid_argument(
+                "the snapshots are of different volumes: name two of one volume",
+            ));
+        }
+        let Content {
+            pool, size_bytes, ..
+        } = to.content;
+        let extents = pool.changed_extents(base, target, offset, at_most(max))?;
+        Ok(MetadataPage::new(size_bytes, extents))
+    }
+
+    /// `CreateVolumeGroupSnapshot`, of images of one pool; `failed-precondition` for others.
+    pub fn create_group(
+        &self,
+        name: &str,
+        source_volumes: Vec<VolumeId>,
+        content: impl Fn(&str) -> Result<Content, Error>,
+    ) -> Result<GroupSnapshot, Error> {
+        let id = self.groups.id(name);
+        let member = |source: VolumeId| {
+            // CSI allows no NUL in a name, so no other snapshot has this id.
+            let member = self.records.id(&format!("{id}\0{source}"));
+            (source, member)
+        };
+        let members = source_volumes.into_iter().map(member).collect();
+        if let Some(known) = self.groups.find(&id)? {
+            if known.members != members {
+                return Err(Error::already_exists(
+                    "a group of this name is there, of other volumes: use another name",
+                ));
+            }
+            return self.show_group(id, known);
+        }
+        let created_at = now();
+        let records = members.keys().map(|source| {
+            Ok(Record {
+                source_volume: source.clone(),
+                content: content(source)?,
+                created_at,
+                group: Some(id.clone()),
+                is_ready: true,
+            })
+        });
+        let records: Vec<Record> = records.collect::<Result<_, Error>>()?;
+        self.copy_members(&members, &records)?;
+        for (member, record) in members.values().zip(records) {
+            // An earlier call may have ended half-way: its record is of another time.
+            self.records.change_any(member, |there| {
+                *there = Some(record.clone());
+                Ok(())
+            })?;
+        }
+        let group = Group {
+            created_at,
+            members,
+        };
+        self.groups.create(&id, &group)?;
+        self.show_group(id, group)
+    }
+
+    /// `GetVolumeGroupSnapshot`.
+    pub fn get_group(&self, id: &str, snapshots: &[SnapshotId]) -> Result<GroupSnapshot, Error> {
+        let group = self.groups.get(id)?;
+        group.must_hold(snapshots)?;
+        self.show_group(id.to_owned(), group)
+    }
+
+    /// `DeleteVolumeGroupSnapshot`, with its members.
+    pub fn delete_group(&self, id: &str, snapshots: &[SnapshotId]) -> Result<(), Error> {
+        let Some(group) = self.groups.find(id)? else {
+            return Ok(());
+        };
+        group.must_hold(snapshots)?;
+        for member in group.members.values() {
+            if let Some(record) = self.records.find(member)? {
+                self.discard(member, &record)?;
+            }
+        }
+        self.groups.delete(id)
+    }
+
+    fn copy_members(
+        &self,
+        members: &BTreeMap<VolumeId, SnapshotId>,
+        records: &[Record],
+    ) -> Result<(), Error> {
+        let Some(pool) = records.first().map(|first| &first.content.pool) else {
+            return Err(Error::invalid_argument("a group is of one volume at least"));
+        };
+        let mut copies = Vec::new();
+        for (member, Record { content, .. }) in members.values().zip(records) {
+            if content.pool != *pool || content.is_directory()? {
+                return Err(Error::failed_precondition(
+                    "only images of one pool can be taken at one moment",
+                ));
+            }
+            copies.push((content.path.clone(), member.clone()));
+        }
+        pool.clone_images(&copies)
+    }
+
+    /// Looks after the copy. One that failed is told, and is no snapshot any more.
+    fn settle(&self, id: &str, record: Record) -> Result<Record, Error> {
+        if record.is_ready {
+            return Ok(record);
+        }
+        match record.content.pool.has_copied(&record.content.path, id) {
+            Ok(is_ready) => self.records.change(id, |there| {
+                there.is_ready = is_ready;
+                Ok(there.clone())
+            }),
+            Err(error) => {
+                // A pool that is granted no more may hold it still.
+                if !error.is_uncertain() && record.content.pool.stat(id)?.is_none() {
+                    self.records.delete(id)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn ready(&self, id: &str) -> Result<Record, Error> {
+        let mut record = self.settle(id, self.records.get(id)?)?;
+        if !record.is_ready {
+            return Err(Error::failed_precondition(
+                "the snapshot is still being copied: wait until it is ready",
+            ));
+        }
+        id.clone_into(&mut record.content.path);
+        Ok(record)
+    }
+
+    fn ready_image(&self, id: &str) -> Result<Record, Error> {
+        let record = self.ready(id)?;
+        if record.content.is_directory()? {
+            return Err(Error::invalid_argument(
+                "the snapshot is a directory: only images have blocks",
+            ));
+        }
+        Ok(record)
+    }
+
+    fn discard(&self, id: &str, record: &Record) -> Result<(), Error> {
+        record.content.pool.remove(id)?;
+        self.records.delete(id)
+    }
+
+    fn show(&self, id: SnapshotId, record: Record) -> Snapshot {
+        let Record {
+            source_volume,
+            content,
+            created_at,
+            group,
+            is_ready,
+        } = record;
+        Snapshot {
+            ready_to_use: is_ready,
+            group_snapshot_id: group,
+            accessible_topology: (self.places)(),
+            ..Snapshot::new(id, source_volume, content.size_bytes, created_at)
+        }
+    }
+
+    fn show_group(&self, id: String, group: Group) -> Result<GroupSnapshot, Error> {
+        let member = |id: SnapshotId| Ok(self.show(id.clone(), self.records.get(&id)?));
+        let snapshots = group.members.into_values().map(member);
+        Ok(GroupSnapshot {
+            id,
+            snapshots: snapshots.collect::<Result<_, Error>>()?,
+            created_at: group.created_at,
+            ready_to_use: true,
+        })
+    }
+}
+
+impl Group {
+    fn must_hold(&self, snapshots: &[SnapshotId]) -> Result<(), Error> {
+        let is_member = |id| self.members.values().any(|member| member == id);
+        if snapshots.iter().all(is_member) {
+            return Ok(());
+        }
+        Err(Error::invalid_argument(
+            "not all of the snapshots are in the group",
+        ))
+    }
+}
+
+fn at_most(extents: u32) -> u32 {
+    if extents == 0 { MOST_EXTENTS } else { extents }
+}
+
+#[cfg(test)]
+mod tests;

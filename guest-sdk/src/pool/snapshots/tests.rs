@@ -1,0 +1,234 @@
+//! Tests of snapshots in pools on the host in memory: single ones, groups, copies that take long, and calls that end half-way.
+
+use super::*;
+use crate::error::Code;
+use crate::pool::Pool;
+use crate::testing;
+use crate::volume::PageRequest;
+
+const POOL: Pool = Pool::named("volumes");
+const SNAPSHOTS: Snapshots = Snapshots::new(here);
+const GIB: u64 = 1 << 30;
+
+fn here() -> Vec<Topology> {
+    vec![Topology::of("rack", "7")]
+}
+
+/// Two images and a tree.
+fn fresh() {
+    testing::reset();
+    testing::add_pool("volumes", 100 * GIB);
+    POOL.create_image("a", GIB).unwrap();
+    POOL.create_image("b", GIB).unwrap();
+    POOL.create_directory("tree").unwrap();
+}
+
+fn content(volume: &str) -> Result<Content, Error> {
+    match POOL.stat(volume)? {
+        Some(found) => Ok(Content::new(POOL, volume, found.size_bytes)),
+        None => Err(Error::not_found("no such volume")),
+    }
+}
+
+fn taken(name: &str, volume: &str) -> Result<Snapshot, Error> {
+    SNAPSHOTS.create(name, volume, content)
+}
+
+fn together(name: &str, volumes: &[&str]) -> Result<GroupSnapshot, Error> {
+    let volumes = volumes.iter().map(|it| (*it).to_owned()).collect();
+    SNAPSHOTS.create_group(name, volumes, content)
+}
+
+fn listed(source_volume: Option<&str>) -> Vec<Snapshot> {
+    let args = ListSnapshotsArgs {
+        source_volume: source_volume.map(str::to_owned),
+        page: PageRequest {
+            max_entries: None,
+            starting_token: None,
+        },
+    };
+    SNAPSHOTS.list(&args).unwrap().entries
+}
+
+fn code<T>(answer: Result<T, Error>) -> Option<Code> {
+    answer.err().map(|error| error.code)
+}
+
+fn left_behind() -> (Vec<String>, Vec<String>) {
+    (testing::state_keys(), testing::pool_paths("volumes"))
+}
+
+#[test]
+fn a_snapshot_outlives_its_volume() {
+    fresh();
+    for (name, volume) in [("s1", "a"), ("s2", "tree")] {
+        let snapshot = taken(name, volume).unwrap();
+        assert!(snapshot.ready_to_use);
+        assert_eq!(snapshot.accessible_topology, here());
+        POOL.remove(volume).unwrap();
+        assert_eq!(taken(name, volume), Ok(snapshot.clone()));
+        assert_eq!(SNAPSHOTS.get(&snapshot.id), Ok(snapshot.clone()));
+        let id = snapshot.id.clone();
+        assert_eq!(listed(Some(volume)), [snapshot]);
+        assert_eq!(SNAPSHOTS.content(&id).map(|it| it.path), Ok(id.clone()));
+        for _ in 0..2 {
+            SNAPSHOTS.delete(&id).unwrap();
+        }
+        assert_eq!(code(SNAPSHOTS.get(&id)), Some(Code::NotFound));
+    }
+    assert_eq!(left_behind(), (vec![], vec!["b".to_owned()]));
+    assert_eq!(listed(None), []);
+}
+
+#[test]
+fn a_name_of_another_volume_and_an_unknown_volume_are_refused() {
+    fresh();
+    taken("s1", "a").unwrap();
+    let there = left_behind();
+    assert_eq!(code(taken("s1", "b")), Some(Code::AlreadyExists));
+    assert_eq!(code(taken("s2", "none")), Some(Code::NotFound));
+    assert_eq!(left_behind(), there);
+}
+
+#[test]
+fn a_copy_that_takes_long_is_looked_after_until_it_ends() {
+    fresh();
+    testing::delay_copies();
+    let snapshot = taken("s1", "a").unwrap();
+    assert!(!snapshot.ready_to_use && !listed(None)[0].ready_to_use);
+    let early = SNAPSHOTS.content(&snapshot.id);
+    assert_eq!(code(early), Some(Code::FailedPrecondition));
+    testing::lose_copies();
+    let is_ready = || SNAPSHOTS.get(&snapshot.id).map(|it| it.ready_to_use);
+    assert_eq!(is_ready(), Ok(false));
+    testing::finish_copies(Ok(()));
+    assert!(listed(None)[0].ready_to_use);
+    assert_eq!(is_ready(), Ok(true));
+}
+
+#[test]
+fn a_copy_that_failed_for_good_is_no_snapshot_and_an_uncertain_one_still_is() {
+    for (error, afterwards) in [
+        (Error::resource_exhausted("full"), Some(Code::NotFound)),
+        (Error::unavailable("away"), None),
+    ] {
+        fresh();
+        testing::delay_copies();
+        let snapshot = taken("s1", "a").unwrap();
+        testing::finish_copies(Err(error.clone()));
+        assert_eq!(SNAPSHOTS.get(&snapshot.id), Err(error));
+        assert_eq!(code(SNAPSHOTS.get(&snapshot.id)), afterwards);
+    }
+}
+
+#[test]
+fn a_pool_that_is_granted_no_more_loses_no_snapshot() {
+    fresh();
+    testing::delay_copies();
+    let snapshot = taken("s1", "a").unwrap();
+    testing::remove_pool("volumes");
+    let denied = code(SNAPSHOTS.get(&snapshot.id));
+    assert_eq!(denied, Some(Code::PermissionDenied));
+    assert_eq!(testing::state_keys(), [snapshot.id]);
+}
+
+#[test]
+fn what_was_ready_and_is_missing_is_not_copied_anew() {
+    fresh();
+    let snapshot = taken("s1", "a").unwrap();
+    let known = SNAPSHOTS.get(&snapshot.id);
+    POOL.remove(&snapshot.id).unwrap();
+    assert_eq!(SNAPSHOTS.get(&snapshot.id), known);
+    assert_eq!(POOL.stat(&snapshot.id), Ok(None));
+}
+
+#[test]
+fn a_group_is_taken_shown_and_deleted_as_a_whole() {
+    fresh();
+    let there = left_behind();
+    let group = together("g1", &["a", "b"]).unwrap();
+    assert_eq!(together("g1", &["b", "a"]), Ok(group.clone()));
+    let members: Vec<_> = group.snapshots.iter().map(|it| it.id.clone()).collect();
+    assert_eq!(listed(None).len(), 2);
+    assert_eq!(
+        code(SNAPSHOTS.delete(&members[0])),
+        Some(Code::InvalidArgument)
+    );
+    assert_eq!(SNAPSHOTS.get_group(&group.id, &members), Ok(group.clone()));
+    for _ in 0..2 {
+        SNAPSHOTS.delete_group(&group.id, &members).unwrap();
+    }
+    assert_eq!(left_behind(), there);
+    let gone = SNAPSHOTS.get_group(&group.id, &[]);
+    assert_eq!(code(gone), Some(Code::NotFound));
+}
+
+#[test]
+fn a_group_that_cannot_be_leaves_nothing() {
+    fresh();
+    let there = left_behind();
+    for (volumes, refusal) in [
+        (vec![], Code::InvalidArgument),
+        (vec!["a", "none"], Code::NotFound),
+        (vec!["a", "tree"], Code::FailedPrecondition),
+    ] {
+        assert_eq!(code(together("g1", &volumes)), Some(refusal));
+        assert_eq!(left_behind(), there, "{volumes:?}");
+    }
+    let group = together("g1", &["a"]).unwrap();
+    assert_eq!(code(together("g1", &["b"])), Some(Code::AlreadyExists));
+    let alien = [taken("s1", "a").unwrap().id];
+    let shown = SNAPSHOTS.get_group(&group.id, &alien);
+    assert_eq!(code(shown), Some(Code::InvalidArgument));
+    let deleted = SNAPSHOTS.delete_group(&group.id, &alien);
+    assert_eq!(code(deleted), Some(Code::InvalidArgument));
+}
+
+#[test]
+fn blocks_are_told_of_images_of_one_volume() {
+    fresh();
+    let [first, second] = ["s1", "s2"].map(|name| taken(name, "a").unwrap().id);
+    let other = taken("s3", "b").unwrap().id;
+    let tree = taken("s4", "tree").unwrap().id;
+    let all = SNAPSHOTS.allocated(&first, 0, 0).unwrap();
+    assert_eq!((all.volume_capacity_bytes, all.next_offset), (GIB, None));
+    let page = SNAPSHOTS.changed(&first, &second, 0, 1).unwrap();
+    assert_eq!((page.extents.len(), page.next_offset.is_some()), (1, true));
+    let refused = Some(Code::InvalidArgument);
+    assert_eq!(code(SNAPSHOTS.changed(&first, &other, 0, 1)), refused);
+    assert_eq!(code(SNAPSHOTS.allocated(&tree, 0, 1)), refused);
+    let behind = SNAPSHOTS.allocated(&first, GIB + 1, 1);
+    assert_eq!(code(behind), Some(Code::OutOfRange));
+}
+
+#[test]
+fn a_call_that_ends_half_way_is_completed_by_its_retry() {
+    type Call = fn() -> Result<(), Error>;
+    let take: Call = || taken("s1", "a").map(drop);
+    let group: Call = || together("g1", &["a", "b"]).map(drop);
+    let delete: Call = || SNAPSHOTS.delete(&SNAPSHOTS.records.id("s1"));
+    let delete_group: Call = || SNAPSHOTS.delete_group(&SNAPSHOTS.groups.id("g1"), &[]);
+    let nothing: Call = || Ok(());
+    for (before, call) in [
+        (nothing, take),
+        (nothing, group),
+        (take, delete),
+        (group, delete_group),
+    ] {
+        let outcome = |point| {
+            fresh();
+            before().unwrap();
+            testing::fail_after(point, Error::unavailable("power cut"));
+            let cut_off = call();
+            testing::mend();
+            if cut_off.is_err() {
+                call().unwrap();
+            }
+            left_behind()
+        };
+        let whole = outcome(usize::MAX);
+        for point in 0..16 {
+            assert_eq!(outcome(point), whole, "ended after {point} host calls");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Calls that end half-way, at every point: a retry completes them, and nothing tells them from whole ones.
+
+use super::*;
+
+fn volume_1() -> String {
+    id::from_name("volume", "pvc-1")
+}
+
+#[test]
+fn a_call_that_ends_half_way_is_completed_by_its_retry() {
+    type Call = fn() -> Result<(), Error>;
+    let image: Call =
+        || Hostpath::create_volume(request("pvc-1", "image", range(Some(GIB), None))).map(drop);
+    let directory: Call =
+        || Hostpath::create_volume(request("pvc-1", "directory", range(Some(GIB), None))).map(drop);
+    let clone: Call = || {
+        let source = ContentSource::Volume(volume_1());
+        copied("pvc-2", "image", source, 2 * GIB).map(drop)
+    };
+    let snapshot: Call = || taken("snap-1", &volume_1()).map(drop);
+    let grow: Call = || expand(&volume_1(), range(Some(2 * GIB), None)).map(drop);
+    let modify: Call = || Hostpath::modify_volume(volume_1(), pairs(&[("atime", "false")]));
+    let attach: Call = || attached::publish(&volume_1(), "node-1", false).map(drop);
+    let detach: Call = || Hostpath::controller_unpublish_volume(volume_1(), None);
+    let group: Call = || groups::taken_together("group-1", &[&volume_1()]).map(drop);
+    let delete_group: Call =
+        || Hostpath::delete_group_snapshot(id::from_name("group", "group-1"), Vec::new());
+    let delete_snapshot: Call = || Hostpath::delete_snapshot(id::from_name("snapshot", "snap-1"));
+    let image_in_use: Call = || {
+        let id = Hostpath::create_volume(request("pvc-1", "image", range(Some(GIB), None)))?.id;
+        taken("snap-1", &id)?;
+        groups::taken_together("group-1", &[&id])?;
+        attached::publish(&id, "node-1", false).map(drop)
+    };
+    let delete: Call = || Hostpath::delete_volume(volume_1());
+    let nothing: Call = || Ok(());
+    for (before, call) in [
+        (nothing, image),
+        (nothing, directory),
+        (image, clone),
+        (image, snapshot),
+        (image, grow),
+        (directory, grow),
+        (image, delete),
+        (directory, delete),
+        (image, modify),
+        (image, attach),
+        (image_in_use, detach),
+        (image, group),
+        (image_in_use, delete_group),
+        (image_in_use, delete_snapshot),
+    ] {
+        let outcome = |point| {
+            fresh();
+            before().unwrap();
+            testing::fail_after(point, Error::unavailable("power cut"));
+            let cut_off = call();
+            testing::mend();
+            if cut_off.is_err() {
+                call().unwrap();
+            }
+            let quota = testing::quota("volumes", &volume_1());
+            (left_behind(), size_in_pool(&volume_1()), quota)
+        };
+        let whole = outcome(usize::MAX);
+        for point in 0..12 {
+            assert_eq!(outcome(point), whole, "ended after {point} host calls");
+        }
+    }
+}
