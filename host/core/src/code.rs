@@ -63,7 +63,7 @@ impl Error {
         match self {
             Error::Invalid(_) | Error::NotOffered { .. } => Code::InvalidArgument,
             Error::Backend(error) => error.code(),
-            Error::Mount(error) => error.code(),
+            Error::Mount(error) | Error::Plan { source: error, .. } => error.code(),
             Error::State(error) => error.code(),
             Error::InFlight { .. } | Error::SnapshotNotReady { .. } => Code::Aborted,
             Error::NotServed { .. } => Code::Unimplemented,
@@ -124,7 +124,7 @@ impl StateError {
     pub fn code(&self) -> Code {
         match self {
             StateError::TooLarge { .. } => Code::InvalidArgument,
-            StateError::Full => Code::ResourceExhausted,
+            StateError::Full | StateError::OverLimit { .. } => Code::ResourceExhausted,
             // The write may or may not have reached the disk.
             StateError::Failed { .. } => Code::Unavailable,
         }

@@ -124,6 +124,9 @@ pub struct Limits {
     /// Open handles of one instance. 1,000: a call opens a handful; upstream's default of 100,000 let guests exhaust a host
     /// (GHSA-852m-cvvp-9p4w).
     pub handles: usize,
+    /// Bytes that all records of the backend may take in the store, as [`crate::state::record_bytes`] counts. 256 MiB: 100,000 volumes with
+    /// 2 KiB of records each; a store is no place for data, and a disk belongs to the whole node.
+    pub state_bytes: u64,
     /// Takes ids above 128 bytes from the plugin.
     pub long_ids: bool,
 }
@@ -138,6 +141,7 @@ impl Default for Limits {
             host_call_bytes: 4 << 20,
             table_elements: 100_000,
             handles: 1000,
+            state_bytes: 256 << 20,
             long_ids: false,
         }
     }

@@ -1,7 +1,7 @@
 //! Why a call failed, for the driver's callers. Apart because it joins what three rooms can say; what a client is told of it stands in
 //! [`crate::code`].
 
-use crate::backend::BackendError;
+use crate::backend::{BackendError, PluginLabel};
 use crate::mounter::MountError;
 use crate::names::InvalidWord;
 use crate::rpc::Rpc;
@@ -19,6 +19,14 @@ pub enum Error {
     /// The privileged room.
     #[error(transparent)]
     Mount(#[from] MountError),
+    /// The privileged room refuses the plan, for what is in it or for what it was not granted.
+    #[error("{source}; it was planned by {plugin}")]
+    Plan {
+        /// Whose plan. Boxed, since every result is as large as the largest error.
+        plugin: Box<PluginLabel>,
+        /// Why.
+        source: MountError,
+    },
     /// The store.
     #[error(transparent)]
     State(#[from] StateError),

@@ -105,6 +105,55 @@ impl PoolCall {
                 | PoolCall::Rename { .. }
         )
     }
+
+    /// All names and paths in it.
+    pub fn words(&self) -> Vec<&str> {
+        match self {
+            PoolCall::Names => Vec::new(),
+            PoolCall::Capacity { pool } => vec![pool],
+            PoolCall::List {
+                pool, path, after, ..
+            } => [pool, path]
+                .into_iter()
+                .chain(after)
+                .map(String::as_str)
+                .collect(),
+            PoolCall::Stat { pool, path }
+            | PoolCall::CreateDirectory { pool, path }
+            | PoolCall::RemoveDirectory { pool, path }
+            | PoolCall::CreateImage { pool, path, .. }
+            | PoolCall::ResizeImage { pool, path, .. }
+            | PoolCall::AllocatedExtents { pool, path, .. }
+            | PoolCall::RemoveImage { pool, path }
+            | PoolCall::SetPermissions { pool, path, .. }
+            | PoolCall::SetQuota { pool, path, .. } => vec![pool, path],
+            PoolCall::CloneImage {
+                pool,
+                source,
+                target,
+            }
+            | PoolCall::CloneDirectory {
+                pool,
+                source,
+                target,
+            }
+            | PoolCall::Rename {
+                pool,
+                source,
+                target,
+            } => vec![pool, source, target],
+            PoolCall::ChangedExtents {
+                pool, base, target, ..
+            } => vec![pool, base, target],
+            PoolCall::CloneImages { pool, copies } => {
+                let paths = copies.iter().flat_map(|(source, target)| [source, target]);
+                std::iter::once(pool)
+                    .chain(paths)
+                    .map(String::as_str)
+                    .collect()
+            }
+        }
+    }
 }
 
 /// The answer to a [`PoolCall`]; which one belongs to which call stands at the variant.
@@ -170,4 +219,44 @@ pub enum PoolEntryKind {
     Image,
     /// Something that no plugin made; its kind in words.
     Other(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_a_call_are_all_its_names_and_paths() {
+        let word = |word: &str| word.to_owned();
+        let copies = vec![(word("a"), word("b")), (word("c"), word("d"))];
+        for (call, words) in [
+            (PoolCall::Names, &[][..]),
+            (
+                PoolCall::List {
+                    pool: word("pool"),
+                    path: word("path"),
+                    after: Some(word("after")),
+                    limit: 1,
+                },
+                &["pool", "path", "after"],
+            ),
+            (
+                PoolCall::Rename {
+                    pool: word("pool"),
+                    source: word("source"),
+                    target: word("target"),
+                },
+                &["pool", "source", "target"],
+            ),
+            (
+                PoolCall::CloneImages {
+                    pool: word("pool"),
+                    copies,
+                },
+                &["pool", "a", "b", "c", "d"],
+            ),
+        ] {
+            assert_eq!(call.words(), words);
+        }
+    }
 }

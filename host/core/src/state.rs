@@ -12,6 +12,15 @@ pub const STATE_VALUE_BYTES: usize = 1 << 20;
 /// Most entries of one scan answer; a host may give fewer than asked.
 pub const STATE_SCAN_ENTRIES: u32 = 1000;
 
+/// What a record weighs besides its key and value, in bytes: its revision, and its share of the store's pages.
+const RECORD_BYTES: u64 = 64;
+
+/// What a record takes of a backend's `limits.stateBytes`.
+pub fn record_bytes(key: &str, value_bytes: usize) -> u64 {
+    let bytes = u64::try_from(key.len().saturating_add(value_bytes)).unwrap_or(u64::MAX);
+    bytes.saturating_add(RECORD_BYTES)
+}
+
 /// Whose keys: spaces never see one another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Keyspace {
@@ -74,6 +83,14 @@ pub enum StateError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// The backend's records take as much as it may have; nothing was changed.
+    #[error(
+        "the records of this backend take all of limits.stateBytes ({limit} bytes): remove some, or raise the limit in the backend document"
+    )]
+    OverLimit {
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// The disk is full; nothing was changed.
     #[error("no space left for the state store")]
     Full,
@@ -116,6 +133,9 @@ pub trait StateStore: Send + Sync + 'static {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<StateEntry>, StateError>;
+    /// What all records of a space take, as [`record_bytes`] counts. A change that is not durable yet may count beside what it replaces, so
+    /// that it is never too little.
+    async fn size(&self, space: &Keyspace) -> Result<u64, StateError>;
     /// Returns when every write that was visible before the call is on stable storage. One wait serves all who wait.
     async fn sync(&self) -> Result<(), StateError>;
 }

@@ -68,7 +68,7 @@ fn is_fault(error: &Error) -> bool {
                 | BackendError::NotOffered { .. }
                 | BackendError::Cancelled => false,
             },
-            DriverError::Mount(error) => match error {
+            DriverError::Mount(error) | DriverError::Plan { source: error, .. } => match error {
                 MountError::Hung { .. }
                 | MountError::OutOfThreads { .. }
                 | MountError::OutOfResources { .. }
@@ -92,7 +92,7 @@ fn is_fault(error: &Error) -> bool {
             },
             DriverError::State(error) => match error {
                 StateError::Full | StateError::Failed { .. } => true,
-                StateError::TooLarge { .. } => false,
+                StateError::TooLarge { .. } | StateError::OverLimit { .. } => false,
             },
             DriverError::Lost { .. } => true,
             DriverError::Invalid(_)

@@ -133,6 +133,11 @@ impl Candidate {
         self.program.exports.services()
     }
 
+    /// Who it is, as far as it was asked.
+    pub fn label(&self) -> &PluginLabel {
+        &self.program.label
+    }
+
     /// Asks `get-plugin-info`.
     pub async fn plugin_info(&self, call: &Call) -> Result<PluginInfo, BackendError> {
         self.program.plugin_info(call).await

@@ -124,25 +124,27 @@ impl GuestLog {
         };
         for line in lines.split(|byte| *byte == b'\n') {
             let line = String::from_utf8_lossy(line);
-            self.line(stream, &line, Redactor::text);
+            self.line(stream, &line);
         }
     }
 
     /// At the end of a call: what has no line end yet leaves as well. Gives the last words on standard error.
     pub(crate) fn close(&self) -> Option<String> {
         for stream in [Stream::Stdout, Stream::Stderr] {
-            // The guest may have been stopped, or its budget spent, in the middle of a secret or of a character.
+            // The guest may have been stopped, or its budget spent, in the middle of a character.
             let rest = std::mem::take(self.spoken().pending(stream));
             let rest = String::from_utf8_lossy(&rest);
             let rest = rest.trim_end_matches(char::REPLACEMENT_CHARACTER);
-            self.line(stream, rest, Redactor::beginning);
+            self.line(stream, rest);
         }
         let words = std::mem::take(&mut self.spoken().last_words);
         let words = words.iter().map(|line| self.redactor.beginning(line));
         Some(words.collect::<Vec<_>>().join(" ")).filter(|words| !words.is_empty())
     }
 
-    fn line(&self, stream: Stream, line: &str, redacted: fn(&Redactor, &str) -> String) {
+    /// The guest may have been stopped, or its budget spent, in the middle of a secret; and a panic begins a new line wherever the last one
+    /// ended.
+    fn line(&self, stream: Stream, line: &str) {
         let line = printable(line);
         if line.trim().is_empty() {
             return;
@@ -152,7 +154,7 @@ impl GuestLog {
                 Stream::Stdout => Level::INFO,
                 Stream::Stderr => Level::WARN,
             };
-            self.emit(level, &redacted(&self.redactor, &line));
+            self.emit(level, &self.redactor.beginning(&line));
         }
         if stream == Stream::Stderr {
             let mut spoken = self.spoken();

@@ -18,6 +18,7 @@ mod cache;
 mod component;
 mod controller;
 mod convert;
+mod cpu;
 mod engine;
 mod error;
 mod exports;

@@ -3,9 +3,9 @@
 //! Over a limit the guest is stopped: an allocation that merely fails would come back as an obscure panic of the guest. Wall time and the
 //! number of calls are not here: a guest that waits runs no code that could ask.
 
+use crate::cpu::CpuTime;
 use crate::invocation::Invocation;
 use crate::slices::Turn;
-use crate::ticker::TICK;
 use wasmount_core::document::Limits;
 use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
 
@@ -90,17 +90,15 @@ impl ResourceLimiter for MemoryLimiter {
 
 /// Puts the limits of a backend on the store of one call. Who goes on computing does so by turns; waiting for one is no use of CPU, and no
 /// way around the wall time.
-pub(crate) fn apply(store: &mut Store<Invocation>, limits: &Limits, turn: Turn) {
+pub(crate) fn apply(store: &mut Store<Invocation>, limits: &Limits, turn: Turn, used: CpuTime) {
     store.limiter(|invocation| &mut invocation.memory);
     store.set_hostcall_fuel(limits.host_call_bytes);
     store.set_max_component_handles(limits.handles);
     store.set_epoch_deadline(FIRST_DEADLINE_TICKS);
-    let mut ticks = 0_u128;
-    let most = limits.cpu.as_millis() / TICK.as_millis();
-    let seconds = limits.cpu.as_secs_f32();
+    let most = limits.cpu;
     store.epoch_deadline_callback(move |_| {
-        ticks += 1;
-        if ticks > most {
+        if used.so_far() > most {
+            let seconds = most.as_secs_f32();
             return Err(OverLimit(format!("limits.cpu ({seconds} s)")).into());
         }
         Ok(UpdateDeadline::YieldCustom(1, Box::pin(turn.next())))

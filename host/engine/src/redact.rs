@@ -69,6 +69,12 @@ impl Redactor {
         refused.any(|spelling| word.contains(spelling.text.as_str()))
     }
 
+    /// The same for bytes that may be text.
+    pub(crate) fn finds_secret_in_bytes(&self, bytes: &[u8]) -> bool {
+        // What is no text is replaced by a character that no value of a secret consists of; all else stays.
+        !self.spellings().is_empty() && self.finds_secret_in(&String::from_utf8_lossy(bytes))
+    }
+
     fn found_in(&self, text: &str) -> Vec<Range<usize>> {
         let places = |spelling| {
             let places = text.match_indices(Spelling::as_str(spelling));

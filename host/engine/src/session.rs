@@ -4,6 +4,7 @@
 use crate::answer::{Checker, Invalid};
 use crate::bindings::types;
 use crate::convert;
+use crate::cpu::CpuTime;
 use crate::fault;
 use crate::gate::{Full, Place};
 use crate::guest_log::GuestLog;
@@ -58,6 +59,7 @@ pub(crate) struct Time {
     deadline: Instant,
     cancelled: CancellationToken,
     turn: Turn,
+    used: CpuTime,
 }
 
 /// What is left of a call: its answer and the rules for it.
@@ -94,6 +96,7 @@ impl Time {
             deadline: call.deadline,
             cancelled: call.cancelled.clone(),
             turn: program.slices.turn(),
+            used: CpuTime::default(),
         }
     }
 
@@ -102,7 +105,7 @@ impl Time {
         &self,
         call: impl Future<Output = wasmtime::Result<T>>,
     ) -> Result<T, Stop> {
-        self.race(self.turn.during(call))
+        self.race(self.turn.during(self.used.during(call)))
             .await?
             .map_err(Stop::Failed)
     }
@@ -154,7 +157,12 @@ impl<'a> Session<'a> {
         ));
         let invocation = Invocation::new(call, parts, log, redactor, function);
         let mut store = Store::new(program.pre.engine(), invocation);
-        limits::apply(&mut store, &parts.limits, time.turn.clone());
+        limits::apply(
+            &mut store,
+            &parts.limits,
+            time.turn.clone(),
+            time.used.clone(),
+        );
         match time.limit(program.pre.instantiate_async(&mut store)).await {
             Ok(instance) => Ok(Self {
                 program,
@@ -192,23 +200,23 @@ impl<'a> Session<'a> {
         let invocation = self.store.into_data();
         invocation.log.close();
         let checker = Checker::new(invocation.redactor, program.parts.limits.long_ids);
+        // Whatever it answered, the fault is the plugin's: a client told of the guest's own words would look for its own.
+        if let Some(refusal) = invocation.recorder.refusal() {
+            return Err(bad_answer(program, function, refusal.to_owned()));
+        }
         let value = answered.map_err(|error| answered_error(&checker, error))?;
         match synced {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(not_durable(&error)),
             Err(_) => return Err(timed_out(program, function, SYNC_PATIENCE.as_secs())),
         }
-        let closed = Closed {
+        Ok(Closed {
             program,
             function,
             checker,
             recorder: invocation.recorder,
             value,
-        };
-        match closed.recorder.refusal() {
-            Some(refusal) => Err(closed.bad_answer(refusal.to_owned())),
-            None => Ok(closed),
-        }
+        })
     }
 }
 
@@ -235,10 +243,6 @@ impl<T> Closed<'_, T> {
             let reason = "it recorded no source: call one of `plan.directory`, `plan.image`, ..";
             bad_answer(program, function, reason.to_owned())
         })
-    }
-
-    fn bad_answer(&self, reason: String) -> BackendError {
-        bad_answer(self.program, self.function, reason)
     }
 }
 

@@ -7,9 +7,9 @@ use crate::error::EngineError;
 use std::time::Duration;
 use wasmtime::Engine;
 
-/// Time between two ticks: what CPU budgets are counted in, and how long a guest may hold a thread before it yields. 10 ms costs nothing that
+/// Time between two ticks: how long a guest may hold a thread before it yields, and how closely its CPU time is watched. 10 ms costs nothing that
 /// could be measured, and with two guests spinning on two cores others are late by less than that.
-pub(crate) const TICK: Duration = Duration::from_millis(10);
+const TICK: Duration = Duration::from_millis(10);
 
 /// Starts the clock of an engine. It ends by itself within a tick of the engine.
 pub(crate) fn start(engine: &Engine) -> Result<(), EngineError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wasmount_core::names::DriverName;
 use wasmount_core::state::{
     Expect, Keyspace, KeyspaceOwner, Outcome, STATE_KEY_BYTES, STATE_SCAN_ENTRIES,
-    STATE_VALUE_BYTES, StateEntry, StateError, StateStore,
+    STATE_VALUE_BYTES, StateEntry, StateError, StateStore, record_bytes,
 };
 
 /// The backend keyspace of a driver.
@@ -26,7 +26,27 @@ pub(crate) async fn conforms(store: Arc<dyn StateStore>) {
     a_scan_goes_in_key_order_page_by_page(&*store).await;
     a_scan_answer_is_bounded(&*store).await;
     limits_are_kept(&*store).await;
+    the_size_of_a_space_is_that_of_its_records(&*store).await;
     of_many_callers_one_wins(&store).await;
+}
+
+async fn the_size_of_a_space_is_that_of_its_records(store: &dyn StateStore) {
+    let space = space("sizes");
+    assert_eq!(store.size(&space).await.unwrap(), 0);
+    done(store, &space, "k", "1234").await;
+    done(store, &space, "other", "").await;
+    let (first, other) = (record_bytes("k", 4), record_bytes("other", 0));
+    assert_eq!(store.size(&space).await.unwrap(), first + other);
+    done(store, &space, "k", "1").await;
+    assert!(store.size(&space).await.unwrap() >= record_bytes("k", 1) + other);
+    store.sync().await.unwrap();
+    let both = record_bytes("k", 1) + other;
+    assert_eq!(store.size(&space).await.unwrap(), both);
+    for key in ["k", "other", "absent"] {
+        store.remove(&space, key, Expect::Any).await.unwrap();
+    }
+    store.sync().await.unwrap();
+    assert_eq!(store.size(&space).await.unwrap(), 0);
 }
 
 async fn done(store: &dyn StateStore, space: &Keyspace, key: &str, value: &str) -> u64 {

@@ -8,15 +8,18 @@ mod open;
 
 pub use open::OpenError;
 
-use crate::pending::Batch;
-use redb::{ReadOnlyTable, ReadableDatabase, TableDefinition, TableError};
+use crate::pending::{Batch, Write};
+use redb::{
+    ReadOnlyTable, ReadableDatabase, ReadableTable, StorageError, Table, TableDefinition,
+    TableError,
+};
 use rustix::fs::{Mode, OFlags};
 use std::io::{self, ErrorKind};
 use std::ops::Bound;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
-use wasmount_core::state::{Keyspace, KeyspaceOwner, StateEntry, StateError};
+use wasmount_core::state::{Keyspace, KeyspaceOwner, StateEntry, StateError, record_bytes};
 
 /// A new value is refused when the file system has less free, in bytes, so that what waits for a commit and every removal still finds
 /// space. A commit copies the pages it changes: four times [`crate::pending::PENDING_BYTES`].
@@ -36,6 +39,9 @@ pub(crate) struct Database {
     /// None after an I/O error, until [`Database::reopen`] succeeds.
     open: RwLock<Option<redb::Database>>,
 }
+
+/// What the records of a space take is kept beside them, under this and the space's own name. Absent: written before it was kept.
+const STORE_SIZE_OF: &str = "size of ";
 
 /// A view of one keyspace that later commits do not change.
 pub(crate) struct Snapshot(Option<OpenRecords>);
@@ -89,6 +95,13 @@ impl Database {
             Err(TableError::TableDoesNotExist(_)) => Ok(Snapshot(None)),
             Err(error) => Err(failed("read", error)),
         }
+    }
+
+    /// What the durable records of a keyspace take.
+    pub(crate) fn size(&self, space: &Keyspace) -> Result<u64, StateError> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let database = open.as_ref().ok_or_else(|| closed("read"))?;
+        kept_size(database, space).map_err(|error| failed("read", error))
     }
 
     /// Whether the file system has space for new values, beyond what commits and removals need. redb may double the file when it grows.
@@ -163,20 +176,65 @@ fn write(database: &redb::Database, batch: &Batch) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
     // Opening after a kill then costs the same at every size.
     transaction.set_quick_repair(true);
-    transaction
-        .open_table(STORE)?
-        .insert(STORE_REVISION, batch.last_revision)?;
+    let mut store = transaction.open_table(STORE)?;
+    store.insert(STORE_REVISION, batch.last_revision)?;
     for (space, writes) in &batch.writes {
         let name = table_name(space);
         let mut records = transaction.open_table(Records::new(&name))?;
+        let size_key = format!("{STORE_SIZE_OF}{name}");
+        let kept = store.get(size_key.as_str())?.map(|size| size.value());
+        let mut size = match kept {
+            Some(size) => size,
+            None => measured(&records)?,
+        };
         for (key, write) in writes {
-            match &write.value {
-                Some(value) => drop(records.insert(key.as_str(), (write.revision, &**value))?),
-                None => drop(records.remove(key.as_str())?),
+            size = size.saturating_sub(change(&mut records, key, write)?);
+            if let Some(value) = &write.value {
+                size = size.saturating_add(record_bytes(key, value.len()));
             }
         }
+        store.insert(size_key.as_str(), size)?;
     }
+    drop(store);
     Ok(transaction.commit()?)
+}
+
+/// Gives what the record that was there took.
+fn change(
+    records: &mut Table<'_, &'static str, (u64, &'static [u8])>,
+    key: &str,
+    write: &Write,
+) -> Result<u64, StorageError> {
+    let replaced = match &write.value {
+        Some(value) => records.insert(key, (write.revision, &**value))?,
+        None => records.remove(key)?,
+    };
+    Ok(replaced.map_or(0, |record| record_bytes(key, record.value().1.len())))
+}
+
+fn kept_size(database: &redb::Database, space: &Keyspace) -> Result<u64, redb::Error> {
+    let transaction = database.begin_read()?;
+    let name = table_name(space);
+    let store = transaction.open_table(STORE)?;
+    if let Some(size) = store.get(format!("{STORE_SIZE_OF}{name}").as_str())? {
+        return Ok(size.value());
+    }
+    match transaction.open_table(Records::new(&name)) {
+        Ok(records) => Ok(measured(&records)?),
+        Err(TableError::TableDoesNotExist(_)) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn measured(
+    records: &impl ReadableTable<&'static str, (u64, &'static [u8])>,
+) -> Result<u64, StorageError> {
+    let mut size: u64 = 0;
+    for record in records.iter()? {
+        let (key, record) = record?;
+        size = size.saturating_add(record_bytes(key.value(), record.value().1.len()));
+    }
+    Ok(size)
 }
 
 /// No driver name has a `/`, so keyspaces never meet, nor the store's own table.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
-use wasmount_core::state::Keyspace;
+use wasmount_core::state::{Keyspace, record_bytes};
 
 /// Weight of writes that may wait for a commit before a writer has to wait too, in bytes: four values of the largest size.
 pub(crate) const PENDING_BYTES: usize = 4 << 20;
@@ -32,6 +32,8 @@ type Writes = HashMap<Keyspace, BTreeMap<String, Write>>;
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     writes: Writes,
+    /// What the records of each space take that wait.
+    sizes: HashMap<Keyspace, u64>,
     weight: usize,
     last_revision: u64,
     failing: bool,
@@ -78,11 +80,17 @@ impl Pending {
             .collect()
     }
 
+    /// What the records of a space take that wait, each as often as it changed.
+    pub(crate) fn size(&self, space: &Keyspace) -> u64 {
+        self.sizes.get(space).copied().unwrap_or(0)
+    }
+
     /// Adds a change and gives it a revision.
     pub(crate) fn write(&mut self, space: &Keyspace, key: &str, value: Option<Arc<[u8]>>) -> u64 {
         self.last_revision += 1;
         self.weight +=
             WRITE_OVERHEAD_BYTES + key.len() + value.as_ref().map_or(0, |value| value.len());
+        *self.sizes.entry(space.clone()).or_default() += size(key, value.as_deref());
         let write = Write {
             revision: self.last_revision,
             value,
@@ -121,8 +129,13 @@ impl Pending {
                 continue;
             };
             writes.retain(|key, write| settled.get(key) != Some(write));
+            let sizes = writes
+                .iter()
+                .map(|(key, write)| size(key, write.value.as_deref()));
+            self.sizes.insert(space.clone(), sizes.sum());
             if writes.is_empty() {
                 self.writes.remove(space);
+                self.sizes.remove(space);
             }
         }
     }
@@ -132,6 +145,11 @@ impl Pending {
         self.failing = true;
         self.weight += batch.weight;
     }
+}
+
+/// What a record takes; a removed one nothing.
+fn size(key: &str, value: Option<&[u8]>) -> u64 {
+    value.map_or(0, |value| record_bytes(key, value.len()))
 }
 
 #[cfg(test)]
@@ -180,6 +198,20 @@ mod tests {
         assert_eq!(again.writes[&space("a")]["k"].revision, revision);
         pending.settle(&again);
         assert!(!pending.is_full());
+    }
+
+    #[test]
+    fn the_size_of_a_space_is_that_of_its_writes_until_they_are_settled() {
+        let mut pending = Pending::default();
+        pending.write(&space("a"), "k", value("1"));
+        pending.write(&space("a"), "gone", None);
+        let batch = pending.batch();
+        pending.write(&space("a"), "later", value("22"));
+        let (first, later) = (record_bytes("k", 1), record_bytes("later", 2));
+        assert_eq!(pending.size(&space("a")), first + later);
+        assert_eq!(pending.size(&space("b")), 0);
+        pending.settle(&batch);
+        assert_eq!(pending.size(&space("a")), later);
     }
 
     #[test]

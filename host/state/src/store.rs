@@ -160,6 +160,13 @@ impl StateStore for RedbStore {
         })?
     }
 
+    async fn size(&self, space: &Keyspace) -> Result<u64, StateError> {
+        // Both under one lock, as for a scan.
+        let pending = self.shared.pending();
+        let durable = self.shared.database.size(space)?;
+        Ok(durable.saturating_add(pending.size(space)))
+    }
+
     async fn sync(&self) -> Result<(), StateError> {
         if self.shared.pending().is_empty() {
             return Ok(());

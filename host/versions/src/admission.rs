@@ -66,8 +66,16 @@ pub async fn admit(
     let info = candidate.plugin_info(&asked).await;
     let info = info.map_err(Refusal::Identity)?;
     let candidate = candidate.named(&info);
-    let features = known_features(&info.features)?;
-    check_features(&Offer::new(candidate.services(), features.clone()))?;
+    let plugin = candidate.label();
+    let features = known_features(&info.features).map_err(|unknown| Refusal::UnknownFeature {
+        plugin: plugin.clone(),
+        nearest: nearest_feature(&unknown),
+        feature: unknown,
+    })?;
+    check_features(&Offer::new(candidate.services(), features.clone())).map_err(|source| {
+        let plugin = plugin.clone();
+        Refusal::Features { plugin, source }
+    })?;
 
     let settings = candidate.check_settings(&asked).await;
     warnings.extend(settings.map_err(Refusal::Settings)?);
@@ -90,19 +98,12 @@ pub async fn admit(
     })
 }
 
-/// The features that this host acts on. An unknown one would be a promise that nobody keeps.
-fn known_features(words: &[String]) -> Result<Vec<Feature>, Refusal> {
-    let mut features = Vec::new();
-    for word in words.iter().filter(|word| !word.starts_with(EXPERIMENTAL)) {
-        let Some(feature) = Feature::of_word(word) else {
-            return Err(Refusal::UnknownFeature {
-                feature: word.clone(),
-                nearest: nearest_feature(word),
-            });
-        };
-        features.push(feature);
-    }
-    Ok(features)
+/// The features that this host acts on, or the first that is unknown: it would be a promise that nobody keeps.
+fn known_features(words: &[String]) -> Result<Vec<Feature>, String> {
+    let words = words.iter().filter(|word| !word.starts_with(EXPERIMENTAL));
+    words
+        .map(|word| Feature::of_word(word).ok_or_else(|| word.clone()))
+        .collect()
 }
 
 fn nearest_feature(word: &str) -> Option<&'static str> {
@@ -136,10 +137,10 @@ mod tests {
             ("Topology", Some("topology")),
             ("teleport", None),
         ] {
-            let refusal = known_features(&words([word])).unwrap_err();
-            assert!(
-                matches!(&refusal, Refusal::UnknownFeature { feature, nearest: found } if feature == word && *found == nearest),
-                "{refusal}"
+            let unknown = known_features(&words(["topology", word])).unwrap_err();
+            assert_eq!(
+                (unknown.as_str(), nearest_feature(&unknown)),
+                (word, nearest)
             );
         }
     }

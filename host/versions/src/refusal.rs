@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use wasmount_core::backend::BackendError;
+use wasmount_core::backend::{BackendError, PluginLabel};
 use wasmount_core::capabilities::FeatureWithoutExport;
 use wasmount_engine::EngineError;
 
@@ -81,16 +81,23 @@ pub enum Refusal {
     #[error("the plugin cannot say who it is: {0}; this is a fault of the plugin")]
     Identity(#[source] BackendError),
     /// A feature that this host does not know.
-    #[error("the plugin has the unknown feature `{feature}`{}; correct it, or use a newer host", nearest.map(|nearest| format!(", did you mean `{nearest}`?")).unwrap_or_default())]
+    #[error("{plugin} has the unknown feature `{feature}`{}; correct it, or use a newer host", nearest.map(|nearest| format!(", did you mean `{nearest}`?")).unwrap_or_default())]
     UnknownFeature {
+        /// Which plugin.
+        plugin: PluginLabel,
         /// As the plugin spells it.
         feature: String,
         /// The known one that is most like it.
         nearest: Option<&'static str>,
     },
     /// A feature without the service that it is about.
-    #[error("the plugin contradicts itself: {0}; this is a fault of the plugin")]
-    Features(#[from] FeatureWithoutExport),
+    #[error("{plugin} contradicts itself: {source}; this is a fault of the plugin")]
+    Features {
+        /// Which plugin.
+        plugin: PluginLabel,
+        /// What does not fit.
+        source: FeatureWithoutExport,
+    },
     /// The plugin does not accept its settings.
     #[error(
         "the plugin does not accept its settings: {0}; correct `settings`, `secrets` or `grants` of the backend document"

@@ -168,12 +168,24 @@ async fn an_experimental_feature_is_admitted() {
 
 #[tokio::test]
 async fn features_that_are_unknown_or_contradict_the_exports_are_refused() {
-    assert_eq!(
-        refused(misbehave("unknown-feature").await).to_string(),
-        "the plugin has the unknown feature `clone-volumes`, did you mean `clone-volume`?; correct it, or use a newer host"
-    );
-    let refusal = refused(misbehave("feature-without-export").await);
-    assert!(matches!(refusal, Refusal::Features(_)), "{refusal}");
+    for (behaviour, expected) in [
+        (
+            "unknown-feature",
+            "has the unknown feature `clone-volumes`, did you mean `clone-volume`?; correct it, or use a newer host",
+        ),
+        (
+            "contradicting-feature",
+            "contradicts itself: node-only-expansion contradicts the interface `controller-expand`; this is a fault of the plugin",
+        ),
+    ] {
+        let refusal = refused(misbehave(behaviour).await).to_string();
+        let (plugin, reason) = refusal.split_once(") ").unwrap();
+        assert_eq!(reason, expected);
+        assert!(
+            plugin.starts_with("plugin misbehave.wasmount.io 0.1.0 (sha256:"),
+            "{refusal}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -149,6 +149,7 @@ fn limited(key: &KeyPath, limits: raw::Limits) -> Checked<Limits> {
         host_call_bytes,
         table_elements,
         handles,
+        state_bytes,
         long_ids,
     } = limits;
     let mut limits = Limits::default();
@@ -168,6 +169,9 @@ fn limited(key: &KeyPath, limits: raw::Limits) -> Checked<Limits> {
     if let Some(amount) = host_call_bytes {
         let key = key.key("hostCallBytes");
         limits.host_call_bytes = count(&key, bytes(&key, &amount)?)?;
+    }
+    if let Some(amount) = state_bytes {
+        limits.state_bytes = bytes(&key.key("stateBytes"), &amount)?;
     }
     for (name, given, limit) in [
         ("concurrency", concurrency, &mut limits.concurrency),

@@ -124,6 +124,7 @@ pub struct Limits {
     pub host_call_bytes: Option<Amount>,
     pub table_elements: Option<u64>,
     pub handles: Option<u64>,
+    pub state_bytes: Option<Amount>,
     pub long_ids: Option<bool>,
 }
 

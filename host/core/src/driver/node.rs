@@ -61,7 +61,8 @@ impl Driver {
                 secret_options: plan.secret_options(&work.call.secrets),
                 plan,
             };
-            Ok(work.driver.mounter.stage(stage).await?)
+            let staged = work.driver.mounter.stage(stage).await;
+            staged.map_err(|error| work.of_plan(error))
         })
         .await
     }
@@ -108,6 +109,7 @@ impl Driver {
                 .as_ref()
                 .map(|plan: &Plan| plan.secret_options(&work.call.secrets))
                 .unwrap_or_default();
+            let is_planned = plan.is_some();
             let publish = PublishVolume {
                 key: work.driver.key(request.id),
                 staging_path,
@@ -117,7 +119,11 @@ impl Driver {
                 plan,
                 secret_options,
             };
-            Ok(work.driver.mounter.publish(publish).await?)
+            let published = work.driver.mounter.publish(publish).await;
+            published.map_err(|error| match error {
+                error if is_planned => work.of_plan(error),
+                error => error.into(),
+            })
         })
         .await
     }

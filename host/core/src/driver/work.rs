@@ -10,6 +10,7 @@ use crate::call::{Call, Incoming};
 use crate::capabilities::ControllerCapability;
 use crate::claims::{Claim, changes};
 use crate::error::Error;
+use crate::mounter::MountError;
 use crate::rpc::Rpc;
 use std::future::Future;
 use std::pin::pin;
@@ -134,6 +135,19 @@ impl Work {
                 reason: reason.to_owned(),
             }),
             None => self.driver.no_plugin(),
+        }
+    }
+
+    /// A plan was refused: it says whose.
+    pub(super) fn of_plan(&self, error: MountError) -> Error {
+        match (&error, self.plugin()) {
+            (MountError::Invalid { .. } | MountError::NotGranted { .. }, Some(plugin)) => {
+                Error::Plan {
+                    plugin: Box::new(plugin.backend.label().clone()),
+                    source: error,
+                }
+            }
+            _ => error.into(),
         }
     }
 

@@ -4,7 +4,9 @@ use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wasmount_core::state::{Expect, Keyspace, Outcome, StateEntry, StateError, StateStore};
+use wasmount_core::state::{
+    Expect, Keyspace, Outcome, StateEntry, StateError, StateStore, record_bytes,
+};
 
 type Result<T> = std::result::Result<T, StateError>;
 
@@ -74,6 +76,12 @@ impl StateStore for FakeState {
             .filter(|entry| entry.key.starts_with(prefix))
             .filter(|entry| after.is_none_or(|after| entry.key.as_str() > after));
         Ok(found.take(limit as usize).cloned().collect())
+    }
+    async fn size(&self, space: &Keyspace) -> Result<u64> {
+        let entries = self.entries.lock().unwrap();
+        let own = entries.iter().filter(|((owner, _), _)| owner == space);
+        let sizes = own.map(|((_, key), entry)| record_bytes(key, entry.value.len()));
+        Ok(sizes.sum())
     }
     async fn sync(&self) -> Result<()> {
         let revision = self.revision.load(Ordering::SeqCst);

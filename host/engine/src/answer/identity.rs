@@ -21,6 +21,7 @@ impl Checker {
             manifest,
             features,
         } = info;
+        self.without_secret("name", &name)?;
         // The message of the rule speaks of the document's key, which has the same rule.
         let name = DriverName::parse(name)
             .map_err(|error| Invalid(format!("name is no driver name ({error})")))?;

@@ -110,9 +110,10 @@ impl Checker {
             })
         });
         let extents = extents.collect::<Result<Vec<_>, _>>()?;
-        if next_offset.is_some_and(|next| next <= offset) {
+        if next_offset.is_some_and(|next| next <= offset || next > volume_capacity_bytes) {
             return Err(Invalid(
-                "next_offset is not behind the offset that was asked for".to_owned(),
+                "next_offset is not behind the offset that was asked for, or behind the volume"
+                    .to_owned(),
             ));
         }
         Ok(MetadataPage {
@@ -136,6 +137,7 @@ impl Checker {
             group_snapshot_id,
             accessible_topology,
         } = snapshot;
+        self.without_secret("source_volume_id", &source_volume)?;
         Ok(Snapshot {
             id: self.snapshot_id(id)?,
             // It came from the client once, whose ids may be longer than a plugin's.

@@ -295,6 +295,7 @@ fn extents_are_in_order_inside_of_the_volume_and_the_page_goes_on() {
         (&[(90, u64::MAX)], None),
         (&[(10, 1), (20, 1), (30, 1)], None),
         (&[(10, 10)], Some(10)),
+        (&[(10, 10)], Some(101)),
     ] {
         assert!(answer(extents, next_offset).is_err(), "{extents:?}");
     }
@@ -311,7 +312,32 @@ fn a_plugin_says_a_valid_name_and_a_version() {
         })
     };
     assert_eq!(answer("a.example.com", "1").unwrap().features, ["topology"]);
-    for (name, version) in [("a/b", "1"), ("", "1"), ("a", ""), ("a", &"1".repeat(65))] {
+    for (name, version) in [
+        ("a/b", "1"),
+        ("", "1"),
+        ("tr0ub4dor.example.com", "1"),
+        ("a", ""),
+        ("a", &"1".repeat(65)),
+    ] {
         assert!(answer(name, version).is_err(), "{name} {version}");
     }
+}
+
+#[test]
+fn a_source_in_a_list_holds_no_secret() {
+    let of_volume = |id: &str| {
+        let source = types::ContentSource::Volume(id.to_owned());
+        checker().volume(volume(|volume| volume.content_source = Some(source)))
+    };
+    let of_snapshot = |id: &str| {
+        checker().snapshots(vec![snapshot("s", id, None)], None, &PageRequest::default())
+    };
+    assert!(of_volume("other").is_ok() && of_snapshot("other").is_ok());
+    let held = |what: &str| {
+        Some(format!(
+            "{what} holds the value of a secret; clients store it in the clear"
+        ))
+    };
+    assert_eq!(reason(of_volume("tr0ub4dor")), held("content_source"));
+    assert_eq!(reason(of_snapshot("tr0ub4dor")), held("source_volume_id"));
 }

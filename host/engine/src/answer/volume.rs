@@ -197,6 +197,9 @@ impl Checker {
     }
 
     fn content_source(&self, source: types::ContentSource) -> Result<ContentSource, Invalid> {
+        if let types::ContentSource::Snapshot(id) | types::ContentSource::Volume(id) = &source {
+            self.without_secret("content_source", id)?;
+        }
         match source {
             types::ContentSource::Snapshot(id) => Ok(ContentSource::Snapshot(
                 // It came from the client, whose ids may be longer than a plugin's.

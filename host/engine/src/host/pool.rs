@@ -11,6 +11,16 @@ use wasmount_core::snapshot::Extent;
 
 impl Invocation {
     async fn ask_pool(&mut self, call: PoolCall) -> Result<PoolReply, HostError> {
+        if call
+            .words()
+            .iter()
+            .any(|word| self.redactor.finds_secret_in(word))
+        {
+            return Err(HostError::told(
+                Code::InvalidArgument,
+                "a path in a pool holds the value of a secret: everybody on the node can read it there",
+            ));
+        }
         if call.is_destructive() {
             self.sync().await?;
         }

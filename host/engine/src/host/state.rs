@@ -7,6 +7,7 @@ use crate::invocation::Invocation;
 use wasmount_core::code::Code;
 use wasmount_core::state::{
     self as core, Keyspace, STATE_KEY_BYTES, STATE_SCAN_ENTRIES, STATE_VALUE_BYTES, StateError,
+    record_bytes,
 };
 
 /// Entries that are read at a time: with values of the largest size they take 16 MiB.
@@ -21,6 +22,45 @@ impl Invocation {
             ));
         }
         Ok(self.keyspace())
+    }
+
+    /// What is stored lies on the disk of a node in the clear: a value of a secret has no place there.
+    fn check_words(&self, key: &str, value: &[u8]) -> Result<(), HostError> {
+        check_key(key)?;
+        check_length("the value", value.len(), STATE_VALUE_BYTES)?;
+        if self.redactor.finds_secret_in(key) || self.redactor.finds_secret_in_bytes(value) {
+            return Err(HostError::told(
+                Code::InvalidArgument,
+                "a record of the state holds the value of a secret, and the store is not encrypted: keep its name, and ask for the value in each call",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The records of one backend must not fill the disk of all. Calls at the same time may go over by what they write at that moment.
+    async fn check_room(
+        &mut self,
+        space: &Keyspace,
+        key: &str,
+        value_bytes: usize,
+    ) -> Result<(), HostError> {
+        let (store, limit) = (&self.parts.state, self.parts.limits.state_bytes);
+        let added = record_bytes(key, value_bytes);
+        if store.size(space).await?.saturating_add(added) <= limit {
+            return Ok(());
+        }
+        let replaced = store.get(space, key).await?;
+        let replaced = replaced.map_or(0, |there| record_bytes(key, there.value.len()));
+        if added <= replaced {
+            return Ok(());
+        }
+        // It may have counted too much: what is durable is counted exactly.
+        store.sync().await?;
+        let others = store.size(space).await?.saturating_sub(replaced);
+        if others.saturating_add(added) > limit {
+            return Err(StateError::OverLimit { limit }.into());
+        }
+        Ok(())
     }
 }
 
@@ -39,8 +79,8 @@ impl Host for Invocation {
         expect: Expect,
     ) -> Result<Outcome, HostError> {
         let space = self.own_keys()?;
-        check_key(&key)?;
-        check_length("the value", value.len(), STATE_VALUE_BYTES)?;
+        self.check_words(&key, &value)?;
+        self.check_room(&space, &key, value.len()).await?;
         self.unsynced = true;
         let expect = expect_of_guest(expect);
         let outcome = self.parts.state.put(&space, &key, value, expect).await?;

@@ -1,10 +1,11 @@
 //! Answers of a live guest: those within the rules arrive, those beyond do not. The rules one by one are unit tests of the checker.
 
-use crate::harness::{Fixture, volume_id};
+use crate::harness::{Fixture, directory, volume_id};
 use wasmount_core::backend::{Backend, BackendError, ControllerExpand};
 use wasmount_core::code::Code;
 use wasmount_core::document::Limits;
 use wasmount_core::rpc::Rpc;
+use wasmount_core::secrets::Secrets;
 use wasmount_core::volume::{CapacityRange, PageRequest};
 
 #[tokio::test]
@@ -127,7 +128,7 @@ async fn a_page_has_no_more_entries_than_asked() {
 
 #[tokio::test]
 async fn a_call_whose_interface_is_missing_is_not_offered() {
-    let fixture = Fixture::misbehave().await;
+    let fixture = Fixture::of(directory().await, Limits::default(), Secrets::default()).await;
     let call = fixture.call(Rpc::DeleteSnapshot);
     let id = wasmount_core::names::SnapshotId::parse("snapshot_id", "s").unwrap();
     assert_eq!(

@@ -27,7 +27,7 @@ async fn a_trap_ends_one_call_and_not_the_next() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_many_spinning_guests_as_threads_keep_nobody_waiting() {
     let limits = Limits {
-        cpu: Duration::from_secs(2),
+        cpu: Duration::from_millis(500),
         ..Limits::default()
     };
     let fixture = Arc::new(Fixture::with(limits).await);

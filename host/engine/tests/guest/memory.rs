@@ -7,7 +7,9 @@ use std::sync::Mutex;
 use wasmount_core::mounter::*;
 use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::pool::{PoolCall, PoolReply, PoolUsage};
-use wasmount_core::state::{Expect, Keyspace, Outcome, StateEntry, StateError, StateStore};
+use wasmount_core::state::{
+    Expect, Keyspace, Outcome, StateEntry, StateError, StateStore, record_bytes,
+};
 
 /// A pool whose path leads nowhere.
 const MISSING_POOL: &str = "missing";
@@ -78,6 +80,14 @@ impl StateStore for Memory {
             .filter(|entry| entry.key.starts_with(prefix))
             .filter(|entry| after.is_none_or(|after| entry.key.as_str() > after));
         Ok(wanted.take(limit as usize).cloned().collect())
+    }
+
+    async fn size(&self, _: &Keyspace) -> Result<u64, StateError> {
+        let entries = self.entries.lock().unwrap();
+        let sizes = entries
+            .iter()
+            .map(|(key, entry)| record_bytes(key, entry.value.len()));
+        Ok(sizes.sum())
     }
 
     async fn sync(&self) -> Result<(), StateError> {

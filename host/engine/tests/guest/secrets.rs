@@ -2,6 +2,7 @@
 
 use crate::harness::{Fixture, attributes, misbehave, secrets};
 use wasmount_core::backend::BackendError;
+use wasmount_core::code::Code;
 use wasmount_core::document::Limits;
 
 const VALUE: &str = "tr0ub4dor";
@@ -64,5 +65,28 @@ async fn a_value_in_what_clients_store_is_refused() {
             assert!(matches!(error, BackendError::BadAnswer { .. }), "{error}");
             assert!(!error.to_string().contains(VALUE), "{error}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_value_is_not_stored() {
+    for fixture in fixtures().await {
+        for behaviour in ["secret-in-state", "secret-in-state-key", "secret-in-pool"] {
+            let error = fixture.create(behaviour).await.unwrap_err();
+            assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+            assert!(!error.to_string().contains(VALUE), "{error}");
+        }
+        assert_eq!(fixture.memory.events(), [""; 0]);
+    }
+}
+
+/// A panic ends the line in the middle of the value.
+#[tokio::test]
+async fn the_beginning_of_a_value_does_not_leave_by_a_panic() {
+    for fixture in fixtures().await {
+        let error = fixture.create("half-a-secret-and-trap").await.unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("[redacted]"), "{error}");
+        assert!(!error.contains(&VALUE[..VALUE.len() / 2]), "{error}");
     }
 }

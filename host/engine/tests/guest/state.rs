@@ -3,7 +3,9 @@
 use crate::harness::{Fixture, volume_id};
 use wasmount_core::backend::{Backend, BackendError};
 use wasmount_core::code::Code;
+use wasmount_core::document::Limits;
 use wasmount_core::rpc::Rpc;
+use wasmount_core::state::record_bytes;
 
 #[tokio::test]
 async fn a_write_is_durable_before_the_answer() {
@@ -91,4 +93,30 @@ async fn keys_and_values_beyond_their_limits_violated() {
         }
     }
     assert_eq!(fixture.memory.events(), [""; 0]);
+}
+
+#[tokio::test]
+async fn as_many_bytes_as_the_limit_obeyed_and_violated() {
+    let mut limits = Limits {
+        state_bytes: record_bytes("written", 1),
+        ..Limits::default()
+    };
+    let fixture = Fixture::with(limits.clone()).await;
+    fixture.create("write-state").await.unwrap();
+    // Written again it takes no more.
+    fixture.create("write-state").await.unwrap();
+
+    limits.state_bytes -= 1;
+    let fixture = Fixture::with(limits).await;
+    match fixture.create("write-state").await {
+        Err(BackendError::Answered {
+            code: Code::ResourceExhausted,
+            message,
+        }) => assert!(
+            message.contains("limits.stateBytes (71 bytes)"),
+            "{message}"
+        ),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(fixture.memory.events(), ["sync"]);
 }

@@ -114,3 +114,38 @@ fn a_store_with_wrong_bits_opens_or_says_that_it_is_damaged() {
     }
     assert!(refused > 0);
 }
+
+#[test]
+fn the_size_of_a_space_is_found_where_an_earlier_host_did_not_keep_it() {
+    let directory = tempfile::tempdir().unwrap();
+    write_one(directory.path(), b"1234");
+    let (database, _) = Database::open(directory.path()).unwrap();
+    let forget = || {
+        let open = database.open.read().unwrap();
+        let transaction = open.as_ref().unwrap().begin_write().unwrap();
+        let key = format!("{STORE_SIZE_OF}{}", table_name(&space("a")));
+        let forgotten = transaction
+            .open_table(STORE)
+            .unwrap()
+            .remove(key.as_str())
+            .unwrap()
+            .is_some();
+        transaction.commit().unwrap();
+        forgotten
+    };
+    let one = record_bytes("k", 4);
+    assert_eq!(database.size(&space("a")).unwrap(), one);
+    assert!(forget());
+    assert_eq!(database.size(&space("a")).unwrap(), one, "when it is asked");
+    let mut pending = Pending::after(1);
+    pending.write(&space("a"), "l", Some(Arc::from(&b"12"[..])));
+    database.commit(&pending.batch()).unwrap();
+    let both = one + record_bytes("l", 2);
+    assert_eq!(
+        database.size(&space("a")).unwrap(),
+        both,
+        "when it is written to"
+    );
+    assert!(forget(), "and then it is kept");
+    assert_eq!(database.size(&space("b")).unwrap(), 0);
+}

@@ -5,6 +5,7 @@ use crate::conformance::{conforms, space};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use tempfile::TempDir;
+use wasmount_core::state::record_bytes;
 
 fn store() -> (TempDir, Arc<RedbStore>) {
     let directory = tempfile::tempdir().unwrap();
@@ -127,7 +128,10 @@ async fn follow(steps: Vec<Step>) {
                 let revision = model.remove(&k.to_string()).map_or(0, |stored| stored.1);
                 assert_eq!(removed.unwrap(), Outcome::Done(revision));
             }
-            Step::Sync => store.sync().await.unwrap(),
+            Step::Sync => {
+                store.sync().await.unwrap();
+                assert_eq!(store.size(&space).await.unwrap(), size_of(&model));
+            }
             Step::Restart => {
                 drop(store);
                 store = RedbStore::open(directory.path()).unwrap();
@@ -149,7 +153,15 @@ async fn follow(steps: Vec<Step>) {
                 assert_eq!(page, expected);
             }
         }
+        assert!(store.size(&space).await.unwrap() >= size_of(&model));
     }
+}
+
+fn size_of(model: &BTreeMap<String, (Vec<u8>, u64)>) -> u64 {
+    let sizes = model
+        .iter()
+        .map(|(key, (value, _))| record_bytes(key, value.len()));
+    sizes.sum()
 }
 
 /// A file system of its own, so that it can be filled.

@@ -38,7 +38,7 @@ fn a_right_document_is_taken_with_paths_from_where_it_lies() {
     std::fs::write(
         &file,
         format!(
-            "{RIGHT}  settings:\n    pool: data\n  secrets:\n    password:\n      file: password\n  grants:\n    pools:\n      data:\n        path: pool\n    devices:\n    - facts: {{by-id: \"scsi-0Acme_*\", partition: \"1\"}}\n      mountOptions: [discard]\n  limits:\n    memory: 32Mi\n    time: 1m30s\n    hostCallBytes: 65536\n  csiDriver:\n    fsGroupPolicy: File\n    seLinuxMount: true\n"
+            "{RIGHT}  settings:\n    pool: data\n  secrets:\n    password:\n      file: password\n  grants:\n    pools:\n      data:\n        path: pool\n    devices:\n    - facts: {{by-id: \"scsi-0Acme_*\", partition: \"1\"}}\n      mountOptions: [discard]\n  limits:\n    memory: 32Mi\n    time: 1m30s\n    hostCallBytes: 65536\n    stateBytes: 1Gi\n  csiDriver:\n    fsGroupPolicy: File\n    seLinuxMount: true\n"
         ),
     )
     .unwrap();
@@ -54,6 +54,7 @@ fn a_right_document_is_taken_with_paths_from_where_it_lies() {
     assert_eq!(backend.document.limits.memory_bytes, 32 << 20);
     assert_eq!(backend.document.limits.time.as_secs(), 90);
     assert_eq!(backend.document.limits.host_call_bytes, 65536);
+    assert_eq!(backend.document.limits.state_bytes, 1 << 30);
     assert_eq!(backend.document.csi_driver.selinux_mount, Some(true));
     let grants = backend.document.grants.clone().resolved(Path::new("/data"));
     assert_eq!(grants.pools["data"].path, Path::new("/data/pool"));

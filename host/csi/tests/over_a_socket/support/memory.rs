@@ -243,6 +243,13 @@ impl StateStore for MemoryStore {
             .collect())
     }
 
+    async fn size(&self, space: &Keyspace) -> Result<u64, StateError> {
+        let store = self.0.lock().unwrap();
+        let own = store.of.iter().filter(|((owner, _), _)| owner == space);
+        let sizes = own.map(|((_, key), entry)| record_bytes(key, entry.value.len()));
+        Ok(sizes.sum())
+    }
+
     async fn sync(&self) -> Result<(), StateError> {
         Ok(())
     }

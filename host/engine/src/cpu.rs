@@ -1,0 +1,86 @@
+//! What one call has used of a CPU. Apart from the limit because it is measured where a call is polled, and asked where a guest is
+//! interrupted.
+//!
+//! The clock is that of the thread (clock_gettime(2), `CLOCK_THREAD_CPUTIME_ID`), read when a poll begins and when it ends: a guest that
+//! waits, and one that is kept from running by others, uses nothing. It does not know how much is allowed.
+
+use rustix::time::{ClockId, clock_gettime};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Counts for one call.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CpuTime(Arc<Mutex<Spent>>);
+
+#[derive(Debug, Default)]
+struct Spent {
+    before: Duration,
+    /// What this thread's clock showed when the poll at hand began.
+    since: Option<Duration>,
+}
+
+impl CpuTime {
+    /// Counts a piece of work.
+    pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            self.spent().since = Some(of_this_thread());
+            let polled = work.as_mut().poll(context);
+            let so_far = self.so_far();
+            *self.spent() = Spent {
+                before: so_far,
+                since: None,
+            };
+            polled
+        })
+        .await
+    }
+
+    /// To be asked on the thread that polls.
+    pub(crate) fn so_far(&self) -> Duration {
+        let spent = self.spent();
+        let now = spent
+            .since
+            .map(|since| of_this_thread().saturating_sub(since));
+        spent.before + now.unwrap_or_default()
+    }
+
+    fn spent(&self) -> MutexGuard<'_, Spent> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn of_this_thread() -> Duration {
+    // Never negative, so this never fails.
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::sleep;
+
+    const WHILE: Duration = Duration::from_millis(30);
+
+    #[tokio::test]
+    async fn computing_counts() {
+        let used = CpuTime::default();
+        let compute = async {
+            let until = of_this_thread() + WHILE;
+            while of_this_thread() < until {}
+            assert!(used.so_far() >= WHILE, "asked meanwhile");
+            sleep(Duration::from_millis(1)).await;
+        };
+        used.during(compute).await;
+        assert!(used.so_far() >= WHILE);
+    }
+
+    #[tokio::test]
+    async fn waiting_does_not_count() {
+        let used = CpuTime::default();
+        used.during(sleep(WHILE)).await;
+        assert!(used.so_far() < WHILE, "{:?}", used.so_far());
+    }
+}

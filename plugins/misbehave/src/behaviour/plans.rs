@@ -1,0 +1,84 @@
+//! Plans that break a rule or go beyond what was granted, and steps where there is no plan.
+
+use super::secrets::password;
+use super::{Deed, Table, random};
+use crate::POOL;
+use wasmount_guest::bindings::imports::wasmount::csi::node_plan;
+use wasmount_guest::{Error, File, Plan, Pool};
+
+/// Of a volume with this id.
+pub type Steps = fn(&Plan, &str) -> Result<(), Error>;
+
+pub const PLANS: Table<Steps> = &[
+    ("no-source", |_, _| Ok(())),
+    ("two-sources", |plan, _| {
+        plan.directory(&POOL, "a")?;
+        // Goes on as if nothing had happened.
+        let _ = plan.image(&POOL, "b");
+        Ok(())
+    }),
+    ("error-after-source", |plan, _| {
+        plan.directory(&POOL, "a")?;
+        Err(Error::unavailable("changed my mind"))
+    }),
+    ("missing-source", |plan, _| plan.directory(&POOL, "nowhere")),
+    ("parent-path", |plan, _| plan.directory(&POOL, "../../etc")),
+    ("absolute-path", |plan, _| plan.directory(&POOL, "/etc")),
+    ("nul-path", |plan, _| plan.directory(&POOL, "a\0b")),
+    ("hosts-own-folder", |plan, _| {
+        plan.directory(&POOL, ".wasmount")
+    }),
+    ("pool-not-granted", |plan, id| {
+        plan.directory(&Pool::named("others"), id)
+    }),
+    ("filesystem-not-granted", |plan, _| {
+        plan.filesystem("nfs4", "server:/export", &[], &[])
+    }),
+    ("tmpfs-not-granted", |plan, _| plan.tmpfs(None)),
+    ("device-not-granted", |plan, _| {
+        plan.device(&[("by-path", "pci-0000:00:00.0")], 0)
+    }),
+    ("option-not-granted", |plan, id| {
+        plan.directory(&POOL, id)?;
+        plan.mount_options(&["suid"])
+    }),
+    ("other-source-each-time", |plan, id| {
+        plan.directory(&POOL, id)?;
+        plan.note("random", &random().to_string())
+    }),
+    ("secret-in-plan", |plan, _| {
+        let option = format!("password={}", password());
+        plan.filesystem("cifs", "//server/share", &[&option], &[])
+    }),
+    ("secret-in-note", |plan, id| {
+        plan.directory(&POOL, id)?;
+        plan.note("password", &password())
+    }),
+    ("unknown-secret", |plan, _| {
+        plan.filesystem("cifs", "//server/share", &[], &[("password", "no-such")])
+    }),
+    ("secret-by-name", |plan, _| {
+        let secret = [("password", "password")];
+        plan.filesystem("cifs", "//server/share", &["vers=3.1.1"], &secret)
+    }),
+    ("huge-plan", |plan, _| {
+        plan.directory(&POOL, "a")?;
+        (0..1000).try_for_each(|number: u32| plan.note(&number.to_string(), &"n".repeat(100)))
+    }),
+    ("huge-files", |plan, _| {
+        plan.files(&[File {
+            path: "a".to_owned(),
+            mode: 0o400,
+            content: vec![0; (1 << 20) + 1],
+        }])
+    }),
+];
+
+/// Steps where there is no plan.
+pub const OUTSIDE: Table<Deed> = &[
+    ("step-outside", || node_plan::directory("volumes", "a")),
+    ("ignored-step-outside", || {
+        let _ = node_plan::tmpfs(None);
+        Ok(())
+    }),
+];

@@ -1,0 +1,112 @@
+//! Exports of the controller service. Volumes whose id has a name behind its word are directories of the pool.
+
+use crate::behaviour::{answers, begin, deletions, find, secrets, spoil};
+use crate::{Misbehave, POOL, asked, asked_by, is_in_pool, setting};
+use wasmount_guest::*;
+
+impl Controller for Misbehave {
+    fn create_volume(args: CreateVolumeArgs) -> Result<Volume, Error> {
+        let behaviour = asked(&args.parameters);
+        begin(&behaviour)?;
+        if is_in_pool(&args.name) {
+            POOL.create_directory(&args.name)?;
+        }
+        let mut volume = Volume::new(args.name, args.capacity.required_bytes.unwrap_or(1 << 30));
+        volume.content_source = args.content_source;
+        let volume = spoil(secrets::VOLUMES, &behaviour, volume);
+        Ok(spoil(answers::VOLUMES, &behaviour, volume))
+    }
+
+    fn delete_volume(id: VolumeId) -> Result<(), Error> {
+        begin(asked_by(&id))?;
+        match find(deletions::DELETIONS, asked_by(&id)) {
+            Some(delete) => delete(&id),
+            None if is_in_pool(&id) => POOL.remove_directory(&id),
+            None => Ok(()),
+        }
+    }
+
+    fn validate_volume_capabilities(args: ValidateArgs) -> Result<Validation, Error> {
+        begin(&asked(&args.context))?;
+        Ok(Validation::Confirmed)
+    }
+}
+
+impl ControllerPublish for Misbehave {
+    fn controller_publish_volume(args: ControllerPublishArgs) -> Result<Attributes, Error> {
+        let behaviour = asked(&args.context);
+        begin(&behaviour)?;
+        Ok(spoil(answers::CONTEXTS, &behaviour, Attributes::new()))
+    }
+
+    fn controller_unpublish_volume(id: VolumeId, _: Option<NodeId>) -> Result<(), Error> {
+        begin(asked_by(&id))
+    }
+}
+
+impl ControllerExpand for Misbehave {
+    /// An id that is a number says how large the volume becomes.
+    fn expand_volume(args: ExpandArgs) -> Result<Expanded, Error> {
+        begin(asked_by(&args.id))?;
+        let wanted = args.capacity.required_bytes.unwrap_or_default();
+        Ok(Expanded::to(args.id.parse().unwrap_or(wanted)))
+    }
+}
+
+impl ControllerModify for Misbehave {
+    fn modify_volume(_: VolumeId, mutable_parameters: Attributes) -> Result<(), Error> {
+        begin(&asked(&mutable_parameters))
+    }
+}
+
+impl VolumeListing for Misbehave {
+    /// The token says how many entries come.
+    fn list_volumes(page: PageRequest) -> Result<VolumePage, Error> {
+        begin(&setting("list-volumes"))?;
+        let token = page.starting_token.unwrap_or_default();
+        let count: usize = token.parse().unwrap_or(0);
+        let entry = |number: usize| entry(Volume::new(format!("volume-{number}"), 1));
+        Ok(VolumePage {
+            entries: (0..count).map(entry).collect(),
+            next_token: None,
+        })
+    }
+}
+
+impl VolumeLookup for Misbehave {
+    fn get_volume(id: VolumeId) -> Result<VolumeEntry, Error> {
+        let behaviour = asked_by(&id).to_owned();
+        begin(&behaviour)?;
+        let volume = Volume::new(id, 1 << 30);
+        Ok(entry(spoil(answers::VOLUMES, &behaviour, volume)))
+    }
+}
+
+impl Capacity for Misbehave {
+    fn get_capacity(args: CapacityArgs) -> Result<Available, Error> {
+        let behaviour = asked(&args.parameters);
+        begin(&behaviour)?;
+        Ok(spoil(
+            answers::CAPACITIES,
+            &behaviour,
+            Available::bytes(1 << 40),
+        ))
+    }
+}
+
+impl VolumeHealth for Misbehave {
+    fn get_volume_health(id: VolumeId) -> Result<Vec<Health>, Error> {
+        begin(asked_by(&id))?;
+        Ok(spoil(answers::HEALTHS, asked_by(&id), Vec::new()))
+    }
+}
+
+fn entry(volume: Volume) -> VolumeEntry {
+    VolumeEntry {
+        volume,
+        status: VolumeStatus {
+            published_nodes: Vec::new(),
+            condition: None,
+        },
+    }
+}
