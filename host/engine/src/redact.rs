@@ -133,25 +133,44 @@ impl Spelling {
     }
 }
 
+/// A part of a value that counts as a secret itself.
+struct Part<'v> {
+    text: &'v str,
+    /// It is the name of a field of a JSON document, such as the audience of a token: a file may be called so.
+    is_name: bool,
+}
+
 /// A value, each of its lines (a guest's output leaves line by line) and its long quoted strings.
-fn parts(value: &str) -> impl Iterator<Item = &str> {
+fn parts(value: &str) -> impl Iterator<Item = Part<'_>> {
     let lines = value.split(['\n', '\r']);
-    let quoted = lines.clone().flat_map(|line| line.split('"'));
+    let quoted = lines.clone().flat_map(|line| {
+        let behind = line.split('"').skip(1).chain([""]);
+        let quoted = line.split('"').zip(behind).enumerate();
+        quoted.map(|(at, (text, behind))| Part {
+            text,
+            is_name: at % 2 == 1 && behind.trim_start().starts_with(':'),
+        })
+    });
     std::iter::once(value)
         .chain(lines.map(str::trim))
-        .filter(|part| part.len() >= REDACTED_VALUE_BYTES)
-        .chain(quoted.filter(|part| part.len() >= QUOTED_BYTES))
+        .filter(|text| text.len() >= REDACTED_VALUE_BYTES)
+        .map(|text| Part {
+            text,
+            is_name: false,
+        })
+        .chain(quoted.filter(|part| part.text.len() >= QUOTED_BYTES))
 }
 
 /// As it is, as it leaves the host, and as `{:?}` of Rust writes it in errors and panics of guests.
-fn spellings_of(part: &str) -> [Spelling; 3] {
-    let quoted = Zeroizing::new(format!("{part:?}"));
+fn spellings_of(part: Part<'_>) -> [Spelling; 3] {
+    let Part { text, is_name } = part;
+    let quoted = Zeroizing::new(format!("{text:?}"));
     let escaped = quoted.get(1..quoted.len() - 1).unwrap_or_default();
-    let printed = Zeroizing::new(printable(part));
+    let printed = Zeroizing::new(printable(text));
     // Trimmed, as the end of a line is: a control character there leaves as a space, or not at all.
-    [part, printed.trim(), escaped].map(|text| Spelling {
-        text: Zeroizing::new(text.to_owned()),
-        refused: part.len() >= REFUSED_VALUE_BYTES,
+    [text, printed.trim(), escaped].map(|spelt| Spelling {
+        text: Zeroizing::new(spelt.to_owned()),
+        refused: text.len() >= REFUSED_VALUE_BYTES && !is_name,
     })
 }
 

@@ -52,6 +52,26 @@ fn the_lines_and_quoted_parts_of_a_value_are_secrets_too() {
 }
 
 #[test]
+fn the_name_of_a_field_may_stand_in_a_word_and_is_replaced_in_a_text() {
+    let (name, token) = (
+        "monitoring.production.example",
+        "eyJhbGciOiJSUzI1NiIsImtpZCI6",
+    );
+    for document in [
+        format!(r#"{{"{name}":{{"token":"{token}"}}}}"#),
+        format!(r#"{{ "{name}" : {{ "token" : "{token}" }} }}"#),
+    ] {
+        let redactor = redactor(&[&document], &[]);
+        assert!(!redactor.finds_secret_in(&format!("tokens/{name}")));
+        assert_eq!(redactor.text(name), "[redacted]");
+        assert!(redactor.finds_secret_in(token));
+    }
+    // What is a value anywhere is refused.
+    let both = format!(r#"{{"{token}":1,"token":"{token}"}}"#);
+    assert!(redactor(&[&both], &[]).finds_secret_in(token));
+}
+
+#[test]
 fn words_too_short_to_be_secrets_are_left_alone() {
     let redactor = redactor(&["yes"], &["admin"]);
     assert_eq!(redactor.text("yes, admin"), "yes, [redacted]");

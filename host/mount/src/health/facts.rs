@@ -157,7 +157,7 @@ fn image_state(
         // Another file system is mounted at the pool: that says nothing of the image.
         Ok(file) if is_elsewhere(&file) => Ok(Image::Sound),
         Ok(_) => Ok(Image::Moved),
-        Err(Errno::NOENT | Errno::NOTDIR) if !observe(&pool).is_ok_and(|it| is_elsewhere(&it)) => {
+        Err(Errno::NOENT | Errno::NOTDIR) if observe(&pool).is_ok_and(|it| !is_elsewhere(&it)) => {
             Ok(Image::Moved)
         }
         Err(_) => Ok(Image::Sound),

@@ -37,6 +37,15 @@ fn found(facts: &Facts) -> Vec<(HealthStatus, String)> {
         .collect()
 }
 
+fn named(
+    expected: impl IntoIterator<Item = (HealthStatus, &'static str)>,
+) -> Vec<(HealthStatus, String)> {
+    let expected = expected.into_iter();
+    expected
+        .map(|(status, reason)| (status, reason.to_owned()))
+        .collect()
+}
+
 #[test]
 fn each_fault_of_a_mount_has_its_status_and_reason() {
     use HealthStatus::{Degraded, Inaccessible};
@@ -64,11 +73,7 @@ fn each_fault_of_a_mount_has_its_status_and_reason() {
                 is_read_only,
                 device: None,
             };
-            let expected: Vec<_> = expected
-                .into_iter()
-                .map(|(status, reason)| (status, reason.to_owned()))
-                .collect();
-            assert_eq!(found(&facts), expected, "{facts:?}");
+            assert_eq!(found(&facts), named(expected), "{facts:?}");
         }
     }
 }
@@ -101,11 +106,7 @@ fn each_fault_of_a_device_has_its_status_and_reason() {
             is_read_only: false,
             device,
         };
-        let expected: Vec<_> = expected
-            .into_iter()
-            .map(|(status, reason)| (status, reason.to_owned()))
-            .collect();
-        assert_eq!(found(&facts), expected, "{facts:?}");
+        assert_eq!(found(&facts), named(expected), "{facts:?}");
     }
 }
 
