@@ -38,6 +38,16 @@ pub fn directory_of_its_own(directory: &Path, driver: &str) -> Result<(PathBuf, 
     Ok((write(directory, driver, &text)?, component))
 }
 
+/// Writes a document for a driver of this name that serves a component where it lies, over a pool of the data directory.
+pub fn of_component(directory: &Path, driver: &str, component: &Path) -> Result<PathBuf, Failure> {
+    let pool = Path::new("pools").join(driver);
+    write(
+        directory,
+        driver,
+        &document("directory", driver, component, &pool),
+    )
+}
+
 /// Copies plugins/directory as built.
 pub fn copy_component(to: &Path) -> Result<(), Failure> {
     let built = Workspace::locate()?.component("directory");

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod directory_life;
 pub mod documents;
 pub mod host;
 pub mod kinds;

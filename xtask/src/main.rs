@@ -8,10 +8,11 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 use xtask::demo::{self, DemoOptions};
 use xtask::failure::Failure;
+use xtask::plugins::{self, Languages};
 use xtask::say::Console;
 use xtask::test::{self, TestOptions};
 use xtask::workspace::Workspace;
-use xtask::{deny, plugins, tools};
+use xtask::{deny, tools};
 
 /// The project's commands; each does all of its own set-up.
 #[derive(Debug, Parser)]
@@ -24,15 +25,30 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Builds the plugins into plugins/target
-    Plugins,
+    Plugins {
+        /// Those in this language
+        #[arg(long = "lang", default_value = "rust")]
+        languages: Languages,
+    },
     /// Serves plugins/directory and plays the container orchestrator against it
     Demo(DemoOptions),
     /// Passes every test of the project; the last line holds the totals
     Test(TestOptions),
+    /// Golden guests: components that every later host must run
+    Golden {
+        #[command(subcommand)]
+        command: Golden,
+    },
     /// Builds the pinned tools that tests drive (csi-sanity) and prints their paths
     Tools,
     /// Runs cargo-deny with deny.toml; builds cargo-deny first if need be (minutes)
     Deny,
+}
+
+#[derive(Debug, Subcommand)]
+enum Golden {
+    /// Builds them for the contract as it is; of a frozen line only those that it does not have
+    Record,
 }
 
 fn main() -> ExitCode {
@@ -51,7 +67,12 @@ fn main() -> ExitCode {
 fn run(command: Command, console: &Console) -> Result<bool, Failure> {
     let workspace = Workspace::locate()?;
     match command {
-        Command::Plugins => plugins::build(&workspace, console)?,
+        Command::Plugins { languages } => {
+            plugins::build_languages(&workspace, console, languages)?;
+        }
+        Command::Golden {
+            command: Golden::Record,
+        } => plugins::record_golden(&workspace, console)?,
         Command::Demo(options) => demo::run(&workspace, console, &options)?,
         Command::Test(options) => return Ok(test::run(&workspace, console, &options)),
         Command::Tools => console.line(&tools::csi_sanity(&workspace)?.display().to_string()),

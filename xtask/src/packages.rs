@@ -10,7 +10,7 @@ use std::process::Command;
 /// A program and the Debian package that brings it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
-    /// The file name of the program.
+    /// The file name of the program; of what is no program, the whole path.
     pub program: &'static str,
     /// The Debian package.
     pub package: &'static str,
@@ -38,7 +38,17 @@ pub const TEST: &[Need] = &[
     need("cryptsetup", "cryptsetup-bin"),
     need("mksquashfs", "squashfs-tools"),
     need("strace", "strace"),
+    CLANG,
+    WASM_LD,
+    WASI_LIBC,
 ];
+
+/// What guests in C are built with.
+pub const C: &[Need] = &[CLANG, WASM_LD, WASI_LIBC];
+
+const CLANG: Need = need("clang", "clang");
+const WASM_LD: Need = need("wasm-ld", "lld");
+const WASI_LIBC: Need = need("/usr/lib/wasm32-wasi/libc.a", "wasi-libc");
 
 /// Where system programs lie that the PATH of an ordinary user leaves out.
 const SYSTEM_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];

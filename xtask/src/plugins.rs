@@ -1,12 +1,65 @@
-//! Builds the guests and, for those who drive it, the host: two cargo workspaces, since guests are built for another target.
+//! Builds the guests and, for those who drive it, the host: two cargo workspaces, since guests are built for another target. Guests in other
+//! languages are built by a program of their own, `xtask-guests`: few need them, and it is large.
 
 use crate::command;
 use crate::failure::Failure;
+use crate::packages;
 use crate::say::Console;
 use crate::toolchain::{self, GUEST_TARGET};
 use crate::workspace::Workspace;
+use std::path::PathBuf;
 
-/// Builds all plugins into `plugins/target`, where each `backend.yaml` looks.
+/// The program that builds guests in C and Go.
+const GUESTS: &str = "xtask-guests";
+/// A crate of the guests from a registry; those of the others lie beside it.
+const FOREIGN_CRATE: &str = "sha2";
+
+/// Languages that guests are built from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Languages {
+    /// All plugins but those named below
+    Rust,
+    /// plugins/directory-c
+    C,
+    /// plugins/directory-go
+    Go,
+    /// All of these
+    All,
+}
+
+/// Builds the plugins of some languages.
+pub fn build_languages(
+    workspace: &Workspace,
+    console: &Console,
+    languages: Languages,
+) -> Result<(), Failure> {
+    if matches!(languages, Languages::Rust | Languages::All) {
+        build(workspace, console)?;
+    }
+    if matches!(languages, Languages::C | Languages::All) {
+        packages::install(packages::C, console)?;
+    }
+    match languages {
+        Languages::Rust => Ok(()),
+        Languages::C => guests(workspace, &["build", "c"]),
+        Languages::Go => guests(workspace, &["build", "go"]),
+        Languages::All => guests(workspace, &["build", "c", "go"]),
+    }
+}
+
+/// Builds golden guests for the contract as it is and records them in `tests/golden`.
+pub fn record_golden(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
+    packages::install(packages::C, console)?;
+    guests(workspace, &["record"])
+}
+
+fn guests(workspace: &Workspace, arguments: &[&str]) -> Result<(), Failure> {
+    let mut cargo = workspace.cargo("run");
+    cargo.args(["--quiet", "--package", GUESTS, "--"]);
+    command::run(cargo.args(arguments))
+}
+
+/// Builds all plugins in Rust into `plugins/target`, where each `backend.yaml` looks.
 pub fn build(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
     toolchain::guest_target(console)?;
     let mut cargo = workspace.plugins_cargo("build");
@@ -15,6 +68,36 @@ pub fn build(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
         cargo.arg("--locked");
     }
     command::run(&mut cargo)
+}
+
+/// Builds one plugin so that no path of this machine is in it, and gives the component.
+pub fn build_without_paths(
+    workspace: &Workspace,
+    console: &Console,
+    plugin: &str,
+) -> Result<PathBuf, Failure> {
+    toolchain::guest_target(console)?;
+    let crates = workspace.sources_of(FOREIGN_CRATE)?;
+    let crates = crates.parent().unwrap_or(&crates);
+    let remaps = [(crates, "crates"), (workspace.root(), "wasmount")];
+    let flags = remaps.map(|(path, name)| format!("--remap-path-prefix={}={name}", path.display()));
+    // Other flags would build all other guests anew.
+    let target = workspace.plugins_target().join("without-paths");
+    let mut cargo = workspace.plain_cargo();
+    cargo
+        .arg("build")
+        .arg("--manifest-path")
+        .arg(workspace.plugins_manifest())
+        .args(["--release", "--locked", "--target", GUEST_TARGET])
+        .args(["--package", plugin, "--target-dir"])
+        .arg(&target)
+        // Cargo separates flags by this character, since paths may hold spaces.
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+    command::run(&mut cargo)?;
+    Ok(target
+        .join(GUEST_TARGET)
+        .join("release")
+        .join(format!("{plugin}.wasm")))
 }
 
 /// Builds the host's program beside this one. All programs of the workspace at once, so that features are the same as for its tests and

@@ -50,6 +50,12 @@ pub fn guest_target(console: &Console) -> Result<(), Failure> {
     })
 }
 
+/// What the compiler says of itself.
+pub fn compiler() -> Result<String, Failure> {
+    let said = command::read(Command::new("rustc").arg("--version"))?;
+    Ok(said.trim().to_owned())
+}
+
 /// The target's own libraries lie where the compiler would look for them.
 fn has_target() -> Result<bool, Failure> {
     let directory = command::read(Command::new("rustc").args([

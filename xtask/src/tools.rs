@@ -21,7 +21,7 @@ pub fn csi_sanity(workspace: &Workspace) -> Result<PathBuf, Failure> {
     if tool.is_file() {
         return Ok(tool);
     }
-    check_go()?;
+    check_go(GO_VERSION, "csi-sanity is built with it")?;
     fs::create_dir_all(&directory)
         .map_err(Failure::io(format!("create {}", directory.display())))?;
     // Under another name first: two test programs may build it at the same time, and a build may be interrupted.
@@ -42,15 +42,17 @@ pub fn csi_sanity(workspace: &Workspace) -> Result<PathBuf, Failure> {
     Ok(tool)
 }
 
-fn check_go() -> Result<(), Failure> {
-    let (major, minor) = GO_VERSION;
+/// Refuses when Go is missing or older than this; `why` it is needed.
+pub fn check_go(wanted: (u32, u32), why: &str) -> Result<(), Failure> {
+    let (major, minor) = wanted;
     let said = command::read(Command::new("go").args(["env", "GOVERSION"])).ok();
     match said.as_deref().and_then(version) {
-        Some(version) if version >= GO_VERSION => Ok(()),
+        Some(version) if version >= wanted => Ok(()),
         _ => Err(Failure::Missing {
             what: format!("Go {major}.{minor} or later"),
-            next: "csi-sanity is built with it; install it from https://go.dev/dl, or leave it out with `cargo xtask test --fast`"
-                .to_owned(),
+            next: format!(
+                "{why}; install it from https://go.dev/dl, or leave it out with `cargo xtask test --fast`"
+            ),
         }),
     }
 }

@@ -3,7 +3,9 @@
 //! The target directory is the one that the running program was built into: what cargo was told (`--target-dir`, `CARGO_TARGET_DIR`) then
 //! holds for everything that is built from here, and what is shared is built once.
 
+use crate::command;
 use crate::failure::Failure;
+use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,6 +63,37 @@ impl Workspace {
     /// The lock file of the guests' workspace; committed, but absent while its first build makes it.
     pub fn plugins_lock(&self) -> PathBuf {
         self.root.join("plugins/Cargo.lock")
+    }
+
+    /// The folder of the contract.
+    pub fn contract(&self) -> PathBuf {
+        self.root.join("guest-sdk/wit")
+    }
+
+    /// The contract.
+    pub fn contract_file(&self) -> PathBuf {
+        self.contract().join("wasmount.wit")
+    }
+
+    /// Golden guests, a folder for each line of the contract.
+    pub fn golden(&self) -> PathBuf {
+        self.root.join("tests/golden")
+    }
+
+    /// Where cargo keeps the sources of a crate that this workspace is built of.
+    pub fn sources_of(&self, package: &str) -> Result<PathBuf, Failure> {
+        let arguments = ["metadata", "--locked", "--format-version", "1"];
+        let metadata = command::read(self.plain_cargo().args(arguments))?;
+        let metadata: Value = serde_json::from_str(&metadata).unwrap_or_default();
+        let packages = metadata.get("packages").and_then(Value::as_array);
+        let mut packages = packages.into_iter().flatten();
+        packages
+            .find(|it| it.get("name").is_some_and(|name| name == package))
+            .and_then(|it| Path::new(it.get("manifest_path")?.as_str()?).parent())
+            .map(Path::to_owned)
+            .ok_or_else(|| Failure::Unexpected {
+                what: format!("`cargo metadata` does not know {package}"),
+            })
     }
 
     /// Where guests are built; the `backend.yaml` of each points there.

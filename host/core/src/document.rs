@@ -53,6 +53,19 @@ pub struct PluginSource {
     pub path: PathBuf,
     /// `sha256:..`, checked if given.
     pub digest: Option<String>,
+    /// What of WASI it may import.
+    pub wasi: Wasi,
+}
+
+/// How much of WASI is there to be imported. With neither word a plugin has files or a network: the first does not offer them, the second
+/// denies each call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Wasi {
+    /// Clocks, random numbers, standard output and what else needs no denial.
+    #[default]
+    Minimal,
+    /// All of the world `wasi:cli/imports`, for language runtimes that import files and sockets whether they use them or not.
+    Full,
 }
 
 /// Where a secret of the backend's is read.

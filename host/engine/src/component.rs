@@ -11,6 +11,7 @@ use crate::program::{BackendParts, PluginInfo, Program};
 use std::sync::Arc;
 use wasmount_core::backend::{BackendError, PluginLabel};
 use wasmount_core::call::Call;
+use wasmount_core::document::Wasi;
 use wasmount_core::services::{Feature, Offer, Service};
 use wasmtime::component::Component;
 
@@ -23,6 +24,7 @@ pub struct LoadedComponent {
     component: Component,
     digest: String,
     from_cache: bool,
+    wasi: Wasi,
     imports: Vec<String>,
     exports: Vec<String>,
 }
@@ -49,9 +51,15 @@ impl LoadedComponent {
             component,
             digest,
             from_cache,
+            wasi: Wasi::default(),
             imports,
             exports,
         }
+    }
+
+    /// To be linked with this much of WASI.
+    pub fn with_wasi(self, wasi: Wasi) -> Self {
+        Self { wasi, ..self }
     }
 
     /// `sha256:..` of its bytes.
@@ -81,7 +89,7 @@ impl LoadedComponent {
         call: &Call,
     ) -> Result<Candidate, EngineError> {
         self.check_room_for(&parts)?;
-        let linker = &self.engine.linker;
+        let linker = self.engine.linkers.with(self.wasi);
         let pre = linker
             .instantiate_pre(&self.component)
             .map_err(|error| EngineError::Link(format!("{error:#}")))?;

@@ -3,8 +3,7 @@
 use crate::cache::Cache;
 use crate::component::LoadedComponent;
 use crate::error::EngineError;
-use crate::invocation::Invocation;
-use crate::linker::linker;
+use crate::linker::Linkers;
 use crate::load::load;
 use crate::settings::{self, PoolSize};
 use crate::slices::Slices;
@@ -12,7 +11,6 @@ use crate::ticker;
 use std::path::PathBuf;
 use std::sync::Arc;
 use wasmount_core::document::Limits;
-use wasmtime::component::Linker;
 
 /// Versions of one backend that may serve at a time: the one that drains and the one that came.
 const VERSIONS: u32 = 2;
@@ -58,7 +56,7 @@ impl EngineOptions {
 /// wasmtime, set up once.
 pub struct Engine {
     pub(crate) wasmtime: wasmtime::Engine,
-    pub(crate) linker: Linker<Invocation>,
+    pub(crate) linkers: Linkers,
     pub(crate) options: EngineOptions,
     pub(crate) slices: Slices,
     cache: Option<Arc<Cache>>,
@@ -81,7 +79,7 @@ impl Engine {
                 .ok()
         });
         Ok(Arc::new(Self {
-            linker: linker(&wasmtime)?,
+            linkers: Linkers::new(&wasmtime)?,
             wasmtime,
             options,
             slices: Slices::for_this_machine(),

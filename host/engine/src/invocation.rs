@@ -44,7 +44,11 @@ impl Invocation {
         let mut wasi = WasiCtxBuilder::new();
         wasi.stdout(Pipe::new(Arc::clone(&log), Stream::Stdout))
             .stderr(Pipe::new(Arc::clone(&log), Stream::Stderr))
-            .max_random_size(RANDOM_BYTES);
+            .max_random_size(RANDOM_BYTES)
+            // There are no directories, arguments and variables unless they are added; sockets there are, unless they are denied.
+            .allow_tcp(false)
+            .allow_udp(false)
+            .allow_ip_name_lookup(false);
         Self {
             wasi: wasi.build(),
             table,

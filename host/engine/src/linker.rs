@@ -1,16 +1,18 @@
 //! What a component can import: the interfaces of the contract and the harmless part of WASI. Apart because this list is the wall around a
-//! guest: no file systems and no sockets are linked, so there is nothing to deny.
+//! guest: no file systems and no sockets are linked, so there is nothing to deny. Where the document asks for all of WASI they are, for
+//! runtimes that insist; what denies them then is the context of each call, in [`crate::invocation`].
 
 use crate::bindings::{imported, types};
 use crate::error::EngineError;
 use crate::invocation::Invocation;
+use wasmount_core::document::Wasi;
 use wasmtime::Engine;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::cli::{WasiCli, WasiCliView};
 use wasmtime_wasi::p2::bindings::{cli, random};
 use wasmtime_wasi::random::{WasiRandom, WasiRandomView};
 
-/// Interfaces that are linked, without `wasmount:csi/` or `wasi:`, by the line of versions that they belong to.
+/// Interfaces that are linked, without `wasmount:csi/` or `wasi:`.
 const CONTRACT: &[&str] = &["call", "node-plan", "pool", "secrets", "state", "types"];
 const WASI: &[&str] = &[
     "cli/environment",
@@ -32,6 +34,18 @@ const WASI: &[&str] = &[
     "random/insecure-seed",
     "random/random",
 ];
+/// What [`Wasi::Full`] adds.
+const WASI_DENIED: &[&str] = &[
+    "filesystem/preopens",
+    "filesystem/types",
+    "sockets/instance-network",
+    "sockets/ip-name-lookup",
+    "sockets/network",
+    "sockets/tcp",
+    "sockets/tcp-create-socket",
+    "sockets/udp",
+    "sockets/udp-create-socket",
+];
 
 /// The package of the contract, as it stands in the names of imports and exports.
 pub const CONTRACT_PACKAGE: &str = "wasmount:csi/";
@@ -42,13 +56,17 @@ const WASI_LINE: &str = "0.2";
 
 /// Whether an import, such as `wasi:io/poll@0.2.6`, is one of an interface that the host has. Whether each function of it is there shows when
 /// the component is linked.
-pub fn is_linked(import: &str) -> bool {
+pub fn is_linked(import: &str, wasi: Wasi) -> bool {
     let (name, version) = import.split_once('@').unwrap_or((import, ""));
     if let Some(interface) = name.strip_prefix(CONTRACT_PACKAGE) {
         return is_of_line(version, CONTRACT_LINE) && CONTRACT.contains(&interface);
     }
+    let is_of_wasi = |interface| match wasi {
+        Wasi::Minimal => WASI.contains(&interface),
+        Wasi::Full => WASI.contains(&interface) || WASI_DENIED.contains(&interface),
+    };
     name.strip_prefix(WASI_PACKAGE)
-        .is_some_and(|interface| is_of_line(version, WASI_LINE) && WASI.contains(&interface))
+        .is_some_and(|interface| is_of_line(version, WASI_LINE) && is_of_wasi(interface))
 }
 
 /// Whether a version, such as `0.1.3`, is compatible with a line, such as `0.1`. A pre-release is compatible with nothing.
@@ -59,14 +77,43 @@ pub fn is_of_line(version: &str, line: &str) -> bool {
         .is_some_and(|patch| !patch.is_empty() && patch.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Makes the linker that all components share.
-pub(crate) fn linker(engine: &Engine) -> Result<Linker<Invocation>, EngineError> {
+/// The linkers that all components share.
+pub(crate) struct Linkers {
+    minimal: Linker<Invocation>,
+    full: Linker<Invocation>,
+}
+
+impl Linkers {
+    /// Makes them.
+    pub(crate) fn new(engine: &Engine) -> Result<Self, EngineError> {
+        let made = |wasi| linker(engine, wasi);
+        let failed = |error: wasmtime::Error| EngineError::Start(format!("{error:#}"));
+        Ok(Self {
+            minimal: made(Wasi::Minimal).map_err(failed)?,
+            full: made(Wasi::Full).map_err(failed)?,
+        })
+    }
+
+    /// The one with as much of WASI as the document says.
+    pub(crate) fn with(&self, wasi: Wasi) -> &Linker<Invocation> {
+        match wasi {
+            Wasi::Minimal => &self.minimal,
+            Wasi::Full => &self.full,
+        }
+    }
+}
+
+fn linker(engine: &Engine, wasi: Wasi) -> wasmtime::Result<Linker<Invocation>> {
     let mut linker = Linker::new(engine);
-    fill(&mut linker).map_err(|error| EngineError::Start(format!("{error:#}")))?;
+    match wasi {
+        Wasi::Minimal => add_harmless_wasi(&mut linker)?,
+        Wasi::Full => wasmtime_wasi::p2::add_to_linker_async(&mut linker)?,
+    }
+    add_contract(&mut linker)?;
     Ok(linker)
 }
 
-fn fill(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
+fn add_harmless_wasi(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(linker)?;
     cli::environment::add_to_linker::<_, WasiCli>(linker, WasiCliView::cli)?;
     cli::exit::add_to_linker::<_, WasiCli>(linker, WasiCliView::cli)?;
@@ -77,8 +124,10 @@ fn fill(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
     cli::terminal_stderr::add_to_linker::<_, WasiCli>(linker, WasiCliView::cli)?;
     // Rust's hash maps take their keys from here.
     random::insecure::add_to_linker::<_, WasiRandom>(linker, WasiRandomView::random)?;
-    random::insecure_seed::add_to_linker::<_, WasiRandom>(linker, WasiRandomView::random)?;
+    random::insecure_seed::add_to_linker::<_, WasiRandom>(linker, WasiRandomView::random)
+}
 
+fn add_contract(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
     types::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)?;
     imported::call::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)?;
     imported::secrets::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)?;
@@ -99,15 +148,25 @@ mod tests {
             "wasi:io/poll@0.2.6",
             "wasi:cli/exit@0.2.0",
         ] {
-            assert!(is_linked(import), "{import}");
+            for wasi in [Wasi::Minimal, Wasi::Full] {
+                assert!(is_linked(import, wasi), "{import}");
+            }
         }
     }
 
     #[test]
-    fn files_sockets_other_lines_and_the_unknown_are_not_linked() {
+    fn files_and_sockets_are_linked_only_where_the_document_says_so() {
+        for import in ["wasi:filesystem/types@0.2.6", "wasi:sockets/tcp@0.2.6"] {
+            assert!(!is_linked(import, Wasi::Minimal), "{import}");
+            assert!(is_linked(import, Wasi::Full), "{import}");
+        }
+    }
+
+    #[test]
+    fn other_lines_and_the_unknown_are_never_linked() {
         for import in [
-            "wasi:filesystem/types@0.2.6",
-            "wasi:sockets/tcp@0.2.6",
+            "wasi:http/outgoing-handler@0.2.6",
+            "wasi:filesystem/types@0.3.0",
             "wasi:io/poll@0.3.0",
             "wasi:io/poll@0.2.0-rc-2023-11-10",
             "wasi:io/poll",
@@ -116,7 +175,7 @@ mod tests {
             "wasmount:csi/controller@0.1.0",
             "env",
         ] {
-            assert!(!is_linked(import), "{import}");
+            assert!(!is_linked(import, Wasi::Full), "{import}");
         }
     }
 }

@@ -46,10 +46,10 @@ pub async fn admit(
     role: Role,
 ) -> Result<Admitted, Refusal> {
     let wasm = plugin_file::read(plugin, base).await?;
-    let component = engine.load(wasm).await?;
+    let component = engine.load(wasm).await?.with_wasi(plugin.wasi);
 
     let mut warnings = check_line(component.imports(), component.exports())?;
-    check_imports(component.imports())?;
+    check_imports(component.imports(), plugin.wasi)?;
     warnings.extend(unused_grants(component.imports(), grants.pools.len()));
 
     let time = parts.limits.time;

@@ -2,6 +2,7 @@
 //! as a list of rules.
 
 use crate::refusal::Refusal;
+use wasmount_core::document::Wasi;
 use wasmount_core::services::Service;
 use wasmount_engine::{CONTRACT_LINE, CONTRACT_PACKAGE, is_linked, is_of_line};
 
@@ -33,18 +34,19 @@ pub(crate) fn check_line(imports: &[String], exports: &[String]) -> Result<Vec<S
 }
 
 /// Every import must be one that the host has.
-pub(crate) fn check_imports(imports: &[String]) -> Result<(), Refusal> {
+pub(crate) fn check_imports(imports: &[String], wasi: Wasi) -> Result<(), Refusal> {
     let unknown: Vec<String> = imports
         .iter()
-        .filter(|name| !is_linked(name))
+        .filter(|name| !is_linked(name, wasi))
         .cloned()
         .collect();
     if unknown.is_empty() {
         return Ok(());
     }
     let wants = |prefix: &str| unknown.iter().any(|name| name.starts_with(prefix));
-    let hint = if wants("wasi:filesystem/") || wants("wasi:sockets/") {
-        "a plugin has neither files nor sockets: use `pool` and `state`, and do without std::fs and std::net"
+    let hint = if unknown.iter().all(|name| is_linked(name, Wasi::Full)) {
+        "a plugin has neither files nor sockets: use `pool` and `state`; if only its language's runtime imports them, set spec.plugin.wasi to \
+         `full` in the backend document: then they are there, and each use of them fails"
     } else if wants("wasi:http/") {
         "this host does not offer the network yet"
     } else {
@@ -115,17 +117,37 @@ mod tests {
     #[test]
     fn what_the_host_has_may_be_imported() {
         let imports = ["wasmount:csi/pool@0.1.0", "wasi:io/poll@0.2.6"];
-        assert!(check_imports(&names(imports)).is_ok());
+        assert!(check_imports(&names(imports), Wasi::Minimal).is_ok());
+    }
+
+    #[test]
+    fn files_and_sockets_are_refused_with_the_key_that_lets_them_in() {
+        let imports = names(["wasi:sockets/tcp@0.2.6", "wasi:io/poll@0.2.6"]);
+        assert_eq!(
+            check_imports(&imports, Wasi::Minimal)
+                .unwrap_err()
+                .to_string(),
+            "the plugin imports what this host does not offer: wasi:sockets/tcp@0.2.6; a plugin has neither files nor sockets: use `pool` \
+             and `state`; if only its language's runtime imports them, set spec.plugin.wasi to `full` in the backend document: then they \
+             are there, and each use of them fails"
+        );
+        assert!(check_imports(&imports, Wasi::Full).is_ok());
     }
 
     #[test]
     fn what_no_plugin_gets_is_refused_and_listed() {
         let imports = names(["wasi:sockets/tcp@0.2.6", "wasi:io/poll@0.2.6", "env"]);
-        assert_eq!(
-            check_imports(&imports).unwrap_err().to_string(),
-            "the plugin imports what this host does not offer: wasi:sockets/tcp@0.2.6, env; a plugin has neither files nor sockets: use \
-             `pool` and `state`, and do without std::fs and std::net"
-        );
+        for (wasi, listed) in [
+            (Wasi::Minimal, "wasi:sockets/tcp@0.2.6, env"),
+            (Wasi::Full, "env"),
+        ] {
+            assert_eq!(
+                check_imports(&imports, wasi).unwrap_err().to_string(),
+                format!(
+                    "the plugin imports what this host does not offer: {listed}; build it with the SDK of this host"
+                )
+            );
+        }
     }
 
     #[test]

@@ -20,7 +20,11 @@ const DIGEST_DIGITS: usize = 64;
 
 /// Reads a component; relative paths start at `base`, the folder of the document.
 pub(crate) async fn read(source: &PluginSource, base: &Path) -> Result<Vec<u8>, Refusal> {
-    let PluginSource { path, digest } = source.clone();
+    let PluginSource {
+        path,
+        digest,
+        wasi: _,
+    } = source.clone();
     let path = base.join(path);
     let reading = tokio::task::spawn_blocking(move || {
         let wasm = read_blocking(&path)?;
@@ -95,6 +99,7 @@ fn check_kind(wasm: &[u8]) -> Result<(), Refusal> {
 mod tests {
     use super::*;
     use rustix::fs::FileType;
+    use wasmount_core::document::Wasi;
 
     const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 
@@ -104,6 +109,7 @@ mod tests {
         let source = PluginSource {
             path: PathBuf::from("plugin.wasm"),
             digest: digest.map(str::to_owned),
+            wasi: Wasi::default(),
         };
         read(&source, folder.path()).await
     }
@@ -154,6 +160,7 @@ mod tests {
         let source = PluginSource {
             path: PathBuf::from("plugin.wasm"),
             digest: None,
+            wasi: Wasi::default(),
         };
         let refusal = read(&source, folder.path()).await.unwrap_err();
         assert!(matches!(refusal, Refusal::TooLarge { limit } if limit == 64 << 20));
@@ -165,6 +172,7 @@ mod tests {
         let source = |path: &str| PluginSource {
             path: PathBuf::from(path),
             digest: None,
+            wasi: Wasi::default(),
         };
         let refusal = read(&source("missing.wasm"), folder.path()).await;
         assert!(matches!(refusal, Err(Refusal::Unreadable { .. })));

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{Backend, BackendError};
-use wasmount_core::document::{Grants, Limits, PluginSource, PoolGrant};
+use wasmount_core::document::{Grants, Limits, PluginSource, PoolGrant, Wasi};
 use wasmount_core::driver::Role;
 use wasmount_core::names::DriverName;
 use wasmount_core::services::Service;
@@ -72,6 +72,7 @@ async fn admit_with(
     let plugin = PluginSource {
         path: path.to_owned(),
         digest: None,
+        wasi: Wasi::default(),
     };
     let base = Path::new("/nowhere");
     let admitted = admit(engine(), &plugin, base, grants, parts, role).await;

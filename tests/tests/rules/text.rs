@@ -282,9 +282,16 @@ fn there_is_one_copy_of_the_contract() {
         fs::read_link(root.join("wit")).unwrap(),
         Path::new("guest-sdk/wit")
     );
+    // Golden guests keep the text that they were made for.
     let copies: Vec<_> = files(&root)
         .into_iter()
         .filter(|path| path.extension().is_some_and(|it| it == "wit"))
+        .filter(|path| !path.starts_with(root.join("tests/golden")))
+        .filter(|path| {
+            fs::read_to_string(path)
+                .unwrap()
+                .contains("package wasmount:csi@")
+        })
         .collect();
     assert_eq!(copies, [root.join("guest-sdk/wit/wasmount.wit")]);
 }

@@ -6,7 +6,7 @@
 mod grants;
 
 use super::{
-    InvalidDocument, KeyPath, Limits, PluginSource, SecretSource, StorageBackend, amounts,
+    InvalidDocument, KeyPath, Limits, PluginSource, SecretSource, StorageBackend, Wasi, amounts,
     csi_driver, raw,
 };
 use crate::capabilities::Hidden;
@@ -111,7 +111,7 @@ fn named_driver(key: &KeyPath, name: String) -> Checked<DriverName> {
 }
 
 fn plugin_source(key: &KeyPath, plugin: raw::Plugin) -> Checked<PluginSource> {
-    let raw::Plugin { path, digest } = plugin;
+    let raw::Plugin { path, digest, wasi } = plugin;
     let path = file_path(&key.key("path"), path)?;
     if let Some(digest) = &digest {
         let digits = digest.strip_prefix(DIGEST_PREFIX).unwrap_or_default();
@@ -122,7 +122,17 @@ fn plugin_source(key: &KeyPath, plugin: raw::Plugin) -> Checked<PluginSource> {
                 .invalid("must be `sha256:` and 64 lower-case hexadecimal digits"));
         }
     }
-    Ok(PluginSource { path, digest })
+    let wasi = match wasi.as_deref() {
+        None => Wasi::default(),
+        Some("minimal") => Wasi::Minimal,
+        Some("full") => Wasi::Full,
+        Some(_) => {
+            return Err(key.key("wasi").invalid(
+                "must be `minimal`, or `full` for a plugin whose language runtime imports files and sockets, which then fail",
+            ));
+        }
+    };
+    Ok(PluginSource { path, digest, wasi })
 }
 
 fn secret_sources(

@@ -62,6 +62,7 @@ pub struct Spec {
 pub struct Plugin {
     pub path: String,
     pub digest: Option<String>,
+    pub wasi: Option<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]

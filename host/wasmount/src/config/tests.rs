@@ -2,6 +2,7 @@
 
 use super::*;
 use wasmount_core::device_fact::DeviceFact;
+use wasmount_core::document::Wasi;
 
 /// A right document; each test breaks one thing.
 const RIGHT: &str = "\
@@ -112,6 +113,22 @@ fn each_wrong_key_is_named_with_its_line_and_what_was_meant() {
             "{lines}"
         );
     }
+}
+
+#[test]
+fn as_much_of_wasi_is_there_as_the_document_says() {
+    // The last key of the right document is the plugin's.
+    let wasi = |lines: &str| {
+        let loaded = load_text(&format!("{RIGHT}{lines}"))?;
+        Ok(loaded[0].document.plugin.wasi)
+    };
+    assert_eq!(wasi(""), Ok(Wasi::Minimal));
+    assert_eq!(wasi("    wasi: minimal\n"), Ok(Wasi::Minimal));
+    assert_eq!(wasi("    wasi: full\n"), Ok(Wasi::Full));
+    assert_eq!(
+        wasi("    wasi: all\n"),
+        Err("backend.yaml:9: spec.plugin.wasi: must be `minimal`, or `full` for a plugin whose language runtime imports files and sockets, which then fail".to_owned())
+    );
 }
 
 #[test]

@@ -1,0 +1,139 @@
+//! A life of one volume of the directory plugin, with the exact answers that the plugin in Rust gives: what the same plugin in another language
+//! is held to, and a component of long ago.
+
+use crate::host::Host;
+use crate::orchestrator::{Orchestrator, VOLUME_BYTES, code};
+use crate::requests;
+use tonic::{Code, Status};
+use wasmount_csi::wire::csi::v1::volume_capability::access_mode::Mode;
+use wasmount_csi::wire::csi::v1::{CapacityRange, CreateVolumeRequest};
+use xtask::failure::Failure;
+
+/// What the volume is called, and the id that belongs to this name: `directory-` and its SHA-256.
+const NAME: &str = "pvc-1";
+const ID: &str = "directory-f2868e1aa7cab669517cd9f5ab1b7957c0b92df38fef583267e34e1acc8253fe";
+
+/// Lives it.
+///
+/// # Panics
+/// When an answer is another one, or something is left.
+pub async fn live(host: &Host, orchestrator: &Orchestrator) -> Result<(), Failure> {
+    let before = status(orchestrator.capacity().await)?;
+    refuse_what_it_cannot_be(orchestrator).await;
+
+    for _ in 0..2 {
+        let created = orchestrator
+            .create(requests::create(NAME, VOLUME_BYTES))
+            .await;
+        assert_eq!(status(created)?, (ID.to_owned(), VOLUME_BYTES));
+        status(orchestrator.is_known(ID).await)?;
+    }
+    assert_eq!(
+        said(
+            &orchestrator
+                .create(requests::create(NAME, 2 * VOLUME_BYTES))
+                .await
+        ),
+        (
+            Code::AlreadyExists,
+            "a volume of this name is there with 1048576 bytes: use another name"
+        )
+    );
+    // Others use the disk too, but never give a promise back.
+    assert!(status(orchestrator.capacity().await)? < before);
+    let grown = orchestrator
+        .expand(requests::expand(ID, 2 * VOLUME_BYTES))
+        .await;
+    assert_eq!(status(grown)?, 2 * VOLUME_BYTES);
+
+    let volume = orchestrator.place(NAME, ID.to_owned())?;
+    for _ in 0..2 {
+        status(orchestrator.set_up(&volume).await)?;
+    }
+    volume.write("kept")?;
+    assert_eq!(volume.read_at(&volume.staging)?, "kept");
+    let mounts = [volume.staging.as_path(), volume.target.as_path()];
+    assert_eq!(host.mounts()?, mounts);
+    assert_eq!(
+        code(&orchestrator.delete(ID).await),
+        Code::FailedPrecondition
+    );
+
+    status(orchestrator.unpublish(&volume).await)?;
+    status(orchestrator.unstage(&volume).await)?;
+    assert!(host.mounts()?.is_empty());
+    for _ in 0..2 {
+        status(orchestrator.delete(ID).await)?;
+    }
+    let gone = orchestrator.is_known(ID).await;
+    assert_eq!(said(&gone).0, Code::NotFound);
+    assert_eq!(said(&gone).1, format!("`{ID}` does not exist"));
+    let made_elsewhere = requests::stage("../../etc", &volume.staging);
+    assert_eq!(
+        said(&orchestrator.stage_as(made_elsewhere).await),
+        (
+            Code::NotFound,
+            "this driver makes no such ids: nothing has it"
+        )
+    );
+    Ok(())
+}
+
+async fn refuse_what_it_cannot_be(orchestrator: &Orchestrator) {
+    let request = || requests::create(NAME, VOLUME_BYTES);
+    let unknown = [("sizze".to_owned(), "1".to_owned())];
+    let refused: [(CreateVolumeRequest, Code, &str); 4] = [
+        (
+            CreateVolumeRequest {
+                parameters: unknown.clone().into(),
+                ..request()
+            },
+            Code::InvalidArgument,
+            "unknown parameter `sizze`: this driver knows none",
+        ),
+        (
+            CreateVolumeRequest {
+                volume_capabilities: vec![requests::mounted(Mode::MultiNodeMultiWriter, &[])],
+                ..request()
+            },
+            Code::InvalidArgument,
+            "volumes of this driver are used on one node at a time: use ReadWriteOnce or ReadWriteOncePod",
+        ),
+        (
+            CreateVolumeRequest {
+                volume_capabilities: vec![crate::kinds::Kind::Block.capability()],
+                ..request()
+            },
+            Code::InvalidArgument,
+            "volumes of this driver are file systems: use volumeMode Filesystem",
+        ),
+        (
+            CreateVolumeRequest {
+                capacity_range: Some(CapacityRange {
+                    required_bytes: 1,
+                    limit_bytes: 100,
+                }),
+                ..request()
+            },
+            Code::OutOfRange,
+            "the volume takes 4096 bytes, the limit is 100: raise the limit",
+        ),
+    ];
+    for (request, code, words) in refused {
+        assert_eq!(said(&orchestrator.create(request).await), (code, words));
+    }
+}
+
+/// Code and words of an answer.
+fn said<T>(answer: &Result<T, Status>) -> (Code, &str) {
+    (
+        code(answer),
+        answer.as_ref().err().map_or("", Status::message),
+    )
+}
+
+fn status<T>(answer: Result<T, Status>) -> Result<T, Failure> {
+    answer.map_err(|status| Failure::Unexpected {
+        what: format!("{:?}: {}", status.code(), status.message()),
+    })
+}

@@ -1,0 +1,112 @@
+//! A guest in C or Go, built on demand. A build is remembered by the digest of everything that goes into it, so that tests may ask for it
+//! each time, and several at a time.
+//!
+//! It does not know how a language is compiled: see `c` and `go`.
+
+use crate::files::{self, Files};
+use crate::world::{self, World};
+use crate::{c, go};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use xtask::failure::Failure;
+use xtask::workspace::Workspace;
+
+/// A language that guests are written in, besides Rust.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Language {
+    /// Freestanding C17, by clang.
+    C,
+    /// Stock Go.
+    Go,
+}
+
+/// A guest as built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Built {
+    /// The component.
+    pub component: PathBuf,
+    /// What compiled it, in its own words.
+    pub toolchain: String,
+}
+
+impl Language {
+    /// All of them.
+    pub const ALL: [Language; 2] = [Language::C, Language::Go];
+
+    /// The plugin that is written in it.
+    pub fn plugin(self) -> &'static str {
+        match self {
+            Language::C => "directory-c",
+            Language::Go => "directory-go",
+        }
+    }
+
+    /// Where it is built, below the guests' target directory; the `backend.yaml` of each plugin looks there.
+    fn folder(self) -> &'static str {
+        match self {
+            Language::C => "c",
+            Language::Go => "go",
+        }
+    }
+}
+
+/// Builds the plugin of a language, unless that was done from the same sources by the same tools.
+pub fn build(workspace: &Workspace, language: Language) -> Result<Built, Failure> {
+    let plugin = workspace.root().join("plugins").join(language.plugin());
+    let world = World::of_plugin(workspace, &plugin)?;
+    let mut tree = match language {
+        Language::C => world.c_bindings()?,
+        Language::Go => world.go_bindings()?,
+    };
+    tree.extend(files::read(&plugin)?);
+    let toolchain = match language {
+        Language::C => c::toolchain()?,
+        Language::Go => go::toolchain()?,
+    };
+    let key = format!("{} {toolchain}\n", files::digest_of_all(&tree));
+
+    let folder = workspace.plugins_target().join(language.folder());
+    let below = |name: &str| folder.join(format!("{}{name}", language.plugin()));
+    let (component, key_file) = (below(".wasm"), below(".key"));
+    let _lock = locked(&folder)?;
+    if !(component.is_file() && fs::read_to_string(&key_file).is_ok_and(|it| it == key)) {
+        let wasm = compile(workspace, language, &world, &below(""), &tree)?;
+        files::write(&component, &wasm)?;
+        // Last: a build that is interrupted is none.
+        files::write(&key_file, key.as_bytes())?;
+    }
+    Ok(Built {
+        component,
+        toolchain,
+    })
+}
+
+fn compile(
+    workspace: &Workspace,
+    language: Language,
+    world: &World,
+    folder: &Path,
+    tree: &Files,
+) -> Result<Vec<u8>, Failure> {
+    files::write_anew(folder, tree)?;
+    let core = match language {
+        Language::C => c::compile(folder, tree)?,
+        Language::Go => {
+            let mut core = go::compile(workspace, folder)?;
+            world.embed(&mut core)?;
+            core
+        }
+    };
+    world::component(&core)
+}
+
+/// Two test programs may want the same guest at the same time. The kernel drops the lock with the process.
+fn locked(folder: &Path) -> Result<File, Failure> {
+    let path = folder.join("lock");
+    let failed = || Failure::io(format!("lock {}", path.display()));
+    fs::create_dir_all(folder).map_err(failed())?;
+    let file = File::create(&path).map_err(failed())?;
+    flock(&file, FlockOperation::LockExclusive).map_err(|errno| failed()(errno.into()))?;
+    Ok(file)
+}

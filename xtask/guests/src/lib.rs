@@ -1,0 +1,15 @@
+//! Guests in other languages than Rust, and the golden guests. Apart from `xtask` because of what it is built of: the generators of bindings
+//! and the encoder of components, which the demo and the plugins in Rust do without.
+//!
+//! `cargo xtask plugins --lang` and `cargo xtask golden` start its program; the tests call it as a library.
+
+#![forbid(unsafe_code)]
+
+mod c;
+mod files;
+mod go;
+pub mod golden;
+pub mod language;
+mod world;
+
+pub use world::contract_items;
