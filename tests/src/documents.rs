@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use xtask::failure::Failure;
 use xtask::workspace::Workspace;
 
+/// Continues the grants of a document: what volumes of one pod are made of.
+const TMPFS: &str = "    filesystems: [{ type: tmpfs, maxBytes: 64Mi }]\n";
+
 /// Writes a document into `directory` that serves plugins/directory over a pool at an absolute path, which several hosts can share.
 pub fn directory_over_pool(directory: &Path, pool: &Path) -> Result<PathBuf, Failure> {
     let component = Workspace::locate()?.component("directory");
@@ -19,12 +22,23 @@ pub fn hostpath_over_pool(directory: &Path, pool: &Path) -> Result<PathBuf, Fail
     write(directory, "backend", &text)
 }
 
-/// Writes a document into `directory` that serves plugins/hostpath without what csi-sanity 5.4 does not know.
-pub fn hostpath_for_sanity(directory: &Path) -> Result<PathBuf, Failure> {
+/// Writes a document into `directory` that serves plugins/hostpath over a pool, with settings, and without some of CSI's capabilities.
+pub fn hostpath_with(
+    directory: &Path,
+    pool: &Path,
+    settings: &[(&str, &str)],
+    hidden: &[&str],
+) -> Result<PathBuf, Failure> {
     let component = Workspace::locate()?.component("hostpath");
-    let pool = Path::new("pools/hostpath");
     let mut text = document("hostpath", "hostpath.wasmount.io", &component, pool);
-    text.push_str("  csi: { hideCapabilities: [GET_SNAPSHOT] }\n");
+    text.push_str(TMPFS);
+    let setting = |(key, value): &(&str, &str)| format!("{key}: {value:?}");
+    let settings: Vec<_> = settings.iter().map(setting).collect();
+    text.push_str(&format!("  settings: {{ {} }}\n", settings.join(", ")));
+    text.push_str(&format!(
+        "  csi: {{ hideCapabilities: [{}] }}\n",
+        hidden.join(", ")
+    ));
     write(directory, "backend", &text)
 }
 
@@ -64,7 +78,8 @@ fn document(plugin: &str, driver: &str, component: &Path, pool: &Path) -> String
          spec:\n  \
            driverName: {driver}\n  \
            plugin: {{ path: {component:?} }}\n  \
-           grants: {{ pools: {{ volumes: {{ path: {pool:?}, fullCopies: true }} }} }}\n"
+           grants:\n    \
+             pools: {{ volumes: {{ path: {pool:?}, fullCopies: true }} }}\n"
     )
 }
 

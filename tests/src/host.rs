@@ -46,6 +46,8 @@ pub struct HostOptions {
     /// Mount in a process of its own (`wasmount mounter`), and serve as this user without any capability; another than root serves a copy of
     /// plugins/directory. Absent: one process, as root.
     pub split: Option<u32>,
+    /// Mount, and have the pools, where another host does: the socket of its mounter.
+    pub mounter: Option<PathBuf>,
 }
 
 /// `--role`.
@@ -90,6 +92,7 @@ impl Host {
             wrapper,
             more,
             split,
+            mounter,
         } = options;
         let workspace = Workspace::locate()?;
         if backends.is_empty() {
@@ -116,6 +119,9 @@ impl Host {
             Some(user) => Some(split_off(&place, &mut options, user)?),
             None => None,
         };
+        if let Some(socket) = mounter {
+            mount_at(&mut options, &socket);
+        }
         let mut served = Served::start(&options)?;
         let sockets = served.sockets()?;
         Ok(Self {
@@ -277,22 +283,28 @@ fn split_off(place: &Place, options: &mut ServeOptions, user: u32) -> Result<Mou
         program: options.program.clone(),
         backends: options.backends.clone(),
         data,
-        run: std::mem::take(&mut options.run),
+        run: options.run.clone(),
         kubelet: options.kubelet.clone(),
         socket: socket.clone(),
         client_uid: user,
         more: Vec::new(),
         log: place.root().join("mounter.log"),
     })?;
-    let address = format!("unix:{}", socket.display());
-    options
-        .more
-        .extend(["--mounter".to_owned(), address].map(OsString::from));
+    mount_at(options, &socket);
     options.wrapper.splice(0..0, without_rights(user));
     for path in [&options.data, &options.sockets, &place.root().to_owned()] {
         chown(path, Some(user), None).map_err(Failure::io(format!("chown {}", path.display())))?;
     }
     Ok(mounting)
+}
+
+/// Has the mounter at this socket do what needs rights.
+fn mount_at(options: &mut ServeOptions, socket: &Path) {
+    options.run = PathBuf::new();
+    let address = format!("unix:{}", socket.display());
+    options
+        .more
+        .extend(["--mounter".to_owned(), address].map(OsString::from));
 }
 
 /// The build directory may be one that only its owner can enter: another user gets a program, a plugin and a document beside the host's

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod copies;
 pub mod directory_life;
 pub mod documents;
 pub mod host;

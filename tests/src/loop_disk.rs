@@ -1,5 +1,5 @@
-//! A disk of its own, as a file: an ext4 that is mounted over a host's directory and can lose its power. Apart from the small disk, which is
-//! memory, because only a disk with a journal has something to lose.
+//! A disk of its own, as a file: a file system that is mounted over a host's directory, stands still or loses its power. Apart from the small
+//! disk, which is memory, because only a disk with a journal has something to lose.
 
 use crate::loop_devices;
 use std::fs::{self, File};
@@ -31,9 +31,20 @@ pub struct LoopDisk {
     _folder: TempDir,
 }
 
+/// As long as it stands still.
+#[derive(Debug)]
+pub struct Frozen<'a> {
+    path: &'a Path,
+}
+
 impl LoopDisk {
     /// Makes one of so many bytes (sparse) and mounts it over a directory.
     pub fn mount(path: &Path, bytes: u64) -> Result<Self, Failure> {
+        Self::mount_as("ext4", path, bytes)
+    }
+
+    /// The same with another file system: `xfs` and `btrfs` share blocks.
+    pub fn mount_as(file_system: &str, path: &Path, bytes: u64) -> Result<Self, Failure> {
         let folder = tempfile::tempdir().map_err(Failure::io("make a temporary directory"))?;
         // As the kernel will name it.
         let root = folder.path().canonicalize();
@@ -43,7 +54,13 @@ impl LoopDisk {
         File::create(&image)
             .and_then(|file| file.set_len(bytes))
             .map_err(Failure::io(format!("make {}", image.display())))?;
-        command::read(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image))?;
+        let mut make = Command::new(format!("mkfs.{file_system}"));
+        make.arg("-q");
+        if file_system == "ext4" {
+            // Asks no questions, a file being no block device.
+            make.arg("-F");
+        }
+        command::read(make.arg(&image))?;
         let disk = Self {
             image,
             path: path.to_owned(),
@@ -58,6 +75,12 @@ impl LoopDisk {
         let mut shutdown = Command::new("xfs_io");
         shutdown.args(["-x", "-c", "shutdown"]).arg(&self.path);
         command::read(&mut shutdown).map(drop)
+    }
+
+    /// From now on every change of it waits, until what is given is dropped (fsfreeze(8)); reading does not.
+    pub fn freeze(&self) -> Result<Frozen<'_>, Failure> {
+        command::read(Command::new("fsfreeze").arg("--freeze").arg(&self.path))?;
+        Ok(Frozen { path: &self.path })
     }
 
     /// Comes back with what the disk has. Nothing may use it any more.
@@ -89,6 +112,12 @@ impl LoopDisk {
         mount.args(["-o", "loop"]);
         mount.arg(&self.image).arg(&self.path);
         command::read(&mut mount).map(drop)
+    }
+}
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        let _ = command::read(Command::new("fsfreeze").arg("--unfreeze").arg(self.path));
     }
 }
 

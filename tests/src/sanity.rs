@@ -2,13 +2,12 @@
 //! from Go sources that the project pins.
 
 use serde_json::Value;
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::command;
 use xtask::failure::Failure;
-use xtask::tools;
+use xtask::tools::Tool;
 use xtask::workspace::Workspace;
 
 /// Size of a volume: csi-sanity's own default of 10 GiB is more than a small machine has to promise.
@@ -17,17 +16,43 @@ const VOLUME_BYTES: u64 = 64 << 20;
 /// Size after expansion.
 const EXPANDED_BYTES: u64 = 128 << 20;
 
+/// In every map of secrets that the suite sends: what must show up nowhere.
+pub const SECRET: &str = "correct-horse-battery-staple";
+
+/// The maps of secrets that the suite knows, one an RPC; 5.4 does not know the last one and passes over it.
+const SECRETS: [&str; 13] = [
+    "CreateVolumeSecret",
+    "DeleteVolumeSecret",
+    "ControllerPublishVolumeSecret",
+    "ControllerUnpublishVolumeSecret",
+    "ControllerValidateVolumeCapabilitiesSecret",
+    "NodeStageVolumeSecret",
+    "NodePublishVolumeSecret",
+    "CreateSnapshotSecret",
+    "DeleteSnapshotSecret",
+    "ControllerExpandVolumeSecret",
+    "ControllerModifyVolumeSecret",
+    "ListSnapshotsSecret",
+    "GetSnapshotSecret",
+];
+
 /// One run of the suite.
 #[derive(Debug)]
 pub struct SanityRun<'a> {
+    /// Which version of it.
+    pub tool: Tool,
     /// The socket of the driver, or of its node service.
     pub endpoint: &'a Path,
     /// The socket of its controller service, if that is another.
     pub controller_endpoint: Option<&'a Path>,
     /// A directory below a path root of the node: mounts and staging paths are made in it.
     pub directory: &'a Path,
-    /// Further flags.
-    pub more: Vec<OsString>,
+    /// `mount` or `block`.
+    pub access_type: &'a str,
+    /// Parameters of every volume.
+    pub parameters: &'a [(&'a str, &'a str)],
+    /// Mutable parameters of volumes that are made with some, or modified.
+    pub mutable_parameters: &'a [(&'a str, &'a str)],
 }
 
 /// What it said.
@@ -46,9 +71,9 @@ pub struct SanityOutcome {
 impl SanityRun<'_> {
     /// Builds the tool if need be, runs it, and reads its report.
     pub fn run(&self) -> Result<SanityOutcome, Failure> {
-        let tool = tools::csi_sanity(&Workspace::locate()?)?;
+        let tool = self.tool.build(&Workspace::locate()?)?;
         let report = self.directory.join("sanity-report.json");
-        let output = command::try_read(&mut self.command(&tool, &report))?;
+        let output = command::try_read(&mut self.command(&tool, &report)?)?;
         let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
         printed.push_str(&String::from_utf8_lossy(&output.stderr));
         let text = fs::read_to_string(&report).map_err(|error| Failure::Unexpected {
@@ -61,7 +86,7 @@ impl SanityRun<'_> {
         Ok(outcome)
     }
 
-    fn command(&self, tool: &Path, report: &Path) -> Command {
+    fn command(&self, tool: &Path, report: &Path) -> Result<Command, Failure> {
         let unix = |socket: &Path| format!("unix://{}", socket.display());
         let below = |name: &str| -> PathBuf { self.directory.join(name) };
         let mut command = Command::new(tool);
@@ -76,12 +101,37 @@ impl SanityRun<'_> {
             .arg(below("sanity-staging"))
             .args(["--csi.testvolumesize", &VOLUME_BYTES.to_string()])
             .args(["--csi.testvolumeexpandsize", &EXPANDED_BYTES.to_string()])
+            .args(["--csi.testvolumeaccesstype", self.access_type])
+            .arg("--csi.testnodevolumeattachlimit")
+            .arg("--csi.testvolumeparameters")
+            .arg(self.written("parameters", &map(self.parameters))?)
+            .arg("--csi.testvolumemutableparameters")
+            .arg(self.written("mutable-parameters", &map(self.mutable_parameters))?)
+            .arg("--csi.secrets")
+            .arg(self.written("secrets", &secrets())?)
             .arg("--ginkgo.no-color")
             .arg("--ginkgo.json-report")
-            .arg(report)
-            .args(&self.more);
-        command
+            .arg(report);
+        Ok(command)
     }
+
+    fn written(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
+        let path = self.directory.join(format!("sanity-{name}.yaml"));
+        fs::write(&path, text).map_err(Failure::io(format!("write {}", path.display())))?;
+        Ok(path)
+    }
+}
+
+/// A YAML map of strings.
+fn map(entries: &[(&str, &str)]) -> String {
+    let entry = |(key, value): &(&str, &str)| format!("{key}: {value:?}");
+    let entries: Vec<_> = entries.iter().map(entry).collect();
+    format!("{{{}}}\n", entries.join(", "))
+}
+
+fn secrets() -> String {
+    let line = |name: &&str| format!("{name}: {{ password: {SECRET:?} }}\n");
+    SECRETS.iter().map(line).collect()
 }
 
 /// Ginkgo's JSON report: a list of suites, each with its specs. Set-up nodes count only when they fail.

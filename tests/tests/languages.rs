@@ -7,6 +7,7 @@ use wasmount_tests::directory_life;
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::root::needs_root;
 use wasmount_tests::sanity::SanityRun;
+use xtask::tools::CSI_SANITY_5_4;
 use xtask::workspace::Workspace;
 use xtask_guests::language::{self, Language};
 
@@ -30,10 +31,13 @@ async fn passes_csi_sanity(language: Language) {
     let host = serving(language).await;
     host.client().await.unwrap();
     let outcome = SanityRun {
+        tool: CSI_SANITY_5_4,
         endpoint: host.socket(),
         controller_endpoint: None,
         directory: &host.kubelet(),
-        more: Vec::new(),
+        access_type: "mount",
+        parameters: &[],
+        mutable_parameters: &[],
     }
     .run()
     .unwrap();

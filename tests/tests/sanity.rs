@@ -3,10 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may end where it fails")]
 
+use std::ffi::OsString;
+use std::path::Path;
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions, HostRole};
 use wasmount_tests::root::needs_root;
-use wasmount_tests::sanity::{SanityOutcome, SanityRun};
+use wasmount_tests::sanity::{SECRET, SanityOutcome, SanityRun};
+use xtask::tools::{CSI_SANITY_5_4, CSI_SANITY_5_6, Tool};
 
 /// Specs of csi-sanity 5.4.0 for what plugins/directory exports.
 const OFFERED: usize = 45;
@@ -14,11 +17,133 @@ const OFFERED: usize = 45;
 /// Those for snapshots, groups, lists, attaching, clones and modification, which it does not offer.
 const NOT_OFFERED: usize = 46;
 
-/// Specs for what plugins/hostpath exports.
-const OFFERED_BY_HOSTPATH: usize = 67;
+/// All specs of csi-sanity 5.4.0: hostpath offers what each of them tests.
+const ALL_OF_5_4: usize = 91;
 
-/// Those for groups, attaching and modification, which it does not offer.
-const NOT_OFFERED_BY_HOSTPATH: usize = 24;
+/// All specs of csi-sanity 5.6.0.
+const ALL_OF_5_6: usize = 102;
+
+/// Specs of it for what only CSI 1.13 has, in order.
+const ONLY_IN_1_13: [&str; 7] = [
+    "ControllerGetVolumeHealth [Controller Server] > should fail when no volume id is provided",
+    "ControllerGetVolumeHealth [Controller Server] > should return health for a valid volume",
+    "ControllerListVolumeHealth [Controller Server] > should return appropriate response",
+    SNAPSHOT_TOPOLOGY,
+    "Node Service > NodeGetStorageHealth > should return appropriate response",
+    "Node Service > NodeGetVolumeHealth > should fail when no volume id is provided",
+    "Node Service > NodeGetVolumeHealth > should return health for a valid volume",
+];
+
+/// The one that no driver passes that tells where its snapshots are: it compares Go structs (`Equal`, reflect.DeepEqual), of which one was sent
+/// before and keeps the size that it had on the wire. What it is about is tested in `conformance/topology.rs`.
+const SNAPSHOT_TOPOLOGY: &str = "CreateSnapshot [Controller Server] > should succeed when creating a snapshot with accessibility requirements";
+
+/// A node without any capability besides being root's, and a mounter that has the rights and the pool.
+const ROOT: u32 = 0;
+
+/// As many volumes as the suite attaches at once elsewhere, so that the limit holds in the spec that is about it only.
+const VOLUMES_PER_NODE: &str = "5";
+
+/// What a run is made with.
+struct Run<'a> {
+    tool: Tool,
+    /// What that version does not know.
+    hidden: &'a [&'a str],
+    /// Further arguments of the host.
+    more: &'a [&'a str],
+    kind: &'a str,
+    access_type: &'a str,
+}
+
+/// The version that knows CSI 1.12 without GET_SNAPSHOT.
+const OF_5_4: Run<'_> = Run {
+    tool: CSI_SANITY_5_4,
+    hidden: &["GET_SNAPSHOT"],
+    more: &[],
+    kind: "image",
+    access_type: "mount",
+};
+
+/// The version that knows CSI 1.13, which has no VOLUME_CONDITION.
+const OF_5_6: Run<'_> = Run {
+    tool: CSI_SANITY_5_6,
+    hidden: &["VOLUME_CONDITION"],
+    ..OF_5_4
+};
+
+/// The same, of a host that serves CSI 1.13.
+const OF_5_6_AND_1_13: Run<'_> = Run {
+    hidden: &["SNAPSHOT_ACCESSIBILITY_CONSTRAINTS"],
+    more: &["--csi-profile", "1.13"],
+    ..OF_5_6
+};
+
+impl Run<'_> {
+    /// Controller and node in one process.
+    async fn one_process(&self) -> SanityOutcome {
+        let folder = tempfile::tempdir().unwrap();
+        let host = self.host(folder.path(), HostOptions::default());
+        self.of(&host, None).await
+    }
+
+    /// Each process has a store of its own: what the node must know travels in contexts. One mounter has the pool for both.
+    async fn controller_and_node_apart(&self) -> SanityOutcome {
+        let folder = tempfile::tempdir().unwrap();
+        let options = HostOptions {
+            role: HostRole::Node,
+            split: Some(ROOT),
+            ..HostOptions::default()
+        };
+        let mut node = self.host(folder.path(), options);
+        let mounting = node.mounting().unwrap();
+        let options = HostOptions {
+            role: HostRole::Controller,
+            mounter: Some(mounting.options().socket.clone()),
+            ..HostOptions::default()
+        };
+        let controller = self.host(folder.path(), options);
+        self.of(&node, Some(&controller)).await
+    }
+
+    fn host(&self, folder: &Path, options: HostOptions) -> Host {
+        needs_root();
+        let settings = [("maxVolumesPerNode", VOLUMES_PER_NODE)];
+        let pool = folder.join("pool");
+        let document = documents::hostpath_with(folder, &pool, &settings, self.hidden);
+        Host::start(HostOptions {
+            backends: vec![document.unwrap()],
+            more: self.more.iter().map(OsString::from).collect(),
+            ..options
+        })
+        .unwrap()
+    }
+
+    async fn of(&self, node: &Host, controller: Option<&Host>) -> SanityOutcome {
+        let hosts = || controller.into_iter().chain([node]);
+        for host in hosts() {
+            host.client().await.unwrap();
+        }
+        let outcome = SanityRun {
+            tool: self.tool,
+            endpoint: node.socket(),
+            controller_endpoint: controller.map(Host::socket),
+            directory: &node.kubelet(),
+            access_type: self.access_type,
+            parameters: &[("kind", self.kind)],
+            mutable_parameters: &[("atime", "false")],
+        }
+        .run()
+        .unwrap();
+        for host in hosts() {
+            assert!(!host.log().contains(SECRET), "a secret was logged");
+        }
+        outcome
+    }
+}
+
+fn assert_all_passed(outcome: &SanityOutcome) {
+    assert_passed(outcome, ALL_OF_5_4, 0);
+}
 
 fn assert_passed(outcome: &SanityOutcome, offered: usize, not_offered: usize) {
     assert!(
@@ -36,23 +161,41 @@ fn assert_passed(outcome: &SanityOutcome, offered: usize, not_offered: usize) {
     );
 }
 
-#[tokio::test]
-async fn privileged_sanity_directory_one_process() {
-    needs_root();
-    let host = Host::start(HostOptions::default()).unwrap();
-    host.client().await.unwrap();
+/// All specs ran but these.
+fn assert_only_skipped(outcome: &SanityOutcome, expected: &[&str]) {
+    assert_passed(outcome, ALL_OF_5_6 - expected.len(), expected.len());
+    let mut skipped = outcome.skipped.clone();
+    skipped.sort();
+    for (skipped, expected) in skipped.iter().zip(expected) {
+        assert!(skipped.starts_with(expected), "{skipped}");
+    }
+}
+
+async fn directory(node: &Host, controller: Option<&Host>) {
+    for host in controller.into_iter().chain([node]) {
+        host.client().await.unwrap();
+    }
     let outcome = SanityRun {
-        endpoint: host.socket(),
-        controller_endpoint: None,
-        directory: &host.kubelet(),
-        more: Vec::new(),
+        tool: CSI_SANITY_5_4,
+        endpoint: node.socket(),
+        controller_endpoint: controller.map(Host::socket),
+        directory: &node.kubelet(),
+        access_type: "mount",
+        parameters: &[],
+        mutable_parameters: &[],
     }
     .run()
     .unwrap();
     assert_passed(&outcome, OFFERED, NOT_OFFERED);
 }
 
-/// Each process has a store of its own: what the node must know travels in contexts. The pool is shared, as a network file system would be.
+#[tokio::test]
+async fn privileged_sanity_directory_one_process() {
+    needs_root();
+    let host = Host::start(HostOptions::default()).unwrap();
+    directory(&host, None).await;
+}
+
 #[tokio::test]
 async fn privileged_sanity_directory_controller_and_node_apart() {
     needs_root();
@@ -68,60 +211,79 @@ async fn privileged_sanity_directory_controller_and_node_apart() {
         .unwrap()
     };
     let controller = start(HostRole::Controller);
-    let node = start(HostRole::Node);
-    controller.client().await.unwrap();
-    node.client().await.unwrap();
-    let outcome = SanityRun {
-        endpoint: node.socket(),
-        controller_endpoint: Some(controller.socket()),
-        directory: &node.kubelet(),
-        more: Vec::new(),
-    }
-    .run()
-    .unwrap();
-    assert_passed(&outcome, OFFERED, NOT_OFFERED);
-}
-
-/// Volumes of one kind in one access type.
-async fn hostpath(kind: &str, access_type: &str) {
-    needs_root();
-    let folder = tempfile::tempdir().unwrap();
-    let parameters = folder.path().join("parameters.yaml");
-    std::fs::write(&parameters, format!("kind: {kind}\n")).unwrap();
-    let host = Host::start(HostOptions {
-        backends: vec![documents::hostpath_for_sanity(folder.path()).unwrap()],
-        ..HostOptions::default()
-    });
-    let host = host.unwrap();
-    host.client().await.unwrap();
-    let flags = [
-        "--csi.testvolumeparameters".into(),
-        parameters.into_os_string(),
-        "--csi.testvolumeaccesstype".into(),
-        access_type.into(),
-    ];
-    let outcome = SanityRun {
-        endpoint: host.socket(),
-        controller_endpoint: None,
-        directory: &host.kubelet(),
-        more: flags.into(),
-    }
-    .run()
-    .unwrap();
-    assert_passed(&outcome, OFFERED_BY_HOSTPATH, NOT_OFFERED_BY_HOSTPATH);
+    directory(&start(HostRole::Node), Some(&controller)).await;
 }
 
 #[tokio::test]
-async fn privileged_sanity_hostpath_directories() {
-    hostpath("directory", "mount").await;
+async fn privileged_sanity_5_4_hostpath_images() {
+    assert_all_passed(&OF_5_4.one_process().await);
 }
 
 #[tokio::test]
-async fn privileged_sanity_hostpath_images() {
-    hostpath("image", "mount").await;
+async fn privileged_sanity_5_4_hostpath_images_controller_and_node_apart() {
+    assert_all_passed(&OF_5_4.controller_and_node_apart().await);
 }
 
 #[tokio::test]
-async fn privileged_sanity_hostpath_raw_block() {
-    hostpath("image", "block").await;
+async fn privileged_sanity_5_4_hostpath_directories() {
+    let run = Run {
+        kind: "directory",
+        ..OF_5_4
+    };
+    assert_all_passed(&run.one_process().await);
+}
+
+#[tokio::test]
+async fn privileged_sanity_5_4_hostpath_directories_controller_and_node_apart() {
+    let run = Run {
+        kind: "directory",
+        ..OF_5_4
+    };
+    assert_all_passed(&run.controller_and_node_apart().await);
+}
+
+#[tokio::test]
+async fn privileged_sanity_5_4_hostpath_raw_block() {
+    let run = Run {
+        access_type: "block",
+        ..OF_5_4
+    };
+    assert_all_passed(&run.one_process().await);
+}
+
+#[tokio::test]
+async fn privileged_sanity_5_4_hostpath_raw_block_controller_and_node_apart() {
+    let run = Run {
+        access_type: "block",
+        ..OF_5_4
+    };
+    assert_all_passed(&run.controller_and_node_apart().await);
+}
+
+#[tokio::test]
+async fn privileged_sanity_5_6_hostpath_images() {
+    assert_only_skipped(&OF_5_6.one_process().await, &ONLY_IN_1_13);
+}
+
+#[tokio::test]
+async fn privileged_sanity_5_6_hostpath_raw_block_controller_and_node_apart() {
+    let run = Run {
+        access_type: "block",
+        ..OF_5_6
+    };
+    assert_only_skipped(&run.controller_and_node_apart().await, &ONLY_IN_1_13);
+}
+
+#[tokio::test]
+async fn privileged_sanity_5_6_hostpath_images_as_csi_1_13() {
+    assert_only_skipped(&OF_5_6_AND_1_13.one_process().await, &[SNAPSHOT_TOPOLOGY]);
+}
+
+#[tokio::test]
+async fn privileged_sanity_5_6_hostpath_raw_block_as_csi_1_13_controller_and_node_apart() {
+    let run = Run {
+        access_type: "block",
+        ..OF_5_6_AND_1_13
+    };
+    assert_only_skipped(&run.controller_and_node_apart().await, &[SNAPSHOT_TOPOLOGY]);
 }

@@ -7,8 +7,10 @@ use tokio::time::{Instant, sleep};
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 use wasmount_csi::wire::csi::v1::controller_client::ControllerClient;
+use wasmount_csi::wire::csi::v1::group_controller_client::GroupControllerClient;
 use wasmount_csi::wire::csi::v1::identity_client::IdentityClient;
 use wasmount_csi::wire::csi::v1::node_client::NodeClient;
+use wasmount_csi::wire::csi::v1::snapshot_metadata_client::SnapshotMetadataClient;
 use wasmount_csi::wire::csi::v1::{GetPluginCapabilitiesRequest, ProbeRequest};
 
 /// Until a plugin must be ready. Its first compilation takes seconds on a busy machine.
@@ -24,6 +26,10 @@ pub struct Clients {
     pub identity: IdentityClient<Channel>,
     /// `csi.v1.Controller`.
     pub controller: ControllerClient<Channel>,
+    /// `csi.v1.GroupController`.
+    pub group_controller: GroupControllerClient<Channel>,
+    /// `csi.v1.SnapshotMetadata`.
+    pub snapshot_metadata: SnapshotMetadataClient<Channel>,
     /// `csi.v1.Node`.
     pub node: NodeClient<Channel>,
 }
@@ -43,6 +49,8 @@ impl Clients {
         Ok(Self {
             identity: IdentityClient::new(channel.clone()),
             controller: ControllerClient::new(channel.clone()),
+            group_controller: GroupControllerClient::new(channel.clone()),
+            snapshot_metadata: SnapshotMetadataClient::new(channel.clone()),
             node: NodeClient::new(channel),
         })
     }

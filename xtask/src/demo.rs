@@ -19,7 +19,7 @@ use crate::place::{self, Place};
 use crate::plugins;
 use crate::say::{Console, Tone};
 use crate::served::{ServeOptions, Served};
-use crate::tools::CSI_SANITY_VERSION;
+use crate::tools::CSI_SANITY_5_4;
 use crate::workspace::Workspace;
 use findings::{Findings, Inventory};
 use interrupt::Interrupt;
@@ -153,7 +153,7 @@ fn keep(console: &Console, place: &Place, socket: &Path) {
     console.heading("\nThe driver keeps serving; Ctrl-C ends it. Try in another terminal:");
     console.line(&format!(
         "  tail -f {log}\n\n  \
-         \"$(cargo xtask tools)\" --csi.endpoint unix://{socket} \\\n    \
+         \"$(cargo xtask tools | head -n 1)\" --csi.endpoint unix://{socket} \\\n    \
          --csi.mountdir {mounts} \\\n    \
          --csi.stagingdir {staging} \\\n    \
          --csi.testvolumesize 67108864 --csi.testvolumeexpandsize 134217728",
@@ -164,6 +164,9 @@ fn keep(console: &Console, place: &Place, socket: &Path) {
     ));
     console.line(&console.paint(
         Tone::Quiet,
-        &format!("  (csi-sanity {CSI_SANITY_VERSION}, the test suite of the CSI project; it is built with Go)"),
+        &format!(
+            "  (csi-sanity {}, the test suite of the CSI project; it is built with Go)",
+            CSI_SANITY_5_4.version
+        ),
     ));
 }

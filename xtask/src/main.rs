@@ -39,7 +39,7 @@ enum Command {
         #[command(subcommand)]
         command: Golden,
     },
-    /// Builds the pinned tools that tests drive (csi-sanity) and prints their paths
+    /// Builds the pinned tools that tests drive (such as csi-sanity) and prints their paths
     Tools,
     /// Runs cargo-deny with deny.toml; builds cargo-deny first if need be (minutes)
     Deny,
@@ -75,7 +75,11 @@ fn run(command: Command, console: &Console) -> Result<bool, Failure> {
         } => plugins::record_golden(&workspace, console)?,
         Command::Demo(options) => demo::run(&workspace, console, &options)?,
         Command::Test(options) => return Ok(test::run(&workspace, console, &options)),
-        Command::Tools => console.line(&tools::csi_sanity(&workspace)?.display().to_string()),
+        Command::Tools => {
+            for tool in tools::ALL {
+                console.line(&tool.build(&workspace)?.display().to_string());
+            }
+        }
         Command::Deny => deny::run(&workspace, console)?,
     }
     Ok(true)

@@ -26,6 +26,7 @@ pub const TEST: &[Need] = &[
     need("unshare", "util-linux"),
     need("blkid", "util-linux"),
     need("blockdev", "util-linux"),
+    need("fsfreeze", "util-linux"),
     need("mkswap", "util-linux"),
     need("mount", "mount"),
     need("losetup", "mount"),

@@ -16,8 +16,8 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 use totals::Totals;
 
-/// How the names of tests begin that need root; csi-sanity's are among them.
-const PRIVILEGED: &str = "privileged_";
+/// What the names of tests hold that need root (csi-sanity's are among them), and of those that need only Go.
+const NEED_ROOT_OR_GO: [&str; 2] = ["privileged_", "official_go_module"];
 
 /// Warnings are errors; what is left to taste is not.
 const STRICT: [&str; 3] = ["--", "-D", "warnings"];
@@ -107,7 +107,9 @@ impl Run<'_> {
         packages::install(packages::DEMO, self.console)?;
         if !self.options.fast {
             packages::install(packages::TEST, self.console)?;
-            tools::csi_sanity(self.workspace)?;
+            for tool in tools::ALL {
+                tool.build(self.workspace)?;
+            }
         }
         // The host is built with the tests: built by itself, half of it would be built twice, since test tools change features.
         plugins::build(self.workspace, self.console)
@@ -139,7 +141,7 @@ impl Run<'_> {
     fn count(&mut self, mut cargo: Command) -> Result<(), Failure> {
         cargo.args(["--workspace", "--no-fail-fast", "--"]);
         if self.options.fast {
-            cargo.args(["--skip", PRIVILEGED]);
+            cargo.args(NEED_ROOT_OR_GO.iter().flat_map(|name| ["--skip", name]));
         }
         cargo.args(&self.options.filter);
         let mut child = cargo

@@ -251,8 +251,11 @@ fn form(
     granted: &[String],
 ) -> Result<(Form, MountFlags), MountError> {
     let access = match wanted {
-        // What a plan says of file systems has no meaning then: a plugin need not know what the client asked for.
-        Wanted::Block => return Ok((Form::Raw, MountFlags::of_device())),
+        // What a plan says of file systems has no meaning then: a plugin need not know what the client asked for. That nobody writes has.
+        Wanted::Block => {
+            let is_read_only = plan.mount_options.iter().any(|option| option == "ro");
+            return Ok((Form::Raw, MountFlags::of_device().read_only(is_read_only)));
+        }
         Wanted::Mount(access) => access,
     };
     let step = plan.source.step();

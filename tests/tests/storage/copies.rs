@@ -2,77 +2,10 @@
 
 use crate::{CONTENT_BYTES, assert_codes, assert_nothing_left, back, serving};
 use tonic::Code;
-use wasmount_csi::wire::csi::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
-use wasmount_csi::wire::csi::v1::{
-    CreateSnapshotRequest, CreateVolumeRequest, DeleteSnapshotRequest, ListSnapshotsRequest,
-    ListVolumesRequest, VolumeContentSource,
-};
+use wasmount_csi::wire::csi::v1::{ListSnapshotsRequest, ListVolumesRequest};
+use wasmount_tests::copies::{begun_with, cloned, copy, delete_snapshot, restored, snapshot};
 use wasmount_tests::kinds::{Kind, random_bytes};
-use wasmount_tests::orchestrator::{Orchestrator, Volume, code, patiently};
-
-/// From a volume.
-pub(crate) fn cloned(id: &str) -> Type {
-    Type::Volume(VolumeSource {
-        volume_id: id.to_owned(),
-    })
-}
-
-/// From a snapshot.
-pub(crate) fn restored(id: &str) -> Type {
-    Type::Snapshot(SnapshotSource {
-        snapshot_id: id.to_owned(),
-    })
-}
-
-/// CreateVolume that begins with a copy.
-pub(crate) fn copy(kind: Kind, name: &str, from: Type) -> CreateVolumeRequest {
-    CreateVolumeRequest {
-        volume_content_source: Some(VolumeContentSource { r#type: Some(from) }),
-        ..kind.create(name)
-    }
-}
-
-/// CreateSnapshot; the id.
-pub(crate) async fn snapshot(
-    orchestrator: &Orchestrator,
-    volume: &str,
-    name: &str,
-) -> Result<String, tonic::Status> {
-    let request = CreateSnapshotRequest {
-        source_volume_id: volume.to_owned(),
-        name: name.to_owned(),
-        ..CreateSnapshotRequest::default()
-    };
-    let mut controller = orchestrator.clients().controller;
-    let answer = controller.create_snapshot(request).await?.into_inner();
-    Ok(answer.snapshot.map(|it| it.snapshot_id).unwrap_or_default())
-}
-
-/// DeleteSnapshot.
-pub(crate) async fn delete_snapshot(
-    orchestrator: &Orchestrator,
-    id: &str,
-) -> Result<(), tonic::Status> {
-    let request = DeleteSnapshotRequest {
-        snapshot_id: id.to_owned(),
-        ..DeleteSnapshotRequest::default()
-    };
-    orchestrator
-        .clients()
-        .controller
-        .delete_snapshot(request)
-        .await
-        .map(drop)
-}
-
-/// A volume that begins with a copy, in use by its first pod. Copying may take more than one call.
-async fn begun_with(orchestrator: &Orchestrator, kind: Kind, name: &str, from: Type) -> Volume {
-    let request = copy(kind, name, from);
-    let created = patiently(&[Code::Aborted], || orchestrator.create(request.clone())).await;
-    let volume = orchestrator.place(name, created.unwrap().0).unwrap();
-    kind.set_up(orchestrator, &volume).await.unwrap();
-    volume
-}
+use wasmount_tests::orchestrator::{code, patiently};
 
 /// While the source is in use beside its copies: two xfs of one UUID are mounted on this node at a time.
 async fn copies_stand_alone(kind: Kind) {
@@ -89,9 +22,15 @@ async fn copies_stand_alone(kind: Kind) {
     orchestrator = back(&mut host).await;
     let again = snapshot(&orchestrator, &source.id, "taken").await.unwrap();
     assert_eq!(again, taken);
-    let clone = begun_with(&orchestrator, kind, "clone", cloned(&source.id)).await;
-    let restore = begun_with(&orchestrator, kind, "restore", restored(&taken)).await;
-    let of_clone = begun_with(&orchestrator, kind, "of-clone", cloned(&clone.id)).await;
+    let clone = begun_with(&orchestrator, kind, "clone", cloned(&source.id))
+        .await
+        .unwrap();
+    let restore = begun_with(&orchestrator, kind, "restore", restored(&taken))
+        .await
+        .unwrap();
+    let of_clone = begun_with(&orchestrator, kind, "of-clone", cloned(&clone.id))
+        .await
+        .unwrap();
     for (what, volume, content) in [
         ("the source", &source, &second),
         ("its clone", &clone, &second),
@@ -106,7 +45,9 @@ async fn copies_stand_alone(kind: Kind) {
 
     // A snapshot outlives its volume, a clone its source.
     orchestrator.tear_down(&source).await.unwrap();
-    let late = begun_with(&orchestrator, kind, "late", restored(&taken)).await;
+    let late = begun_with(&orchestrator, kind, "late", restored(&taken))
+        .await
+        .unwrap();
     assert!(kind.read(&late.target, CONTENT_BYTES).unwrap() == first);
     assert!(kind.read(&clone.target, CONTENT_BYTES).unwrap() == first);
     for _ in 0..2 {

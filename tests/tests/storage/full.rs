@@ -1,11 +1,11 @@
 //! A pool that is full or read-only at each step of an image's life: what needs space is refused with a code that the caller understands,
 //! nothing half-made is left, tear-down works, and with space again everything does.
 
-use crate::copies::{cloned, copy, delete_snapshot, snapshot};
 use crate::{Row, assert_codes, begin};
 use std::path::PathBuf;
 use tempfile::TempDir;
 use tonic::Code;
+use wasmount_tests::copies::{cloned, copy, delete_snapshot, snapshot};
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::kinds::{Kind, random_bytes};

@@ -88,6 +88,7 @@ impl Journey {
             identity,
             controller,
             node,
+            ..
         } = &mut self.clients;
         report
             .rpc(

@@ -294,6 +294,14 @@ fn a_raw_image_needs_no_file_system_and_its_device_must_work() {
             .contains(MountAttrFlags::MOUNT_ATTR_NODEV)
     );
     assert!(!checked.flags.set.contains(MountAttrFlags::MOUNT_ATTR_NODEV));
+    // Of its options one has a meaning there.
+    assert!(!checked.flags.is_read_only());
+    let for_reading = Plan {
+        mount_options: vec!["discard".to_owned(), "ro".to_owned()],
+        ..plan
+    };
+    let checked = check(&for_reading, &capability, false, &grants()).unwrap();
+    assert!(checked.flags.is_read_only());
 }
 
 #[test]
