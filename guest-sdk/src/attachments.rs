@@ -1,27 +1,26 @@
 //! Which volume is attached to which node, in records of the backend's store: for storage that does not keep such a list itself. Apart
 //! because the rules of ControllerPublishVolume are the same for all of it: what is there already, what is in the way, how many a node takes.
 //!
-//! It attaches nothing, and does not know whether volume or node exist. A volume's record says how it is attached; a node's record says how
-//! many volumes it has, so that two calls cannot both take its last place.
+//! It attaches nothing, and does not know whether volume or node exist. A volume's record says how it is attached. Each volume on a node has
+//! a record of its own beside it, its place: a node may have more than one record can list, and places are counted only where there is a
+//! limit, whenever it was set.
 
 use crate::controller_publish::ControllerPublishArgs;
-use crate::error::{Code, Error};
-use crate::state::Collection;
+use crate::error::Error;
+use crate::id;
+use crate::state::{self, Collection};
 use crate::volume::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 const VOLUMES: Collection<Volume, 1> = Collection::new("attachments.volume");
-const NODES: Collection<Node, 1> = Collection::new("attachments.node");
 
 #[derive(Default, Serialize, Deserialize)]
 struct Volume {
     nodes: BTreeMap<NodeId, Way>,
-}
-
-#[derive(Default, Serialize, Deserialize)]
-struct Node {
-    volumes: BTreeSet<String>,
+    /// Nodes that are not known yet to have room: the call that wants it there has not ended.
+    #[serde(default)]
+    uncounted: BTreeSet<NodeId>,
 }
 
 /// How a volume is attached to a node.
@@ -29,51 +28,57 @@ struct Node {
 struct Way {
     readonly: bool,
     block: bool,
+    /// No other node may have it.
+    alone: bool,
 }
 
 /// Records that the volume is attached as the request wants it; a repeated call changes nothing. `already-exists` where it is attached
-/// there in another way, `failed-precondition` where another node has it and the access mode is for one node, `resource-exhausted` where the
-/// node has `most_volumes` others.
+/// there in another way, `failed-precondition` where another node has it and the access mode of either is for one node, `resource-exhausted`
+/// where the node has `most_volumes` others. What is there stays when the limit is lowered. Two calls that want the last place at the same
+/// moment may both be refused, and never both have it.
 pub fn attach(args: &ControllerPublishArgs, most_volumes: Option<u64>) -> Result<(), Error> {
     let way = Way {
         readonly: args.readonly,
         block: args.capability.is_block(),
+        alone: args.capability.access_mode.is_single_node(),
     };
-    let is_single = args.capability.access_mode.is_single_node();
-    VOLUMES.change_any(&VOLUMES.id(&args.id), |volume| {
-        let nodes = &mut volume.get_or_insert_default().nodes;
+    let is_uncounted = VOLUMES.change_any(&VOLUMES.id(&args.id), |volume| {
+        let Volume { nodes, uncounted } = volume.get_or_insert_default();
         match nodes.get(&args.node) {
-            Some(there) if *there == way => return Ok(()),
+            Some(there) if *there == way => return Ok(uncounted.contains(&args.node)),
             Some(_) => {
                 return Err(Error::already_exists(
                     "the volume is attached to this node in another way: detach it first",
                 ));
             }
-            None if is_single && !nodes.is_empty() => {
+            None if nodes.values().any(|there| way.alone || there.alone) => {
                 return Err(Error::failed_precondition(
                     "the volume is attached to another node: detach it there first",
                 ));
             }
             None => nodes.insert(args.node.clone(), way.clone()),
         };
-        Ok(())
+        Ok(most_volumes.is_some() && uncounted.insert(args.node.clone()))
     })?;
-    let counted = NODES.change_any(&NODES.id(&args.node), |node| {
-        let volumes = &mut node.get_or_insert_default().volumes;
-        let is_new = volumes.insert(args.id.clone());
-        let is_over = |most| u64::try_from(volumes.len()).is_ok_and(|count| count > most);
-        if is_new && most_volumes.is_some_and(is_over) {
-            return Err(Error::resource_exhausted(
-                "the node has as many volumes as it may have: use another node",
-            ));
+    // Taken before it is counted: of two that take the last one, the later sees both.
+    state::create(&place(&args.node, &args.id), &args.id)?;
+    if !is_uncounted {
+        return Ok(());
+    }
+    if let Some(most) = most_volumes
+        && has_more_than(&args.node, most)?
+    {
+        detach(&args.id, Some(&args.node))?;
+        return Err(Error::resource_exhausted(
+            "the node has as many volumes as it may have: use another node",
+        ));
+    }
+    VOLUMES.change_any(&VOLUMES.id(&args.id), |volume| {
+        if let Some(volume) = volume {
+            volume.uncounted.remove(&args.node);
         }
         Ok(())
-    });
-    let is_full = |error: &Error| error.code == Code::ResourceExhausted;
-    if counted.as_ref().is_err_and(is_full) {
-        detach(&args.id, Some(&args.node))?;
-    }
-    counted
+    })
 }
 
 /// Records that the volume is detached from a node, or from all; what is not attached is detached already.
@@ -83,16 +88,11 @@ pub fn detach(id: &str, node: Option<&str>) -> Result<(), Error> {
         None => nodes(id)?,
     };
     for node in nodes {
-        NODES.change_any(&NODES.id(&node), |there| {
-            if let Some(there) = there {
-                there.volumes.remove(id);
-            }
-            there.take_if(|there| there.volumes.is_empty());
-            Ok(())
-        })?;
+        state::delete(&place(&node, id))?;
         VOLUMES.change_any(&VOLUMES.id(id), |there| {
             if let Some(there) = there {
                 there.nodes.remove(&node);
+                there.uncounted.remove(&node);
             }
             there.take_if(|there| there.nodes.is_empty());
             Ok(())
@@ -117,9 +117,37 @@ pub fn must_be_none(id: &str) -> Result<(), Error> {
     ))
 }
 
+/// Whether a node has more places than so many. Reads no more of them than it needs to know.
+fn has_more_than(node: &str, most: u64) -> Result<bool, Error> {
+    let places = places(node);
+    let (mut count, mut after) = (0_u64, None);
+    while count <= most {
+        let wanted = (most - count).saturating_add(1);
+        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
+        let found = state::scan::<String>(&places, after.as_deref(), wanted)?;
+        let Some((last, _)) = found.last() else {
+            return Ok(false);
+        };
+        after = Some(last.clone());
+        count = count.saturating_add(u64::try_from(found.len()).unwrap_or(u64::MAX));
+    }
+    Ok(true)
+}
+
+/// The key of a volume's place on a node; the record is the volume's id, for people.
+fn place(node: &str, volume: &str) -> String {
+    places(node) + &id::from_name("volume", volume)
+}
+
+/// How the keys of a node's places begin.
+fn places(node: &str) -> String {
+    id::from_name("attachments.node", node) + "/"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Code;
     use crate::testing;
     use crate::volume::{AccessMode, AccessType, VolumeCapability};
 
@@ -171,6 +199,24 @@ mod tests {
     }
 
     #[test]
+    fn what_one_node_has_alone_no_mode_for_many_brings_to_another() {
+        testing::reset();
+        let shared = |node| {
+            let mut args = args("a", node);
+            args.capability.access_mode = AccessMode::MultiNodeMultiWriter;
+            attach(&args, None)
+        };
+        attach(&args("a", "n1"), None).unwrap();
+        assert_eq!(code(shared("n2")), Some(Code::FailedPrecondition));
+        assert_eq!(code(shared("n1")), Some(Code::AlreadyExists));
+        detach("a", Some("n1")).unwrap();
+        shared("n2").unwrap();
+        let alone = attach(&args("a", "n1"), None);
+        assert_eq!(code(alone), Some(Code::FailedPrecondition));
+        assert_eq!(nodes("a"), Ok(vec!["n2".to_owned()]));
+    }
+
+    #[test]
     fn a_mode_for_many_nodes_has_many_and_is_detached_from_all() {
         testing::reset();
         for node in ["n2", "n1"] {
@@ -199,19 +245,65 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_that_is_set_later_counts_what_is_there() {
+        testing::reset();
+        for id in ["a", "b", "c"] {
+            attach(&args(id, "n1"), None).unwrap();
+        }
+        let full = attach(&args("d", "n1"), Some(3));
+        assert_eq!(code(full), Some(Code::ResourceExhausted));
+        attach(&args("d", "n1"), Some(4)).unwrap();
+    }
+
+    #[test]
+    fn no_record_grows_with_the_number_of_volumes_of_a_node() {
+        testing::reset();
+        let largest = || {
+            let sizes = testing::state_keys().into_iter();
+            let size = |key: String| state::require::<Vec<u8>>(&key).unwrap().value.len();
+            sizes.map(size).max()
+        };
+        attach(&args("v100", "n1"), None).unwrap();
+        let first = largest();
+        for number in 101..300 {
+            attach(&args(&format!("v{number}"), "n1"), None).unwrap();
+        }
+        assert_eq!(largest(), first);
+    }
+
+    #[test]
+    fn the_last_place_is_never_given_twice() {
+        testing::reset();
+        attach(&args("a", "n1"), Some(2)).unwrap();
+        // Another call has taken a place, and has not counted yet.
+        testing::fail_after(3, Error::unavailable("not yet"));
+        assert!(attach(&args("b", "n1"), Some(2)).is_err());
+        testing::mend();
+        let full = attach(&args("c", "n1"), Some(2));
+        assert_eq!(code(full), Some(Code::ResourceExhausted));
+        attach(&args("b", "n1"), Some(2)).unwrap();
+    }
+
+    #[test]
     fn a_call_that_ends_half_way_is_completed_by_its_retry() {
-        let power_cut = || Error::unavailable("power cut");
-        for point in 0..4 {
+        // A record is read and written, a place is taken, all are counted in two scans, the record is read and written.
+        for point in 0..7 {
             testing::reset();
-            testing::fail_after(point, power_cut());
-            let cut_off = attach(&args("a", "n1"), Some(1));
+            testing::fail_after(point, Error::unavailable("power cut"));
+            assert!(attach(&args("a", "n1"), Some(1)).is_err(), "{point}");
             testing::mend();
-            assert_eq!(cut_off.is_err(), point < 4, "{point}");
             attach(&args("a", "n1"), Some(1)).unwrap();
-            testing::fail_after(point, power_cut());
+            // It counts as attached: a lower limit does not drive it away.
+            attach(&args("a", "n1"), Some(0)).unwrap();
+            detach("a", Some("n1")).unwrap();
+            assert!(testing::state_keys().is_empty(), "{point}");
+        }
+        for point in 0..3 {
+            attach(&args("a", "n1"), Some(1)).unwrap();
+            testing::fail_after(point, Error::unavailable("power cut"));
             assert!(detach("a", Some("n1")).is_err(), "{point}");
             testing::mend();
-            detach("a", Some("n1")).unwrap();
+            detach("a", None).unwrap();
             assert!(testing::state_keys().is_empty(), "{point}");
         }
     }

@@ -9,7 +9,7 @@ mod collection;
 mod pages;
 
 use crate::call;
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::imports;
 
 pub use collection::Collection;
@@ -63,6 +63,15 @@ pub struct Record<T> {
     pub value: T,
     /// For [`update`]: nobody wrote in between.
     pub revision: Revision,
+}
+
+/// Whether this call has records: none of the node's has.
+pub fn is_available() -> Result<bool, Error> {
+    match imports::state::scan("", None, 0) {
+        Ok(_) => Ok(true),
+        Err(error) if error.code == Code::FailedPrecondition => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// The record of a key; `data-loss` when it cannot be read as a `T`.

@@ -123,7 +123,44 @@ impl Drop for Frozen<'_> {
 
 impl Drop for LoopDisk {
     fn drop(&mut self) {
+        // What a failed test left on its files would keep them, and be nobody's: from the unmount on it has no path below this one any more.
+        let _ = loop_devices::detach_below(&self.path);
         // Lazily: a host that still runs, since the test failed, must not keep it.
         let _ = command::read(Command::new("umount").arg("--lazy").arg(&self.path));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::namespace;
+    use crate::root::needs_root;
+
+    /// Of the disk, in bytes.
+    const BYTES: u64 = 16 << 20;
+
+    #[test]
+    fn privileged_a_disk_that_goes_takes_the_loop_devices_on_its_files_along() {
+        needs_root();
+        namespace::enter();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        let disk = LoopDisk::mount(&path, BYTES).unwrap();
+        let file = path.join("volume");
+        File::create(&file)
+            .and_then(|file| file.set_len(1 << 20))
+            .unwrap();
+        let mut attach = Command::new("losetup");
+        let device = command::read(attach.args(["--find", "--show"]).arg(&file)).unwrap();
+        let name = Path::new(device.trim()).file_name().unwrap();
+        assert_eq!(
+            loop_devices::backed_below(&path).unwrap(),
+            [name.to_str().unwrap()]
+        );
+        drop(disk);
+        // Without its mount the file's name begins at the top of the disk.
+        let backing = Path::new("/sys/block").join(name).join("loop/backing_file");
+        let left = fs::read_to_string(backing).unwrap_or_default();
+        assert_ne!(left.trim_end(), "/volume");
     }
 }

@@ -266,6 +266,21 @@ async fn privileged_sanity_5_6_hostpath_images() {
 }
 
 #[tokio::test]
+async fn privileged_sanity_5_6_hostpath_images_controller_and_node_apart() {
+    let outcome = OF_5_6.controller_and_node_apart().await;
+    assert_only_skipped(&outcome, &ONLY_IN_1_13);
+}
+
+#[tokio::test]
+async fn privileged_sanity_5_6_hostpath_raw_block() {
+    let run = Run {
+        access_type: "block",
+        ..OF_5_6
+    };
+    assert_only_skipped(&run.one_process().await, &ONLY_IN_1_13);
+}
+
+#[tokio::test]
 async fn privileged_sanity_5_6_hostpath_raw_block_controller_and_node_apart() {
     let run = Run {
         access_type: "block",

@@ -46,11 +46,17 @@ impl Pool {
         }
     }
 
-    /// Gives `bytes` to a directory by its quota, or grows an image to them, whichever it is.
+    /// Gives `bytes` to a directory by its quota, or grows an image to them, whichever it is. An image that has more keeps them: an earlier
+    /// call for more may have ended before it was recorded, and images never shrink.
     pub fn resize(&self, path: &str, bytes: u64) -> Result<(), Error> {
-        match self.kind(path)? {
-            Some(Kind::Directory) => self.set_quota(path, Some(bytes)).map(drop),
-            _ => self.resize_image(path, bytes),
+        match self.stat(path)? {
+            Some(there) if there.kind == Kind::Directory => {
+                self.set_quota(path, Some(bytes)).map(drop)
+            }
+            there => {
+                let there = there.map_or(0, |there| there.size_bytes);
+                self.resize_image(path, bytes.max(there))
+            }
         }
     }
 

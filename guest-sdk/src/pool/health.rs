@@ -5,6 +5,7 @@
 
 use super::Pool;
 use crate::error::{Code, Error};
+use crate::state;
 use crate::volume_health::{Health, HealthStatus};
 
 /// What is wrong with the content at `path`. `known`: its pool, and the least bytes of an image, as the backend's record says; in a node call,
@@ -12,7 +13,10 @@ use crate::volume_health::{Health, HealthStatus};
 pub fn health(path: &str, known: Result<(Pool, Option<u64>), Error>) -> Result<Vec<Health>, Error> {
     let (pools, image_bytes) = match known {
         Ok((pool, bytes)) => (vec![pool], bytes),
-        Err(error) if error.code == Code::FailedPrecondition => (Pool::granted(), None),
+        // A record that a newer version wrote answers so too, where there are records.
+        Err(error) if error.code == Code::FailedPrecondition && !state::is_available()? => {
+            (Pool::granted(), None)
+        }
         Err(error) => return Err(error),
     };
     for pool in pools {
@@ -24,7 +28,7 @@ pub fn health(path: &str, known: Result<(Pool, Option<u64>), Error>) -> Result<V
     }
     Ok(vec![data_loss(
         "ContentMissing",
-        "the pool does not hold the volume",
+        "the pool does not hold the volume: restore it from a snapshot or a backup, or delete it",
     )])
 }
 
@@ -62,10 +66,21 @@ mod tests {
         testing::add_pool("others", 1000);
         testing::add_pool("volumes", 1000);
         Pool::named("volumes").create_image("disk", 100).unwrap();
-        let on_node = || Err(Error::failed_precondition("no records"));
-        assert_eq!(reasons("disk", on_node()), [""; 0]);
-        assert_eq!(reasons("none", on_node()), ["ContentMissing"]);
-        let unknown = Error::not_found("no such volume");
-        assert_eq!(health("disk", Err(unknown.clone())), Err(unknown));
+        let no_records = || Err(Error::failed_precondition("no records"));
+        let mut found = Vec::new();
+        let plan = testing::record(|_| {
+            found.push(reasons("disk", no_records()));
+            found.push(reasons("none", no_records()));
+            Ok(())
+        });
+        assert!(plan.is_err(), "nothing was recorded");
+        assert_eq!(found, [vec![], vec!["ContentMissing".to_owned()]]);
+        // On the controller the same code says that the record cannot be read.
+        for error in [
+            Error::not_found("no such volume"),
+            Error::failed_precondition("the record has schema 2"),
+        ] {
+            assert_eq!(health("disk", Err(error.clone())), Err(error));
+        }
     }
 }

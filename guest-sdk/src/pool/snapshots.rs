@@ -5,7 +5,7 @@
 //! a copy that was lost with its host is begun again by whoever asks. It does not know volumes: the backend says where their content lies.
 
 use super::Content;
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::group_snapshots::GroupSnapshot;
 use crate::snapshot_listing::{ListSnapshotsArgs, SnapshotPage};
 use crate::snapshot_metadata::MetadataPage;
@@ -35,11 +35,14 @@ struct Record {
     is_ready: bool,
 }
 
+/// Snapshots by their source volumes.
+type Members = BTreeMap<VolumeId, SnapshotId>;
+
+/// Written last: without it its members are no group, and may be deleted one by one.
 #[derive(Debug, Serialize, Deserialize)]
 struct Group {
     created_at: Timestamp,
-    /// Snapshots by their source volumes.
-    members: BTreeMap<VolumeId, SnapshotId>,
+    members: Members,
 }
 
 impl Snapshots {
@@ -75,6 +78,7 @@ impl Snapshots {
                     group: None,
                     is_ready: false,
                 };
+                self.remove_lost(&id, &new)?;
                 self.records.create(&id, &new)?;
                 new
             }
@@ -89,11 +93,14 @@ impl Snapshots {
         Ok(self.show(id.to_owned(), record))
     }
 
-    /// `DeleteSnapshot`; a member of a group goes with the group alone: `invalid-argument`.
+    /// `DeleteSnapshot`; a member of a group goes with the group alone: `invalid-argument`. A group that was not made to its end is none.
     pub fn delete(&self, id: &str) -> Result<(), Error> {
-        match self.records.find(id)? {
-            None => Ok(()),
-            Some(record) if record.group.is_none() => self.discard(id, &record),
+        let Some(record) = self.records.find(id)? else {
+            return Ok(());
+        };
+        let group = record.group.as_ref().map(|group| self.groups.find(group));
+        match group.transpose()?.flatten() {
+            None => self.discard(id, &record),
             Some(_) => Err(Error::invalid_argument(
                 "the snapshot is in a group: delete the group",
             )),
@@ -110,7 +117,8 @@ impl Snapshots {
             {
                 return Ok(None);
             }
-            record.is_ready = record.is_ready || record.content.pool.stat(&id)?.is_some();
+            record.is_ready = record.is_ready
+                || record.group.is_none() && record.content.pool.stat(&id)?.is_some();
             Ok(Some(self.show(id, record)))
         });
         page.map(SnapshotPage::from)
@@ -164,7 +172,7 @@ impl Snapshots {
             let member = self.records.id(&format!("{id}\0{source}"));
             (source, member)
         };
-        let members = source_volumes.into_iter().map(member).collect();
+        let members: Members = source_volumes.into_iter().map(member).collect();
         if let Some(known) = self.groups.find(&id)? {
             if known.members != members {
                 return Err(Error::already_exists(
@@ -173,31 +181,19 @@ impl Snapshots {
             }
             return self.show_group(id, known);
         }
-        let created_at = now();
-        let records = members.keys().map(|source| {
-            Ok(Record {
-                source_volume: source.clone(),
-                content: content(source)?,
+        let copied = self.copy_members(&id, &members, content);
+        let made = copied.and_then(|created_at| {
+            let members = members.clone();
+            let group = Group {
                 created_at,
-                group: Some(id.clone()),
-                is_ready: true,
-            })
+                members,
+            };
+            self.groups.create(&id, &group).map(|()| group)
         });
-        let records: Vec<Record> = records.collect::<Result<_, Error>>()?;
-        self.copy_members(&members, &records)?;
-        for (member, record) in members.values().zip(records) {
-            // An earlier call may have ended half-way: its record is of another time.
-            self.records.change_any(member, |there| {
-                *there = Some(record.clone());
-                Ok(())
-            })?;
+        if made.as_ref().is_err_and(|error| !error.is_uncertain()) {
+            self.discard_members(&members)?;
         }
-        let group = Group {
-            created_at,
-            members,
-        };
-        self.groups.create(&id, &group)?;
-        self.show_group(id, group)
+        self.show_group(id, made?)
     }
 
     /// `GetVolumeGroupSnapshot`.
@@ -213,44 +209,91 @@ impl Snapshots {
             return Ok(());
         };
         group.must_hold(snapshots)?;
-        for member in group.members.values() {
-            if let Some(record) = self.records.find(member)? {
-                self.discard(member, &record)?;
-            }
-        }
+        self.discard_members(&group.members)?;
         self.groups.delete(id)
     }
 
+    /// Copies all at one moment, which it gives. Records come first, as those of other snapshots do.
     fn copy_members(
         &self,
-        members: &BTreeMap<VolumeId, SnapshotId>,
-        records: &[Record],
-    ) -> Result<(), Error> {
+        group: &str,
+        members: &Members,
+        content: impl Fn(&str) -> Result<Content, Error>,
+    ) -> Result<Timestamp, Error> {
+        let created_at = now();
+        let records = members.keys().map(|source| {
+            Ok(Record {
+                source_volume: source.clone(),
+                content: content(source)?,
+                created_at,
+                group: Some(group.to_owned()),
+                is_ready: false,
+            })
+        });
+        let records: Vec<Record> = records.collect::<Result<_, Error>>()?;
         let Some(pool) = records.first().map(|first| &first.content.pool) else {
             return Err(Error::invalid_argument("a group is of one volume at least"));
         };
         let mut copies = Vec::new();
-        for (member, Record { content, .. }) in members.values().zip(records) {
+        for (member, Record { content, .. }) in members.values().zip(&records) {
             if content.pool != *pool || content.is_directory()? {
                 return Err(Error::failed_precondition(
-                    "only images of one pool can be taken at one moment",
+                    "only images of one pool can be taken at one moment: take a snapshot of each volume alone",
                 ));
             }
             copies.push((content.path.clone(), member.clone()));
         }
-        pool.clone_images(&copies)
+        let mut moment = created_at;
+        for (member, record) in members.values().zip(&records) {
+            if self.records.find(member)?.is_none() {
+                self.remove_lost(member, record)?;
+            }
+            // An earlier call may have made the copies before it ended: they are of its time.
+            moment = moment.min(self.records.change_any(member, |there| {
+                Ok(there.get_or_insert_with(|| record.clone()).created_at)
+            })?);
+        }
+        pool.clone_images(&copies)?;
+        for member in members.values() {
+            self.records.change(member, |there| {
+                there.created_at = moment;
+                there.is_ready = true;
+                Ok(())
+            })?;
+        }
+        Ok(moment)
+    }
+
+    fn discard_members(&self, members: &Members) -> Result<(), Error> {
+        for member in members.values() {
+            if let Some(record) = self.records.find(member)? {
+                self.discard(member, &record)?;
+            }
+        }
+        Ok(())
     }
 
     /// Looks after the copy. One that failed is told, and is no snapshot any more.
     fn settle(&self, id: &str, record: Record) -> Result<Record, Error> {
-        if record.is_ready {
+        // Members are copied together or not at all.
+        if record.is_ready || record.group.is_some() {
             return Ok(record);
         }
         match record.content.pool.has_copied(&record.content.path, id) {
-            Ok(is_ready) => self.records.change(id, |there| {
-                there.is_ready = is_ready;
-                Ok(there.clone())
-            }),
+            Ok(is_ready) => {
+                let settled = self.records.change(id, |there| {
+                    there.is_ready = is_ready;
+                    Ok(there.clone())
+                });
+                // Deleted meanwhile, since a look-up excludes nobody: what was copied after that belongs to no record.
+                if settled
+                    .as_ref()
+                    .is_err_and(|error| error.code == Code::NotFound)
+                {
+                    record.content.pool.remove(id)?;
+                }
+                settled
+            }
             Err(error) => {
                 // A pool that is granted no more may hold it still.
                 if !error.is_uncertain() && record.content.pool.stat(id)?.is_none() {
@@ -273,13 +316,23 @@ impl Snapshots {
     }
 
     fn ready_image(&self, id: &str) -> Result<Record, Error> {
-        let record = self.ready(id)?;
+        let mut record = self.ready(id)?;
         if record.content.is_directory()? {
             return Err(Error::invalid_argument(
                 "the snapshot is a directory: only images have blocks",
             ));
         }
+        // More than was recorded where growing the volume ended half-way.
+        let there = record.content.pool.stat(id)?;
+        let bytes = &mut record.content.size_bytes;
+        *bytes = there.map_or(0, |there| there.size_bytes).max(*bytes);
         Ok(record)
+    }
+
+    /// A copy without a record is of another time: the power may have failed before the record was on stable storage, or a look-up began the
+    /// copy again while the snapshot was deleted.
+    fn remove_lost(&self, id: &str, record: &Record) -> Result<(), Error> {
+        record.content.pool.remove(id)
     }
 
     fn discard(&self, id: &str, record: &Record) -> Result<(), Error> {

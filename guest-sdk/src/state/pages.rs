@@ -42,8 +42,9 @@ pub fn page<T: Value, E>(
     let limit = page.max_entries.unwrap_or(MOST_ENTRIES);
     let limit = limit.clamp(1, MOST_ENTRIES);
     let mut entries = Vec::new();
+    let mut step = limit;
     loop {
-        let records = scan::<T>(prefix, after.as_deref(), limit)?;
+        let records = scan::<T>(prefix, after.as_deref(), step)?;
         if records.is_empty() {
             return Ok((entries, None));
         }
@@ -55,6 +56,8 @@ pub fn page<T: Value, E>(
             entries.extend(show(key.clone(), value)?);
             after = Some(key);
         }
+        // Where most is left out, a small page must not ask the host for each record.
+        step = step.saturating_mul(2).min(MOST_ENTRIES);
     }
 }
 
@@ -97,6 +100,24 @@ mod tests {
             }
         }
         assert_eq!(found, [1, 3, 5, 7, 9]);
+    }
+
+    #[test]
+    fn a_small_page_of_few_among_many_takes_few_calls_of_the_host() {
+        testing::reset();
+        for number in 0..1000_u64 {
+            state::create(&format!("v/{number:04}"), &number).unwrap();
+        }
+        let request = PageRequest {
+            max_entries: Some(1),
+            starting_token: None,
+        };
+        // 1 + 2 + .. + 512 reach all of them, and one more call finds the end.
+        testing::fail_after(11, Error::unavailable("too many calls"));
+        let last = page("v/", &request, |_, number: u64| {
+            Ok((number == 999).then_some(number))
+        });
+        assert_eq!(last, Ok((vec![999], None)));
     }
 
     #[test]

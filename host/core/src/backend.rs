@@ -228,6 +228,18 @@ pub enum BackendError {
         /// Which rule.
         reason: String,
     },
+    /// The host refused something that it asked for, by its own fault, and it ended the call with that.
+    #[error("{plugin} asked the host in {function} for what is refused: {reason}")]
+    Refused {
+        /// Which code.
+        plugin: PluginLabel,
+        /// Which export.
+        function: &'static str,
+        /// What the client is told, who did not ask for it.
+        code: Code,
+        /// Why.
+        reason: String,
+    },
     /// As many of its calls run as `limits.concurrency` allows.
     #[error("the backend is busy: {limit} calls are running (limits.concurrency)")]
     Busy {

@@ -80,7 +80,7 @@ impl BackendError {
     /// What the client is told.
     pub fn code(&self) -> Code {
         match self {
-            BackendError::Answered { code, .. } => *code,
+            BackendError::Answered { code, .. } | BackendError::Refused { code, .. } => *code,
             // The instance is gone and with it whatever it was doing: final.
             BackendError::Trapped { .. } | BackendError::BadAnswer { .. } => Code::Internal,
             BackendError::OverLimit { .. } => Code::ResourceExhausted,

@@ -127,6 +127,7 @@ impl Driver {
             capabilities,
             node: OnceCell::new(),
         })));
+        self.health.forget_all();
         self.fault.store(None);
     }
 
@@ -159,7 +160,7 @@ impl Driver {
         if !self.config.role.serves(rpc) {
             return not_served("this process does not run that service (--role)");
         }
-        if advertised_as(rpc).is_some_and(|name| self.config.hidden.hides(name)) {
+        if advertised_as(rpc).any(|name| self.config.hidden.hides(name)) {
             return not_served("its capability is hidden (csi.hideCapabilities)");
         }
         match self.plugin.load_full() {

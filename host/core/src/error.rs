@@ -20,7 +20,7 @@ pub enum Error {
     #[error(transparent)]
     Mount(#[from] MountError),
     /// The privileged room refuses the plan, for what is in it or for what it was not granted.
-    #[error("{source}; it was planned by {plugin}")]
+    #[error("a plan of {plugin} is refused")]
     Plan {
         /// Whose plan. Boxed, since every result is as large as the largest error.
         plugin: Box<PluginLabel>,

@@ -3,6 +3,7 @@
 
 use wasmount_core::code::Code;
 use wasmount_core::names::InvalidWord;
+use wasmount_core::rpc::Rpc;
 
 /// A call that was not served.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,14 @@ pub(crate) enum Error {
         /// Where it says the next one begins.
         next: u64,
     },
+    /// Of a stream, which goes on for nobody.
+    #[error(
+        "the client's deadline passed before the end of {rpc}: begin again where the last extent that arrived ended"
+    )]
+    CutOff {
+        /// Which call.
+        rpc: Rpc,
+    },
     /// The driver.
     #[error(transparent)]
     Driver(#[from] wasmount_core::error::Error),
@@ -44,6 +53,7 @@ impl Error {
             // "Invalid `starting_token`": 10 (CSI specification, "ListVolumes Errors" and those of the other lists).
             Error::UnknownToken => Code::Aborted,
             Error::NoProgress { .. } => Code::Internal,
+            Error::CutOff { .. } => Code::DeadlineExceeded,
             Error::Driver(error) => error.code(),
         }
     }

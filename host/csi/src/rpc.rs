@@ -150,11 +150,16 @@ impl IncomingCall {
         &self,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
+        self.in_time(work).await.unwrap_or_else(|| {
+            Err(wasmount_core::error::Error::StillUnderWay { rpc: self.rpc }.into())
+        })
+    }
+
+    /// What comes of it, unless the client's patience ends first.
+    pub(crate) async fn in_time<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         match self.deadline {
-            None => work.await,
-            Some(deadline) => timeout_at(deadline, work).await.unwrap_or_else(|_| {
-                Err(wasmount_core::error::Error::StillUnderWay { rpc: self.rpc }.into())
-            }),
+            None => Some(work.await),
+            Some(deadline) => timeout_at(deadline, work).await.ok(),
         }
     }
 

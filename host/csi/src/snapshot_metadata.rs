@@ -1,7 +1,7 @@
 //! The SnapshotMetadata service: makes a stream of the driver's pages.
 //!
-//! Apart from the frame of the other calls because an answer never ends at once: the next page is fetched when the client has taken the one
-//! before the last (a channel of one), and nothing is fetched any more when the client has gone.
+//! Apart from the frame of the other calls because an answer never ends at once: the next page is fetched when the client has taken all but the
+//! last message of the one before (a channel of one), and nothing is fetched any more when the client has gone.
 
 use crate::answer::snapshot_metadata as answer;
 use crate::error::Error;
@@ -20,9 +20,10 @@ use wasmount_core::rpc::Rpc;
 use wasmount_core::snapshot::MetadataPage;
 use wire::snapshot_metadata_server::SnapshotMetadata;
 
-/// Most extents of one answer, whatever the client allows ("always free to send less"). At 22 bytes each on the wire that is 220 kB, well
-/// under the 4 MiB that a Go client takes.
-const EXTENTS_OF_AN_ANSWER: u32 = 10_000;
+/// Extents that the backend is asked for at a time, and the most of one answer, whatever the client allows ("always free to send less"). At
+/// 22 bytes each on the wire that is 220 kB, well under the 4 MiB that a Go client takes. A client that wants less in an answer gets a page
+/// in several: a call into the backend for each would take it longer than all else.
+const EXTENTS_OF_A_PAGE: u32 = 10_000;
 
 /// Answers that wait for the client. One: a slow client must not make the host hold a whole volume's extents.
 const ANSWERS_AHEAD: usize = 1;
@@ -75,13 +76,13 @@ impl SnapshotMetadataService {
         let (answers, stream) = mpsc::channel(ANSWERS_AHEAD);
         let driver = Arc::clone(self.0.driver());
         let work = async move {
-            let all = call.before_deadline(send_all(&driver, incoming, wanted, &answers, answer));
+            let all = call.in_time(send_all(&driver, incoming, wanted, &answers, answer));
             let sent = tokio::select! {
                 biased;
                 () = answers.closed() => return tracing::debug!("the client went away"),
                 sent = all => sent,
             };
-            if let Err(error) = sent {
+            if let Err(error) = sent.unwrap_or(Err(Error::CutOff { rpc })) {
                 // It fails when the client has gone, who then needs no answer.
                 let _ = answers.send(Err(status(&error))).await;
             }
@@ -91,7 +92,7 @@ impl SnapshotMetadataService {
     }
 }
 
-/// Page after page, each as soon as there is room for it.
+/// Page after page, each as soon as there is room for its first message.
 async fn send_all<A>(
     driver: &Arc<Driver>,
     incoming: Incoming,
@@ -104,14 +105,25 @@ async fn send_all<A>(
         starting_offset,
         max_results,
     } = wanted;
-    let max = max_results
-        .unwrap_or(EXTENTS_OF_AN_ANSWER)
-        .min(EXTENTS_OF_AN_ANSWER);
+    let most = max_results
+        .unwrap_or(EXTENTS_OF_A_PAGE)
+        .min(EXTENTS_OF_A_PAGE);
     let mut offset = starting_offset;
     while let Ok(room) = answers.reserve().await {
-        let page = page(driver, incoming.clone(), of.clone(), offset, max).await?;
+        let of = of.clone();
+        let page = page(driver, incoming.clone(), of, offset, EXTENTS_OF_A_PAGE).await?;
         let next = page.next_offset;
-        room.send(Ok(answer(page)));
+        let mut room = Some(room);
+        for portion in portions(&page, most) {
+            let room = match room.take() {
+                Some(room) => room,
+                None => match answers.reserve().await {
+                    Ok(room) => room,
+                    Err(_) => return Ok(()),
+                },
+            };
+            room.send(Ok(answer(portion)));
+        }
         match next {
             None => return Ok(()),
             Some(next) if next <= offset => return Err(Error::NoProgress { offset, next }),
@@ -119,6 +131,25 @@ async fn send_all<A>(
         }
     }
     Ok(())
+}
+
+/// A page in messages of at most so many extents; without extents it is one message.
+fn portions(page: &MetadataPage, most: u32) -> impl Iterator<Item = MetadataPage> {
+    let MetadataPage {
+        block_type,
+        volume_capacity_bytes,
+        extents,
+        next_offset,
+    } = page;
+    let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
+    let empty = extents.is_empty().then_some(extents.as_slice());
+    let portions = empty.into_iter().chain(extents.chunks(most));
+    portions.map(|extents| MetadataPage {
+        block_type: *block_type,
+        volume_capacity_bytes: *volume_capacity_bytes,
+        extents: extents.to_vec(),
+        next_offset: *next_offset,
+    })
 }
 
 async fn page(

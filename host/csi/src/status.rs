@@ -55,14 +55,17 @@ fn code(code: Code) -> tonic::Code {
 /// Whether somebody has to mend something: the plugin, the store, the node or the host. All else is an ordinary answer.
 fn is_fault(error: &Error) -> bool {
     match error {
-        Error::Invalid(_) | Error::NegativeOffset | Error::UnknownToken => false,
+        Error::Invalid(_) | Error::NegativeOffset | Error::UnknownToken | Error::CutOff { .. } => {
+            false
+        }
         Error::NoProgress { .. } => true,
         Error::Driver(error) => match error {
             DriverError::Backend(error) => match error {
                 BackendError::Trapped { .. }
                 | BackendError::OverLimit { .. }
                 | BackendError::OutOfTime { .. }
-                | BackendError::BadAnswer { .. } => true,
+                | BackendError::BadAnswer { .. }
+                | BackendError::Refused { .. } => true,
                 BackendError::Answered { .. }
                 | BackendError::Busy { .. }
                 | BackendError::NotOffered { .. }

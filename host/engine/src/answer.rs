@@ -139,6 +139,11 @@ impl Checker {
             PLUGIN_IDENTIFIER_BYTES
         };
         check_identifier(what, word, limit)?;
+        if word.split(['/', '\\']).any(|segment| segment == "..") {
+            return Err(Invalid(format!(
+                "{what} has `..` between slashes; whoever makes a path of it would leave its directory"
+            )));
+        }
         self.without_secret(what, word)
     }
 

@@ -20,6 +20,8 @@ const LINES_PER_SECOND: u32 = 200;
 const RATE_WINDOW: Duration = Duration::from_secs(1);
 /// Last lines of standard error that are kept to explain a trap: a panic of Rust says where on one and what on the next.
 const LAST_WORDS: usize = 2;
+/// How Rust ends what it says of a panic: how to see more of it, which nobody can do with a guest.
+const BACKTRACE_NOTE: &str = "note: run with `RUST_BACKTRACE=1`";
 
 /// The rate of one backend.
 #[derive(Debug, Default)]
@@ -156,7 +158,7 @@ impl GuestLog {
             };
             self.emit(level, &self.redactor.beginning(&line));
         }
-        if stream == Stream::Stderr {
+        if stream == Stream::Stderr && !line.starts_with(BACKTRACE_NOTE) {
             let mut spoken = self.spoken();
             spoken.last_words.push_back(line);
             if spoken.last_words.len() > LAST_WORDS {

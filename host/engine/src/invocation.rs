@@ -2,6 +2,7 @@
 //! store and ends with it. Apart because every import works on it.
 
 use crate::guest_log::{GuestLog, Stream};
+use crate::host::Refusal;
 use crate::limits::MemoryLimiter;
 use crate::program::{BackendParts, Function};
 use crate::recorder::Recorder;
@@ -26,6 +27,8 @@ pub(crate) struct Invocation {
     pub(crate) redactor: Redactor,
     pub(crate) log: Arc<GuestLog>,
     pub(crate) recorder: Recorder,
+    /// The last that is the plugin's fault.
+    pub(crate) refusal: Option<Refusal>,
     /// Set before a write begins: a write that was cut off may have happened.
     pub(crate) unsynced: bool,
 }
@@ -58,6 +61,7 @@ impl Invocation {
             parts: Arc::clone(parts),
             redactor,
             log,
+            refusal: None,
             unsynced: false,
         }
     }

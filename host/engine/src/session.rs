@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use wasmount_core::backend::BackendError;
 use wasmount_core::call::Call;
+use wasmount_core::code::Code;
 use wasmount_core::plan::Plan;
 use wasmount_core::state::StateError;
 use wasmtime::Store;
@@ -204,7 +205,13 @@ impl<'a> Session<'a> {
         if let Some(refusal) = invocation.recorder.refusal() {
             return Err(bad_answer(program, function, refusal.to_owned()));
         }
-        let value = answered.map_err(|error| answered_error(&checker, error))?;
+        let value = answered.map_err(|error| {
+            let refusal = invocation.refusal.as_ref();
+            match refusal.and_then(|refusal| refusal.code_of(&error)) {
+                Some(code) => refused(program, function, code, checker.text(&error.message)),
+                None => answered_error(&checker, error),
+            }
+        })?;
         match synced {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(not_durable(&error)),
@@ -254,10 +261,11 @@ fn answered_error(checker: &Checker, error: types::Error) -> BackendError {
     }
 }
 
-/// The guest said yes, but what it wrote may be lost: the client has to ask again.
+/// The guest said yes, but what it wrote may be lost: the client has to ask again. Never in the store's own code: the work is done, and after
+/// `resource-exhausted` external-provisioner may have another node make the volume a second time.
 fn not_durable(error: &StateError) -> BackendError {
     BackendError::Answered {
-        code: error.code(),
+        code: Code::Unavailable,
         message: format!("what the plugin wrote is not durable: {error}; retry"),
     }
 }
@@ -266,6 +274,15 @@ fn bad_answer(program: &Program, function: Function, reason: String) -> BackendE
     BackendError::BadAnswer {
         plugin: program.label.clone(),
         function: function.name,
+        reason,
+    }
+}
+
+fn refused(program: &Program, function: Function, code: Code, reason: String) -> BackendError {
+    BackendError::Refused {
+        plugin: program.label.clone(),
+        function: function.name,
+        code,
         reason,
     }
 }

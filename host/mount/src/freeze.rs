@@ -1,9 +1,9 @@
 //! Freezes what is mounted of images while these are copied, so that the copies are of one moment and hold a clean file system. Apart because
 //! a file system that is left frozen hangs its pods for ever: everything here is about thawing, whatever happens.
 //!
-//! It is thawed when the copy ends, in whatever way; after [`FROZEN_AT_MOST`] by a thread of its own, though the copy may hang; and when the
-//! next host starts, by an intent that was written down before (`intent`). So whoever copies must not believe in it, but look afterwards. It
-//! knows images by the kernel's word alone: neither volumes nor pools.
+//! It is thawed when the copy ends, in whatever way; after [`FROZEN_AT_MOST`] by a thread of its own, though the copy may hang; when the host
+//! ends, before that thread does; and when the next host starts, by an intent that was written down before (`intent`). So whoever copies must not
+//! believe in it, but look afterwards. It knows images by the kernel's word alone: neither volumes nor pools.
 
 mod intent;
 mod mounts;
@@ -14,10 +14,11 @@ use intent::{Intent, Intents};
 use rustix::fs::syncfs;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use wasmount_core::mounter::MountError;
 use wasmount_sys::freeze as sys;
@@ -37,6 +38,8 @@ pub(crate) struct Freezer {
     /// Devices whose file systems a copy of this process has frozen, or is about to.
     taken: Mutex<BTreeSet<DeviceNumber>>,
     given_back: Condvar,
+    /// What copies of this process have frozen. `None`: it ends, and nothing may be frozen any more.
+    sessions: Mutex<Option<Vec<Weak<Held>>>>,
 }
 
 /// An image that is about to be copied.
@@ -86,19 +89,48 @@ struct Turn<'f> {
 }
 
 impl Freezer {
-    /// Begins to thaw what a killed host left frozen, and does not wait for it: the storage behind it may hang.
+    /// Thaws what a killed host left frozen, before anybody unmounts it: unmounted, it stays frozen and out of reach, and whoever mounts it
+    /// again hangs. It does not wait for ever: the storage behind it may hang.
     pub(crate) fn open(run_directory: &Path) -> Result<Self, MountSetupError> {
         let (intents, left) = Intents::open(run_directory)?;
         if !left.is_empty() {
-            let thread = std::thread::Builder::new().name("thaw".to_owned());
-            let started = thread.spawn(move || left.into_iter().for_each(thaw_left));
-            started.map_err(|source| MountSetupError::Thaw { source })?;
+            let thawed = in_time(move || at_once(left, thaw_left));
+            if !thawed.map_err(|source| MountSetupError::Thaw { source })? {
+                tracing::warn!(
+                    "what an earlier host left frozen is not thawed yet: look for storage that does not answer"
+                );
+            }
         }
         Ok(Self {
             intents,
             taken: Mutex::default(),
             given_back: Condvar::new(),
+            sessions: Mutex::new(Some(Vec::new())),
         })
+    }
+
+    /// Thaws what copies that still run have frozen, and freezes nothing any more. For the end of the process, which ends the guards.
+    pub(crate) fn close(&self) {
+        let sessions = lock(&self.sessions).take().unwrap_or_default();
+        let sessions: Vec<_> = sessions.iter().filter_map(Weak::upgrade).collect();
+        if sessions.is_empty() {
+            return;
+        }
+        let thaw_all = || {
+            at_once(sessions, |held| {
+                held.thaw();
+            });
+        };
+        match in_time(thaw_all) {
+            Ok(true) => {}
+            Ok(false) => tracing::warn!(
+                "what is mounted of images may stay frozen until the next start: look for storage that does not answer"
+            ),
+            Err(error) => tracing::error!(
+                %error,
+                "what is mounted of images may stay frozen until the next start: no thread can be started that thaws it"
+            ),
+        }
     }
 
     /// Freezes whatever file systems are mounted of these images. What cannot be frozen is left as it is.
@@ -120,12 +152,25 @@ impl Freezer {
             let _ = syncfs(mount);
         });
         let intent = self.intents.write(&records)?;
-        let session = Session::begin(intent)?;
+        let session = self.begin(intent)?;
         at_once(mounts, |mount| session.freeze(mount));
         Ok(Frozen {
             _session: Some(session),
             _turn: Some(turn),
         })
+    }
+
+    /// Begins a session that [`Freezer::close`] knows.
+    fn begin(&self, intent: Intent) -> Result<Session, MountError> {
+        let session = Session::begin(intent)?;
+        match &mut *lock(&self.sessions) {
+            Some(sessions) => {
+                sessions.retain(|held| held.strong_count() > 0);
+                sessions.push(Arc::downgrade(&session.held));
+                Ok(session)
+            }
+            None => Err(failed("freeze", Errno::CANCELED)),
+        }
     }
 
     /// Waits until no other copy has any of these devices.
@@ -233,7 +278,20 @@ impl Held {
     }
 }
 
-/// Does something to each of several things, some at a time: each waits for the disk, and the disk serves many at once.
+/// Runs a job that may wait for storage; false: for longer than [`FROZEN_AT_MOST`], and it still does.
+fn in_time(job: impl FnOnce() + Send + 'static) -> io::Result<bool> {
+    let (end, ended) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("thaw".to_owned());
+    thread.spawn(move || {
+        job();
+        // Nobody listens any more: it was late.
+        let _ = end.send(());
+    })?;
+    Ok(ended.recv_timeout(FROZEN_AT_MOST).is_ok())
+}
+
+/// Does something to each of several things, some at a time: each waits for the disk, and the disk serves many at once. What hangs keeps
+/// no other one waiting.
 fn at_once<T: Send>(
     things: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator + Send>,
     job: impl Fn(T) + Sync,
@@ -274,7 +332,7 @@ fn thaw_left(intent: Intent) {
     let thaw_one = |device| match mounts::of(device) {
         Ok(mount) => mount.as_ref().is_none_or(thaw),
         Err(error) => {
-            tracing::error!(%error, "what an earlier host froze may be frozen still: run `fsfreeze --unfreeze` where it is mounted");
+            tracing::error!(%error, "what an earlier host froze may be frozen still: run `fsfreeze --unfreeze` where it is mounted; if it is not, mount the device for that");
             false
         }
     };

@@ -47,6 +47,7 @@ pub struct MounterConfig {
 pub struct LocalMounter {
     node: Arc<Node>,
     pools: BTreeMap<DriverName, Arc<Pools>>,
+    pub(crate) freezer: Arc<Freezer>,
 }
 
 impl LocalMounter {
@@ -70,6 +71,7 @@ impl LocalMounter {
         Ok(Self {
             pools: pools(&node, &freezer),
             node,
+            freezer,
         })
     }
 
@@ -94,6 +96,13 @@ impl LocalMounter {
     ) -> Result<T, MountError> {
         let node = self.node.clone();
         self.threads(driver).tear_down(move || job(&node)).await
+    }
+}
+
+impl Drop for LocalMounter {
+    /// A copy may still run, on a thread that the end of the process ends.
+    fn drop(&mut self) {
+        self.freezer.close();
     }
 }
 

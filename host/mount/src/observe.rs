@@ -98,6 +98,14 @@ pub(crate) fn observe(descriptor: impl AsFd) -> Result<Observation, Errno> {
     })
 }
 
+/// Whether a directory was removed while it was open or mounted (inode(7): it has no link any more).
+pub(crate) fn is_removed(directory: impl AsFd) -> Result<bool, Errno> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    let found = statx(directory, c"", flags, StatxFlags::NLINK)?;
+    let is_told = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::NLINK);
+    Ok(is_told && found.stx_nlink == 0)
+}
+
 /// The number of the mount that a descriptor lies in, as the mount table has it.
 pub(crate) fn mount_id(descriptor: impl AsFd) -> Result<u64, Errno> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;

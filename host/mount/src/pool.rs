@@ -144,7 +144,10 @@ impl Pools {
             }
             PoolCall::Stat { pool, path } => {
                 let place = Place::parse(&pool, &path)?;
-                PoolReply::Stat(listing::stat(&*self.open(&pool)?, &place)?)
+                let open = self.open(&pool)?;
+                // A guest takes what is there for a copy that is done.
+                let _held = group_move::hold(&open)?;
+                PoolReply::Stat(listing::stat(&open, &place)?)
             }
             PoolCall::List {
                 pool,
@@ -157,6 +160,7 @@ impl Pools {
                     path => Some(Place::parse(&pool, path)?),
                 };
                 let open = self.open(&pool)?;
+                let _held = group_move::hold(&open)?;
                 let after = after.as_deref();
                 PoolReply::List(listing::list(&open, &pool, place.as_ref(), after, limit)?)
             }

@@ -46,18 +46,28 @@ struct Request {
 /// The first extents that lie in a range of a file, in order, at most [`EXTENTS`]; the first and the last may reach out of it. What was
 /// written before has its place on the device then. `EOPNOTSUPP`: the file system does not tell.
 pub fn extents(file: impl AsFd, start: u64, length: u64) -> Result<Vec<Extent>> {
+    let request = ask(file, start, length, EXTENTS)?;
+    let known = request.extents.iter().take(request.mapped as usize);
+    Ok(known.copied().collect())
+}
+
+/// Writes all of a file that is in memory to its device, and does not flush the device's own cache. `EOPNOTSUPP`: as above.
+pub fn write_out(file: impl AsFd) -> Result<()> {
+    ask(file, 0, 1, 0).map(|_| ())
+}
+
+fn ask(file: impl AsFd, start: u64, length: u64, count: u32) -> Result<Request> {
     let mut request = Request {
         range: [start, length],
         flags: FIEMAP_FLAG_SYNC,
         mapped: 0,
-        count: EXTENTS,
+        count: count.min(EXTENTS),
         reserved: 0,
         extents: [Extent::default(); EXTENTS as usize],
     };
     // SAFETY: the request reads a `struct fiemap` and fills at most `count` of the extents behind it.
     unsafe { ioctl(file, Updater::<FIEMAP, Request>::new(&mut request)) }?;
-    let known = request.extents.iter().take(request.mapped as usize);
-    Ok(known.copied().collect())
+    Ok(request)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
     reason = "a crate of tests: their helpers may panic as well"
 )]
 
+#[allow(dead_code, reason = "this file asks less of it than others do")]
 #[path = "../../engine/tests/guest/memory.rs"]
 mod memory;
 

@@ -38,7 +38,8 @@ use std::time::Duration;
 use wasmount_core::driver::{Profile, Role};
 use wasmount_core::names::{DriverName, NodeId};
 
-/// How long threads that wait for dead storage, or for the data directory, may keep the process. 1 s: they hold nothing that a kill loses.
+/// How long threads that wait for dead storage, or for the data directory, may keep the process. 1 s: they hold nothing that a kill loses, for
+/// what a copy has frozen is thawed when the mounter is dropped, with the last task.
 const LAST_JOBS: Duration = Duration::from_secs(1);
 
 /// Of the host's own directories: store and journal name volumes of every tenant, and a volume is reached through its mounts, never through

@@ -31,9 +31,12 @@ impl Controller for Hostpath {
                 return Err(Error::already_exists("another volume has this name"));
             }
             range.agree(Some(known.size_bytes), minimum, DEFAULT_BYTES)?;
+            let half_deleted = || Error::aborted("a volume of this name is half deleted");
+            class.pool.stat(&id)?.ok_or_else(half_deleted)?;
             return Ok(known.show(id));
         }
-        let from = source.as_ref().map(content_of).transpose()?;
+        let from = source.as_ref().map(content_of).transpose();
+        let from = class.pool.keep(&id, from)?; // which may be gone since it was copied
         let source_bytes = from.as_ref().map(|from| from.size_bytes);
         let size_bytes = range.choose_from(source_bytes, minimum, DEFAULT_BYTES)?;
         let made = class.make(&id, size_bytes, from.as_ref());

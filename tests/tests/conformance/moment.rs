@@ -91,9 +91,11 @@ impl Counting {
         }
     }
 
-    fn end(self) {
+    /// The last step.
+    fn end(self) -> u64 {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap().unwrap();
+        self.steps.load(Ordering::Relaxed)
     }
 }
 
@@ -131,8 +133,11 @@ async fn holds_one_moment(kind: Kind, file_system: &str, may_be_refused: bool) {
         }
     }
     counting.goes_on().await;
-    counting.end();
     assert!(may_be_refused || taken.len() == SNAPSHOTS);
+    // Of what stands still there is always one to look at.
+    let at_least = counting.end();
+    let last = snapshot(orchestrator, &volume.id, "last").await.unwrap();
+    taken.push((last, at_least));
     for (number, (id, at_least)) in taken.iter().enumerate() {
         let name = format!("restored-{number}");
         let restored = begun_with(orchestrator, kind, &name, restored(id))

@@ -10,9 +10,8 @@ pub(crate) const VOLUMES: &[Row] = rows! {
     "long-id" in Create: Internal, Fault("volume_id is 129 bytes long, at most 128");
     "huge-id" in Create: Internal, Fault("volume_id is 2048 bytes long, at most 128");
     "nul-id" in Create: Internal, Fault("volume_id contains a NUL byte");
-    // Ids are opaque; what is made of this one on the node is for `plans`.
-    "parent-id" in Create: Ok, Fine;
-    "parent-id" in Get: Internal, Fault("volume_id is not the one that was asked for");
+    "parent-id" in Create: Internal, Fault("volume_id has `..` between slashes");
+    "parent-id" in Get: Internal, Fault("volume_id has `..` between slashes");
     "empty-id" in Get: Internal, Fault("volume_id is empty");
     "big-context" in Create: Internal, Fault("at most 4096 are allowed");
     "key-twice" in Create: Internal, Fault("volume_context has a key twice");

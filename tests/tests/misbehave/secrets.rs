@@ -20,9 +20,9 @@ pub(crate) const TABLE: &[Row] = rows! {
     "half-a-secret-and-trap" in Create: Internal, Fault("trapped in create-volume");
     "secret-in-panic" in Create: Internal, Fault("login with [redacted]");
     "secret-in-panic" in NodePublish: Internal, Fault("login with [redacted]");
-    "secret-in-state" in Create: InvalidArgument, Words("a record of the state holds the value of a secret");
-    "secret-in-state-key" in Create: InvalidArgument, Words("a record of the state holds the value of a secret");
-    "secret-in-pool" in Create: InvalidArgument, Words("a path in a pool holds the value of a secret");
+    "secret-in-state" in Create: Internal, Fault("a record of the state holds the value of a secret");
+    "secret-in-state-key" in Create: Internal, Fault("a record of the state holds the value of a secret");
+    "secret-in-pool" in Create: Internal, Fault("a path in a pool holds the value of a secret");
     "secret-in-id" in Create: Internal, Fault("volume_id holds the value of a secret");
     "secret-in-context" in Create: Internal, Fault("volume_context holds the value of a secret");
     "secret-in-context-key" in Create: Internal, Fault("volume_context holds the value of a secret");

@@ -9,15 +9,15 @@ pub(crate) const TABLE: &[Row] = rows! {
     "write-state" in Create: Ok, Fine;
     "write-state-and-trap" in Create: Internal, Fault("after a write");
     "write-and-remove" in Delete: Ok, Fine;
-    "empty-key" in Create: InvalidArgument, Words("a key of the state is empty");
-    "big-key" in Create: InvalidArgument, Words("the key is 1025 bytes long, at most 1024");
-    "big-value" in Create: InvalidArgument, Words("the value is 1048577 bytes long, at most 1048576");
+    "empty-key" in Create: Internal, Fault("a key of the state is empty");
+    "big-key" in Create: Internal, Fault("the key is 1025 bytes long, at most 1024");
+    "big-value" in Create: Internal, Fault("the value is 1048577 bytes long, at most 1048576");
     "state-on-node" in NodePublish: FailedPrecondition, Words("state is not available on a node");
-    "million-keys" in Create: ResourceExhausted, Words("limits.stateBytes (262144 bytes)");
+    "million-keys" in Create: ResourceExhausted, Fault("limits.stateBytes (262144 bytes)");
     // Full is full: not only for the call that made it so.
-    "one-more-key" in Create: ResourceExhausted, Words("limits.stateBytes (262144 bytes)");
+    "one-more-key" in Create: ResourceExhausted, Fault("limits.stateBytes (262144 bytes)");
     "million-keys-at-any-price" in Create: ResourceExhausted, Fault("limits.cpu (0.2 s)");
-    "one-more-key" in DeleteSnapshot: ResourceExhausted, Words("limits.stateBytes (262144 bytes)");
+    "one-more-key" in DeleteSnapshot: ResourceExhausted, Fault("limits.stateBytes (262144 bytes)");
     // And there is a way back.
     "remove-keys" in Create: Ok, Fine;
     "write-state" in Create: Ok, Fine;
@@ -47,11 +47,11 @@ fn privileged_a_full_store_is_full_after_a_restart_and_can_still_be_emptied() {
     scene::run(async {
         let mut scene = Scene::with("").await;
         let full =
-            rows! { "million-keys" in Create: ResourceExhausted, Words("limits.stateBytes"); };
+            rows! { "million-keys" in Create: ResourceExhausted, Fault("limits.stateBytes"); };
         hold(&scene, full).await;
         scene.restarts().await;
         let still =
-            rows! { "one-more-key" in Create: ResourceExhausted, Words("limits.stateBytes"); };
+            rows! { "one-more-key" in Create: ResourceExhausted, Fault("limits.stateBytes"); };
         hold(&scene, still).await;
         let emptied = Call::Create.with(&scene.driver, "remove-keys").await;
         emptied.unwrap();

@@ -9,7 +9,7 @@ use xtask::workspace::Workspace;
 const LINES_OF_A_FILE: usize = 400;
 
 /// `host/sys`, the only room with unsafe code: as much as one reads at a sitting.
-const LINES_OF_SYS: usize = 330;
+const LINES_OF_SYS: usize = 335;
 
 /// Crates that cannot forbid unsafe code: the one that is there for it, and the SDK, whose generated bindings hold some.
 const NOT_FORBIDDEN: [&str; 2] = ["host/sys", "guest-sdk"];
@@ -19,6 +19,9 @@ const LINES_OF_MAIN: usize = 60;
 
 /// What the README promises of a driver.
 const LINES_OF_DRIVER: usize = 80;
+
+/// What the README promises of a driver with all that CSI offers: every line but tests.
+const LINES_OF_HOSTPATH: usize = 400;
 
 /// Never looked into: what is built, and git's own.
 const NOT_OURS: [&str; 2] = ["target", ".git"];
@@ -112,6 +115,21 @@ fn no_file_has_two_subjects() {
     assert!(
         long.is_empty(),
         "over {LINES_OF_A_FILE} lines, split by subject: {long:#?}"
+    );
+}
+
+#[test]
+fn the_plugin_with_all_of_csi_is_as_short_as_promised() {
+    let parts = sources(&root().join("plugins/hostpath/src"));
+    let is_test = |path: &Path| path.components().any(|part| part.as_os_str() == "tests");
+    let lines: usize = parts
+        .iter()
+        .filter(|(path, _)| !is_test(path) && !path.ends_with("tests.rs"))
+        .map(|(_, text)| text.lines().count())
+        .sum();
+    assert!(
+        (1..=LINES_OF_HOSTPATH).contains(&lines),
+        "plugins/hostpath has {lines} lines: put what others need too into the SDK"
     );
 }
 

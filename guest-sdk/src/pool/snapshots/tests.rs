@@ -3,8 +3,8 @@
 use super::*;
 use crate::error::Code;
 use crate::pool::Pool;
-use crate::testing;
 use crate::volume::PageRequest;
+use crate::{state, testing};
 
 const POOL: Pool = Pool::named("volumes");
 const SNAPSHOTS: Snapshots = Snapshots::new(here);
@@ -37,6 +37,12 @@ fn taken(name: &str, volume: &str) -> Result<Snapshot, Error> {
 fn together(name: &str, volumes: &[&str]) -> Result<GroupSnapshot, Error> {
     let volumes = volumes.iter().map(|it| (*it).to_owned()).collect();
     SNAPSHOTS.create_group(name, volumes, content)
+}
+
+/// Whether there is such a group: only its answer can have been lost.
+fn is_whole(group: &str) -> bool {
+    let id = SNAPSHOTS.groups.id(group);
+    SNAPSHOTS.groups.find(&id).unwrap().is_some()
 }
 
 fn listed(source_volume: Option<&str>) -> Vec<Snapshot> {
@@ -227,8 +233,112 @@ fn a_call_that_ends_half_way_is_completed_by_its_retry() {
             left_behind()
         };
         let whole = outcome(usize::MAX);
-        for point in 0..16 {
+        for point in 0..32 {
             assert_eq!(outcome(point), whole, "ended after {point} host calls");
         }
     }
+}
+
+#[test]
+fn what_a_call_left_half_way_can_be_deleted_one_by_one() {
+    type Call = fn() -> Result<(), Error>;
+    let take: Call = || taken("s1", "a").map(drop);
+    let group: Call = || together("g1", &["a", "b"]).map(drop);
+    for call in [take, group] {
+        for point in 0..32 {
+            fresh();
+            let there = left_behind();
+            testing::fail_after(point, Error::unavailable("power cut"));
+            let cut_off = call();
+            testing::mend();
+            if cut_off.is_ok() || is_whole("g1") {
+                continue;
+            }
+            for snapshot in listed(None) {
+                SNAPSHOTS.delete(&snapshot.id).unwrap();
+            }
+            assert_eq!(left_behind(), there, "ended after {point} host calls");
+        }
+    }
+}
+
+#[test]
+fn a_half_made_group_whose_source_is_gone_leaves_nothing() {
+    for point in 0..32 {
+        fresh();
+        testing::fail_after(point, Error::unavailable("power cut"));
+        let cut_off = together("g1", &["a", "b"]);
+        testing::mend();
+        if cut_off.is_ok() || is_whole("g1") {
+            continue;
+        }
+        POOL.remove("b").unwrap();
+        let refused = together("g1", &["a", "b"]);
+        assert_eq!(code(refused), Some(Code::NotFound), "{point}");
+        let rest = vec!["a".to_owned(), "tree".to_owned()];
+        assert_eq!(
+            left_behind(),
+            (vec![], rest),
+            "ended after {point} host calls"
+        );
+    }
+}
+
+#[test]
+fn a_group_is_of_the_time_when_it_was_first_asked_for() {
+    let mut was_half_made = 0;
+    for point in 0..32 {
+        fresh();
+        testing::fail_after(point, Error::unavailable("power cut"));
+        let cut_off = together("g1", &["a", "b"]);
+        testing::mend();
+        let half = listed(None);
+        let group = together("g1", &["a", "b"]).unwrap();
+        if cut_off.is_err() && !half.is_empty() {
+            was_half_made += 1;
+            assert_eq!(group.created_at, half[0].created_at, "{point}");
+            assert!(half.iter().all(|it| it.group_snapshot_id.is_some()));
+        }
+        let moments = group.snapshots.iter().map(|it| it.created_at);
+        assert!(moments.eq([group.created_at; 2]), "{point}");
+    }
+    assert!(was_half_made > 2);
+}
+
+/// What a power cut leaves that comes between the copy and the sync of its record.
+#[test]
+fn a_copy_without_a_record_is_not_taken_for_a_new_one() {
+    fresh();
+    let alone = taken("s1", "a").unwrap().id;
+    let group = together("g1", &["a", "b"]).unwrap();
+    let members: Vec<_> = group.snapshots.into_iter().map(|it| it.id).collect();
+    for id in [&alone, &group.id].into_iter().chain(&members) {
+        state::delete(id).unwrap();
+    }
+    for volume in ["a", "b"] {
+        POOL.resize_image(volume, 2 * GIB).unwrap();
+    }
+    let bytes = |id: &str| POOL.stat(id).unwrap().unwrap().size_bytes;
+    assert_eq!(bytes(&members[0]), GIB);
+    taken("s1", "a").unwrap();
+    together("g1", &["a", "b"]).unwrap();
+    for id in members.iter().chain([&alone]) {
+        assert_eq!(bytes(id), 2 * GIB, "the copy is of another time");
+    }
+}
+
+#[test]
+fn a_look_up_that_meets_a_deletion_leaves_no_copy() {
+    fresh();
+    testing::delay_copies();
+    let snapshot = taken("s1", "a").unwrap();
+    testing::lose_copies();
+    let there = SNAPSHOTS.records.get(&snapshot.id).unwrap();
+    SNAPSHOTS.delete(&snapshot.id).unwrap();
+    // The look-up read the record before the deletion.
+    let missed = SNAPSHOTS.settle(&snapshot.id, there);
+    assert_eq!(code(missed), Some(Code::Aborted));
+    testing::finish_copies(Ok(()));
+    let anew = taken("s1", "b");
+    assert!(!anew.unwrap().ready_to_use, "it is not the copy of another");
 }

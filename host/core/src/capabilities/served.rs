@@ -84,15 +84,18 @@ pub(crate) fn serves(offer: &Offer, capabilities: &Capabilities, rpc: Rpc) -> bo
     }
 }
 
-/// The capability that hides a call, by CSI's name.
-pub(crate) fn advertised_as(rpc: Rpc) -> Option<&'static str> {
-    match needs(rpc) {
+/// The capabilities that hide a call, by CSI's names: its own, and of the list of health that of one volume, which the list is made of.
+pub(crate) fn advertised_as(rpc: Rpc) -> impl Iterator<Item = &'static str> {
+    let own = match needs(rpc) {
         Needs::Nothing | Needs::Node | Needs::Publishing => None,
         Needs::Plugin(capability) => Some(capability.name()),
         Needs::Controller(capability) => Some(capability.name()),
         Needs::Group(capability) => Some(capability.name()),
         Needs::NodeAbility(capability) => Some(capability.name()),
-    }
+    };
+    let made_of = (rpc == Rpc::ControllerListVolumeHealth)
+        .then_some(ControllerCapability::GetVolumeHealth.name());
+    own.into_iter().chain(made_of)
 }
 
 /// Calls that kernel and journal can answer. Stage and publish are among them: of a volume that is staged already, a repeated stage and a

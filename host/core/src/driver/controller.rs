@@ -11,7 +11,7 @@ use crate::backend::{
     ValidateVolume, Validation,
 };
 use crate::call::Incoming;
-use crate::capabilities::ControllerCapability;
+use crate::capabilities::{ControllerCapability, PluginCapability};
 use crate::claims::{Subject, claims, volume_alone};
 use crate::error::Error;
 use crate::names::{NodeId, VolumeId};
@@ -37,7 +37,10 @@ impl Driver {
         self.run(rpc, incoming, claims(rpc, subject), |work| async move {
             work.check_offered(&args)?;
             let source = args.content_source.clone();
-            let volume = work.backend()?.create_volume(&work.call, args).await?;
+            let mut volume = work.backend()?.create_volume(&work.call, args).await?;
+            if !work.places_volumes() {
+                volume.accessible_topology.clear();
+            }
             if volume.content_source != source {
                 return Err(
                     work.bad_answer("create-volume", "content-source is not that of the request")
@@ -218,7 +221,15 @@ impl Work {
         Ok(())
     }
 
-    /// Brings listed volumes in line with what is advertised: no published nodes without the feature, a condition with VOLUME_CONDITION.
+    /// "A plugin that returns this field MUST also set the VOLUME_ACCESSIBILITY_CONSTRAINTS plugin capability" (CSI, `accessible_topology`).
+    fn places_volumes(&self) -> bool {
+        let placed = PluginCapability::VolumeAccessibilityConstraints;
+        self.plugin()
+            .is_some_and(|plugin| plugin.capabilities.plugin.contains(&placed))
+    }
+
+    /// Brings listed volumes in line with what is advertised: no published nodes without the feature, a condition with VOLUME_CONDITION, a
+    /// place where volumes have one.
     async fn complete(&self, entries: &mut [VolumeEntry], until: Instant) {
         let DriverConfig {
             profile, hidden, ..
@@ -230,6 +241,11 @@ impl Work {
         if !lists_nodes {
             for entry in &mut *entries {
                 entry.status.published_nodes.clear();
+            }
+        }
+        if !self.places_volumes() {
+            for entry in &mut *entries {
+                entry.volume.accessible_topology.clear();
             }
         }
         if !profile.has_conditions() || hidden.hides(ControllerCapability::VolumeCondition.name()) {

@@ -1,8 +1,8 @@
 //! A list of a backend's as one answer. Apart because ListVolumes and ListSnapshots read alike, and because CSI lets a client ask for
 //! everything at once, which neither a guest nor a message can always carry.
 //!
-//! The backend is asked for pages of its own, which are joined up to what a client takes; then a token says where to go on. It does not
-//! know what tokens look like to clients: that is the gRPC face's.
+//! The backend is asked for pages of its own, which are joined up to what a client takes; then a token says where to go on. A page that is
+//! itself too large is asked for again, with half of its entries. It does not know what tokens look like to clients: that is the gRPC face's.
 
 use super::work::Work;
 use crate::attributes::Attributes;
@@ -58,6 +58,7 @@ where
     let mut bytes = 0;
     let mut progress = Progress::default();
     let mut token = wanted.starting_token;
+    let mut at_a_time = ENTRIES_AT_A_TIME;
     loop {
         let room = wanted
             .max_entries
@@ -69,19 +70,33 @@ where
             });
         }
         progress.goes_on(work, function, token.as_ref())?;
-        let page = ask(PageRequest {
-            max_entries: Some(room.unwrap_or(ENTRIES_AT_A_TIME).min(ENTRIES_AT_A_TIME)),
-            starting_token: token.clone(),
-        })
-        .await?;
-        bytes += page.entries.iter().map(bytes_of).sum::<usize>();
-        if bytes > ANSWER_BYTES && !entries.is_empty() {
-            // This page is read again, by the next call.
-            return Ok(Page {
-                entries,
-                next_token: token,
-            });
-        }
+        let page = loop {
+            let most = room.unwrap_or(at_a_time).min(at_a_time);
+            let page = ask(PageRequest {
+                max_entries: Some(most),
+                starting_token: token.clone(),
+            })
+            .await?;
+            let page_bytes = page.entries.iter().map(bytes_of).sum::<usize>();
+            if bytes + page_bytes <= ANSWER_BYTES {
+                bytes += page_bytes;
+                break page;
+            }
+            if !entries.is_empty() {
+                // This page is read again, by the next call.
+                return Ok(Page {
+                    entries,
+                    next_token: token,
+                });
+            }
+            let count = length(&page.entries).min(most);
+            if count <= 1 {
+                // One entry cannot be divided; the client may take more than we count on.
+                bytes += page_bytes;
+                break page;
+            }
+            at_a_time = count / 2;
+        };
         entries.extend(page.entries);
         token = page.next_token;
         if token.is_none() {

@@ -43,7 +43,7 @@ pub(crate) struct FakeBackend {
     pub(crate) node: Mutex<NodeDescription>,
     /// Answers CreateVolume without its source.
     pub(crate) forgets_source: Mutex<bool>,
-    volumes: Mutex<BTreeMap<String, Volume>>,
+    pub(crate) volumes: Mutex<BTreeMap<String, Volume>>,
     label: PluginLabel,
     offer: Offer,
     manifest: Attributes,

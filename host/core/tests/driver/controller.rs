@@ -9,6 +9,7 @@ use wasmount_core::driver::ListSnapshotsRequest;
 use wasmount_core::error::Error;
 use wasmount_core::names::NodeId;
 use wasmount_core::services::{Feature, Service};
+use wasmount_core::topology::Topology;
 use wasmount_core::volume::{ContentSource, VolumeCondition};
 
 fn clone_of(source: &str) -> CreateVolume {
@@ -43,6 +44,31 @@ async fn what_is_not_offered_is_an_invalid_argument_and_the_backend_is_not_asked
         let refused = bench.driver.create_volume(incoming(), args).await;
         assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
         assert_eq!(bench.backend.script.count("create_volume"), 0);
+    }
+}
+
+/// "A plugin that returns this field MUST also set the VOLUME_ACCESSIBILITY_CONSTRAINTS plugin capability."
+#[tokio::test]
+async fn a_volumes_place_is_passed_on_only_where_volumes_have_one() {
+    for (features, places) in [(&[Feature::Topology][..], 1), (&[], 0)] {
+        let bench = full(features);
+        let mut placed = entry("v");
+        placed.volume.accessible_topology = vec![Topology {
+            segments: attributes(&[("zone", "a")]),
+        }];
+        let volumes = &bench.backend.volumes;
+        volumes
+            .lock()
+            .unwrap()
+            .insert("v".to_owned(), placed.volume.clone());
+        *bench.backend.entries.lock().unwrap() = vec![placed];
+        let driver = &bench.driver;
+        let made = driver.create_volume(incoming(), create("v")).await.unwrap();
+        let listed = driver.list_volumes(incoming(), Default::default()).await;
+        let listed = listed.unwrap().entries.remove(0).volume;
+        for volume in [made, listed] {
+            assert_eq!(volume.accessible_topology.len(), places, "{features:?}");
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 use crate::backend::entry;
 use crate::script::{Act, answered};
 use crate::words::*;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use wasmount_core::backend::BackendError;
+use wasmount_core::backend::{Backend, BackendError};
 use wasmount_core::code::Code;
 use wasmount_core::driver::{
     HealthPosition, ListVolumeHealthRequest, NodeHealthRequest, StorageHealth, VolumeHealthPage,
@@ -95,6 +96,32 @@ async fn a_volumes_health_is_what_the_backend_says_asked_once_in_a_while() {
         assert_eq!(told, [degraded("ReplicaMissing", "a; b")]);
     }
     assert_eq!(bench.backend.script.count("volume_health"), 1);
+}
+
+/// On a node a backend has no records, so it may have nothing to say there.
+#[tokio::test]
+async fn what_a_backend_says_on_the_node_is_not_taken_for_what_it_says_as_a_controller() {
+    let bench = full_in_1_13(&[]);
+    fails(&bench, "v", Code::FailedPrecondition);
+    assert_eq!(node_health(&bench, "v").await.unwrap(), []);
+    sick(&bench, "v");
+    assert_eq!(health(&bench, "v").await.unwrap(), [degraded("Slow", "")]);
+    assert_eq!(bench.backend.script.count("volume_health"), 2);
+}
+
+#[tokio::test]
+async fn what_an_earlier_version_of_a_backend_said_is_not_told_by_the_next() {
+    let bench = full_in_1_13(&[]);
+    fails(&bench, "v", Code::Internal);
+    assert_eq!(
+        health(&bench, "v").await.unwrap_err().code(),
+        Code::Internal
+    );
+    bench.backend.health_of.lock().unwrap().clear();
+    bench
+        .driver
+        .put_to_use(Arc::clone(&bench.backend) as Arc<dyn Backend>);
+    assert_eq!(health(&bench, "v").await.unwrap(), []);
 }
 
 #[tokio::test]

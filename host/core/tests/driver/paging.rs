@@ -87,6 +87,55 @@ async fn what_one_answer_cannot_carry_comes_with_the_next_and_nothing_twice() {
     assert_eq!(seen, all);
 }
 
+/// As Go's clients take it, in bytes (`defaultClientMaxReceiveMessageSize` of grpc-go).
+const CLIENT_BYTES: usize = 4 << 20;
+
+#[tokio::test]
+async fn a_first_page_that_no_client_takes_is_asked_for_in_halves() {
+    let bench = full_in_1_13(&[]);
+    // The largest that a plugin may answer: 4 KiB each.
+    let note = "n".repeat(4096 - "note".len());
+    let context = attributes(&[("note", &note)]);
+    let volumes = (0..1500).map(|number| {
+        let mut listed = entry(&format!("v{number}"));
+        listed.volume.context = context.clone();
+        listed
+    });
+    *bench.backend.entries.lock().unwrap() = volumes.collect();
+    let (mut seen, mut token) = (Vec::new(), None);
+    loop {
+        let page = list(&bench, Some(1000), token).await.unwrap();
+        assert!(page.entries.len() * 4096 < CLIENT_BYTES);
+        let ids = page.entries.into_iter().map(|entry| entry.volume.id);
+        seen.extend(ids.map(|id| id.into_string()));
+        token = page.next_token;
+        if token.is_none() {
+            break;
+        }
+    }
+    let all: Vec<_> = (0..1500).map(|number| format!("v{number}")).collect();
+    assert_eq!(seen, all);
+    assert_eq!(asked(&bench)[..2], ["1000", "500"]);
+}
+
+#[tokio::test]
+async fn one_entry_above_the_bound_is_sent_and_not_asked_for_for_ever() {
+    let bench = full_in_1_13(&[]);
+    let context = attributes(&[("note", &"n".repeat(CLIENT_BYTES))]);
+    let volumes = (0..3).map(|number| {
+        let mut listed = entry(&format!("v{number}"));
+        listed.volume.context = context.clone();
+        listed
+    });
+    *bench.backend.entries.lock().unwrap() = volumes.collect();
+    let page = list(&bench, None, None).await.unwrap();
+    assert_eq!(
+        (page.entries.len(), page.next_token.as_deref()),
+        (1, Some("1"))
+    );
+    assert_eq!(asked(&bench), ["1000", "1", "1"]);
+}
+
 #[tokio::test]
 async fn a_list_that_leads_back_to_a_page_is_the_plugins_fault() {
     for (first, again) in [(None, "0"), (Some("0".to_owned()), "0")] {

@@ -5,9 +5,15 @@ use wasmount_core::code::Code;
 use wasmount_core::driver::Role;
 use wasmount_core::error::Error;
 use wasmount_core::rpc::Rpc;
+use wasmount_core::services::Service;
 
 fn refusal(bench: &Bench, rpc: Rpc) -> Option<Code> {
     bench.driver.serves(rpc).err().map(|error| error.code())
+}
+
+fn in_1_13_without(hidden: &str) -> Bench {
+    let bench = without_plugin(in_1_13(config(Role::All, &[hidden])));
+    with_backend(bench, Service::ALL, &[])
 }
 
 #[test]
@@ -109,6 +115,21 @@ async fn what_is_hidden_is_not_served() {
         .driver
         .node_unstage_volume(incoming(), volume_id("v"), path("/staging"));
     unstage.await.unwrap();
+}
+
+#[tokio::test]
+async fn the_list_of_health_is_hidden_with_the_health_of_one_volume() {
+    for hidden in ["GET_VOLUME_HEALTH", "LIST_VOLUME_HEALTH"] {
+        let bench = in_1_13_without(hidden);
+        let refused = bench.driver.serves(Rpc::ControllerListVolumeHealth);
+        let reason = refused.unwrap_err().to_string();
+        assert!(
+            reason.contains("csi.hideCapabilities"),
+            "{hidden}: {reason}"
+        );
+    }
+    let bench = in_1_13_without("LIST_VOLUME_HEALTH");
+    assert_eq!(refusal(&bench, Rpc::ControllerGetVolumeHealth), None);
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ pub(crate) fn bench(services: &[Service], features: &[Feature]) -> Bench {
     with_backend(bench_without_plugin(Role::All, &[]), services, features)
 }
 
-fn with_backend(bench: Bench, services: &[Service], features: &[Feature]) -> Bench {
+pub(crate) fn with_backend(bench: Bench, services: &[Service], features: &[Feature]) -> Bench {
     let offer = Offer::new(services.iter().copied(), features.iter().copied());
     let backend = Arc::new(FakeBackend::new(offer));
     bench.driver.put_to_use(backend.clone());

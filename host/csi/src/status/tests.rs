@@ -102,3 +102,23 @@ fn a_fault_of_the_plugin_is_told_from_an_ordinary_answer() {
     assert!(!is_fault(&answered(Code::NotFound)));
     assert!(!is_fault(&Error::Driver(DriverError::ShuttingDown)));
 }
+
+#[test]
+fn a_refused_plan_is_told_once_with_whose_it_is() {
+    let plugin = PluginLabel {
+        name: "demo".to_owned(),
+        version: "1.0.0".to_owned(),
+        digest: "sha256:00".to_owned(),
+    };
+    let source = MountError::Invalid {
+        what: "path `..`".to_owned(),
+        reason: "it leads out".to_owned(),
+    };
+    let plugin = Box::new(plugin);
+    let status = status(&Error::Driver(DriverError::Plan { plugin, source }));
+    assert_eq!(status.code(), tonic::Code::InvalidArgument);
+    assert_eq!(
+        status.message(),
+        "a plan of plugin demo 1.0.0 (sha256:00) is refused: path `..` is not valid: it leads out"
+    );
+}

@@ -53,6 +53,8 @@ async fn all_extents_arrive_in_portions_of_the_size_that_was_asked() {
         offsets(stream).await.unwrap(),
         [vec![0, 8192], vec![16384, 24576], vec![32768]]
     );
+    // However small the portions are.
+    assert_eq!(served.backend.pages.load(Ordering::SeqCst), 1);
     let stream = metadata
         .get_metadata_allocated(allocated(&snapshot, 16384, 0))
         .await
@@ -194,6 +196,30 @@ async fn more_extents_than_one_answer_carries_come_in_several_whatever_is_asked(
 }
 
 #[tokio::test]
+async fn as_many_messages_as_extents_take_as_many_calls_as_pages() {
+    let served = Served::whole();
+    let pages = 3;
+    let snapshot = (pages * 10_000 * 2 * EXTENT_BYTES).to_string();
+    let mut stream = served
+        .metadata()
+        .await
+        .get_metadata_allocated(allocated(&snapshot, 0, 1))
+        .await
+        .unwrap()
+        .into_inner();
+    let mut next = 0;
+    while let Some(message) = stream.message().await.unwrap() {
+        let [extent] = message.block_metadata.as_slice() else {
+            panic!("{message:?}");
+        };
+        assert_eq!(extent.byte_offset, next);
+        next += 2 * EXTENT_BYTES as i64;
+    }
+    assert_eq!(next, (pages * 10_000 * 2 * EXTENT_BYTES) as i64);
+    assert_eq!(served.backend.pages.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
 async fn from_the_end_of_the_volume_on_there_is_nothing() {
     let served = Served::whole();
     let stream = served
@@ -245,6 +271,8 @@ async fn a_deadline_in_the_middle_of_a_stream_ends_it_and_the_page_under_way() {
     let mut stream = waiting(&served, Some(Duration::from_secs(3))).await;
     let status = stream.message().await.unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
+    let message = "the client's deadline passed before the end of GetMetadataAllocated";
+    assert!(status.message().starts_with(message), "{status}");
     until("the call is told to stop", || {
         served.backend.stopped.load(Ordering::SeqCst) == 1
     })

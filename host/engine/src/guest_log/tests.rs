@@ -124,6 +124,18 @@ fn a_line_that_is_not_logged_is_still_among_the_last_words() {
 }
 
 #[test]
+fn how_to_see_a_backtrace_is_not_among_the_last_words() {
+    let log = log();
+    let panic = "thread 'main' panicked at src/lib.rs:7:5:\nout of luck\n\
+        note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n";
+    log.write(Stream::Stderr, panic.as_bytes());
+    assert_eq!(
+        log.close().as_deref(),
+        Some("thread 'main' panicked at src/lib.rs:7:5: out of luck")
+    );
+}
+
+#[test]
 fn a_call_is_heard_up_to_its_budget_and_no_further() {
     let log = log();
     assert!(log.take_budget(CALL_BYTES));

@@ -19,7 +19,8 @@ impl Invocation {
             return Err(HostError::told(
                 Code::InvalidArgument,
                 "a path in a pool holds the value of a secret: everybody on the node can read it there",
-            ));
+            )
+            .blaming_the_plugin(Code::Internal));
         }
         if call.is_destructive() {
             self.sync().await?;
@@ -51,7 +52,7 @@ impl Host for Invocation {
             Ok(reply) => unexpected(&reply),
             Err(error) => error,
         };
-        Err(wasmtime::Error::msg(error.0.message))
+        Err(wasmtime::Error::msg(error.into_message()))
     }
 
     async fn capacity(&mut self, pool: String) -> Result<Usage, HostError> {

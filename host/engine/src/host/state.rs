@@ -32,7 +32,8 @@ impl Invocation {
             return Err(HostError::told(
                 Code::InvalidArgument,
                 "a record of the state holds the value of a secret, and the store is not encrypted: keep its name, and ask for the value in each call",
-            ));
+            )
+            .blaming_the_plugin(Code::Internal));
         }
         Ok(())
     }
@@ -134,7 +135,8 @@ fn check_key(key: &str) -> Result<(), HostError> {
         return Err(HostError::told(
             Code::InvalidArgument,
             "a key of the state is empty or contains a NUL byte",
-        ));
+        )
+        .blaming_the_plugin(Code::Internal));
     }
     check_length("the key", key.len(), STATE_KEY_BYTES)
 }

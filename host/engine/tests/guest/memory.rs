@@ -4,6 +4,7 @@
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use wasmount_core::mounter::*;
 use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::pool::{PoolCall, PoolReply, PoolUsage};
@@ -19,11 +20,17 @@ const MISSING_POOL: &str = "missing";
 pub(crate) struct Memory {
     events: Mutex<Vec<String>>,
     entries: Mutex<BTreeMap<String, StateEntry>>,
+    is_full: AtomicBool,
 }
 
 impl Memory {
     pub(crate) fn events(&self) -> Vec<String> {
         self.events.lock().unwrap().clone()
+    }
+
+    /// From now on what is written does not reach the disk.
+    pub(crate) fn fill_disk(&self) {
+        self.is_full.store(true, Ordering::Relaxed);
     }
 
     fn note(&self, event: impl Into<String>) {
@@ -92,7 +99,10 @@ impl StateStore for Memory {
 
     async fn sync(&self) -> Result<(), StateError> {
         self.note("sync");
-        Ok(())
+        match self.is_full.load(Ordering::Relaxed) {
+            true => Err(StateError::Full),
+            false => Ok(()),
+        }
     }
 }
 

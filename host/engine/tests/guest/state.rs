@@ -17,6 +17,20 @@ async fn a_write_is_durable_before_the_answer() {
     );
 }
 
+/// The work is done: an error that Kubernetes takes for the last word would lose it.
+#[tokio::test]
+async fn a_write_that_does_not_become_durable_is_asked_for_again() {
+    let fixture = Fixture::misbehave().await;
+    fixture.memory.fill_disk();
+    match fixture.create("write-state").await {
+        Err(BackendError::Answered {
+            code: Code::Unavailable,
+            message,
+        }) => assert!(message.contains("is not durable"), "{message}"),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[tokio::test]
 async fn a_call_without_writes_waits_for_no_disk() {
     let fixture = Fixture::misbehave().await;
@@ -83,11 +97,12 @@ async fn keys_and_values_beyond_their_limits_violated() {
         ),
     ] {
         match fixture.create(behaviour).await {
-            Err(BackendError::Answered {
-                code: Code::InvalidArgument,
-                message,
+            Err(BackendError::Refused {
+                code: Code::Internal,
+                reason,
+                ..
             }) => {
-                assert!(message.starts_with(expected), "{message}");
+                assert!(reason.starts_with(expected), "{reason}");
             }
             other => panic!("{behaviour}: {other:?}"),
         }
@@ -109,13 +124,11 @@ async fn as_many_bytes_as_the_limit_obeyed_and_violated() {
     limits.state_bytes -= 1;
     let fixture = Fixture::with(limits).await;
     match fixture.create("write-state").await {
-        Err(BackendError::Answered {
+        Err(BackendError::Refused {
             code: Code::ResourceExhausted,
-            message,
-        }) => assert!(
-            message.contains("limits.stateBytes (71 bytes)"),
-            "{message}"
-        ),
+            reason,
+            ..
+        }) => assert!(reason.contains("limits.stateBytes (71 bytes)"), "{reason}"),
         other => panic!("{other:?}"),
     }
     assert_eq!(fixture.memory.events(), ["sync"]);

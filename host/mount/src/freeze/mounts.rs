@@ -1,17 +1,25 @@
 //! Which mounts show images: by way of the loop devices that the mount table names. Apart because it only looks, and freezes nothing.
 //!
-//! A device is asked only if the file behind it has a name that is looked for: asking about another may mean to ask a dead server.
+//! What is frozen is a clone of a mount that nobody sees: whoever unmounts meanwhile need not wait. A device is asked only if the file behind it
+//! has a name that is looked for: asking about another may mean to ask a dead server.
 
 use super::{Image, failed};
 use crate::block::loop_device::{self, Attached};
 use crate::block::{BlockRecord, DeviceNumber};
+use crate::executor::clone_mount;
 use crate::mountinfo::{self, MountLine};
 use crate::observe::{mount_id, observe};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, openat};
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use wasmount_core::mounter::MountError;
+
+/// How a root is opened.
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 /// A mount of a loop device. `None`: the device is not bound to that file any more, so it has none.
 pub(super) fn of(record: &BlockRecord) -> Result<Option<OwnedFd>, MountError> {
@@ -26,7 +34,7 @@ pub(super) fn of(record: &BlockRecord) -> Result<Option<OwnedFd>, MountError> {
     }
 }
 
-/// The loop devices of images that can be written, and one mount of each.
+/// The loop devices of images that can be written, and a clone of one mount of each.
 pub(super) fn mounted(
     images: &[Image<'_>],
 ) -> Result<(Vec<BlockRecord>, Vec<OwnedFd>), MountError> {
@@ -49,20 +57,26 @@ pub(super) fn mounted(
             && let Some(mount) = open(&table, device)
         {
             records.push(attached.record());
-            mounts.push(mount);
+            mounts.push(aside(&mount).unwrap_or(mount));
         }
     }
     Ok((records, mounts))
 }
 
+/// The root of a clone of a mount. There is none of a mount that somebody made unbindable (mount_namespaces(7)).
+fn aside(mount: &OwnedFd) -> Option<OwnedFd> {
+    let clone = clone_mount(mount, "what is mounted of an image").ok()?;
+    // A clone itself is opened as a path, through which nothing is frozen (open_tree(2)). The file keeps the clone alive.
+    openat(&clone, c".", DIRECTORY, Mode::empty()).ok()
+}
+
 /// One mount of a device. Another mount may lie on it, or in its path: then the next one is tried.
 fn open(table: &[MountLine], device: DeviceNumber) -> Option<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut lines = table
         .iter()
         .filter(|line| line.block_device() == Some(device));
     lines.find_map(|line| {
-        let mount = rustix::fs::open(&line.mount_point, flags, Mode::empty()).ok()?;
+        let mount = rustix::fs::open(&line.mount_point, DIRECTORY, Mode::empty()).ok()?;
         (mount_id(&mount) == Ok(line.mount_id)).then_some(mount)
     })
 }

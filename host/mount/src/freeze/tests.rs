@@ -1,9 +1,11 @@
 //! File systems that are really frozen, and hosts that are really killed.
 
 use super::*;
-use crate::block::BlockRecord;
+use crate::block::{BlockRecord, loop_device};
 use crate::namespace::in_a_namespace;
+use crate::{LocalMounter, MounterConfig};
 use rustix::mount::{UnmountFlags, unmount};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -68,6 +70,19 @@ impl Mounts {
 
     fn are_frozen(&self) -> Vec<bool> {
         self.names.iter().map(|name| self.is_frozen(name)).collect()
+    }
+
+    /// Of a host with these directories.
+    fn mounter(&self) -> LocalMounter {
+        let directory = self.directory.path();
+        let config = MounterConfig {
+            roots: vec![directory.to_owned()],
+            run_dir: self.run(),
+            state_dir: directory.join("state"),
+            grants: BTreeMap::new(),
+            threads_per_driver: 1,
+        };
+        LocalMounter::new(config).unwrap()
     }
 
     fn intents(&self) -> usize {
@@ -166,6 +181,45 @@ fn privileged_a_file_system_is_thawed_though_the_copy_hangs() {
 }
 
 #[test]
+fn privileged_what_is_frozen_is_unmounted_meanwhile_and_its_device_goes_when_it_is_thawed() {
+    in_a_namespace(|| {
+        let mounts = Mounts::new(&["a"]);
+        let freezer = Freezer::open(&mounts.run()).unwrap();
+        let directory = mounts.directory.path();
+        let file = &images(directory, &["a"])[0];
+        let (records, clones) = mounts::mounted(&[Image { name: "a", file }]).unwrap();
+        let frozen = freeze(&freezer, directory, &["a"]);
+        unmount(mounts.path("a"), UnmountFlags::empty()).unwrap();
+        assert_eq!(sys::freeze(&clones[0]), Err(Errno::BUSY));
+        drop(frozen);
+        assert_eq!(sys::thaw(&clones[0]), Err(Errno::INVAL));
+        assert!(loop_device::is_bound(&records[0]).unwrap());
+        drop(clones);
+        wait_until(|| !loop_device::is_bound(&records[0]).unwrap());
+        assert_eq!(mounts.intents(), 0);
+    });
+}
+
+#[test]
+fn privileged_the_end_of_a_mounter_thaws_what_a_copy_has_frozen_and_nothing_is_frozen_after_it() {
+    in_a_namespace(|| {
+        let mounts = Mounts::new(&["a", "b"]);
+        let directory = mounts.directory.path();
+        let mounter = mounts.mounter();
+        let freezer = Arc::clone(&mounter.freezer);
+        let frozen = freeze(&freezer, directory, &["a", "b"]);
+        assert_eq!(mounts.are_frozen(), [true; 2]);
+        drop(mounter);
+        // At once, and not when the guard's time is over.
+        assert_eq!(mounts.are_frozen(), [false; 2]);
+        drop(frozen);
+        let late = freeze(&freezer, directory, &["a", "b"]);
+        assert!(late._session.is_none());
+        assert_eq!((mounts.are_frozen(), mounts.intents()), (vec![false; 2], 0));
+    });
+}
+
+#[test]
 #[ignore = "the process that the other test kills"]
 fn worker() {
     let directory = std::env::var_os(DIRECTORY).expect("started by the other test");
@@ -194,16 +248,9 @@ fn privileged_what_a_killed_host_left_frozen_is_thawed_by_the_next() {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!((mounts.are_frozen(), mounts.intents()), (vec![true; 2], 1));
-        let state = directory.join("state");
-        let config = crate::MounterConfig {
-            roots: vec![directory.to_owned()],
-            run_dir: mounts.run(),
-            state_dir: state,
-            grants: std::collections::BTreeMap::new(),
-            threads_per_driver: 1,
-        };
-        let _host = crate::LocalMounter::new(config).unwrap();
-        wait_until(|| mounts.are_frozen() == [false; 2] && mounts.intents() == 0);
+        let _host = mounts.mounter();
+        // At once: nobody may unmount what is frozen.
+        assert_eq!((mounts.are_frozen(), mounts.intents()), (vec![false; 2], 0));
         std::fs::write(mounts.path("a").join("file"), "written").unwrap();
     });
 }

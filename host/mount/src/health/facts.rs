@@ -11,7 +11,7 @@ use crate::failure::{exhausted, kernel};
 use crate::format::FsType;
 use crate::mountinfo;
 use crate::node::Node;
-use crate::observe::{Identity, Observation, Seen, SeenMount, look, mount_id, observe};
+use crate::observe::{Identity, Observation, Seen, SeenMount, is_removed, look, mount_id, observe};
 use crate::plan::{CheckedSource, Form, PoolPlace};
 use crate::stats::Recorded;
 use rustix::fs::{Dir, Mode, OFlags, StatVfsMountFlags, fstatvfs, openat};
@@ -45,11 +45,21 @@ impl Node {
             Seen::Corrupted(errno) => Ok(Root::Failed(errno)),
             Seen::Mounted(mount) if mount.identity == identity => match is_raw {
                 true => Ok(Root::Raw),
-                false => file_system(&mount, &place.path),
+                false => mounted(&mount, place),
             },
             _ => Ok(Root::Lost),
         }
     }
+}
+
+fn mounted(mount: &SeenMount, place: &Place) -> Result<Root, MountError> {
+    let path = &place.path;
+    let is_directory = matches!(place.source, Some(CheckedSource::Directory(_)));
+    // Only there: the root of a whole file system need not have any link, as FUSE's servers like it.
+    if is_directory && is_removed(&mount.root).map_err(|errno| kernel("statx", path, errno))? {
+        return Ok(Root::Removed);
+    }
+    file_system(mount, path)
 }
 
 fn file_system(mount: &SeenMount, path: &str) -> Result<Root, MountError> {

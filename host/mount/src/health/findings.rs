@@ -20,6 +20,8 @@ pub(super) struct Facts {
 pub(super) enum Root {
     /// The record's is not mounted there.
     Lost,
+    /// It is a directory of a pool, and was removed from there.
+    Removed,
     /// Looking at it, or reading it, failed.
     Failed(Errno),
     /// A raw block volume: there is no file system of this host's to look at.
@@ -141,6 +143,14 @@ fn of_root(root: &Root, is_meant_read_only: bool) -> Option<Finding> {
                 HealthStatus::Inaccessible,
                 "MountLost",
                 "its mount is gone, and nobody unpublished or unstaged it: somebody unmounted it; delete the pods that use it, so that it is mounted anew"
+                    .to_owned(),
+            ));
+        }
+        Root::Removed => {
+            return Some((
+                HealthStatus::DataLoss,
+                "DirectoryGone",
+                "its directory was removed from the pool, with what it held; delete the pods that use it, and restore the volume"
                     .to_owned(),
             ));
         }

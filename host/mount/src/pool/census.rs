@@ -6,6 +6,7 @@
 
 use crate::confine::open_confined;
 use crate::pool::copy_data::CopyError;
+use crate::pool::copy_tree::DEPTH;
 use crate::pool::open::DIRECTORY;
 use crate::pool::still::{TICK, is_fresh};
 use rustix::fs::{AtFlags, Dir, FileType, Statx, StatxFlags, StatxTimestamp};
@@ -87,7 +88,12 @@ impl Census {
         self.digest.update(status.stx_mode.to_le_bytes());
     }
 
-    fn directory(&mut self, directory: BorrowedFd<'_>) -> Result<(), CopyError> {
+    /// Counts what lies in a directory, so many below the top. What is deeper now than anything that is copied was moved there meanwhile: no
+    /// pod may end the host by a tree that a thread's stack is too small for.
+    fn directory(&mut self, directory: BorrowedFd<'_>, depth: usize) -> Result<(), CopyError> {
+        if depth > DEPTH {
+            return Err(CopyError::Written);
+        }
         for entry in Dir::read_from(directory).map_err(changed)? {
             let entry = entry.map_err(changed)?;
             let name = entry.file_name();
@@ -98,19 +104,19 @@ impl Census {
             self.note(name, &status);
             if FileType::from_raw_mode(status.stx_mode.into()) == FileType::Directory {
                 let inner = open_confined(directory, name, DIRECTORY).map_err(changed)?;
-                self.directory(inner.as_fd())?;
+                self.directory(inner.as_fd(), depth + 1)?;
             }
         }
         Ok(())
     }
 }
 
-/// What a tree looks like now. No deeper than one that was just copied.
+/// What a tree looks like now.
 pub(super) fn count(top: BorrowedFd<'_>) -> Result<Count, CopyError> {
     let mut census = Census::default();
     let status = rustix::fs::statx(top, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS);
     census.note(c"", &status.map_err(changed)?);
-    census.directory(top)?;
+    census.directory(top, 0)?;
     Ok(census.end())
 }
 
@@ -126,4 +132,28 @@ pub(super) fn changed(errno: Errno) -> CopyError {
 fn look(directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{Mode, mkdirat, openat};
+    use std::os::fd::OwnedFd;
+
+    fn so_deep(directories: usize) -> Result<Count, CopyError> {
+        let top = tempfile::tempdir().unwrap();
+        let open = |at: &OwnedFd| openat(at, c"a", DIRECTORY, Mode::empty()).unwrap();
+        let mut at = OwnedFd::from(std::fs::File::open(top.path()).unwrap());
+        for _ in 0..directories {
+            mkdirat(&at, c"a", Mode::RWXU).unwrap();
+            at = open(&at);
+        }
+        count(OwnedFd::from(std::fs::File::open(top.path()).unwrap()).as_fd())
+    }
+
+    #[test]
+    fn a_tree_that_became_deeper_than_any_that_is_copied_has_changed() {
+        assert!(so_deep(DEPTH).is_ok());
+        assert_eq!(so_deep(DEPTH + 1), Err(CopyError::Written));
+    }
 }

@@ -61,6 +61,7 @@ impl Job {
 
     /// Whether the targets are copies of their sources; durably, if so. Something else there is an error.
     pub(super) fn is_done(&self) -> Result<bool, MountError> {
+        let _held = group_move::hold(&self.pool)?;
         match &self.wanted {
             Wanted::Image(pair) => Ok(found(&self.pool, pair, FileType::RegularFile)?.is_some()),
             Wanted::Images(pairs) => copy_images::are_done(&self.pool, pairs),

@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{PoisonError, RwLockReadGuard};
 use wasmount_core::mounter::MountError;
 
 /// Only the host reads it.
@@ -49,7 +49,7 @@ pub(super) fn all_or_none(pool: &Pool, moves: &[Move<'_>]) -> Result<(), MountEr
         return Ok(());
     };
     pool.sync_ledger(first)?;
-    let _moving = pool.moving.lock().unwrap_or_else(PoisonError::into_inner);
+    let _moving = pool.moving.write().unwrap_or_else(PoisonError::into_inner);
     let meant: Vec<_> = moves
         .iter()
         .map(|it| Meant {
@@ -88,7 +88,7 @@ pub(super) fn settle(pool: &Pool) -> Result<(), MountError> {
     if !pool.is_half_moved.load(Ordering::Acquire) {
         return Ok(());
     }
-    let _moving = pool.moving.lock().unwrap_or_else(PoisonError::into_inner);
+    let _moving = pool.moving.write().unwrap_or_else(PoisonError::into_inner);
     let settled = names(&pool.groups).and_then(|left| {
         left.iter().try_for_each(|(name, _)| {
             let name = name.as_c_str();
@@ -98,6 +98,18 @@ pub(super) fn settle(pool: &Pool) -> Result<(), MountError> {
     settled.map_err(|errno| kernel("take back half of a group of copies", "a pool", errno))?;
     pool.is_half_moved.store(false, Ordering::Release);
     Ok(())
+}
+
+/// No group is moved, nor taken back, as long as this is held: whoever tells what is there would tell of one that may yet be taken back, or of
+/// half of one.
+pub(super) fn hold(pool: &Pool) -> Result<RwLockReadGuard<'_, ()>, MountError> {
+    loop {
+        settle(pool)?;
+        let held = pool.moving.read().unwrap_or_else(PoisonError::into_inner);
+        if !pool.is_half_moved.load(Ordering::Acquire) {
+            return Ok(held);
+        }
+    }
 }
 
 fn put(pool: &Pool, moves: &[Move<'_>]) -> Result<(), MountError> {

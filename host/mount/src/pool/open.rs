@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock, Weak};
 use wasmount_core::mounter::MountError;
 
 /// Pool and host's folder are the host's alone; volumes are reached through mounts, never through the pool's path.
@@ -66,8 +66,8 @@ pub(super) struct Pool {
     pub(super) unfinished: OwnedFd,
     /// What is moved to several places at once, as long as it may be half done.
     pub(super) groups: OwnedFd,
-    /// Held while a group is moved, or taken back.
-    pub(super) moving: Mutex<()>,
+    /// Written while a group is moved, or taken back; read while somebody looks what is there.
+    pub(super) moving: RwLock<()>,
     /// A group may lie half moved in the pool.
     pub(super) is_half_moved: AtomicBool,
     pub(super) ledger: Ledger,
@@ -118,7 +118,7 @@ impl Pool {
             Ok(false) => {
                 return Err(MountError::InUse {
                     what: what(),
-                    by: "another host process; give each host a pool of its own".to_owned(),
+                    by: "another host process; give each host a pool of its own, or let both use one mounter (--mounter)".to_owned(),
                 });
             }
             Err(errno) => return Err(failed("lock", errno)),
@@ -147,7 +147,7 @@ impl Pool {
             stuck: Mutex::default(),
             unfinished,
             groups,
-            moving: Mutex::default(),
+            moving: RwLock::default(),
             // Of a killed host, perhaps.
             is_half_moved: AtomicBool::new(true),
             ledger,

@@ -6,6 +6,10 @@
 use crate::pool::place::Place;
 use wasmount_core::mounter::MountError;
 
+/// Most copies of one group. 1,000: each keeps three descriptors open until all are made, of which a process has some thousands, and so many
+/// file systems are frozen and copied within the time that writers bear.
+const GROUP: usize = 1000;
+
 /// Something, and where its copy goes.
 #[derive(Debug, Clone)]
 pub(super) struct Pair {
@@ -35,6 +39,12 @@ impl Pair {
 impl Wanted {
     /// Checks the words of a plugin. The same group in another order is the same.
     pub(super) fn group(pool: &str, copies: &[(String, String)]) -> Result<Self, MountError> {
+        if copies.len() > GROUP {
+            return Err(MountError::Invalid {
+                what: format!("a group of {} copies", copies.len()),
+                reason: format!("it may have {GROUP} at most; make several groups"),
+            });
+        }
         let pairs = copies
             .iter()
             .map(|(source, target)| Pair::parse(pool, source, target));
@@ -110,5 +120,15 @@ mod tests {
             Err(MountError::Invalid { .. })
         ));
         assert_eq!(group(&[("a", "x"), ("a", "y")]).unwrap().pairs().len(), 2);
+    }
+
+    #[test]
+    fn a_group_has_an_end_so_that_it_leaves_descriptors_to_others() {
+        let copies = |count| {
+            let copies = (0..count).map(|i| (format!("a{i}"), format!("b{i}")));
+            Wanted::group("data", &copies.collect::<Vec<_>>())
+        };
+        assert_eq!(copies(GROUP).unwrap().pairs().len(), GROUP);
+        assert!(matches!(copies(GROUP + 1), Err(MountError::Invalid { .. })));
     }
 }

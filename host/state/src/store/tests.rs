@@ -212,6 +212,11 @@ async fn privileged_a_full_disk_refuses_new_values_and_still_lets_remove() {
     let put = store.put(&space, "new", vec![7], Expect::Any).await;
     assert!(matches!(put, Err(StateError::Full)), "{put:?}");
     assert_eq!(store.get(&space, "new").await.unwrap(), None);
+    let longer = store.put(&space, "1", vec![8; 1001], Expect::Any).await;
+    assert!(matches!(longer, Err(StateError::Full)), "{longer:?}");
+    // As a node's list of volumes when one goes: without this none of them could be deleted to make space.
+    let shorter = store.put(&space, "1", vec![8; 999], Expect::Any).await;
+    assert!(matches!(shorter, Ok(Outcome::Done(_))), "{shorter:?}");
     let removed = store.remove(&space, "0", Expect::Any).await.unwrap();
     assert!(matches!(removed, Outcome::Done(revision) if revision > 0));
     store.sync().await.unwrap();

@@ -293,7 +293,7 @@ fn what_every_document_needs_is_asked_for() {
         (
             "path: plugin.wasm",
             "image: x",
-            "8: spec.plugin.image: unknown key; known are `path`, `digest`",
+            "8: spec.plugin.image: unknown key; known are `path`, `digest`, `wasi`",
         ),
     ] {
         assert!(RIGHT.contains(from), "{from}");

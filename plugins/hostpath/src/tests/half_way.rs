@@ -68,3 +68,73 @@ fn a_call_that_ends_half_way_is_completed_by_its_retry() {
         }
     }
 }
+
+#[test]
+fn a_half_made_copy_whose_source_is_gone_leaves_nothing() {
+    for point in 0..12 {
+        fresh();
+        let source = created("pvc-1", "image").id;
+        let clone = || copied("pvc-2", "image", ContentSource::Volume(volume_1()), 2 * GIB);
+        testing::fail_after(point, Error::unavailable("power cut"));
+        let cut_off = clone();
+        testing::mend();
+        if cut_off.is_ok() {
+            continue;
+        }
+        Hostpath::delete_volume(source).unwrap();
+        assert_eq!(code(clone()), Some(Code::NotFound), "{point}");
+        assert_eq!(
+            left_behind(),
+            (vec![], vec![]),
+            "ended after {point} host calls"
+        );
+    }
+}
+
+#[test]
+fn a_half_deleted_volume_is_not_answered_as_a_new_one() {
+    for kind in KINDS {
+        fresh();
+        let id = created("pvc-1", kind).id;
+        let mut points = 0..;
+        while size_in_pool(&id).is_some() {
+            testing::fail_after(points.next().unwrap(), Error::unavailable("power cut"));
+            Hostpath::delete_volume(id.clone()).unwrap_err();
+            testing::mend();
+        }
+        let again = || Hostpath::create_volume(request("pvc-1", kind, range(Some(GIB), None)));
+        assert_eq!(code(again()), Some(Code::Aborted), "{kind}");
+        Hostpath::delete_volume(id.clone()).unwrap();
+        again().unwrap();
+        assert!(size_in_pool(&id).is_some(), "{kind}");
+    }
+}
+
+#[test]
+fn an_expansion_that_ends_half_way_spoils_no_smaller_one_and_no_snapshot() {
+    let mut was_half_grown = 0;
+    for point in 0..12 {
+        fresh();
+        let id = created("pvc-1", "image").id;
+        testing::fail_after(point, Error::unavailable("power cut"));
+        let cut_off = expand(&id, range(Some(3 * GIB), None));
+        testing::mend();
+        if cut_off.is_ok() {
+            continue;
+        }
+        was_half_grown += u64::from(size_in_pool(&id) == Some(3 * GIB));
+        let snapshot = taken("snap-1", &id).unwrap().id;
+        let blocks = Hostpath::get_allocated(snapshot.clone(), 0, 0).unwrap();
+        let end = blocks.extents.last().unwrap();
+        assert!(end.offset_bytes + end.size_bytes <= blocks.volume_capacity_bytes);
+        let source = ContentSource::Snapshot(snapshot);
+        let restored = copied("pvc-2", "image", source, GIB).unwrap();
+        assert_eq!(restored.capacity_bytes, GIB, "{point}");
+        let clone = copied("pvc-3", "image", ContentSource::Volume(id.clone()), GIB);
+        assert_eq!(clone.unwrap().capacity_bytes, GIB, "{point}");
+        // As after a ResourceQuota or a user has thought better of it (KEP-1790).
+        let less = expand(&id, range(Some(2 * GIB), None)).unwrap();
+        assert_eq!(less.capacity_bytes, 2 * GIB, "{point}");
+    }
+    assert!(was_half_grown > 0);
+}

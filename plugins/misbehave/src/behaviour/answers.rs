@@ -22,7 +22,6 @@ pub const VOLUMES: Table<fn(&mut Volume)> = &[
     ("long-id", |volume| volume.id = "v".repeat(129)),
     ("huge-id", |volume| volume.id = "v".repeat(2 << 10)),
     ("nul-id", |volume| volume.id = "a\0b".to_owned()),
-    // Ids are opaque: this one is allowed, and leads nowhere.
     ("parent-id", |volume| volume.id = "../../../etc".to_owned()),
     ("other-id-each-time", |volume| {
         volume.id = format!("behave.{:x}", random());

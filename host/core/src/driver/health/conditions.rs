@@ -52,7 +52,7 @@ impl Work {
     }
 
     async fn view_of_backend(&self, id: &VolumeId, until: Instant) -> View {
-        if Instant::now() >= until && self.driver.health.known(id).is_none() {
+        if Instant::now() >= until && self.driver.health.known(&self.view(id)).is_none() {
             return Err("there was no time to ask".to_owned());
         }
         let said = self.health_said(id, until).await;

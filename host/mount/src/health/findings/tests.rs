@@ -51,11 +51,13 @@ fn each_fault_of_a_mount_has_its_status_and_reason() {
     use HealthStatus::{Degraded, Inaccessible};
     let lost = (Inaccessible, "MountLost");
     let io = (Inaccessible, "IoError");
+    let removed = (HealthStatus::DataLoss, "DirectoryGone");
     let after_error = (Degraded, "ReadOnlyAfterError");
     let by_a_person = (Degraded, "MountMadeReadOnly");
     for (root, for_writers, for_readers) in [
         (Root::Raw, None, None),
         (Root::Lost, Some(lost), Some(lost)),
+        (Root::Removed, Some(removed), Some(removed)),
         (Root::Failed(Errno::IO), Some(io), Some(io)),
         (shown(false, None), None, None),
         (shown(false, Some(RW)), None, None),

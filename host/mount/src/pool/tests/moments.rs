@@ -223,3 +223,35 @@ fn privileged_a_group_under_way_is_joined_and_keeps_what_it_reads_and_makes() {
     drop(pool);
     end(fixture, disk);
 }
+
+#[test]
+fn privileged_a_group_that_is_being_moved_is_told_of_when_it_is_there() {
+    let (fixture, disk) = on_xfs();
+    images(&fixture, &["a", "b"]);
+    let group = clone_images(&[("a", "a2"), ("b", "b2")]);
+    fixture.done(group.clone());
+    let pool = fixture.pools.open("data").unwrap();
+    let (say, said) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let moving = pool.moving.write().unwrap();
+        // Half of it is there.
+        std::fs::rename(fixture.path("b2"), fixture.path("aside")).unwrap();
+        for call in [group.clone(), clone_image("a", "a2"), stat("a2")] {
+            let (say, fixture) = (say.clone(), &fixture);
+            scope.spawn(move || say.send(fixture.call(call)).unwrap());
+        }
+        let early = said.recv_timeout(std::time::Duration::from_millis(300));
+        assert!(early.is_err(), "{early:?}");
+        std::fs::rename(fixture.path("aside"), fixture.path("b2")).unwrap();
+        drop(moving);
+    });
+    for _ in 0..3 {
+        let said = said.recv().unwrap();
+        assert!(
+            matches!(said, Ok(PoolReply::Done | PoolReply::Stat(Some(_)))),
+            "{said:?}"
+        );
+    }
+    drop(pool);
+    end(fixture, disk);
+}

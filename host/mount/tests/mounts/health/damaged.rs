@@ -97,6 +97,26 @@ fn privileged_an_image_that_is_gone_is_lost_data_and_no_further_pod_begins_with_
 }
 
 #[test]
+fn privileged_a_directory_that_is_gone_is_lost_data_and_no_further_pod_begins_with_it() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        assert_eq!(found(&bench, "v").await, []);
+        fs::remove_dir_all(bench.path("pool/v")).unwrap();
+        assert_eq!(found(&bench, "v").await, one(DataLoss, "DirectoryGone"));
+        let refused = bench.publish("v", "other").await.unwrap_err();
+        assert!(
+            matches!(refused, MountError::Unusable { .. }) && !bench.target("other").exists(),
+            "{refused}"
+        );
+        // One that is there stays.
+        bench.publish("v", "v").await.unwrap();
+        bench.unpublish("v", "v").await.unwrap();
+        bench.unstage("v").await.unwrap();
+        bench.assert_clean();
+    });
+}
+
+#[test]
 fn privileged_an_image_that_was_cut_has_lost_data_and_a_longer_one_has_not() {
     privileged(async |bench| {
         let volume = in_use(&bench, "raw", 16).await;

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 /// Names in a directory, as long as it is there.
@@ -141,4 +142,53 @@ fn a_tree_that_is_only_read_meanwhile_stands_still() {
         is_ended.store(true, Ordering::Relaxed);
     });
     fixture.wait_until_clear();
+}
+
+/// Writes one count through mappings, to the first file and then to the second, all the time.
+const WRITER: &str = "
+import mmap, os, sys
+one, two = (mmap.mmap(os.open(path, os.O_RDWR), 4096) for path in sys.argv[1:])
+count = 0
+while True:
+    count += 1
+    one[:8] = two[:8] = count.to_bytes(8, 'little')
+    if count == 1: print(flush=True)
+";
+
+#[test]
+fn privileged_a_tree_that_is_written_through_mappings_is_of_one_moment_or_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Disk::on_loop(directory.path(), 64 * MIB, &["mkfs.ext4", "-q"], "");
+    let fixture = Fixture::below(directory, true);
+    fixture.done(create("tree"));
+    for name in ["one", "two"] {
+        std::fs::write(fixture.path("tree").join(name), [0; 4096]).unwrap();
+    }
+    let mut writer = Command::new("python3")
+        .args(["-c", WRITER])
+        .args(["one", "two"].map(|name| fixture.path("tree").join(name)))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("this test needs python3: install it");
+    let mut begun = [0];
+    std::io::Read::read_exact(writer.stdout.as_mut().unwrap(), &mut begun).unwrap();
+    let copy = |round: &usize| format!("copy-{round}");
+    let called = |round| fixture.call(clone_directory("tree", &copy(&round)));
+    let ended: Vec<_> = (0..5).map(|round| kind(called(round))).collect();
+    // Before anything can fail: it would go on for ever.
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    assert!(ended.iter().all(|it| ["ok", "in use"].contains(it)));
+    let copied = (0..5).filter(|round| ended[*round] == "ok").map(|round| {
+        ["one", "two"].map(|name| {
+            let content = std::fs::read(fixture.path(&copy(&round)).join(name)).unwrap();
+            u64::from_le_bytes(content[..8].try_into().unwrap())
+        })
+    });
+    let copied: Vec<_> = copied.collect();
+    for [one, two] in &copied {
+        assert!(*one == *two || *one == two + 1, "{copied:?}");
+    }
+    fixture.done(clone_directory("tree", "copy"));
+    end(fixture, disk);
 }
