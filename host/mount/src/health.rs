@@ -14,10 +14,10 @@ use crate::journal::entry::{Entry, Progress, RecordedCapability};
 use crate::node::{Node, volume_words};
 use crate::plan::{self, CheckedSource};
 use crate::stats::{ANSWER_WITHIN, Recorded, not_mounted, unanswered_words};
-use findings::{findings, once_each};
+use findings::findings;
 use std::sync::Arc;
 use std::time::Instant;
-use wasmount_core::health::{Health, HealthStatus};
+use wasmount_core::health::{Health, HealthStatus, merged};
 use wasmount_core::mounter::{HealthQuery, MountError, VolumeKey};
 use wasmount_core::plan::Plan;
 
@@ -125,7 +125,7 @@ pub(crate) async fn health(
     // What was taken down or replaced meanwhile was no fault.
     let now = node.places(&query)?;
     let still = found.into_iter().filter(|(place, _)| now.contains(place));
-    Ok(once_each(still.flat_map(|(_, findings)| findings)))
+    Ok(merged(still.flat_map(|(_, findings)| findings)))
 }
 
 fn not_answering(what: &str) -> Health {

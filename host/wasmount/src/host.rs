@@ -11,6 +11,7 @@
 
 mod admission;
 mod descriptors;
+mod kubernetes;
 mod local_mounts;
 mod mounter;
 mod mounter_watch;
@@ -25,6 +26,7 @@ use crate::config::Configured;
 use crate::fault::Fault;
 use crate::health::{self, HealthAddress};
 use crate::readiness::Readiness;
+pub(crate) use kubernetes::{CsiNodeMode, KubernetesOptions, Registering};
 pub(crate) use mounter::{MounterOptions, mount};
 use rooms::Rooms;
 use serving::Serving;
@@ -67,6 +69,8 @@ pub(crate) struct HostOptions {
     pub(crate) health: HealthAddress,
     /// How long running calls may take at the end.
     pub(crate) grace: Duration,
+    /// What is done for Kubernetes.
+    pub(crate) kubernetes: KubernetesOptions,
 }
 
 /// Who mounts for the drivers of a host.

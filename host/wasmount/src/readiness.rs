@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tokio::sync::watch;
 use wasmount_core::names::DriverName;
+use wasmount_kubernetes::{ListingStatus, RegistrationStatus};
 
 /// Shared by all of a host.
 #[derive(Debug)]
@@ -27,6 +28,10 @@ pub(crate) struct DriverReport {
     pub(crate) socket: Option<PathBuf>,
     /// Why it has no plugin; none: it has.
     pub(crate) no_plugin: Option<String>,
+    /// How it stands with kubelet; none: nobody registers it here.
+    pub(crate) registration: Option<RegistrationStatus>,
+    /// How it stands in CSINode; none: nobody looks.
+    pub(crate) listing: Option<ListingStatus>,
 }
 
 impl Readiness {
@@ -35,6 +40,7 @@ impl Readiness {
         let starting = DriverReport {
             socket: None,
             no_plugin: Some("its plugin is being loaded".to_owned()),
+            ..DriverReport::default()
         };
         let drivers = drivers
             .into_iter()
@@ -64,6 +70,16 @@ impl Readiness {
     /// Why a driver has no plugin; none: it has.
     pub(crate) fn set_plugin(&self, driver: &DriverName, reason: Option<String>) {
         self.change(driver, |report| report.no_plugin = reason);
+    }
+
+    /// How a driver stands with kubelet.
+    pub(crate) fn set_registration(&self, driver: &DriverName, status: RegistrationStatus) {
+        self.change(driver, |report| report.registration = Some(status));
+    }
+
+    /// How a driver stands in CSINode.
+    pub(crate) fn set_listing(&self, driver: &DriverName, status: ListingStatus) {
+        self.change(driver, |report| report.listing = Some(status));
     }
 
     fn change(&self, driver: &DriverName, change: impl FnOnce(&mut DriverReport)) {

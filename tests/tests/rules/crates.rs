@@ -12,7 +12,7 @@ struct Wall {
     must_not_know: &'static [&'static str],
 }
 
-const WALLS: [Wall; 10] = [
+const WALLS: [Wall; 12] = [
     Wall {
         name: "wasmount-core",
         may_know: &[],
@@ -22,7 +22,7 @@ const WALLS: [Wall; 10] = [
     },
     Wall {
         name: "wasmount-csi",
-        may_know: &["wasmount-core"],
+        may_know: &["wasmount-core", "wasmount-socket"],
         must_not_know: &["wasmtime", "redb", "kube"],
     },
     Wall {
@@ -42,11 +42,21 @@ const WALLS: [Wall; 10] = [
     },
     Wall {
         name: "wasmount-mounter",
-        may_know: &["wasmount-core"],
+        may_know: &["wasmount-core", "wasmount-socket"],
         must_not_know: &["tonic", "prost", "hyper", "wasmtime", "redb", "kube"],
     },
     Wall {
         name: "wasmount-sys",
+        may_know: &[],
+        must_not_know: &["tonic", "tokio", "wasmtime", "redb", "kube"],
+    },
+    Wall {
+        name: "wasmount-kubernetes",
+        may_know: &["wasmount-core", "wasmount-socket"],
+        must_not_know: &["wasmtime", "redb"],
+    },
+    Wall {
+        name: "wasmount-socket",
         may_know: &[],
         must_not_know: &["tonic", "tokio", "wasmtime", "redb", "kube"],
     },
@@ -66,8 +76,10 @@ const WALLS: [Wall; 10] = [
             "wasmount-core",
             "wasmount-csi",
             "wasmount-engine",
+            "wasmount-kubernetes",
             "wasmount-mount",
             "wasmount-mounter",
+            "wasmount-socket",
             "wasmount-state",
             "wasmount-sys",
             "wasmount-versions",

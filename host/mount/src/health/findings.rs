@@ -121,18 +121,6 @@ pub(super) fn findings(what: &str, facts: &Facts) -> Vec<Health> {
         .collect()
 }
 
-/// Each reason once for each status (CSI 1.13, VolumeHealthError): two places of a volume tell of one fault.
-pub(super) fn once_each(findings: impl Iterator<Item = Health>) -> Vec<Health> {
-    let mut once: Vec<Health> = Vec::new();
-    for finding in findings {
-        let is_same = |it: &Health| it.status == finding.status && it.reason == finding.reason;
-        if !once.iter().any(is_same) {
-            once.push(finding);
-        }
-    }
-    once
-}
-
 type Finding = (HealthStatus, &'static str, String);
 
 fn of_root(root: &Root, is_meant_read_only: bool) -> Option<Finding> {

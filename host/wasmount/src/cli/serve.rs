@@ -2,6 +2,8 @@
 //!
 //! It opens nothing but the documents; whether the node fits is asked by `host`.
 
+mod kubernetes;
+
 use super::common::{CommonFlags, MountFlags, makeable, plain, socket_fits};
 use crate::config::Configured;
 use crate::fault::Fault;
@@ -9,6 +11,7 @@ use crate::health::HealthAddress;
 use crate::host::{self, HostOptions, MountsOptions};
 use crate::node;
 use clap::{Args, ValueEnum};
+use kubernetes::KubernetesFlags;
 use std::path::{Path, PathBuf};
 use wasmount_core::driver::{Profile, Role};
 use wasmount_core::names::NodeId;
@@ -85,6 +88,9 @@ pub(crate) struct Flags {
         default_value = "127.0.0.1:9809"
     )]
     listen_health: HealthAddress,
+
+    #[command(flatten)]
+    kubernetes: KubernetesFlags,
 }
 
 /// The roles as words.
@@ -121,6 +127,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         csi_profile,
         mounter,
         listen_health,
+        kubernetes,
     } = flags;
     let (backends, grace) = common.begin()?;
     let role = match role {
@@ -154,6 +161,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         Some(id) => id,
         None => node::host_name()?,
     };
+    let kubernetes = kubernetes.options(role, || node_id.to_string());
     let options = HostOptions {
         data_dir,
         mounts,
@@ -164,6 +172,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         profile,
         health: listen_health,
         grace,
+        kubernetes,
     };
     sockets_fit(&options, &backends)?;
     host::serve(options, backends)

@@ -113,27 +113,6 @@ fn each_fault_of_a_device_has_its_status_and_reason() {
 }
 
 #[test]
-fn a_fault_that_two_places_tell_of_is_told_once_and_another_beside_it() {
-    let health = |status, reason: &str, message: &str| Health {
-        status,
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-    };
-    let (degraded, lost) = (HealthStatus::Degraded, HealthStatus::DataLoss);
-    let told = [
-        health(degraded, "A", "first"),
-        health(lost, "A", "first"),
-        health(degraded, "A", "second"),
-        health(degraded, "B", "first"),
-    ];
-    let [first, other_status, _, other_reason] = told.clone();
-    assert_eq!(
-        once_each(told.into_iter()),
-        [first, other_status, other_reason]
-    );
-}
-
-#[test]
 fn a_file_system_is_judged_by_whole_options() {
     for (options, expected) in [
         ("rw", RW),

@@ -1,0 +1,21 @@
+//! What the host says to Kubernetes: it introduces its drivers to kubelet, watches what kubelet writes of them, and writes what nobody else
+//! does. A room of its own because none of it is needed to serve a volume: whatever fails here is said and tried again, and no CSI call waits
+//! for it.
+//!
+//! It asks the driver (`core`) who it is and what it can do; it knows no component, no mount and no CSI message. Decisions are pure functions
+//! over the objects as they were read; the watches around them hold the effects.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod error;
+mod events;
+mod status;
+
+pub use access::{ApiAccess, connect};
+pub use error::KubernetesError;
+pub use events::{About, Events};
+pub use status::{ListingStatus, RegistrationStatus};
+
+/// Who writes, to the API server: in the managed fields of objects, and as the reporter of events.
+pub const FIELD_MANAGER: &str = "wasmount";

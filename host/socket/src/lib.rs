@@ -1,0 +1,2 @@
+//! Unix sockets.
+#![forbid(unsafe_code)]
