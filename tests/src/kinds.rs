@@ -4,6 +4,7 @@
 use crate::orchestrator::{Orchestrator, Volume};
 use crate::requests;
 use rustix::rand::{GetRandomFlags, getrandom};
+use rustix::thread::{CapabilitySet, capabilities};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -143,6 +144,12 @@ pub fn random_bytes(length: usize) -> Vec<u8> {
         filled += getrandom(rest, GetRandomFlags::empty()).unwrap_or_default();
     }
     bytes
+}
+
+/// Whether the kernel lets this process, and a host that it starts, grow an ext4 that is mounted (ext4(5), `EXT4_IOC_RESIZE_FS`).
+pub fn may_grow_ext4_online() -> bool {
+    let own = capabilities(None);
+    own.is_ok_and(|own| own.effective.contains(CapabilitySet::SYS_RESOURCE))
 }
 
 /// On one node a driver's name and an id are one volume, and whoever tears that down lets go of its loop devices, which are the machine's: tests

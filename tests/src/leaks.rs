@@ -52,6 +52,11 @@ pub fn hostpath_pool(host: &Host) -> PathBuf {
     host.mount_data().join("pools/hostpath")
 }
 
+/// The pool of plugins/local-images as its own document places it.
+pub fn local_images_pool(host: &Host) -> PathBuf {
+    host.mount_data().join("pools/local-images")
+}
+
 fn look(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
     let kubelet = host.kubelet();
     let real = kubelet

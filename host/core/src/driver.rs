@@ -13,12 +13,14 @@ mod life;
 mod node;
 mod node_info;
 mod paging;
+mod pod_info;
 mod requests;
 mod snapshot_metadata;
 mod snapshots;
 mod work;
 
 pub use crate::capabilities::{Hidden, Profile, Role};
+pub use pod_info::{EPHEMERAL, PodInfo, SERVICE_ACCOUNT_TOKENS};
 pub use requests::{
     HealthPosition, ListSnapshotsRequest, ListVolumeHealthRequest, NodeExpandRequest,
     NodeHealthRequest, NodeInfo, NodePublishRequest, NodeStageRequest, NodeStats, NodeStatsRequest,
@@ -59,6 +61,8 @@ pub struct DriverConfig {
     pub time_budget: Duration,
     /// What is neither advertised nor served.
     pub hidden: Hidden,
+    /// What kubelet must tell of a pod.
+    pub pod_info: PodInfo,
 }
 
 /// One CSI driver.

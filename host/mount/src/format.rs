@@ -134,13 +134,12 @@ impl Formatting<'_> {
         let is_unfinished = self.is_unfinished(device, wish.wanted, &content)?;
         let verdict = decide(&content, is_unfinished, wish, access)
             .map_err(|refusal| refusal.error(device))?;
-        let fs_type = match verdict {
-            Verdict::Make(fs_type) => {
-                self.make(device, fs_type)?;
-                fs_type
-            }
-            Verdict::Use(fs_type) => fs_type,
-        };
+        let (Verdict::Make(fs_type) | Verdict::Use(fs_type)) = verdict;
+        let options = wish.options.get(&fs_type).map_or(&[][..], Vec::as_slice);
+        let context = mount::configure(device, fs_type, options, access)?;
+        if let Verdict::Make(_) = verdict {
+            self.make(device, fs_type)?;
+        }
         match (fs_type, access) {
             (FsType::Ext4, StorageAccess::ReadWrite) => ext4::check_and_grow(self.tools, device)?,
             (_, StorageAccess::Untouched) => self.require_clean(device, fs_type)?,
@@ -149,8 +148,7 @@ impl Formatting<'_> {
         if fs_type == FsType::Btrfs {
             btrfs::prepare(self.tools, device)?;
         }
-        let options = wish.options.get(&fs_type).map_or(&[][..], Vec::as_slice);
-        let mount = mount::mount(device, fs_type, options, access, flags)?;
+        let mount = mount::mount(context, device, fs_type, flags)?;
         self.durable.clear_intent(self.key)?;
         if writes {
             match fs_type {

@@ -5,6 +5,7 @@
 //! allowed, and never repeats a value.
 
 use crate::failure::{exhausted, kernel};
+use crate::plan::label::CONTEXT;
 use crate::plan::options::MountFlags;
 use rustix::io::Errno;
 use rustix::mount::{
@@ -47,12 +48,7 @@ impl FsContext {
 
     /// Sets an option; an empty value: a flag.
     pub(crate) fn set(&self, name: &str, value: &str) -> Result<(), MountError> {
-        let done = if value.is_empty() {
-            fsconfig_set_flag(&self.context, name)
-        } else {
-            fsconfig_set_string(&self.context, name, value)
-        };
-        done.map_err(|errno| self.not_taken(name, errno))
+        set_own(&self.context, name, value, &self.what)
     }
 
     /// Sets an option whose value nobody may see: no copy of it is left in memory.
@@ -63,7 +59,7 @@ impl FsContext {
         CStr::from_bytes_with_nul(&bytes)
             .map_err(|_| Errno::INVAL)
             .and_then(|value| fsconfig_set_string(&self.context, name, value))
-            .map_err(|errno| self.not_taken(name, errno))
+            .map_err(|errno| not_taken(&self.what, name, errno))
     }
 
     /// Has the kernel open the storage. What an error number means here depends on the file system, so the caller words it.
@@ -104,14 +100,37 @@ impl FsContext {
         fsmount(&self.context, FsMountFlags::FSMOUNT_CLOEXEC, flags.set)
             .map_err(|errno| kernel("fsmount", self.what, errno))
     }
+}
 
-    fn not_taken(&self, name: &str, errno: Errno) -> MountError {
-        match exhausted(errno) {
-            Some(_) => kernel("fsconfig", &self.what, errno),
-            None => MountError::Invalid {
-                what: format!("option `{name}` of {}", self.what),
-                reason: "the kernel does not take it".to_owned(),
-            },
-        }
+/// Sets an option of the file system that a context is about; an empty value: a flag. One word is one option: what a value holds is never
+/// taken apart.
+pub(crate) fn set_own(
+    context: &OwnedFd,
+    name: &str,
+    value: &str,
+    what: &str,
+) -> Result<(), MountError> {
+    let done = if value.is_empty() {
+        fsconfig_set_flag(context, name)
+    } else {
+        fsconfig_set_string(context, name, value)
+    };
+    done.map_err(|errno| not_taken(what, name, errno))
+}
+
+fn not_taken(what: &str, name: &str, errno: Errno) -> MountError {
+    let option = || format!("option `{name}` of {what}");
+    match exhausted(errno) {
+        Some(_) => kernel("fsconfig", what, errno),
+        // SELinux looks at the label only when the storage is opened: here its word itself is not known.
+        None if name == CONTEXT => MountError::Unsupported {
+            what: option(),
+            reason: "this node's kernel has no SELinux, or it is off; take the option out of the request, or `seLinuxMount` out of the CSIDriver object"
+                .to_owned(),
+        },
+        None => MountError::Invalid {
+            what: option(),
+            reason: "the kernel does not take it".to_owned(),
+        },
     }
 }

@@ -3,9 +3,11 @@
 //! It is apart because it is pure: it opens nothing, so what is allowed can be read and tested without a kernel. One file below for each
 //! step that has rules of its own. It must not know mounts that exist.
 
+mod allowed;
 pub(crate) mod device;
 pub(crate) mod files;
 pub(crate) mod filesystem;
+pub(crate) mod label;
 pub(crate) mod options;
 pub(crate) mod own_options;
 pub(crate) mod tmpfs;
@@ -13,10 +15,12 @@ pub(crate) mod tmpfs;
 use crate::confine::PoolPath;
 use crate::failure::{kernel, shown};
 use crate::format::{BlockFilesystem, FsType, StorageAccess};
+use allowed::{block_options, directory_options, files_options};
 use device::CheckedDevice;
 use files::CheckedFiles;
 use filesystem::{CheckedFilesystem, FilesystemStep};
-use options::{Allowed, CheckedOptions, MountFlags, Refused};
+use label::{Label, is_label};
+use options::{Allowed, CheckedOptions, MountFlags, Refused, Words};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -94,20 +98,20 @@ pub(crate) fn check(
         Source::Directory { pool, path } => {
             let grant = granted_pool(step, grants, pool)?;
             let words = words(plan, wanted.file_system(step)?)?;
-            let checked = checked_options(step, words, &directory_options(grant))?;
+            let checked = checked_options(step, &words, &directory_options(grant))?;
             let place = pool_place(step, pool, path, grant)?;
             (CheckedSource::Directory(place), checked.flags)
         }
         Source::Image { pool, path } => {
             let grant = granted_pool(step, grants, pool)?;
             let place = pool_place(step, pool, path, grant)?;
-            let (form, flags) = form(plan, wanted, &grant.mount_options)?;
+            let (form, flags) = form(plan, wanted, &grant.mount_options, grants)?;
             (CheckedSource::Image(place, form), flags)
         }
         Source::Device { facts, wait_ms } => {
             let device = device::check(facts, *wait_ms, grants)?;
             let (device, (form, flags)) =
-                device.with_options(|granted| form(plan, wanted, granted))?;
+                device.with_options(|granted| form(plan, wanted, granted, grants))?;
             (CheckedSource::Device(device, form), flags)
         }
         Source::Filesystem {
@@ -131,13 +135,13 @@ pub(crate) fn check(
         Source::Tmpfs { size_bytes } => {
             let access = wanted.file_system(step)?;
             let group = access.volume_mount_group.as_deref();
-            let (tmpfs, flags) = tmpfs::check(*size_bytes, words(plan, access)?, group, grants)?;
+            let (tmpfs, flags) = tmpfs::check(*size_bytes, &words(plan, access)?, group, grants)?;
             (CheckedSource::Tmpfs(tmpfs), flags)
         }
         Source::Files { files } => {
             let words = words(plan, wanted.file_system(step)?)?;
-            let checked = checked_options(step, words, &FLAGS_ONLY)?;
-            let files = files::check(files)?;
+            let checked = checked_options(step, &words, &files_options(grants))?;
+            let files = files::check(files)?.with_options(checked.own);
             (CheckedSource::Files(files), checked.flags)
         }
     };
@@ -230,18 +234,23 @@ fn storage_access(capability: &VolumeCapability, readonly: bool) -> StorageAcces
 
 /// The mount options of plan and request. Trees, tmpfs and network file systems bring their own type, so one that the request names is not
 /// obeyed (storage classes name one out of habit); it must be a type's name all the same.
-fn words<'w>(
-    plan: &'w Plan,
-    access: &'w MountAccess,
-) -> Result<impl Iterator<Item = &'w str> + Clone, MountError> {
+fn words<'w>(plan: &'w Plan, access: &'w MountAccess) -> Result<Words<'w>, MountError> {
     for fs_type in [&access.fs_type, &plan.default_fs_type]
         .into_iter()
         .flatten()
     {
         check_fs_type(fs_type)?;
     }
-    let options = plan.mount_options.iter().chain(&access.mount_flags);
-    Ok(options.map(String::as_str))
+    let label = Label::of_flags(&access.mount_flags).map_err(|rule| MountError::Invalid {
+        what: "mount option `context`".to_owned(),
+        reason: format!("it {rule}"),
+    })?;
+    let asked = access.mount_flags.iter().filter(|flag| !is_label(flag));
+    let options = plan.mount_options.iter().chain(asked);
+    Ok(Words {
+        options: options.map(String::as_str).collect(),
+        label,
+    })
 }
 
 /// A block device for a client: raw, or with which file system and options.
@@ -249,6 +258,7 @@ fn form(
     plan: &Plan,
     wanted: Wanted<'_>,
     granted: &[String],
+    grants: &Grants,
 ) -> Result<(Form, MountFlags), MountError> {
     let access = match wanted {
         // What a plan says of file systems has no meaning then: a plugin need not know what the client asked for. That nobody writes has.
@@ -265,8 +275,10 @@ fn form(
         Some(name) => (block_fs_type(name)?, named.is_some()),
         None => (DEFAULT_FS_TYPE, false),
     };
-    let of_type =
-        |fs_type: FsType| checked_options(step, words.clone(), &block_options(fs_type, granted));
+    let of_type = |fs_type: FsType| {
+        let allowed = block_options(fs_type, granted, grants);
+        checked_options(step, &words, &allowed)
+    };
     let CheckedOptions { flags, own } = of_type(wanted)?;
     // A device that has another type already keeps it, if the options are good for that type as well.
     let others = FsType::ALL.into_iter().filter(|it| *it != wanted);
@@ -337,37 +349,9 @@ fn pool_place(
     })
 }
 
-/// No options but the flags of the mount.
-const FLAGS_ONLY: Allowed<'static> = Allowed {
-    granted: &[],
-    is_harmless: |_, _| false,
-    reserved: &[],
-    takes_own: false,
-};
-
-fn directory_options(grant: &PoolGrant) -> Allowed<'_> {
-    Allowed {
-        granted: &grant.mount_options,
-        ..FLAGS_ONLY
-    }
-}
-
-fn block_options(fs_type: FsType, granted: &[String]) -> Allowed<'_> {
-    Allowed {
-        granted,
-        is_harmless: match fs_type {
-            FsType::Ext4 => |name, value| own_options::is_harmless("ext4", name, value),
-            FsType::Xfs => |name, value| own_options::is_harmless("xfs", name, value),
-            FsType::Btrfs => |name, value| own_options::is_harmless("btrfs", name, value),
-        },
-        reserved: own_options::reserved(fs_type.name()),
-        takes_own: true,
-    }
-}
-
-fn checked_options<'w>(
+fn checked_options(
     step: &str,
-    words: impl IntoIterator<Item = &'w str>,
+    words: &Words<'_>,
     allowed: &Allowed<'_>,
 ) -> Result<CheckedOptions, MountError> {
     options::check(words, allowed).map_err(|refused| match refused {

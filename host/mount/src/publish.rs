@@ -24,9 +24,9 @@ use crate::source::{self, PreparedMount};
 use crate::stage::{made_read_only, undone};
 use single_writer::single_writer_conflict;
 use target::{make_target, make_target_file};
-use wasmount_core::mounter::{MountError, PublishVolume};
+use wasmount_core::mounter::{MountError, PublishVolume, VolumeKey};
 use wasmount_core::plan::Source;
-use wasmount_core::volume::AccessType;
+use wasmount_core::volume::{AccessType, VolumeCapability};
 
 /// What is to be published.
 enum Published {
@@ -182,6 +182,7 @@ impl Node {
         } else {
             let stage = self.stage_to_publish(request, &entry)?;
             let checked = plan::check(&stage.plan, capability, request.readonly, &grants)?;
+            refuse_other_label(&request.key, &stage, capability)?;
             let what = self.staged_source(request, &stage, checked.source)?;
             (what, checked.flags, checked.group)
         };
@@ -346,6 +347,21 @@ impl Publish<'_> {
             ),
             difference: difference.to_owned(),
         }
+    }
+}
+
+/// A bind has the labels of what it shows. Kubelet unstages before another pod's label is used; what asks for none takes what is there.
+fn refuse_other_label(
+    key: &VolumeKey,
+    stage: &StageRecord,
+    wanted: &VolumeCapability,
+) -> Result<(), MountError> {
+    match RecordedCapability::of(wanted).label {
+        label if label.is_none() || label == stage.capability.label => Ok(()),
+        _ => Err(MountError::OtherwiseThere {
+            what: volume_words(key),
+            difference: "it is staged without this SELinux label; unstage it first".to_owned(),
+        }),
     }
 }
 

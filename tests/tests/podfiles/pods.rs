@@ -92,7 +92,7 @@ async fn privileged_without_pod_info_a_publish_says_which_field_is_missing_and_m
     let refused = clients.node.node_publish_volume(request).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition);
     assert!(
-        refused.message().contains("CSIDriver.podInfoOnMount"),
+        refused.message().contains("`podInfoOnMount: true`"),
         "{refused}"
     );
     // Of a claim, with pod info.

@@ -2,13 +2,12 @@
 //! changes.
 
 use crate::{CONTENT_BYTES, assert_nothing_left, serving};
-use rustix::thread::{CapabilitySet, capabilities};
 use std::fs;
 use std::path::Path;
 use tonic::Code;
 use wasmount_csi::wire::csi::v1::{ControllerExpandVolumeRequest, NodeExpandVolumeRequest};
 use wasmount_tests::host::Host;
-use wasmount_tests::kinds::{Kind, random_bytes};
+use wasmount_tests::kinds::{Kind, may_grow_ext4_online, random_bytes};
 use wasmount_tests::leaks::hostpath_pool;
 use wasmount_tests::orchestrator::{Orchestrator, Volume, code};
 use wasmount_tests::requests;
@@ -46,12 +45,6 @@ async fn in_use(orchestrator: &Orchestrator, kind: Kind, content: &[u8]) -> Volu
     kind.set_up(orchestrator, &volume).await.unwrap();
     kind.write(&volume.target, content).unwrap();
     volume
-}
-
-/// Whether the kernel lets this process grow an ext4 that is mounted (ext4(5), `EXT4_IOC_RESIZE_FS`); the host runs with the same rights.
-fn may_grow_ext4_online() -> bool {
-    let own = capabilities(None).unwrap();
-    own.effective.contains(CapabilitySet::SYS_RESOURCE)
 }
 
 async fn grows_in_use(kind: Kind) {

@@ -6,8 +6,8 @@
 mod grants;
 
 use super::{
-    InvalidDocument, KeyPath, Limits, PluginSource, SecretSource, StorageBackend, Wasi, amounts,
-    csi_driver, raw,
+    Grants, InvalidDocument, KeyPath, Limits, PluginSource, SecretSource, StorageBackend, Wasi,
+    amounts, csi_driver, raw,
 };
 use crate::capabilities::Hidden;
 use crate::names::DriverName;
@@ -68,7 +68,10 @@ pub(super) fn document(document: raw::Document) -> Checked<StorageBackend> {
         plugin: plugin_source(&KeyPath::of("spec.plugin"), plugin)?,
         settings: settings.into(),
         secrets: secret_sources(&KeyPath::of("spec.secrets"), secrets)?,
-        grants: grants::checked(&KeyPath::of("spec.grants"), grants)?,
+        grants: Grants {
+            selinux_mount: csi_driver.selinux_mount == Some(true),
+            ..grants::checked(&KeyPath::of("spec.grants"), grants)?
+        },
         limits: limited(&KeyPath::of("spec.limits"), limits)?,
         hidden: hidden(
             &KeyPath::of("spec.csi.hideCapabilities"),

@@ -3,7 +3,8 @@
 
 use super::work::Work;
 use super::{
-    Driver, NodeExpandRequest, NodePublishRequest, NodeStageRequest, NodeStats, NodeStatsRequest,
+    Driver, DriverConfig, NodeExpandRequest, NodePublishRequest, NodeStageRequest, NodeStats,
+    NodeStatsRequest,
 };
 use crate::backend::{NodePublish, NodeStage};
 use crate::call::Incoming;
@@ -209,11 +210,20 @@ impl Work {
             _ if request.ephemeral || !stages => Ok(None),
             Some(path) => Ok(Some(path.clone())),
             // Without a plugin nobody knows whether a plan would do.
-            None => self.backend().and(Err(Error::Precondition(
-                "staging_target_path is missing: this driver stages volumes, call NodeStageVolume first"
-                    .to_owned(),
-            ))),
+            None => self.backend().and_then(|_| {
+                self.require_pod_info(request)?;
+                Err(Error::Precondition(
+                    "staging_target_path is missing: this driver stages volumes, call NodeStageVolume first"
+                        .to_owned(),
+                ))
+            }),
         }
+    }
+
+    /// Of what was staged nobody asks whose it is.
+    fn require_pod_info(&self, request: &NodePublishRequest) -> Result<(), Error> {
+        let DriverConfig { name, pod_info, .. } = &self.driver.config;
+        pod_info.require(name, &request.volume_context, &self.call.secrets)
     }
 
     async fn publish_plan(&self, request: &NodePublishRequest) -> Result<Plan, Error> {
@@ -223,6 +233,7 @@ impl Work {
                 what: "publishing a volume that is not staged".to_owned(),
             });
         }
+        self.require_pod_info(request)?;
         let args = NodePublish {
             id: request.id.clone(),
             capability: request.capability.clone(),

@@ -17,6 +17,7 @@ mod mounter;
 mod node;
 mod node_info;
 mod paging;
+mod pod_info;
 mod script;
 mod served;
 mod snapshots;

@@ -10,8 +10,8 @@ use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{CreateSnapshot, CreateVolume};
 use wasmount_core::call::Incoming;
 use wasmount_core::driver::{
-    Driver, DriverConfig, Hidden, NodePublishRequest, NodeStageRequest, NodeStatsRequest, Profile,
-    Role,
+    Driver, DriverConfig, Hidden, NodePublishRequest, NodeStageRequest, NodeStatsRequest, PodInfo,
+    Profile, Role,
 };
 use wasmount_core::error::Error;
 use wasmount_core::names::{DriverName, NodeId, NodePath, RequestedName, SnapshotId, VolumeId};
@@ -85,6 +85,7 @@ pub(crate) fn config(role: Role, hidden: &[&str]) -> DriverConfig {
         node_id: NodeId::parse("node_id", "host-node").unwrap(),
         time_budget: BUDGET,
         hidden: Hidden::parse(hidden).unwrap(),
+        pod_info: PodInfo::default(),
     }
 }
 

@@ -5,16 +5,10 @@ use super::words::{attributes, capability, capacity, optional, required};
 use super::{Parsed, Result, Subject};
 use crate::wire::csi::v1 as wire;
 use wasmount_core::driver::{
-    NodeExpandRequest, NodePublishRequest, NodeStageRequest, NodeStatsRequest,
+    EPHEMERAL, NodeExpandRequest, NodePublishRequest, NodeStageRequest, NodeStatsRequest,
+    SERVICE_ACCOUNT_TOKENS,
 };
 use wasmount_core::names::{NodePath, VolumeId};
-
-/// Where kubelet puts the tokens of a pod's service account when the CSIDriver object asks for them: in the volume context, unless
-/// `serviceAccountTokenInSecrets` is set. They are secrets in either place.
-const SERVICE_ACCOUNT_TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
-
-/// How kubelet marks an inline volume of a pod (only with `podInfoOnMount`).
-const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
 
 pub(crate) fn node_stage_volume(request: wire::NodeStageVolumeRequest) -> Result<NodeStageRequest> {
     let wire::NodeStageVolumeRequest {

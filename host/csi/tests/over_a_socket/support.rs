@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
-use wasmount_core::driver::{Driver, DriverConfig, Hidden, Profile, Role};
+use wasmount_core::driver::{Driver, DriverConfig, Hidden, PodInfo, Profile, Role};
 use wasmount_core::names::{DriverName, NodeId};
 use wasmount_core::services::{Feature, Offer, Service};
 use wasmount_csi::server::serve;
@@ -41,6 +41,7 @@ pub(crate) fn config(role: Role) -> DriverConfig {
         node_id: NodeId::parse("node", "node-1").unwrap(),
         time_budget: PATIENCE,
         hidden: Hidden::default(),
+        pod_info: PodInfo::default(),
     }
 }
 

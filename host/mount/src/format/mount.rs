@@ -24,14 +24,14 @@ const ASKED_EVERY: Duration = Duration::from_millis(20);
 /// The option of ext4 that says what follows an error. Never a panic: `plan::options` refuses that.
 const ERRORS: &str = "errors";
 
-/// Mounts. `options` are the file system's own.
-pub(super) fn mount(
+/// Tells the kernel how to mount. `options` are the file system's own. The storage is not looked at, so this can come before anything is written
+/// to it: nothing is formatted for an option that this kernel does not take.
+pub(super) fn configure(
     device: &BlockDevice,
     fs_type: FsType,
     options: &[(String, String)],
     access: StorageAccess,
-    flags: MountFlags,
-) -> Result<OwnedFd, MountError> {
+) -> Result<FsContext, MountError> {
     let context = FsContext::open(fs_type.name(), words(device))?;
     let source = device
         .path
@@ -44,6 +44,16 @@ pub(super) fn mount(
     for (name, value) in options {
         context.set(name, value)?;
     }
+    Ok(context)
+}
+
+/// Mounts.
+pub(super) fn mount(
+    context: FsContext,
+    device: &BlockDevice,
+    fs_type: FsType,
+    flags: MountFlags,
+) -> Result<OwnedFd, MountError> {
     context
         .create(true)
         .map_err(|errno| refused(device, fs_type, errno))?;

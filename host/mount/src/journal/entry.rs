@@ -7,6 +7,7 @@
 use crate::block::BlockRecord;
 use crate::hexadecimal::hex;
 use crate::observe::Identity;
+use crate::plan::label::Label;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -79,6 +80,9 @@ pub(crate) struct RecordedCapability {
     pub(crate) shape: VolumeCapability,
     /// SHA-256 of the mount flags.
     mount_flags: String,
+    /// The same of the SELinux label among them: what is staged with one is not to be published with another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) label: Option<String>,
 }
 
 impl Entry {
@@ -192,7 +196,11 @@ impl RecordedCapability {
     pub(crate) fn of(capability: &VolumeCapability) -> Self {
         let mut shape = capability.clone();
         let mut hash = Sha256::new();
+        let mut label = None;
         if let AccessType::Mount(access) = &mut shape.access_type {
+            // Of a request that was checked: one that is none was refused.
+            let found = Label::of_flags(&access.mount_flags).ok().flatten();
+            label = found.map(|label| hex(&Sha256::digest(label.as_str())));
             for flag in access.mount_flags.drain(..) {
                 // Each with its length, so that no two lists of flags are alike.
                 hash.update(flag.len().to_le_bytes());
@@ -202,6 +210,7 @@ impl RecordedCapability {
         Self {
             shape,
             mount_flags: hex(&hash.finalize()),
+            label,
         }
     }
 }

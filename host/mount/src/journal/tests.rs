@@ -94,6 +94,24 @@ fn an_entry_outlives_the_host_and_goes_when_it_is_empty() {
 }
 
 #[test]
+fn a_label_is_told_from_another_and_shown_by_no_record() {
+    let of = |flags: &[&str]| RecordedCapability::of(&capability(flags));
+    let own = r#"context="u:r:t:s0:c1,c2""#;
+    let labelled = of(&[own, "noatime"]);
+    assert_eq!(labelled.label, of(&[own]).label);
+    assert_ne!(labelled.label, of(&["context=u:r:t:s0"]).label);
+    assert_eq!(of(&["noatime"]).label, None);
+    for recorded in [labelled, of(&["noatime"])] {
+        let text = serde_json::to_string(&recorded).unwrap();
+        assert!(!text.contains("u:r:t"), "{text}");
+        // What an earlier host wrote has no label.
+        assert_eq!(text.contains("label"), recorded.label.is_some());
+        let read: RecordedCapability = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, recorded);
+    }
+}
+
+#[test]
 fn the_holders_of_a_path_follow_every_change_and_outdated_ones_stay_theirs() {
     let run = tempfile::tempdir().unwrap();
     let journal = Journal::open(run.path()).unwrap();

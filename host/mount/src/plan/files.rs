@@ -30,6 +30,8 @@ pub(crate) struct CheckedFiles {
     files: Vec<CheckedFile>,
     /// The path of each directory, and the names in it; the top is the empty path and is always there.
     directories: BTreeMap<String, BTreeSet<String>>,
+    /// Of the file system that they lie on: name and value.
+    options: Vec<(String, String)>,
 }
 
 /// One of them.
@@ -41,6 +43,16 @@ pub(crate) struct CheckedFile {
 }
 
 impl CheckedFiles {
+    /// The same, on a file system with these options.
+    pub(crate) fn with_options(self, options: Vec<(String, String)>) -> Self {
+        Self { options, ..self }
+    }
+
+    /// Of the file system that they lie on: name and value.
+    pub(crate) fn options(&self) -> &[(String, String)] {
+        &self.options
+    }
+
     pub(crate) fn files(&self) -> &[CheckedFile] {
         &self.files
     }
@@ -140,6 +152,7 @@ pub(crate) fn check(files: &[PlanFile]) -> Result<CheckedFiles, MountError> {
     Ok(CheckedFiles {
         files: by_path.into_values().collect(),
         directories,
+        options: Vec::new(),
     })
 }
 

@@ -6,7 +6,7 @@
 pub(crate) mod server;
 mod types;
 
-use super::options::MountFlags;
+use super::options::{Labels, MountFlags, Words};
 use super::own_options::{harmless, reserved};
 use super::{Allowed, check_fs_type, checked_options};
 use crate::failure::shown;
@@ -53,7 +53,7 @@ pub(crate) struct FilesystemStep<'p> {
 /// Checks the step with the words of plan and request that come on top of its own, and the group that the request wants.
 pub(crate) fn check<'w>(
     step: &FilesystemStep<'w>,
-    words: impl IntoIterator<Item = &'w str>,
+    words: Words<'w>,
     group: Option<&str>,
     grants: &Grants,
 ) -> Result<(CheckedFilesystem, MountFlags), MountError> {
@@ -73,9 +73,14 @@ pub(crate) fn check<'w>(
         is_harmless: harmless(fs_type),
         reserved: reserved(fs_type),
         takes_own: true,
+        labels: Labels::of(grants),
     };
-    let words = step.options.iter().map(String::as_str).chain(words);
-    let checked = checked_options(STEP, words, &allowed)?;
+    let own = step.options.iter().map(String::as_str);
+    let words = Words {
+        options: own.chain(words.options).collect(),
+        label: words.label,
+    };
+    let checked = checked_options(STEP, &words, &allowed)?;
     let secret_names = secret_names(step, grant)?;
     let mut options = each_once(checked.own, &secret_names)?;
     if let Some(group) = group {

@@ -3,8 +3,10 @@
 //! It is apart because options are a smuggler's favourite: a comma makes two of one, `suid` undoes what the host sets, `upperdir=` names a
 //! path. It must not know where a word came from, and never repeats its value: the specification calls mount flags sensitive.
 
+use super::label::{CONTEXT, Label};
 use rustix::fs::StatVfsMountFlags;
 use rustix::mount::MountAttrFlags;
+use wasmount_core::document::Grants;
 
 /// Longest option, in bytes: one page of the kernel holds all options of a mount, and no option that is allowed here comes near.
 const OPTION_BYTES: usize = 256;
@@ -34,6 +36,26 @@ pub(crate) struct CheckedOptions {
     pub(crate) own: Vec<(String, String)>,
 }
 
+/// What is asked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Words<'w> {
+    /// Of plan and request.
+    pub(crate) options: Vec<&'w str>,
+    /// The request's. A plan has none, unless `context` is granted to it as an option.
+    pub(crate) label: Option<Label>,
+}
+
+/// Whether a request may choose the SELinux label of a mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Labels {
+    /// There is no file system of its own that could have one.
+    CannotBe,
+    /// The administrator says so by `csiDriver.seLinuxMount`.
+    Allowed,
+    /// Not said.
+    NotSaid,
+}
+
 /// What one type of file system takes.
 pub(crate) struct Allowed<'a> {
     /// Words that the administrator granted beyond the harmless ones.
@@ -44,6 +66,8 @@ pub(crate) struct Allowed<'a> {
     pub(crate) reserved: &'a [&'a str],
     /// Whether the file system takes options at all: a bind has none of its own.
     pub(crate) takes_own: bool,
+    /// Whether a request may label it.
+    pub(crate) labels: Labels,
 }
 
 /// Why an option was refused. Its value is not in it.
@@ -53,6 +77,16 @@ pub(crate) enum Refused {
     Malformed(String),
     /// An administrator could allow it.
     NotGranted(String),
+}
+
+impl Labels {
+    /// Of a file system of its own.
+    pub(crate) fn of(grants: &Grants) -> Self {
+        match grants.selinux_mount {
+            true => Self::Allowed,
+            false => Self::NotSaid,
+        }
+    }
 }
 
 impl MountFlags {
@@ -104,15 +138,13 @@ impl MountFlags {
 
 /// Checks all options of a mount. Where two contradict each other, the one that forbids more counts, so that neither side can undo what the
 /// other asked for.
-pub(crate) fn check<'w>(
-    words: impl IntoIterator<Item = &'w str>,
-    allowed: &Allowed<'_>,
-) -> Result<CheckedOptions, Refused> {
+pub(crate) fn check(words: &Words<'_>, allowed: &Allowed<'_>) -> Result<CheckedOptions, Refused> {
     let (mut suid, mut dev) = (false, false);
     let mut set = MountAttrFlags::empty();
     let mut clear = MountAttrFlags::empty();
     let mut own = Vec::new();
-    for word in words {
+    for word in &words.options {
+        let word = *word;
         check_form(word)?;
         match word {
             "ro" => set |= MountAttrFlags::MOUNT_ATTR_RDONLY,
@@ -136,6 +168,11 @@ pub(crate) fn check<'w>(
             _ if is_for_fstab(word) => {}
             _ => own.push(own_option(word, allowed)?),
         }
+    }
+    if let Some(label) = &words.label {
+        check_label(label, &own, allowed)?;
+        own.retain(|(name, _)| name != CONTEXT);
+        own.push((CONTEXT.to_owned(), label.as_str().to_owned()));
     }
     if !suid {
         set |= MountAttrFlags::MOUNT_ATTR_NOSUID;
@@ -196,6 +233,33 @@ fn own_option(word: &str, allowed: &Allowed<'_>) -> Result<(String, String), Ref
     Ok((name.to_owned(), value.to_owned()))
 }
 
+/// Whoever asked for a label must not get a mount without it, or with another: its pod could not read it, or others could.
+fn check_label(
+    label: &Label,
+    own: &[(String, String)],
+    allowed: &Allowed<'_>,
+) -> Result<(), Refused> {
+    let refused = |what: &str| format!("{} {what}", quoted(CONTEXT));
+    match allowed.labels {
+        Labels::CannotBe => Err(Refused::Malformed(refused(
+            "cannot be had: the volume is part of a file system that has labels of its own; take `seLinuxMount` out of `csiDriver` and the CSIDriver object, then kubelet has the files labelled one by one",
+        ))),
+        Labels::NotSaid if require_granted(CONTEXT, allowed).is_err() => {
+            Err(Refused::NotGranted(refused(
+                "is not taken from requests without `csiDriver.seLinuxMount: true` in the backend document",
+            )))
+        }
+        Labels::NotSaid | Labels::Allowed => {
+            let is_other =
+                |(name, value): &(String, String)| name == CONTEXT && value != label.as_str();
+            if own.iter().any(is_other) {
+                return Err(Refused::Malformed(refused("is another one in the plan")));
+            }
+            Ok(())
+        }
+    }
+}
+
 fn require_granted(name: &str, allowed: &Allowed<'_>) -> Result<(), Refused> {
     if allowed.granted.iter().any(|granted| granted == name) {
         return Ok(());
@@ -213,163 +277,4 @@ fn quoted(word: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn directory(granted: &[&str], words: &[&str]) -> Result<CheckedOptions, Refused> {
-        let granted: Vec<String> = granted.iter().map(|word| (*word).to_owned()).collect();
-        let allowed = Allowed {
-            granted: &granted,
-            is_harmless: |_, _| false,
-            reserved: &[],
-            takes_own: false,
-        };
-        check(words.iter().copied(), &allowed)
-    }
-
-    fn file_system(granted: &[&str], words: &[&str]) -> Result<CheckedOptions, Refused> {
-        let granted: Vec<String> = granted.iter().map(|word| (*word).to_owned()).collect();
-        let allowed = Allowed {
-            granted: &granted,
-            is_harmless: |name, _| name == "mode",
-            reserved: &["size"],
-            takes_own: true,
-        };
-        check(words.iter().copied(), &allowed)
-    }
-
-    const SAFE: MountAttrFlags =
-        MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
-
-    #[test]
-    fn without_options_a_mount_is_nosuid_and_nodev() {
-        assert_eq!(directory(&[], &[]).unwrap().flags.set, SAFE);
-        assert_eq!(directory(&[], &["rw", "relatime"]).unwrap().flags.set, SAFE);
-    }
-
-    #[test]
-    fn harmless_options_become_flags() {
-        let checked = directory(&[], &["ro", "noexec", "noatime"]).unwrap();
-        assert!(checked.flags.is_read_only());
-        assert_eq!(
-            checked.flags.set,
-            SAFE | MountAttrFlags::MOUNT_ATTR_RDONLY
-                | MountAttrFlags::MOUNT_ATTR_NOEXEC
-                | MountAttrFlags::MOUNT_ATTR_NOATIME
-        );
-        assert_eq!(checked.flags.clear, MountAttrFlags::MOUNT_ATTR__ATIME);
-    }
-
-    #[test]
-    fn what_loosens_a_mount_needs_a_grant() {
-        for word in ["suid", "dev", "exec"] {
-            assert!(
-                matches!(directory(&[], &[word]), Err(Refused::NotGranted(_))),
-                "{word}"
-            );
-            assert!(directory(&[word], &[word]).is_ok(), "{word}");
-        }
-        assert_eq!(
-            directory(&["suid"], &["suid"]).unwrap().flags.set,
-            MountAttrFlags::MOUNT_ATTR_NODEV
-        );
-        // Granted, but not asked for.
-        assert_eq!(directory(&["suid", "dev"], &[]).unwrap().flags.set, SAFE);
-    }
-
-    #[test]
-    fn of_two_that_contradict_the_stricter_counts() {
-        let both = directory(
-            &["suid", "exec"],
-            &["suid", "nosuid", "exec", "noexec", "ro", "rw"],
-        )
-        .unwrap()
-        .flags;
-        assert_eq!(
-            both.set,
-            SAFE | MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOEXEC
-        );
-    }
-
-    #[test]
-    fn smuggled_options_are_refused_even_with_grants() {
-        let granted = ["exec", "suid", "mode"];
-        for word in [
-            "",
-            "exec,suid",
-            "mode=0700,suid",
-            "ro\0suid",
-            "ro suid",
-            "ro\nsuid",
-            &"m".repeat(257),
-        ] {
-            assert!(
-                matches!(file_system(&granted, &[word]), Err(Refused::Malformed(_))),
-                "{word:?}"
-            );
-        }
-        for word in ["upperdir=/etc", "SUID", "bind", "remount", "context=x"] {
-            assert!(file_system(&granted, &[word]).is_err(), "{word:?}");
-            assert!(directory(&granted, &[word]).is_err(), "{word:?}");
-        }
-        assert!(file_system(&["size"], &["size=1g"]).is_err());
-    }
-
-    #[test]
-    fn an_option_of_the_file_systems_own_is_taken_when_harmless_or_granted() {
-        let own = |granted: &[&str], words: &[&str]| {
-            file_system(granted, words).map(|checked| checked.own)
-        };
-        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        assert_eq!(own(&[], &["mode=0700"]), Ok(vec![pair("mode", "0700")]));
-        assert_eq!(
-            own(&["huge"], &["huge=always"]),
-            Ok(vec![pair("huge", "always")])
-        );
-        assert!(own(&[], &["huge=always"]).is_err());
-    }
-
-    #[test]
-    fn words_of_an_fstab_are_dropped_and_what_looks_like_them_is_not() {
-        let words = ["defaults", "_netdev", "nofail", "x-systemd.automount"];
-        assert_eq!(file_system(&[], &words).unwrap().own, []);
-        assert_eq!(directory(&[], &words).unwrap().flags.set, SAFE);
-        for word in ["X-mount.mkdir", "default", "_netdev=1", "user"] {
-            assert!(file_system(&[], &[word]).is_err(), "{word}");
-        }
-    }
-
-    #[test]
-    fn a_panic_of_the_node_cannot_be_granted() {
-        assert!(file_system(&["errors"], &["errors=continue"]).is_ok());
-        assert!(matches!(
-            file_system(&["errors"], &["errors=panic"]),
-            Err(Refused::Malformed(_))
-        ));
-    }
-
-    #[test]
-    fn a_refusal_does_not_repeat_a_value() {
-        let words = [
-            "password=hunter22",
-            "password=hunter22,x",
-            "x,password=hunter22",
-        ];
-        for word in words {
-            let text = format!("{:?}", file_system(&[], &[word]));
-            assert!(!text.contains("hunter22"), "{text}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn nothing_that_was_not_granted_loosens_a_mount(words in prop::collection::vec("[a-z,= ]{0,12}|suid|dev|exec|rw", 0..6)) {
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            if let Ok(checked) = directory(&[], &words) {
-                prop_assert!(checked.flags.set.contains(SAFE));
-                prop_assert!(checked.own.is_empty());
-            }
-        }
-    }
-}
+mod tests;

@@ -6,7 +6,7 @@
 //! Left out on purpose, so that the administrator has to grant it by name:
 //!  * what leads to other storage than the source: `lowerdir`, `upperdir`, `workdir` (overlay), `aname` (9p), `fs` (ceph), `snapshot` (cifs);
 //!  * what hands the kernel a descriptor or a user: `fd`, `rootmode`, `user_id`, `group_id` (fuse), `trans=fd` (9p);
-//!  * what changes the labels of everything below: `context` and its like;
+//!  * what changes the labels of everything below: `context` and its like (a request's label is the business of `label`);
 //!  * what takes checks away: `noperm`, `multiuser`, `cruid` (cifs), `vers=1.0` (cifs), `user_subvol_rm_allowed` (btrfs);
 //!  * what loses data at a crash: `nobarrier`, `volatile`, `journal_async_commit`, `norecovery`, `degraded`.
 //!

@@ -1,5 +1,7 @@
 //! Plans against grants.
 
+mod labels;
+
 use super::*;
 use proptest::prelude::*;
 use rustix::mount::MountAttrFlags;
@@ -20,8 +22,8 @@ fn grants() -> Grants {
     };
     Grants {
         pools: BTreeMap::from([("main".to_owned(), pool)]),
-        devices: Vec::new(),
         filesystems: vec![tmpfs],
+        ..Grants::default()
     }
 }
 

@@ -4,7 +4,7 @@
 //! It is apart because what a tmpfs takes, and what of it could be smuggled, is a subject of its own. It must not know how one is made.
 
 use super::checked_options;
-use super::options::{Allowed, MountFlags};
+use super::options::{Allowed, Labels, MountFlags, Words};
 use crate::group::group_number;
 use wasmount_core::document::{FilesystemGrant, Grants};
 use wasmount_core::mounter::MountError;
@@ -24,15 +24,15 @@ pub(crate) struct CheckedTmpfs {
 }
 
 /// Checks what the plan and the request say of a tmpfs.
-pub(super) fn check<'w>(
+pub(super) fn check(
     size_bytes: Option<u64>,
-    words: impl IntoIterator<Item = &'w str>,
+    words: &Words<'_>,
     group: Option<&str>,
     grants: &Grants,
 ) -> Result<(CheckedTmpfs, MountFlags), MountError> {
     let grant = granted(grants)?;
     let size_bytes = size(size_bytes, grant)?;
-    let mut checked = checked_options(STEP, words, &own_options(grant))?;
+    let mut checked = checked_options(STEP, words, &own_options(grant, grants))?;
     if let Some(group) = group {
         let number = group_number(group)?.to_string();
         checked.own.push(("gid".to_owned(), number));
@@ -72,7 +72,7 @@ fn size(wanted: Option<u64>, grant: &FilesystemGrant) -> Result<Option<u64>, Mou
     }
 }
 
-fn own_options(grant: &FilesystemGrant) -> Allowed<'_> {
+fn own_options<'g>(grant: &'g FilesystemGrant, grants: &Grants) -> Allowed<'g> {
     Allowed {
         granted: &grant.mount_options,
         is_harmless: |name, value| match name {
@@ -83,5 +83,6 @@ fn own_options(grant: &FilesystemGrant) -> Allowed<'_> {
         },
         reserved: RESERVED,
         takes_own: true,
+        labels: Labels::of(grants),
     }
 }

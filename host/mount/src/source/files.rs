@@ -13,6 +13,7 @@ mod leftovers;
 use crate::confine::open_confined;
 use crate::executor::{clone_mount, dress};
 use crate::failure::{exhausted, kernel};
+use crate::fs_context::set_own;
 use crate::plan::files::{CONTENT_BYTES, CheckedFiles, ENTRIES, HOST_PREFIX};
 use crate::plan::options::MountFlags;
 use attributes::{Attributes, DIRECTORY_MODE};
@@ -67,6 +68,9 @@ pub(crate) fn prepare(
         ("mode", &mode),
     ] {
         fsconfig_set_string(&context, name, value).map_err(failed("fsconfig"))?;
+    }
+    for (name, value) in files.options() {
+        set_own(&context, name, value, WHAT)?;
     }
     // Secrets stay out of swap space where the kernel can promise that (Linux 6.4); kubelet does the same for its own.
     if let Err(errno) = fsconfig_set_flag(&context, "noswap")

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use wasmount_core::driver::{Driver, DriverConfig, Role};
+use wasmount_core::driver::{Driver, DriverConfig, PodInfo, Role};
 use wasmount_csi::server;
 use wasmount_csi::socket::{BoundSocket, SocketError};
 
@@ -65,6 +65,7 @@ impl Serving {
                 node_id: options.node_id.clone(),
                 time_budget: document.limits.time,
                 hidden: document.hidden.clone(),
+                pod_info: PodInfo::of(&document.csi_driver),
             };
             let driver = Driver::new(config, rooms.mounter.clone(), rooms.state.clone());
             // With a mounter of its own process, as soon as that answers.

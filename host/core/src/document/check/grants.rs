@@ -52,6 +52,7 @@ pub(super) fn checked(key: &KeyPath, grants: raw::Grants) -> Checked<Grants> {
         pools,
         filesystems,
         devices,
+        ..Grants::default()
     })
 }
 

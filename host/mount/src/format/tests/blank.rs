@@ -3,6 +3,27 @@
 use super::*;
 
 #[test]
+fn privileged_nothing_is_formatted_for_an_option_that_the_kernel_does_not_take() {
+    for fs_type in FsType::ALL {
+        privileged(move |bench| {
+            let disk = bench.disk(SIZE);
+            let before = disk.digest();
+            let option = ("no_such_option".to_owned(), "1".to_owned());
+            let wish = BlockFilesystem {
+                options: [(fs_type, vec![option])].into(),
+                ..wish(fs_type)
+            };
+            let error = bench.mount_as(&disk, &wish, RW).unwrap_err();
+            assert!(matches!(error, MountError::Invalid { .. }), "{error}");
+            assert!(disk.digest() == before, "{fs_type:?}");
+            assert_eq!(bench.durable.intent(&bench.key), None);
+            // It is as good as new.
+            bench.mount(&disk, fs_type).unwrap();
+        });
+    }
+}
+
+#[test]
 fn privileged_a_blank_device_is_made_and_later_used_with_its_data() {
     for fs_type in FsType::ALL {
         privileged(move |bench| {

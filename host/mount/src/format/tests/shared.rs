@@ -15,8 +15,8 @@ fn privileged_a_device_that_is_mounted_elsewhere_is_refused_and_not_shared() {
             let error = bench.mount_as(&disk, &wish(fs_type), access).unwrap_err();
             assert!(matches!(error, MountError::InUse { .. }), "{error}");
             // The kernel itself refuses too, where nobody has looked before.
-            let options = &[];
-            let error = mount::mount(&disk.device, fs_type, options, RW, FLAGS).unwrap_err();
+            let context = mount::configure(&disk.device, fs_type, &[], RW).unwrap();
+            let error = mount::mount(context, &disk.device, fs_type, FLAGS).unwrap_err();
             assert!(matches!(error, MountError::InUse { .. }), "{error}");
             put(&mount, "data", "still writable");
         });

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::plan::filesystem::server::AddressFamily;
+use crate::plan::label::{Label, is_label};
 use proptest::prelude::*;
 use rustix::mount::MountAttrFlags;
 
@@ -36,6 +37,19 @@ fn grants() -> Grants {
     }
 }
 
+/// Words of a request, as a plan hands them on.
+fn asked<'w>(words: &[&'w str]) -> Words<'w> {
+    let flags: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    Words {
+        options: words
+            .iter()
+            .copied()
+            .filter(|word| !is_label(word))
+            .collect(),
+        label: Label::of_flags(&flags).unwrap(),
+    }
+}
+
 /// The step with its own options, words of the request, names of secret options, and a group.
 fn checked(
     (fs_type, source): (&str, &str),
@@ -53,7 +67,7 @@ fn checked(
         options: &options,
         secret_options: &secret_options,
     };
-    check(&step, words.iter().copied(), group, &grants())
+    check(&step, asked(words), group, &grants())
 }
 
 fn source(fs_type: &str, source: &str) -> Result<CheckedFilesystem, MountError> {
@@ -296,7 +310,7 @@ fn a_plain_secret_is_refused_even_if_it_is_granted_and_not_repeated() {
         options: &["password=hunter22".to_owned()],
         secret_options: &[],
     };
-    let error = check(&step, [], None, &grants).unwrap_err();
+    let error = check(&step, asked(&[]), None, &grants).unwrap_err();
     assert!(matches!(error, MountError::Invalid { .. }));
     assert!(error.to_string().contains("secret-options"), "{error}");
     assert!(!error.to_string().contains("hunter22"), "{error}");

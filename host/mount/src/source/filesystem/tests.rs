@@ -3,6 +3,7 @@
 use super::*;
 use crate::namespace;
 use crate::plan::filesystem::{FilesystemStep, check};
+use crate::plan::options::Words;
 use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
 use std::fs;
 use std::path::Path;
@@ -40,7 +41,7 @@ fn checked(
         options,
         secret_options,
     };
-    check(&step, [], None, &grants)
+    check(&step, Words::default(), None, &grants)
 }
 
 /// Mounts a step with this secret as its `password`.

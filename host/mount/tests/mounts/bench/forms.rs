@@ -62,6 +62,7 @@ fn local(directory: &Path, roots: &[PathBuf]) -> LocalMounter {
         pools: BTreeMap::from([("main".to_owned(), pool)]),
         filesystems: vec![tmpfs, overlay],
         devices: vec![devices],
+        ..Grants::default()
     };
     LocalMounter::new(MounterConfig {
         roots: roots.to_vec(),

@@ -1,0 +1,118 @@
+//! What kubelet must tell of a pod: refused where it is missing and the plugin needs it, and nowhere else.
+
+use crate::words::*;
+use std::sync::Arc;
+use wasmount_core::call::Incoming;
+use wasmount_core::code::Code;
+use wasmount_core::driver::{
+    DriverConfig, EPHEMERAL, NodePublishRequest, PodInfo, Role, SERVICE_ACCOUNT_TOKENS,
+};
+use wasmount_core::services::Service;
+
+const ALL: PodInfo = PodInfo {
+    identity: true,
+    tokens: true,
+};
+
+/// A driver that wants this, and whose backend offers these.
+fn wanting(pod_info: PodInfo, services: &[Service]) -> Bench {
+    let config = DriverConfig {
+        pod_info,
+        ..config(Role::All, &[])
+    };
+    with_backend(without_plugin(config), services, &[])
+}
+
+/// A publish without a stage. `ephemeral`: what the context says, if it does.
+fn unstaged(ephemeral: Option<&str>) -> NodePublishRequest {
+    let said = ephemeral.map(|it| (EPHEMERAL, it));
+    NodePublishRequest {
+        staging_path: None,
+        ephemeral: ephemeral == Some("true"),
+        volume_context: attributes(said.as_slice()),
+        ..publish("v", "/t")
+    }
+}
+
+fn with_tokens() -> Incoming {
+    let tokens = (SERVICE_ACCOUNT_TOKENS.to_owned(), "{}".to_owned());
+    Incoming {
+        secrets: Arc::new([tokens].into_iter().collect()),
+        ..incoming()
+    }
+}
+
+#[tokio::test]
+async fn a_publish_that_lacks_it_names_the_object_and_the_field_and_asks_nobody() {
+    let unstaging = &[Service::NodePublish][..];
+    let identity = PodInfo {
+        tokens: false,
+        ..ALL
+    };
+    for (services, wanted, incoming, request, field) in [
+        (
+            unstaging,
+            identity,
+            incoming(),
+            unstaged(None),
+            "podInfoOnMount: true",
+        ),
+        (
+            Service::ALL,
+            identity,
+            incoming(),
+            unstaged(None),
+            "podInfoOnMount: true",
+        ),
+        (
+            unstaging,
+            ALL,
+            with_tokens(),
+            unstaged(None),
+            "podInfoOnMount: true",
+        ),
+        (
+            unstaging,
+            ALL,
+            incoming(),
+            unstaged(Some("true")),
+            "tokenRequests",
+        ),
+        (
+            Service::ALL,
+            ALL,
+            incoming(),
+            unstaged(Some("true")),
+            "tokenRequests",
+        ),
+    ] {
+        let bench = wanting(wanted, services);
+        let refused = bench.driver.node_publish_volume(incoming, request).await;
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition);
+        let said = refused.to_string();
+        let object = "CSIDriver object `fake.example.com`";
+        assert!(said.contains(object) && said.contains(field), "{said}");
+        assert_eq!(bench.backend.script.calls(), [""; 0]);
+        assert_eq!(bench.mounter.script.calls(), [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn a_publish_that_has_it_or_needs_it_not_is_served() {
+    let unstaging = &[Service::NodePublish][..];
+    for (services, wanted, incoming, request) in [
+        (unstaging, ALL, with_tokens(), unstaged(Some("true"))),
+        // Of a claim, without a stage step.
+        (unstaging, ALL, with_tokens(), unstaged(Some("false"))),
+        (Service::ALL, ALL, with_tokens(), unstaged(Some("true"))),
+        (unstaging, PodInfo::default(), incoming(), unstaged(None)),
+        // What is staged is shown as it is.
+        (Service::ALL, ALL, incoming(), publish("v", "/t")),
+    ] {
+        let bench = wanting(wanted, services);
+        let published = bench.driver.node_publish_volume(incoming, request).await;
+        published.unwrap();
+        assert_eq!(bench.mounter.script.count("publish"), 1);
+    }
+}

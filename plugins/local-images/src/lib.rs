@@ -1,0 +1,131 @@
+//! A CSI driver whose volumes are images in a pool of their node: with ext4, xfs or btrfs on them, or as raw block devices. An image is its
+//! own record, under an id that is made of the volume's name: making and removing one is a single step, and there is nothing to lose beside
+//! it. It grows on the node alone (`node-only-expansion`), where kubelet asks the host and not this plugin.
+use serde::Deserialize;
+use std::num::NonZeroU64;
+use wasmount_guest::*;
+
+const IMAGES: Pool = Pool::named("images");
+const PREFIX: &str = "image";
+/// The key of the node's topology label.
+const NODE: &str = "topology.local-images.wasmount.io/node";
+const FS_TYPE: &str = "ext4"; // where the claim's class names none
+const BLOCK_BYTES: u64 = 4 << 10; // file systems and devices are made of whole pages
+const MINIMUM_BYTES: u64 = 1 << 20; // a file system takes some for itself
+const DEFAULT_BYTES: u64 = 1 << 30; // for a claim that names no size
+
+struct LocalImages;
+export! { identity: LocalImages, controller: LocalImages, capacity: LocalImages, node_info: LocalImages, node_stage: LocalImages }
+
+/// What the administrator chooses.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Settings {
+    max_volumes_per_node: Option<NonZeroU64>,
+}
+
+impl Identity for LocalImages {
+    fn get_plugin_info() -> PluginInfo {
+        PluginInfo::new("local-images.wasmount.io", env!("CARGO_PKG_VERSION")).with_features(&[
+            "topology",
+            "node-only-expansion",
+            "single-node-multi-writer",
+        ])
+    }
+
+    fn check_settings() -> Result<Vec<String>, Error> {
+        most_volumes().map(|_| Vec::new())
+    }
+}
+
+impl Controller for LocalImages {
+    fn create_volume(args: CreateVolumeArgs) -> Result<Volume, Error> {
+        args.must_be_at(&here())?;
+        let minimum = check(&args.capabilities, &args.parameters)?;
+        args.mutable_parameters.only(&[])?;
+        args.must_start_empty()?;
+        let id = id::from_name(PREFIX, &args.name);
+        let known = IMAGES.stat(&id)?.map(|image| image.size_bytes);
+        let range = args.capacity.in_blocks(BLOCK_BYTES);
+        let size = range.agree(known, minimum, DEFAULT_BYTES)?;
+        IMAGES.create_image(&id, size)?;
+        let mut volume = Volume::new(id, size);
+        volume.accessible_topology = here();
+        Ok(volume)
+    }
+
+    fn delete_volume(id: String) -> Result<(), Error> {
+        if id::is_from_name(PREFIX, &id) {
+            IMAGES.remove_image(&id)?;
+        }
+        Ok(())
+    }
+
+    fn validate_volume_capabilities(args: ValidateArgs) -> Result<Validation, Error> {
+        id::must_be_from_name(PREFIX, &args.id)?;
+        let missing = || Error::not_found("this node has no such volume");
+        let image = IMAGES.stat(&args.id)?.ok_or_else(missing)?;
+        args.mutable_parameters.only(&[])?;
+        Ok(match check(&args.capabilities, &args.parameters) {
+            Ok(minimum) if image.size_bytes < minimum => {
+                Validation::unsupported("the volume is too small for that file system")
+            }
+            checked => checked.map(drop).into(),
+        })
+    }
+}
+
+impl Capacity for LocalImages {
+    fn get_capacity(args: CapacityArgs) -> Result<Available, Error> {
+        let checked = check(&args.capabilities, &args.parameters);
+        match checked.and_then(|minimum| args.must_be_at(&here()).map(|()| minimum)) {
+            Ok(minimum) => {
+                let available = IMAGES.capacity()?.available_bytes;
+                Ok(Available::bytes(available - available % BLOCK_BYTES).at_least(minimum))
+            }
+            Err(_) => Ok(Available::bytes(0)),
+        }
+    }
+}
+
+impl NodeInfo for LocalImages {
+    fn get_node_info() -> Result<NodeDescription, Error> {
+        Ok(NodeDescription {
+            id: None,
+            max_volumes: most_volumes()?,
+            topology: here().pop(),
+        })
+    }
+}
+
+impl NodeStage for LocalImages {
+    fn node_stage(args: NodeStageArgs, plan: &Plan) -> Result<(), Error> {
+        id::must_be_from_name(PREFIX, &args.id)?;
+        plan.image(&IMAGES, &args.id)?;
+        plan.default_fs_type(FS_TYPE)
+    }
+}
+
+/// Where its volumes are.
+fn here() -> Vec<Topology> {
+    Topology::of_this_node(NODE)
+}
+
+fn most_volumes() -> Result<Option<u64>, Error> {
+    let settings: Settings = call::settings().read()?;
+    Ok(settings.max_volumes_per_node.map(NonZeroU64::get))
+}
+
+/// Refuses what an image of one node cannot be, and tells how many bytes it takes at least.
+fn check(capabilities: &[VolumeCapability], parameters: &Attributes) -> Result<u64, Error> {
+    parameters.only(&[])?;
+    let mut minimum = MINIMUM_BYTES;
+    for one in capabilities {
+        one.must_be_on_one_node()?;
+        minimum = minimum.max(one.smallest_image(FS_TYPE)?);
+    }
+    Ok(minimum)
+}
+
+#[cfg(test)]
+mod tests;
