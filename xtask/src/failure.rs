@@ -57,6 +57,14 @@ pub enum Failure {
         /// The transport's reason.
         source: tonic::transport::Error,
     },
+    /// The API server said no, or nothing.
+    #[error("cannot {what}: {source}")]
+    Kubernetes {
+        /// What was tried, on what.
+        what: String,
+        /// The client's reason.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A file holds something else than expected.
     #[error("{what}")]
     Unexpected {
@@ -79,5 +87,17 @@ impl Failure {
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Failure::Io { what, source }
+    }
+
+    /// The same of requests to Kubernetes.
+    pub fn kubernetes<E>(what: impl Into<String>) -> impl FnOnce(E) -> Self
+    where
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let what = what.into();
+        move |source| Failure::Kubernetes {
+            what,
+            source: Box::new(source),
+        }
     }
 }

@@ -6,10 +6,13 @@
 #![forbid(unsafe_code)]
 
 pub mod clients;
+pub mod cluster;
 pub mod command;
 pub mod demo;
 pub mod deny;
+pub mod deploy;
 pub mod failure;
+pub mod image;
 pub mod mountinfo;
 pub mod packages;
 pub mod place;

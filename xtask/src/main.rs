@@ -5,14 +5,18 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use xtask::cluster::{inside, newcomer};
 use xtask::demo::{self, DemoOptions};
 use xtask::failure::Failure;
+use xtask::image::{self, ImageOptions};
 use xtask::plugins::{self, Languages};
 use xtask::say::Console;
 use xtask::test::{self, TestOptions};
 use xtask::workspace::Workspace;
-use xtask::{deny, tools};
+use xtask::{deny, deploy, tools};
 
 /// The project's commands; each does all of its own set-up.
 #[derive(Debug, Parser)]
@@ -41,6 +45,15 @@ enum Command {
     },
     /// Builds the pinned tools that tests drive (such as csi-sanity) and prints their paths
     Tools,
+    /// Prints the manifests of deploy/ anew
+    Deploy,
+    /// Builds the container image of Wasmount into a file, without a daemon
+    Image(ImageOptions),
+    /// A whole Kubernetes on this machine, in namespaces of its own
+    Cluster {
+        #[command(subcommand)]
+        command: Cluster,
+    },
     /// Runs cargo-deny with deny.toml; builds cargo-deny first if need be (minutes)
     Deny,
 }
@@ -49,6 +62,29 @@ enum Command {
 enum Golden {
     /// Builds them for the contract as it is; of a frozen line only those that it does not have
     Record,
+}
+
+#[derive(Debug, Subcommand)]
+enum Cluster {
+    /// Starts it, with backends in it as pods, and says what to type next
+    Up,
+    /// Ends it and takes away what it left, also after a crash
+    Down,
+    /// Runs kubectl on it: `cargo xtask cluster kubectl -- get pods`
+    Kubectl {
+        /// For kubectl
+        #[arg(last = true)]
+        arguments: Vec<OsString>,
+    },
+    /// What runs first in the namespaces of a cluster
+    #[command(hide = true)]
+    Inside {
+        /// As the second process
+        #[arg(long)]
+        supervise: bool,
+        /// The cluster's directory
+        lab: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -76,11 +112,28 @@ fn run(command: Command, console: &Console) -> Result<bool, Failure> {
         Command::Demo(options) => demo::run(&workspace, console, &options)?,
         Command::Test(options) => return Ok(test::run(&workspace, console, &options)),
         Command::Tools => {
-            for tool in tools::ALL {
+            for tool in tools::ALL.into_iter().chain(tools::CLUSTER) {
                 console.line(&tool.build(&workspace)?.display().to_string());
             }
         }
+        Command::Deploy => {
+            plugins::build_languages(&workspace, console, Languages::Rust)?;
+            plugins::build_host(&workspace)?;
+            deploy::write(&workspace)?;
+        }
+        Command::Image(options) => image::run(&workspace, console, &options)?,
+        Command::Cluster { command } => cluster(command, &workspace, console)?,
         Command::Deny => deny::run(&workspace, console)?,
     }
     Ok(true)
+}
+
+fn cluster(command: Cluster, workspace: &Workspace, console: &Console) -> Result<(), Failure> {
+    match command {
+        Cluster::Up => newcomer::up(workspace, console),
+        Cluster::Down => newcomer::down(workspace, console),
+        Cluster::Kubectl { arguments } => newcomer::kubectl(workspace, &arguments),
+        Cluster::Inside { supervise, lab } if supervise => inside::supervise(&lab),
+        Cluster::Inside { lab, .. } => inside::first(&workspace.own_program(), &lab),
+    }
 }

@@ -4,6 +4,9 @@ use crate::command;
 use crate::failure::Failure;
 use crate::say::Console;
 use std::env;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -44,6 +47,21 @@ pub const TEST: &[Need] = &[
     WASI_LIBC,
 ];
 
+/// What a cluster is made of beside Kubernetes' own programs.
+pub const CLUSTER: &[Need] = &[
+    need("containerd", "containerd"),
+    need("runc", "runc"),
+    need("/usr/lib/cni/ptp", "containernetworking-plugins"),
+    need("busybox", "busybox-static"),
+    need("ip", "iproute2"),
+    need("losetup", "mount"),
+    need("nsenter", "util-linux"),
+    need("unshare", "util-linux"),
+];
+
+/// What images are made with.
+pub const IMAGE: &[Need] = &[need("mmdebstrap", "mmdebstrap"), need("strip", "binutils")];
+
 /// What guests in C are built with.
 pub const C: &[Need] = &[CLANG, WASM_LD, WASI_LIBC];
 
@@ -53,6 +71,9 @@ const WASI_LIBC: Need = need("/usr/lib/wasm32-wasi/libc.a", "wasi-libc");
 
 /// Where system programs lie that the PATH of an ordinary user leaves out.
 const SYSTEM_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];
+
+/// What packages ask whether they may start a daemon; 101 forbids it (`/usr/share/doc/init-system-helpers/README.policy-rc.d.gz`).
+const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 const fn need(program: &'static str, package: &'static str) -> Need {
     Need { program, package }
@@ -73,6 +94,7 @@ pub fn install(needs: &[Need], console: &Console) -> Result<(), Failure> {
         return Err(by_hand());
     }
     console.line(&format!("installing by apt-get: {list}"));
+    let _quiet = NothingStarts::begin();
     let apt = |arguments: &[&str]| {
         command::read(
             Command::new("apt-get")
@@ -86,6 +108,35 @@ pub fn install(needs: &[Need], console: &Console) -> Result<(), Failure> {
         .or_else(|_| apt(&["update"]).and_then(|_| apt(&install)))
         .map_err(|_| by_hand())?;
     Ok(())
+}
+
+/// As long as it lives, a package that brings a daemon does not start it (invoke-rc.d(8)): we want the program, not a change of the machine.
+struct NothingStarts {
+    /// Absent when the machine has a policy of its own, which stands.
+    policy: Option<&'static Path>,
+}
+
+impl NothingStarts {
+    fn begin() -> Self {
+        let policy = Path::new(POLICY);
+        let written = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o755)
+            .open(policy)
+            .and_then(|mut file| file.write_all(b"#!/bin/sh\nexit 101\n"));
+        Self {
+            policy: written.is_ok().then_some(policy),
+        }
+    }
+}
+
+impl Drop for NothingStarts {
+    fn drop(&mut self) {
+        if let Some(policy) = self.policy {
+            let _ = fs::remove_file(policy);
+        }
+    }
 }
 
 /// The packages of all programs that are in none of the directories, each once.
@@ -110,7 +161,6 @@ fn search_path() -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn what_is_there_is_not_asked_for() {

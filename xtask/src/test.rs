@@ -5,6 +5,7 @@ mod totals;
 
 use crate::command;
 use crate::failure::Failure;
+use crate::image::root_filesystem;
 use crate::packages;
 use crate::plugins;
 use crate::say::{Console, Tone};
@@ -17,7 +18,7 @@ use std::time::Instant;
 use totals::Totals;
 
 /// What the names of tests hold that need root (csi-sanity's are among them), and of those that need only Go.
-const NEED_ROOT_OR_GO: [&str; 2] = ["privileged_", "official_go_module"];
+const NEED_ROOT_OR_GO: [&str; 3] = ["privileged_", "official_go_module", "real_api_server"];
 
 /// Warnings are errors; what is left to taste is not.
 const STRICT: [&str; 3] = ["--", "-D", "warnings"];
@@ -107,7 +108,10 @@ impl Run<'_> {
         packages::install(packages::DEMO, self.console)?;
         if !self.options.fast {
             packages::install(packages::TEST, self.console)?;
-            for tool in tools::ALL {
+            packages::install(packages::CLUSTER, self.console)?;
+            packages::install(packages::IMAGE, self.console)?;
+            root_filesystem::build(self.workspace, self.console)?;
+            for tool in tools::ALL.into_iter().chain(tools::CLUSTER) {
                 tool.build(self.workspace)?;
             }
         }

@@ -4,6 +4,7 @@
 use crate::command;
 use crate::failure::Failure;
 use crate::workspace::Workspace;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::fs;
@@ -13,80 +14,189 @@ use std::process::Command;
 /// Where the modules lie in the checkout.
 const MODULES: &str = "tests/go";
 
-/// `go` line of the modules: below that, Go refuses them, or fetches another Go.
-const GO_VERSION: (u32, u32) = (1, 25);
-
 /// Bytes of a digest that stand in a file name: enough that two states of a module never share one.
 const DIGEST_BYTES: usize = 8;
 
-/// Its package, of both versions.
+/// What holds csi-sanity, and its package, of both versions.
+const CSI_TEST: &str = "github.com/kubernetes-csi/csi-test/v5";
 const CSI_SANITY_PACKAGE: &str = "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity";
 
+/// What the wire form is read from.
+const CSI_SPECIFICATION: &str = "github.com/container-storage-interface/spec";
+
 /// A program of a Go module.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tool {
     /// How its file is called, before the version.
     pub name: &'static str,
     /// The version of what it is about.
     pub version: &'static str,
+    /// The Go module that this is the version of.
+    pub pin: &'static str,
     /// The folder of its module.
-    module: &'static str,
+    folder: &'static str,
     /// The manifest in there, which pins that version.
     manifest: &'static str,
+    /// The `go` line of that manifest: below that, Go refuses it, or fetches another Go.
+    go: (u32, u32),
     /// What is built.
     package: &'static str,
+    /// For the linker: versions that a program tells, mostly.
+    link: &'static str,
 }
 
 /// csi-sanity of the last version that is about CSI 1.12 alone.
 pub const CSI_SANITY_5_4: Tool = Tool {
     name: "csi-sanity",
     version: "5.4.0",
-    module: "csi-sanity-v5.4",
+    pin: CSI_TEST,
+    folder: "csi-sanity-v5.4",
     manifest: "go.mod",
+    go: (1, 24),
     package: CSI_SANITY_PACKAGE,
+    link: "",
 };
 
 /// csi-sanity of the first version that knows CSI 1.13.
 pub const CSI_SANITY_5_6: Tool = Tool {
     name: "csi-sanity",
     version: "5.6.0",
-    module: "csi-sanity-v5.6",
+    pin: CSI_TEST,
+    folder: "csi-sanity-v5.6",
     manifest: "go.mod",
+    go: (1, 25),
     package: CSI_SANITY_PACKAGE,
+    link: "",
 };
 
 /// The wire form as the specification's own Go module has it.
 pub const WIRE_1_12: Tool = Tool {
     name: "wire",
     version: "1.12.0",
-    module: "wire",
+    pin: CSI_SPECIFICATION,
+    folder: "wire",
     manifest: "go.mod",
+    go: (1, 25),
     package: ".",
+    link: "",
 };
 
 /// The same for CSI 1.13.
 pub const WIRE_1_13: Tool = Tool {
     name: "wire",
     version: "1.13.0",
-    module: "wire",
+    pin: CSI_SPECIFICATION,
+    folder: "wire",
     manifest: "go-1.13.mod",
+    go: (1, 25),
     package: ".",
+    link: "",
 };
 
-/// All of them; the first is the one that a person tries by hand.
+/// Kubernetes with etcd, in one file that is called by its programs' names: about ten minutes of CPU from cold.
+pub const KUBERNETES: Tool = Tool {
+    package: ".",
+    link: "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3 -X k8s.io/component-base/version.gitMajor=1 \
+        -X k8s.io/component-base/version.gitMinor=36 -X k8s.io/client-go/pkg/version.gitVersion=v1.36.3",
+    ..cluster("kubernetes", "1.36.3", "k8s.io/kubernetes")
+};
+
+/// Makes volumes of claims.
+pub const CSI_PROVISIONER: Tool = Tool {
+    package: "github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner",
+    link: "-s -w -X main.version=v6.3.0",
+    ..cluster(
+        "csi-provisioner",
+        "6.3.0",
+        "github.com/kubernetes-csi/external-provisioner/v6",
+    )
+};
+
+/// Attaches them to nodes.
+pub const CSI_ATTACHER: Tool = Tool {
+    package: "github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher",
+    link: "-s -w -X main.version=v4.12.0",
+    ..cluster(
+        "csi-attacher",
+        "4.12.0",
+        "github.com/kubernetes-csi/external-attacher/v4",
+    )
+};
+
+/// Lets them grow.
+pub const CSI_RESIZER: Tool = Tool {
+    package: "github.com/kubernetes-csi/external-resizer/v2/cmd/csi-resizer",
+    link: "-s -w -X main.version=v2.2.0",
+    ..cluster(
+        "csi-resizer",
+        "2.2.0",
+        "github.com/kubernetes-csi/external-resizer/v2",
+    )
+};
+
+/// Takes snapshots of them, on behalf of the next one.
+pub const CSI_SNAPSHOTTER: Tool = Tool {
+    package: "github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter",
+    link: "-s -w -X main.version=v8.6.0",
+    ..cluster("csi-snapshotter", "8.6.0", SNAPSHOTTER)
+};
+
+/// Of which a cluster has one, whatever drivers it has.
+pub const SNAPSHOT_CONTROLLER: Tool = Tool {
+    package: "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller",
+    link: "-s -w -X main.version=v8.6.0",
+    ..cluster("snapshot-controller", "8.6.0", SNAPSHOTTER)
+};
+
+/// Has two programs.
+const SNAPSHOTTER: &str = "github.com/kubernetes-csi/external-snapshotter/v8";
+
+/// Those of a cluster.
+pub const CLUSTER: [Tool; 6] = [
+    KUBERNETES,
+    CSI_PROVISIONER,
+    CSI_ATTACHER,
+    CSI_RESIZER,
+    CSI_SNAPSHOTTER,
+    SNAPSHOT_CONTROLLER,
+];
+
+/// What goes into pods beside a driver.
+pub const SIDECARS: [Tool; 4] = [CSI_PROVISIONER, CSI_ATTACHER, CSI_RESIZER, CSI_SNAPSHOTTER];
+
+/// All others; the first is the one that a person tries by hand.
 pub const ALL: [Tool; 4] = [CSI_SANITY_5_4, CSI_SANITY_5_6, WIRE_1_12, WIRE_1_13];
+
+/// What the programs of a cluster have in common: one build list, so that what they share is compiled once.
+const fn cluster(name: &'static str, version: &'static str, pin: &'static str) -> Tool {
+    Tool {
+        name,
+        version,
+        pin,
+        folder: "cluster",
+        manifest: "go.mod",
+        go: (1, 26),
+        package: "",
+        link: "",
+    }
+}
 
 impl Tool {
     /// The path of its program; builds it first if need be (csi-sanity takes about a minute of CPU from cold).
     pub fn build(&self, workspace: &Workspace) -> Result<PathBuf, Failure> {
-        let module = workspace.root().join(MODULES).join(self.module);
+        let module = self.module(workspace);
         let directory = workspace.tools();
-        let name = format!("{}-{}-{}", self.name, self.version, digest(&module)?);
+        let name = format!(
+            "{}-{}-{}",
+            self.name,
+            self.version,
+            digest(&module, self.link)?
+        );
         let tool = directory.join(&name);
         if tool.is_file() {
             return Ok(tool);
         }
-        check_go(GO_VERSION, "csi-sanity and its like are built with it")?;
+        check_go(self.go, "csi-sanity and its like are built with it")?;
         fs::create_dir_all(&directory)
             .map_err(Failure::io(format!("create {}", directory.display())))?;
         // Under another name first: two test programs may build it at the same time, and a build may be interrupted.
@@ -95,7 +205,8 @@ impl Tool {
             Command::new("go")
                 .current_dir(&module)
                 .env("CGO_ENABLED", "0")
-                .args(["build", "-trimpath", "-modfile", self.manifest, "-o"])
+                .args(["build", "-trimpath", "-modfile", self.manifest])
+                .args(["-ldflags", self.link, "-o"])
                 .arg(&unfinished)
                 .arg(self.package),
         )?;
@@ -103,10 +214,32 @@ impl Tool {
             .map_err(Failure::io(format!("rename {}", unfinished.display())))?;
         Ok(tool)
     }
+
+    /// Where Go keeps the sources of a module that this one is built of.
+    pub fn sources_of(&self, workspace: &Workspace, module: &str) -> Result<PathBuf, Failure> {
+        check_go(self.go, "it knows where the sources lie")?;
+        // Downloads it if no build did: what has no Go code is in no build.
+        let said = command::read(
+            Command::new("go")
+                .current_dir(self.module(workspace))
+                .args(["mod", "download", "-json", module]),
+        )?;
+        let said: Value = serde_json::from_str(&said).unwrap_or_default();
+        said.get("Dir")
+            .and_then(Value::as_str)
+            .map(PathBuf::from)
+            .ok_or_else(|| Failure::Unexpected {
+                what: format!("`go mod download` does not tell where {module} lies"),
+            })
+    }
+
+    fn module(&self, workspace: &Workspace) -> PathBuf {
+        workspace.root().join(MODULES).join(self.folder)
+    }
 }
 
-/// Of the names and contents of a module's files.
-fn digest(module: &Path) -> Result<String, Failure> {
+/// Of the names and contents of a module's files, and of what the linker is told.
+fn digest(module: &Path, link: &str) -> Result<String, Failure> {
     let failed = || Failure::io(format!("read {}", module.display()));
     let entries = fs::read_dir(module).map_err(failed())?;
     let mut files = entries
@@ -124,12 +257,18 @@ fn digest(module: &Path) -> Result<String, Failure> {
             digest.update(part);
         }
     }
+    digest.update(link);
+    Ok(hexadecimal(&digest.finalize()))
+}
+
+/// What of a digest stands in a file name.
+pub(crate) fn hexadecimal(digest: &[u8]) -> String {
     let mut text = String::new();
-    for byte in digest.finalize().iter().take(DIGEST_BYTES) {
+    for byte in digest.iter().take(DIGEST_BYTES) {
         // Never fails: a string takes all.
         let _ = write!(text, "{byte:02x}");
     }
-    Ok(text)
+    text
 }
 
 /// Refuses when Go is missing or older than this; `why` it is needed.
@@ -180,15 +319,17 @@ mod tests {
     #[test]
     fn every_module_pins_the_version_that_its_tool_is_called_by() {
         let workspace = Workspace::locate().unwrap();
-        for tool in ALL {
-            let module = workspace.root().join(MODULES).join(tool.module);
-            let manifest = fs::read_to_string(module.join(tool.manifest)).unwrap();
-            let repository = match tool.name {
-                "wire" => "github.com/container-storage-interface/spec",
-                _ => "github.com/kubernetes-csi/csi-test/v5",
-            };
-            let pinned = format!("\t{repository} v{}", tool.version);
+        for tool in ALL.into_iter().chain(CLUSTER) {
+            let manifest = tool.module(&workspace).join(tool.manifest);
+            let manifest = fs::read_to_string(manifest).unwrap();
+            let pinned = format!("\t{} v{}", tool.pin, tool.version);
             assert!(manifest.contains(&pinned), "{tool:?}: {manifest}");
+            let (major, minor) = tool.go;
+            assert!(manifest.contains(&format!("\ngo {major}.{minor}")));
+            if !tool.link.is_empty() {
+                let said = format!("ersion=v{}", tool.version);
+                assert!(tool.link.contains(&said), "{tool:?}");
+            }
         }
     }
 
@@ -197,10 +338,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, content: &str| {
             fs::write(folder.path().join(name), content).unwrap();
-            digest(folder.path()).unwrap()
+            digest(folder.path(), "").unwrap()
         };
         let first = write("go.mod", "a");
-        assert_eq!(digest(folder.path()).unwrap(), first);
+        assert_eq!(digest(folder.path(), "").unwrap(), first);
+        assert_ne!(digest(folder.path(), "-s").unwrap(), first);
         assert_eq!(first.len(), 2 * DIGEST_BYTES);
         assert_ne!(write("go.mod", "b"), first);
         assert_eq!(write("go.mod", "a"), first);

@@ -55,6 +55,26 @@ impl Workspace {
         self.profile.join("wasmount")
     }
 
+    /// The project's commands, beside it.
+    pub fn own_program(&self) -> PathBuf {
+        self.profile.join("xtask")
+    }
+
+    /// The host's program as `cargo build --release` makes it.
+    pub fn release_program(&self) -> PathBuf {
+        self.target.join("release/wasmount")
+    }
+
+    /// Where images are built.
+    pub fn images(&self) -> PathBuf {
+        self.target.join("images")
+    }
+
+    /// Where `cargo xtask cluster up` has its cluster.
+    pub fn cluster(&self) -> PathBuf {
+        self.target.join("cluster")
+    }
+
     /// The manifest of the guests' workspace.
     pub fn plugins_manifest(&self) -> PathBuf {
         self.root.join("plugins/Cargo.toml")
@@ -96,6 +116,11 @@ impl Workspace {
             })
     }
 
+    /// A folder for each guest.
+    pub fn plugins(&self) -> PathBuf {
+        self.root.join("plugins")
+    }
+
     /// Where guests are built; the `backend.yaml` of each points there.
     pub fn plugins_target(&self) -> PathBuf {
         self.root.join("plugins/target")
@@ -103,7 +128,7 @@ impl Workspace {
 
     /// The document that serves a plugin as built.
     pub fn backend_document(&self, plugin: &str) -> PathBuf {
-        self.root.join("plugins").join(plugin).join("backend.yaml")
+        self.plugins().join(plugin).join("backend.yaml")
     }
 
     /// A built guest.

@@ -1,0 +1,88 @@
+//! Kubernetes on this machine, of pinned programs: its control plane alone, or a whole node in namespaces of its own. Apart because a person
+//! tries Wasmount in it and tests run in it, and both must have the same one.
+//!
+//! It knows Kubernetes and nothing of storage: what runs in a cluster is brought by whoever starts it.
+
+pub mod access;
+pub mod control_plane;
+pub mod inside;
+pub mod lab;
+pub mod newcomer;
+mod node;
+pub mod one_node;
+pub mod parts;
+pub mod programs;
+pub mod supervisor;
+
+pub use node::BUSYBOX_IMAGE;
+pub use one_node::Cluster;
+pub use supervisor::Service;
+
+use crate::failure::Failure;
+use http::Request;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Until a cluster must be what it should be: ten seconds on an idle machine.
+const READY: Duration = Duration::from_secs(180);
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Addresses that are tried before giving up: of sixteen million one is free.
+const ATTEMPTS: usize = 16;
+
+/// Asks until the answer is good; the last failure, when it takes too long.
+async fn wait(ask: impl AsyncFn() -> Result<(), Failure>) -> Result<(), Failure> {
+    let start = Instant::now();
+    loop {
+        match ask().await {
+            Err(_) if start.elapsed() < READY => sleep(LOOK).await,
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Random bytes of the system.
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    // Requests of up to 256 bytes are never cut short (getrandom(2)).
+    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    bytes
+}
+
+/// A client by a kubeconfig.
+pub async fn client(kubeconfig: &Path) -> Result<Client, Failure> {
+    let what = || format!("use {}", kubeconfig.display());
+    let file = Kubeconfig::read_from(kubeconfig).map_err(Failure::kubernetes(what()))?;
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+        .await
+        .map_err(Failure::kubernetes(what()))?;
+    Client::try_from(config).map_err(Failure::kubernetes(what()))
+}
+
+/// Whether the API server says that it is ready.
+async fn ready(client: &Client) -> Result<(), Failure> {
+    let failed = "ask the API server whether it is ready";
+    let request = Request::get("/readyz")
+        .body(Vec::new())
+        .map_err(Failure::kubernetes(failed))?;
+    client
+        .request_text(request)
+        .await
+        .map(drop)
+        .map_err(Failure::kubernetes(failed))
+}
+
+/// Addresses to try: the loopback device has all of 127.0.0.0/8 (RFC 1122 §3.2.1.3), so that clusters need not share ports.
+fn loopback_addresses() -> impl Iterator<Item = Ipv4Addr> {
+    (0..ATTEMPTS).map(|_| {
+        let [a, b, c] = random();
+        // The first and the last address of a network are no host's.
+        Ipv4Addr::new(127, a, b, c.clamp(1, 254))
+    })
+}

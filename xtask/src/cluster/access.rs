@@ -1,0 +1,243 @@
+//! Who may speak to an API server: a token and a kubeconfig for each, and the key that service accounts' tokens are signed with. Apart because
+//! all of it is made before anything runs, and lies in files that other programs read.
+//!
+//! Rights are none of it: those follow from the user's and the group's names (RBAC and the Node authorizer are on).
+
+use crate::failure::Failure;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
+use serde_json::json;
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The only node of a cluster.
+pub const NODE_NAME: &str = "node-1";
+
+/// The file that tells where the API server answers.
+const ADDRESS: &str = "address";
+
+/// Bytes of a token: nobody guesses 128 bits.
+const TOKEN_BYTES: usize = 16;
+
+/// A line of a PEM file (RFC 7468 §2).
+const PEM_LINE: usize = 64;
+
+/// What stands before the point of a P-256 key in a SubjectPublicKeyInfo (RFC 5480 §2), DER.
+const P256_PUBLIC_KEY: [u8; 26] = [
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
+    0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+];
+
+/// Files of secrets are for their owner alone.
+const SECRET_MODE: u32 = 0o600;
+
+/// A name of the API server that its certificate holds whatever its address is.
+const SERVER_NAME: &str = "kubernetes.default.svc";
+
+/// Who speaks to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum User {
+    /// May do everything.
+    Admin,
+    /// The kubelet of the node, and what acts by its rights.
+    Node,
+    /// kube-controller-manager.
+    ControllerManager,
+    /// kube-scheduler.
+    Scheduler,
+}
+
+/// The files of all of them.
+#[derive(Debug, Clone)]
+pub struct Access {
+    directory: PathBuf,
+    server: (Ipv4Addr, u16),
+}
+
+impl User {
+    /// All.
+    const ALL: [Self; 4] = [
+        Self::Admin,
+        Self::Node,
+        Self::ControllerManager,
+        Self::Scheduler,
+    ];
+
+    /// Its name, and its group.
+    fn identity(self) -> (String, &'static str) {
+        match self {
+            Self::Admin => ("admin".to_owned(), "system:masters"),
+            Self::Node => (format!("system:node:{NODE_NAME}"), "system:nodes"),
+            Self::ControllerManager => ("system:kube-controller-manager".to_owned(), ""),
+            Self::Scheduler => ("system:kube-scheduler".to_owned(), ""),
+        }
+    }
+
+    fn file(self) -> &'static str {
+        match self {
+            Self::Admin => "admin.kubeconfig",
+            Self::Node => "node.kubeconfig",
+            Self::ControllerManager => "controller-manager.kubeconfig",
+            Self::Scheduler => "scheduler.kubeconfig",
+        }
+    }
+}
+
+impl Access {
+    /// Makes all of it for the API server at an address.
+    pub fn create(directory: &Path, server: (Ipv4Addr, u16)) -> Result<Self, Failure> {
+        fs::create_dir_all(directory.join("certificates"))
+            .map_err(Failure::io(format!("create {}", directory.display())))?;
+        let access = Self {
+            directory: directory.to_owned(),
+            server,
+        };
+        let address = format!("{}:{}", server.0, server.1);
+        write_secret(&access.address(), &address)?;
+        let mut tokens = String::new();
+        for user in User::ALL {
+            let token = random_token();
+            let (name, group) = user.identity();
+            // The columns of a static token file: token, user, uid, groups.
+            let _ = writeln!(tokens, "{token},{name},{name},{group}");
+            let text = kubeconfig(server, &access.certificate(), &token);
+            write_secret(&access.kubeconfig(user), &text)?;
+        }
+        write_secret(&access.tokens(), &tokens)?;
+        let [private, public] = signing_key()?;
+        write_secret(&access.signing_key(), &private)?;
+        write_secret(&access.public_key(), &public)?;
+        Ok(access)
+    }
+
+    /// What was made in this directory before.
+    pub(super) fn of(directory: &Path) -> Result<Self, Failure> {
+        let path = directory.join(ADDRESS);
+        let text =
+            fs::read_to_string(&path).map_err(Failure::io(format!("read {}", path.display())))?;
+        let server = text
+            .parse::<SocketAddrV4>()
+            .map_err(|error| Failure::Unexpected {
+                what: format!("{} holds no address: {error}", path.display()),
+            })?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            server: (*server.ip(), server.port()),
+        })
+    }
+
+    /// Where the API server answers.
+    pub(super) fn server(&self) -> (Ipv4Addr, u16) {
+        self.server
+    }
+
+    fn address(&self) -> PathBuf {
+        self.directory.join(ADDRESS)
+    }
+
+    /// A user's kubeconfig.
+    pub fn kubeconfig(&self, user: User) -> PathBuf {
+        self.directory.join(user.file())
+    }
+
+    /// Makes the kubeconfig of somebody with this bearer token, such as one of a service account.
+    pub fn kubeconfig_of(&self, name: &str, token: &str) -> Result<PathBuf, Failure> {
+        let path = self.directory.join(format!("{name}.kubeconfig"));
+        write_secret(&path, &kubeconfig(self.server, &self.certificate(), token))?;
+        Ok(path)
+    }
+
+    /// For `--token-auth-file`.
+    pub(super) fn tokens(&self) -> PathBuf {
+        self.directory.join("tokens.csv")
+    }
+
+    /// What signs the tokens of service accounts.
+    pub(super) fn signing_key(&self) -> PathBuf {
+        self.directory.join("service-account.key")
+    }
+
+    /// What proves them.
+    pub(super) fn public_key(&self) -> PathBuf {
+        self.directory.join("service-account.pub")
+    }
+
+    /// For `--cert-dir`: the API server makes its certificate itself.
+    pub(super) fn certificates(&self) -> PathBuf {
+        self.directory.join("certificates")
+    }
+
+    /// The certificate, with that of the authority that it made for it.
+    pub fn certificate(&self) -> PathBuf {
+        self.certificates().join("apiserver.crt")
+    }
+}
+
+/// JSON is YAML, and needs no writer of its own here.
+fn kubeconfig(server: (Ipv4Addr, u16), certificate: &Path, token: &str) -> String {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "cluster",
+        "contexts": [{"name": "cluster", "context": {"cluster": "cluster", "user": "user"}}],
+        "clusters": [{"name": "cluster", "cluster": {
+            "server": format!("https://{}:{}", server.0, server.1),
+            "certificate-authority": certificate,
+            "tls-server-name": SERVER_NAME,
+        }}],
+        "users": [{"name": "user", "user": {"token": token}}],
+    })
+    .to_string()
+}
+
+fn random_token() -> String {
+    let mut text = String::new();
+    for byte in super::random::<TOKEN_BYTES>() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// A new ECDSA key: the private one (PKCS#8) and the public one, as PEM.
+fn signing_key() -> Result<[String; 2], Failure> {
+    let random = SystemRandom::new();
+    let pair = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random);
+    let pair = pair.map_err(|_| Failure::Unexpected {
+        what: "the system gives no random numbers for a key".to_owned(),
+    })?;
+    let read = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pair.as_ref(), &random);
+    let read = read.map_err(|rejected| Failure::Unexpected {
+        what: format!("a new key cannot be read: {rejected}"),
+    })?;
+    let public = [&P256_PUBLIC_KEY, read.public_key().as_ref()].concat();
+    Ok([
+        pem("PRIVATE KEY", pair.as_ref()),
+        pem("PUBLIC KEY", &public),
+    ])
+}
+
+fn pem(label: &str, content: &[u8]) -> String {
+    let mut pem = format!("-----BEGIN {label}-----\n");
+    for line in STANDARD.encode(content).as_bytes().chunks(PEM_LINE) {
+        pem.push_str(&String::from_utf8_lossy(line));
+        pem.push('\n');
+    }
+    pem + &format!("-----END {label}-----\n")
+}
+
+fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
+    File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(SECRET_MODE)
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(Failure::io(format!("write {}", path.display())))
+}

@@ -1,0 +1,224 @@
+//! etcd and the API server on the machine's loopback device: real objects, admission and rights for tests that need no pod to run. Apart from
+//! the whole cluster because it needs no root, starts in seconds and several run at once.
+//!
+//! Each has a loopback address of its own, so that no two share a port.
+
+use super::access::{Access, User};
+use super::parts::{self, Addresses, CommandLine};
+use super::programs::Programs;
+use crate::failure::Failure;
+use crate::process::Process;
+use kube::Client;
+use std::net::{SocketAddrV4, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The API server's customary port.
+const PORT: u16 = 6443;
+
+/// Until it must be ready: three seconds on an idle machine.
+const READY: Duration = Duration::from_secs(120);
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// One that runs; it ends with this, or with the process that started it.
+#[derive(Debug)]
+pub struct ControlPlane {
+    access: Access,
+    etcd: CommandLine,
+    api: CommandLine,
+    orders: Sender<Order>,
+}
+
+/// To the thread that starts the processes: they are told to end with the *thread* that started them, and one of a test ends too soon.
+#[derive(Debug)]
+struct Order {
+    what: What,
+    done: Sender<Result<(), Failure>>,
+}
+
+#[derive(Debug)]
+enum What {
+    Start(Part, CommandLine),
+    Stop(Part),
+    /// Fails if one ended by itself.
+    Look,
+}
+
+/// A process of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Etcd,
+    ApiServer,
+}
+
+impl ControlPlane {
+    /// Starts one whose data, logs and kubeconfigs lie in a directory, and waits until it is ready.
+    pub async fn start(programs: &Programs, directory: &Path) -> Result<Self, Failure> {
+        let addresses = free_addresses()?;
+        let access = Access::create(directory, (addresses.host, addresses.port))?;
+        let (orders, received) = mpsc::channel();
+        let logs = directory.to_owned();
+        thread::spawn(move || keep(&received, &logs));
+        let plane = Self {
+            etcd: parts::etcd(programs, &addresses, &directory.join("etcd")),
+            api: parts::api_server(programs, &addresses, &access),
+            access,
+            orders,
+        };
+        plane.start_etcd()?;
+        plane.start_api().await?;
+        Ok(plane)
+    }
+
+    /// Ends the API server as a crash would; etcd goes on.
+    pub fn stop_api(&self) -> Result<(), Failure> {
+        self.order(What::Stop(Part::ApiServer))
+    }
+
+    /// Starts it again, at the same address, and waits until it is ready.
+    pub async fn start_api(&self) -> Result<(), Failure> {
+        self.order(What::Start(Part::ApiServer, self.api.clone()))?;
+        self.ready().await
+    }
+
+    /// Ends etcd as a crash would; the API server goes on and has nothing to answer with.
+    pub fn stop_etcd(&self) -> Result<(), Failure> {
+        self.order(What::Stop(Part::Etcd))
+    }
+
+    /// Starts it again with all that it had.
+    pub fn start_etcd(&self) -> Result<(), Failure> {
+        self.order(What::Start(Part::Etcd, self.etcd.clone()))
+    }
+
+    /// Waits until it is ready, after a fault too.
+    pub async fn ready(&self) -> Result<(), Failure> {
+        let start = Instant::now();
+        loop {
+            // The certificate is there only when the API server has made it.
+            let asked = match self.client().await {
+                Ok(client) => super::ready(&client).await,
+                Err(failure) => Err(failure),
+            };
+            let Err(failure) = asked else { return Ok(()) };
+            self.order(What::Look)?;
+            if start.elapsed() > READY {
+                return Err(failure);
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// A client of somebody's.
+    pub async fn client_of(&self, user: User) -> Result<Client, Failure> {
+        super::client(&self.kubeconfig(user)).await
+    }
+
+    /// The administrator's.
+    pub async fn client(&self) -> Result<Client, Failure> {
+        self.client_of(User::Admin).await
+    }
+
+    /// A file for `--kubeconfig`.
+    pub fn kubeconfig(&self, user: User) -> PathBuf {
+        self.access.kubeconfig(user)
+    }
+
+    /// A file for `--kubeconfig` of whoever has this token, such as one that a service account was given.
+    pub fn kubeconfig_of(&self, name: &str, token: &str) -> Result<PathBuf, Failure> {
+        self.access.kubeconfig_of(name, token)
+    }
+
+    fn order(&self, what: What) -> Result<(), Failure> {
+        let (done, answer) = mpsc::channel();
+        let sent = self.orders.send(Order { what, done });
+        let answer = sent.ok().and_then(|()| answer.recv().ok());
+        answer.unwrap_or_else(|| {
+            Err(Failure::Unexpected {
+                what: "the thread that keeps the control plane is gone".to_owned(),
+            })
+        })
+    }
+}
+
+/// Starts and ends the processes, until nobody can order any more; they end with it.
+fn keep(orders: &Receiver<Order>, logs: &Path) {
+    let mut running: Vec<(Part, Process)> = Vec::new();
+    for Order { what, done } in orders {
+        let outcome = match what {
+            What::Start(part, line) => {
+                running.retain(|(it, _)| *it != part);
+                start(part, &line, logs).map(|process| running.push((part, process)))
+            }
+            What::Stop(part) => {
+                running.retain(|(it, _)| *it != part);
+                Ok(())
+            }
+            What::Look => running.iter_mut().try_for_each(look),
+        };
+        // Whoever asked may be gone.
+        let _ = done.send(outcome);
+    }
+    // etcd last: the API server has something to say until its end.
+    while running.pop().is_some() {}
+}
+
+fn start(part: Part, line: &CommandLine, logs: &Path) -> Result<Process, Failure> {
+    let mut command = Process::command();
+    command.args(line);
+    Process::start(command, &logs.join(part.log()))
+}
+
+fn look((part, process): &mut (Part, Process)) -> Result<(), Failure> {
+    match process.ended()? {
+        Some(status) => Err(process.failed(format!("{part:?} ended ({status})"))),
+        None => Ok(()),
+    }
+}
+
+impl Part {
+    fn log(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd.log",
+            Self::ApiServer => "kube-apiserver.log",
+        }
+    }
+}
+
+/// Of a loopback address that nobody uses.
+fn free_addresses() -> Result<Addresses, Failure> {
+    super::loopback_addresses()
+        .map(|host| Addresses {
+            host,
+            bind: host,
+            advertise: host,
+            port: PORT,
+        })
+        .find(|it| it.ports().iter().all(|port| is_free(*port)))
+        .ok_or_else(|| Failure::Missing {
+            what: "a loopback address with free ports".to_owned(),
+            next: format!("something listens on port {PORT} or etcd's of all addresses: end it"),
+        })
+}
+
+fn is_free(port: SocketAddrV4) -> bool {
+    TcpListener::bind(port).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_control_planes_have_one_address() {
+        let one = free_addresses().unwrap();
+        let _in_use = TcpListener::bind((one.host, one.port)).unwrap();
+        assert!(one.host.is_loopback() && !one.ports().into_iter().all(is_free));
+        assert_ne!(free_addresses().unwrap(), one);
+    }
+}

@@ -1,0 +1,112 @@
+//! What runs first in a cluster's namespaces: directories and a network of their own, the way in for requests to the API server, the end of
+//! orphans. Apart because it runs there as `cargo xtask cluster inside`, and all else is ordered from outside.
+
+use super::lab::Lab;
+use super::parts::API_PORT;
+use super::supervisor;
+use crate::command;
+use crate::failure::Failure;
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
+use rustix::process::{Pid, WaitOptions, wait};
+use std::io;
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+/// Addresses of the node on its loopback device: its own, which kubelet refuses to be a loopback one, and the one by which pods know the API
+/// server: nothing routes the addresses of services here, so that one is simply there.
+pub(super) const NODE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
+const API_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
+
+/// As the first process: starts `program` as the second one, ends the orphans, and ends with it.
+pub fn first(program: &Path, lab: &Path) -> Result<(), Failure> {
+    let supervisor = Command::new(program)
+        .args(["cluster", "inside", "--supervise"])
+        .arg(lab)
+        .stdin(Stdio::inherit())
+        .spawn()
+        .map_err(Failure::io("start the cluster's supervisor"))?;
+    let supervisor = Pid::from_child(&supervisor);
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((ended, _))) if ended == supervisor => return Ok(()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => {
+                return Err(Failure::Io {
+                    what: "wait for the cluster's processes".to_owned(),
+                    source: error.into(),
+                });
+            }
+        }
+    }
+}
+
+/// As the second process: makes the node and serves orders. Standard input is a socket that listens outside of the network namespace.
+pub fn supervise(lab: &Path) -> Result<(), Failure> {
+    let lab = Lab::at(lab)?;
+    let _lock = lab.hold()?;
+    directories(&lab)?;
+    network()?;
+    let outside = io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(Failure::io("take the socket for the API server"))?;
+    thread::spawn(move || forward(&TcpListener::from(outside)));
+    let control = lab.control();
+    let listener = UnixListener::bind(&control)
+        .map_err(Failure::io(format!("listen on {}", control.display())))?;
+    supervisor::serve(&lab, &listener)
+}
+
+/// Shared mounts, as kubelet needs them, and directories of the cluster's own where its programs write.
+fn directories(lab: &Lab) -> Result<(), Failure> {
+    let failed = |what: &str| {
+        let what = format!("mount {what} for the cluster");
+        move |error: rustix::io::Errno| Failure::Io {
+            what,
+            source: error.into(),
+        }
+    };
+    let shared = MountPropagationFlags::SHARED | MountPropagationFlags::REC;
+    mount_bind(lab.lib(), "/var/lib").map_err(failed("/var/lib"))?;
+    mount_bind(lab.logs(), "/var/log").map_err(failed("/var/log"))?;
+    let none = MountFlags::NODEV | MountFlags::NOSUID;
+    mount("tmpfs", "/run", "tmpfs", none, None).map_err(failed("/run"))?;
+    // A mount point of its own: kubelet's directory is bound into pods with its mounts.
+    mount_bind("/var/lib/kubelet", "/var/lib/kubelet").map_err(failed("/var/lib/kubelet"))?;
+    mount_change("/", shared).map_err(failed("/"))
+}
+
+fn network() -> Result<(), Failure> {
+    let ip = |arguments: &[&str]| command::read(Command::new("ip").args(arguments));
+    ip(&["link", "set", "lo", "up"])?;
+    for address in [NODE_ADDRESS, API_ADDRESS] {
+        ip(&["address", "add", &format!("{address}/32"), "dev", "lo"])?;
+    }
+    Ok(())
+}
+
+/// Carries connections from outside to the API server.
+fn forward(outside: &TcpListener) {
+    for there in outside.incoming().flatten() {
+        // While it is away, a connection ends at once, as it does where nothing listens.
+        let Ok(here) = TcpStream::connect((Ipv4Addr::LOCALHOST, API_PORT)) else {
+            continue;
+        };
+        for (from, to) in [(&there, &here), (&here, &there)] {
+            if let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) {
+                thread::spawn(move || carry(from, to));
+            }
+        }
+    }
+}
+
+/// Until one side ends; then both do.
+fn carry(mut from: TcpStream, mut to: TcpStream) {
+    let _ = io::copy(&mut from, &mut to);
+    let _ = to.shutdown(Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
+}

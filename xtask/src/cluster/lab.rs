@@ -1,0 +1,291 @@
+//! The directory of a cluster, and what a cluster leaves on the machine that no namespace takes away: control groups, loop devices. Apart
+//! because it must go after a crash too, without disturbing a cluster that runs.
+//!
+//! The first process of a cluster holds the lock of its directory; a directory whose lock is free is a leftover.
+
+use crate::command;
+use crate::failure::Failure;
+use rustix::fs::{FlockOperation, flock};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Where control groups lie, of both versions.
+const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
+
+/// Those of version 1 that kubelet uses.
+const HIERARCHIES: [&str; 9] = [
+    "cpu", "cpuacct", "cpuset", "memory", "pids", "systemd", "devices", "freezer", "blkio",
+];
+
+/// How long a control group may stay busy after its last process was killed.
+const BUSY: Duration = Duration::from_secs(20);
+
+/// Between two attempts.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Directories of the machine that a cluster has its own of: what lies there is hidden inside.
+const HIDDEN: [&str; 3] = ["/run", "/var/lib", "/var/log"];
+
+/// A cluster's directory.
+#[derive(Debug, Clone)]
+pub struct Lab {
+    root: PathBuf,
+}
+
+impl Lab {
+    /// That directory; it may not lie where the cluster has directories of its own.
+    pub fn at(root: &Path) -> Result<Self, Failure> {
+        let hidden = HIDDEN.iter().find(|it| root.starts_with(it));
+        match hidden {
+            None => Ok(Self {
+                root: root.to_owned(),
+            }),
+            Some(hidden) => Err(Failure::Unexpected {
+                what: format!(
+                    "{} cannot be the directory of a cluster, which has a {hidden} of its own: set TMPDIR to another",
+                    root.display()
+                ),
+            }),
+        }
+    }
+
+    /// Makes what must be there before anything runs.
+    pub(super) fn create(&self) -> Result<(), Failure> {
+        for directory in ["log", "lib/kubelet", "lib/cni", "cni"] {
+            let directory = self.root.join(directory);
+            fs::create_dir_all(&directory)
+                .map_err(Failure::io(format!("create {}", directory.display())))?;
+        }
+        Ok(())
+    }
+
+    /// The whole of it.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// What inside is /var/lib.
+    pub fn lib(&self) -> PathBuf {
+        self.root.join("lib")
+    }
+
+    /// What inside is /var/log.
+    pub fn logs(&self) -> PathBuf {
+        self.root.join("log")
+    }
+
+    /// Of something that runs inside.
+    pub fn log(&self, name: &str) -> PathBuf {
+        self.logs().join(format!("{name}.log"))
+    }
+
+    /// Where the supervisor takes orders.
+    pub(super) fn control(&self) -> PathBuf {
+        self.root.join("control.sock")
+    }
+
+    /// The name of its control groups: no two clusters share one.
+    pub fn control_group(&self) -> String {
+        let path = self.root.as_os_str().as_encoded_bytes();
+        let digest = <sha2::Sha256 as sha2::Digest>::digest(path);
+        format!("wasmount-{}", crate::tools::hexadecimal(&digest))
+    }
+
+    /// Says that a cluster runs in it, as long as the file is open. It has its name only when it is locked: a free one says the contrary.
+    pub(super) fn hold(&self) -> Result<File, Failure> {
+        let failed = || Failure::io(format!("lock {}", self.root.display()));
+        let unlocked = self.root.join("lock.new");
+        let file = File::create(&unlocked).map_err(failed())?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(io::Error::from)
+            .and_then(|()| fs::rename(unlocked, self.lock()))
+            .map_err(failed())?;
+        Ok(file)
+    }
+
+    /// Whether a cluster runs in it.
+    pub fn is_used(&self) -> bool {
+        File::open(self.lock())
+            .is_ok_and(|it| flock(&it, FlockOperation::NonBlockingLockExclusive).is_err())
+    }
+
+    fn lock(&self) -> PathBuf {
+        self.root.join("lock")
+    }
+
+    /// Takes away what a cluster left that runs no more; nothing if one runs, or none was there.
+    pub fn clean(&self) -> Result<(), Failure> {
+        if !self.root.exists() || self.is_used() {
+            return Ok(());
+        }
+        self.detach_loop_devices()?;
+        for group in self.control_groups() {
+            remove_group(&group)?;
+        }
+        fs::remove_dir_all(&self.root)
+            .map_err(Failure::io(format!("remove {}", self.root.display())))
+    }
+
+    /// Makes its control groups, in every hierarchy that kubelet looks at.
+    pub(super) fn make_control_groups(&self) -> Result<(), Failure> {
+        let top = Path::new(CONTROL_GROUPS);
+        let unified = top.join("cgroup.controllers").exists();
+        let hierarchies = HIERARCHIES.map(|it| top.join(it));
+        let all = if unified {
+            &[top.to_owned()][..]
+        } else {
+            &hierarchies
+        };
+        for hierarchy in all.iter().filter(|it| it.is_dir()) {
+            let group = hierarchy.join(self.control_group());
+            fs::create_dir_all(&group)
+                .map_err(Failure::io(format!("create {}", group.display())))?;
+        }
+        Ok(())
+    }
+
+    /// Its control groups that are there.
+    fn control_groups(&self) -> Vec<PathBuf> {
+        let top = Path::new(CONTROL_GROUPS);
+        let hierarchies = fs::read_dir(top).into_iter().flatten().flatten();
+        hierarchies
+            .map(|it| it.path())
+            .chain([top.to_owned()])
+            .map(|it| it.join(self.control_group()))
+            .filter(|it| it.is_dir())
+            .collect()
+    }
+
+    /// The files behind loop devices have the names that they had in namespaces which are gone: they are known by their inodes.
+    fn detach_loop_devices(&self) -> Result<(), Failure> {
+        let columns = ["--list", "--json", "--output", "NAME,BACK-INO,BACK-MAJ:MIN"];
+        let table = command::read(Command::new("losetup").args(columns))?;
+        let files = inodes(&self.root);
+        for device in devices_of(&table, &files) {
+            command::read(Command::new("losetup").args(["--detach", &device]))?;
+        }
+        Ok(())
+    }
+}
+
+/// Device and inode of every regular file below a directory.
+fn inodes(directory: &Path) -> BTreeSet<(String, u64)> {
+    let mut found = BTreeSet::new();
+    let mut left = vec![directory.to_owned()];
+    while let Some(directory) = left.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            // Of the entry, not of what it points to.
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
+            if metadata.is_dir() {
+                left.push(entry.path());
+            } else if metadata.is_file() {
+                let device = metadata.dev();
+                let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+                found.insert((format!("{major}:{minor}"), metadata.ino()));
+            }
+        }
+    }
+    found
+}
+
+/// The loop devices over these files, of what `losetup --list --json` prints (nothing, when there is no device).
+fn devices_of(table: &str, files: &BTreeSet<(String, u64)>) -> Vec<String> {
+    let table: Value = serde_json::from_str(table).unwrap_or_default();
+    let rows = table.get("loopdevices").and_then(Value::as_array);
+    rows.into_iter()
+        .flatten()
+        .filter_map(|row| {
+            let file = row.get("back-maj:min")?.as_str()?.trim();
+            let inode = row.get("back-ino")?.as_u64()?;
+            let ours = files.contains(&(file.to_owned(), inode));
+            ours.then(|| Some(row.get("name")?.as_str()?.to_owned()))?
+        })
+        .collect()
+}
+
+/// Removes a control group and those in it, as soon as the kernel lets it.
+fn remove_group(group: &Path) -> Result<(), Failure> {
+    let children = fs::read_dir(group).into_iter().flatten().flatten();
+    for child in children.filter(|it| it.file_type().is_ok_and(|it| it.is_dir())) {
+        remove_group(&child.path())?;
+    }
+    let start = Instant::now();
+    loop {
+        match fs::remove_dir(group) {
+            Err(_) if start.elapsed() < BUSY => thread::sleep(AGAIN),
+            removed => {
+                return removed.map_err(Failure::io(format!("remove {}", group.display())));
+            }
+        }
+    }
+}
+
+/// Takes away what crashed clusters left of which the directory begins with this.
+pub(super) fn sweep(parent: &Path, prefix: &str) -> Result<(), Failure> {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let ours = entry.file_name().to_string_lossy().starts_with(prefix);
+        // One without a lock is being made.
+        if ours && entry.path().join("lock").exists() {
+            Lab::at(&entry.path())?.clean()?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loop_devices_over_files_of_the_cluster_are_its_own() {
+        let table = r#"{"loopdevices": [
+            {"name": "/dev/loop0", "back-ino": 7, "back-maj:min": "254:0"},
+            {"name": "/dev/loop1", "back-ino": 7, "back-maj:min": " 8:1"},
+            {"name": "/dev/loop2", "back-ino": 8, "back-maj:min": "254:0"}
+        ]}"#;
+        let files = BTreeSet::from([("254:0".to_owned(), 7), ("8:1".to_owned(), 9)]);
+        assert_eq!(devices_of(table, &files), ["/dev/loop0"]);
+        assert!(devices_of("", &files).is_empty());
+    }
+
+    #[test]
+    fn a_file_is_found_by_its_inode_wherever_it_lies() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("deep")).unwrap();
+        let file = directory.path().join("deep/image");
+        fs::write(&file, "").unwrap();
+        let inode = fs::metadata(&file).unwrap().ino();
+        let found = inodes(directory.path());
+        assert_eq!(found.iter().map(|it| it.1).collect::<Vec<_>>(), [inode]);
+    }
+
+    #[test]
+    fn a_directory_that_the_cluster_hides_is_refused() {
+        Lab::at(Path::new("/var/lib/cluster")).unwrap_err();
+        Lab::at(Path::new("/var/library")).unwrap();
+    }
+
+    #[test]
+    fn a_cluster_that_runs_is_not_taken_away_and_what_one_left_is() {
+        let parent = tempfile::tempdir().unwrap();
+        let lab = Lab::at(&parent.path().join("cluster-1")).unwrap();
+        lab.create().unwrap();
+        let lock = lab.hold().unwrap();
+        sweep(parent.path(), "cluster-").unwrap();
+        assert!(lab.root().exists());
+        drop(lock);
+        sweep(parent.path(), "other-").unwrap();
+        assert!(lab.root().exists());
+        sweep(parent.path(), "cluster-").unwrap();
+        assert!(!lab.root().exists());
+    }
+}

@@ -1,0 +1,191 @@
+//! `cargo xtask cluster up`, `down` and `kubectl`: a cluster to look at, with backends in it as pods. Apart from the cluster itself because here
+//! is what a person wants of it: our manifests applied, an example to try, words about what to type next.
+
+use super::access::{NODE_NAME, User};
+use super::one_node::{self, Cluster};
+use super::{BUSYBOX_IMAGE, wait};
+use crate::command;
+use crate::failure::Failure;
+use crate::image::{self, REGISTRY};
+use crate::packages;
+use crate::plugins;
+use crate::say::Console;
+use crate::workspace::Workspace;
+use k8s_openapi::api::storage::v1::CSINode;
+use kube::Api;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+
+/// What is deployed, each with volumes of the node: what a pool's file system can do, and file systems in files.
+const BACKENDS: [&str; 2] = ["hostpath", "local-images"];
+
+/// Where our manifests put what they name.
+const NAMESPACE: &str = "wasmount-system";
+
+/// Until the pods of a backend must run: their images are there, so seconds on an idle machine.
+const ROLL_OUT: &str = "180s";
+
+/// Starts a cluster with backends in it; says so, if one runs.
+pub fn up(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
+    let root = workspace.cluster();
+    if let Some(cluster) = Cluster::find(workspace, &root)? {
+        console.line("the cluster is up already");
+        say_what_next(console, &cluster, &example_file(&root));
+        return Ok(());
+    }
+    one_node::needs_root()?;
+    packages::install(packages::CLUSTER, console)?;
+    packages::install(packages::IMAGE, console)?;
+    console.heading("── programs (Kubernetes is compiled: ten minutes the first time)");
+    plugins::build(workspace, console)?;
+    plugins::build_host(workspace)?;
+    let program = workspace.host_program();
+    let name = image::wasmount_name();
+    let mut images = image::sidecars(workspace)?;
+    images.push(image::wasmount(workspace, console, &program, &name)?);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::io("start the async runtime"))?;
+    console.heading("── cluster");
+    runtime.block_on(async {
+        let mut cluster = Cluster::start_in(workspace, &root).await?;
+        console.line("the node is ready");
+        for image in &images {
+            cluster.import(image).await?;
+        }
+        for backend in BACKENDS {
+            let document = workspace.backend_document(backend);
+            deploy(&cluster, &program, &document)?;
+        }
+        registered(&cluster).await?;
+        console.line(&format!("{} serve volumes", BACKENDS.join(" and ")));
+        let example = example_file(&root);
+        fs::write(&example, EXAMPLE.replace("IMAGE", BUSYBOX_IMAGE))
+            .map_err(Failure::io(format!("write {}", example.display())))?;
+        // Until here it ended with us: nobody wants half a cluster.
+        cluster.let_stay()?;
+        say_what_next(console, &cluster, &example);
+        Ok(())
+    })
+}
+
+/// Ends it and takes away what it left, also after a crash.
+pub fn down(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
+    let root = workspace.cluster();
+    if !root.exists() {
+        console.line("no cluster is up");
+        return Ok(());
+    }
+    one_node::needs_root()?;
+    one_node::take_away(&root)?;
+    console.line("the cluster is gone");
+    Ok(())
+}
+
+/// Becomes kubectl with the administrator's rights.
+pub fn kubectl(workspace: &Workspace, arguments: &[OsString]) -> Result<(), Failure> {
+    let Some(cluster) = Cluster::find(workspace, &workspace.cluster())? else {
+        return Err(Failure::Missing {
+            what: "the cluster".to_owned(),
+            next: "`cargo xtask cluster up` starts one".to_owned(),
+        });
+    };
+    let mut kubectl = cluster.kubectl();
+    kubectl.args(arguments);
+    let source = kubectl.exec();
+    Err(command::start_failure(&kubectl, source))
+}
+
+/// Applies what `wasmount manifests` prints, and waits until its pods run.
+fn deploy(cluster: &Cluster, program: &Path, document: &Path) -> Result<(), Failure> {
+    let printed = command::read(
+        std::process::Command::new(program)
+            .args(["manifests", "--topology", "node-local"])
+            .args(["--sidecar-registry", REGISTRY])
+            .args(["--image", &image::wasmount_name()])
+            .arg("--backend")
+            .arg(document),
+    )?;
+    let name = document.parent().and_then(Path::file_name);
+    let name = name.unwrap_or_default().to_string_lossy();
+    let file = cluster.lab().root().join(format!("{name}.yaml"));
+    fs::write(&file, printed).map_err(Failure::io(format!("write {}", file.display())))?;
+    let mut apply = cluster.kubectl();
+    // Server-side: a component is too large for the annotation that the other form leaves.
+    apply.args(["apply", "--server-side", "--filename"]);
+    command::read(apply.arg(&file))?;
+    let mut wait = cluster.kubectl();
+    wait.args(["rollout", "status", "daemonset", "--namespace", NAMESPACE])
+        .args(["--selector", &format!("app.kubernetes.io/instance={name}")])
+        .args(["--timeout", ROLL_OUT]);
+    command::read(&mut wait).map(drop)
+}
+
+/// Waits until kubelet knows the drivers of all backends.
+async fn registered(cluster: &Cluster) -> Result<(), Failure> {
+    let nodes = Api::<CSINode>::all(cluster.client().await?);
+    wait(async || {
+        let node = nodes.get(NODE_NAME).await;
+        let node = node.map_err(Failure::kubernetes("see the CSINode"))?;
+        if node.spec.drivers.len() >= BACKENDS.len() {
+            return Ok(());
+        }
+        let registered: Vec<_> = node.spec.drivers.iter().map(|it| &*it.name).collect();
+        Err(Failure::Unexpected {
+            what: format!("only these drivers are registered: {registered:?}"),
+        })
+    })
+    .await
+}
+
+fn example_file(root: &Path) -> PathBuf {
+    root.join("example.yaml")
+}
+
+fn say_what_next(console: &Console, cluster: &Cluster, example: &Path) {
+    let kubeconfig = cluster.kubeconfig(User::Admin);
+    let programs = cluster.programs().directory();
+    console.heading("\nWhat to type next");
+    for line in [
+        format!(
+            "export KUBECONFIG={} PATH={}:$PATH",
+            kubeconfig.display(),
+            programs.display()
+        ),
+        format!(
+            "kubectl apply -f {}     # a claim, and a pod that writes into its volume",
+            example.display()
+        ),
+        "kubectl get pvc,pv,pods,csinodes,csistoragecapacities".to_owned(),
+        "kubectl exec example -- cat /data/log     # once it runs".to_owned(),
+        format!("kubectl --namespace {NAMESPACE} logs daemonset/local-images --container wasmount"),
+        "cargo xtask cluster down                  # leaves nothing behind".to_owned(),
+    ] {
+        console.line(&format!("  {line}"));
+    }
+}
+
+/// A claim, and a pod that writes into its volume.
+const EXAMPLE: &str = r#"apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: { name: example }
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: local-images
+  resources: { requests: { storage: 64Mi } }
+---
+apiVersion: v1
+kind: Pod
+metadata: { name: example }
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: main
+      image: IMAGE
+      command: [/bin/sh, -c, "while true; do date >> /data/log; sleep 1; done"]
+      volumeMounts: [{ name: data, mountPath: /data }]
+  volumes: [{ name: data, persistentVolumeClaim: { claimName: example } }]
+"#;

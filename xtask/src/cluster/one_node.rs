@@ -1,0 +1,367 @@
+//! A whole cluster of one node, as whoever started it holds it. Apart from what runs inside because this is outside: it orders, asks the API
+//! server, and takes away what is left.
+//!
+//! All of it is in namespaces of its own: nothing listens on the machine's network but the API server, on a loopback address, and with the
+//! first process of the namespaces everything in them ends. A handle that started a cluster ends it, also when its process dies.
+
+mod control;
+
+use self::control::Control;
+use super::access::{Access, NODE_NAME, User};
+use super::inside::NODE_ADDRESS;
+use super::lab::{self, Lab};
+use super::node;
+use super::parts::{self, API_PORT, Addresses, CommandLine};
+use super::programs::Programs;
+use super::supervisor::{Request, Service};
+use crate::command;
+use crate::failure::Failure;
+use crate::packages;
+use crate::say::Console;
+use crate::tools;
+use crate::workspace::Workspace;
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use kube::{Api, Client};
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tokio::time::{Instant, sleep};
+
+/// What the directories of clusters that tests start begin with, in the system's temporary directory.
+const PREFIX: &str = "wasmount-cluster-";
+
+/// The custom resources of snapshots: the module that has them.
+const SNAPSHOT_CLIENT: &str = "github.com/kubernetes-csi/external-snapshotter/client/v8";
+
+/// One that runs.
+#[derive(Debug)]
+pub struct Cluster {
+    lab: Lab,
+    programs: Programs,
+    access: Access,
+    control: Control,
+    /// Whether it ends with this handle.
+    owned: bool,
+}
+
+impl Cluster {
+    /// Starts one that ends with this handle, in the system's temporary directory, and waits until its node is ready. What crashed ones left
+    /// is taken away before.
+    pub async fn start(workspace: &Workspace) -> Result<Self, Failure> {
+        let parent = std::env::temp_dir();
+        lab::sweep(&parent, PREFIX)?;
+        let root = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .tempdir_in(parent)
+            .map_err(Failure::io("create a temporary directory"))?
+            .keep();
+        Self::start_in(workspace, &root).await
+    }
+
+    /// The same in a directory of the caller's choice, for a cluster that may stay ([`Self::let_stay`]).
+    pub async fn start_in(workspace: &Workspace, root: &Path) -> Result<Self, Failure> {
+        Lab::at(root)?.clean()?;
+        let mut cluster = Self::begin(workspace, root)?;
+        cluster.own(true)?;
+        cluster.bring_up(workspace).await?;
+        Ok(cluster)
+    }
+
+    /// Has it stay when this handle and its process are gone.
+    pub fn let_stay(&mut self) -> Result<(), Failure> {
+        self.own(false)
+    }
+
+    /// The one that runs in this directory.
+    pub fn find(workspace: &Workspace, root: &Path) -> Result<Option<Self>, Failure> {
+        let lab = Lab::at(root)?;
+        if !lab.is_used() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            control: Control::connect(&lab)?,
+            access: Access::of(lab.root())?,
+            programs: Programs::build(workspace)?,
+            lab,
+            owned: false,
+        }))
+    }
+
+    /// The namespaces, with nothing in them yet.
+    fn begin(workspace: &Workspace, root: &Path) -> Result<Self, Failure> {
+        needs_root()?;
+        packages::install(packages::CLUSTER, &Console::new())?;
+        let programs = Programs::build(workspace)?;
+        let lab = Lab::at(root)?;
+        lab.create()?;
+        let (host, listener) = outside()?;
+        let access = Access::create(lab.root(), (host, API_PORT))?;
+        let control = Control::start(&workspace.own_program(), &lab, listener)?;
+        Ok(Self {
+            lab,
+            programs,
+            access,
+            control,
+            owned: false,
+        })
+    }
+
+    /// Whether it ends with this handle, and with our process.
+    fn own(&mut self, owned: bool) -> Result<(), Failure> {
+        self.owned = owned;
+        self.control.ask(&Request::Own(owned)).map(drop)
+    }
+
+    /// All that makes it a Kubernetes.
+    async fn bring_up(&self, workspace: &Workspace) -> Result<(), Failure> {
+        let Self {
+            programs,
+            lab,
+            access,
+            ..
+        } = self;
+        let at = Addresses {
+            host: access.server().0,
+            bind: Ipv4Addr::UNSPECIFIED,
+            advertise: NODE_ADDRESS,
+            port: API_PORT,
+        };
+        let etcd = parts::etcd(programs, &at, &lab.root().join("etcd"));
+        self.run_part("etcd", &etcd)?;
+        self.run_part("containerd", &node::containerd(lab)?)?;
+        let api = parts::api_server(programs, &at, access);
+        self.run_part("kube-apiserver", &api)?;
+        for image in node::images(lab.root())? {
+            self.import(&image).await?;
+        }
+        self.api_ready().await?;
+        let manager = parts::controller_manager(programs, access);
+        self.run_part("kube-controller-manager", &manager)?;
+        self.run_part("kube-scheduler", &parts::scheduler(programs, access))?;
+        lab.make_control_groups()?;
+        self.run_part("kubelet", &node::kubelet(programs, lab, access)?)?;
+        self.define_snapshots(workspace)?;
+        let snapshots = parts::snapshot_controller(programs, access);
+        self.run_part("snapshot-controller", &snapshots)?;
+        self.ready().await
+    }
+
+    /// Starts a process in the cluster, which is started again whenever it ends by itself; its log is `<lab>/log/<name>.log`.
+    pub fn run(&self, service: Service) -> Result<(), Failure> {
+        self.control.ask(&Request::Start(service)).map(drop)
+    }
+
+    /// Ends a part (`etcd`, `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `containerd`, `kubelet`, `snapshot-controller`) or
+    /// what [`Self::run`] started, as its operator does; it stays away until [`Self::start_again`].
+    pub fn stop(&self, name: &str) -> Result<(), Failure> {
+        let request = Request::Stop(name.to_owned());
+        self.control.ask(&request).map(drop)
+    }
+
+    /// The same by SIGKILL.
+    pub fn kill(&self, name: &str) -> Result<(), Failure> {
+        let request = Request::Kill(name.to_owned());
+        self.control.ask(&request).map(drop)
+    }
+
+    /// Starts what was stopped or killed, as it was; what runs is killed before.
+    pub fn start_again(&self, name: &str) -> Result<(), Failure> {
+        let request = Request::StartAgain(name.to_owned());
+        self.control.ask(&request).map(drop)
+    }
+
+    /// The process id, inside, of a part that runs.
+    pub fn id(&self, name: &str) -> Result<Option<u32>, Failure> {
+        self.control.ask(&Request::Id(name.to_owned()))
+    }
+
+    /// A program inside, in the lab's directory, with the cluster's programs on its PATH; arguments may follow.
+    pub fn enter(&self, program: &str) -> Command {
+        let mut path = self.programs.directory().as_os_str().to_owned();
+        path.push(":/usr/sbin:/usr/bin:/sbin:/bin");
+        let mut chdir = std::ffi::OsString::from("--chdir=");
+        // nsenter goes to the root directory when it enters a mount namespace.
+        chdir.push(self.lab.root());
+        let mut command = Command::new("nsenter");
+        command
+            .env("PATH", path)
+            .args(["--mount", "--net", "--pid", "--uts", "--target"])
+            .arg(self.control.id().to_string())
+            .args(["--", "env"])
+            .arg(chdir)
+            .arg(program);
+        command
+    }
+
+    /// Gives containerd an image (a file of `cargo xtask image`, `docker save` or the like).
+    pub async fn import(&self, image: &Path) -> Result<(), Failure> {
+        let start = Instant::now();
+        loop {
+            let mut command = self.enter("ctr");
+            command
+                .args(["--address", node::CONTAINERD])
+                .args(["--namespace", node::CONTAINERD_NAMESPACE])
+                .args(["images", "import"])
+                .arg(image);
+            match command::read(&mut command) {
+                // It may have been started a moment ago.
+                Err(_) if start.elapsed() < super::READY && self.id("containerd")?.is_some() => {
+                    sleep(super::LOOK).await;
+                }
+                outcome => return outcome.map(drop),
+            }
+        }
+    }
+
+    /// A client of the administrator's, usable on this side.
+    pub async fn client(&self) -> Result<Client, Failure> {
+        super::client(&self.kubeconfig(User::Admin)).await
+    }
+
+    /// A file for `--kubeconfig`, inside and outside.
+    pub fn kubeconfig(&self, user: User) -> PathBuf {
+        self.access.kubeconfig(user)
+    }
+
+    /// A file for `--kubeconfig` of whoever has this token, such as one that a service account was given.
+    pub fn kubeconfig_of(&self, name: &str, token: &str) -> Result<PathBuf, Failure> {
+        self.access.kubeconfig_of(name, token)
+    }
+
+    /// kubectl as the administrator; arguments may follow.
+    pub fn kubectl(&self) -> Command {
+        let mut command = Command::new(self.programs.path("kubectl"));
+        command
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig(User::Admin));
+        command
+    }
+
+    /// Its directory.
+    pub fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// Its programs.
+    pub fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
+    /// Waits until the API server is ready, after a fault too.
+    pub async fn api_ready(&self) -> Result<(), Failure> {
+        super::wait(async || super::ready(&self.client().await?).await).await
+    }
+
+    /// Waits until pods can run: the node is ready, and the default namespace has its service account.
+    pub async fn ready(&self) -> Result<(), Failure> {
+        super::wait(async || {
+            let client = self.client().await?;
+            let node = Api::<Node>::all(client.clone()).get(NODE_NAME).await;
+            let node = node.map_err(Failure::kubernetes("see the node"))?;
+            if !is_ready(&node) {
+                return Err(Failure::Unexpected {
+                    what: format!(
+                        "the node is not ready: {}",
+                        self.lab.log("kubelet").display()
+                    ),
+                });
+            }
+            Api::<ServiceAccount>::default_namespaced(client)
+                .get("default")
+                .await
+                .map(drop)
+                .map_err(Failure::kubernetes("see the default service account"))
+        })
+        .await
+    }
+
+    /// Ends all of it and takes away what it left.
+    pub fn end(mut self) -> Result<(), Failure> {
+        self.take_away()
+    }
+
+    fn take_away(&mut self) -> Result<(), Failure> {
+        self.owned = false;
+        self.control.end(&self.lab)?;
+        self.lab.clean()
+    }
+
+    fn run_part(&self, name: &str, line: &CommandLine) -> Result<(), Failure> {
+        let words = line.iter().map(|it| it.to_string_lossy().into_owned());
+        self.run(Service {
+            name: name.to_owned(),
+            line: words.collect(),
+            environment: BTreeMap::new(),
+            again: true,
+        })
+    }
+
+    /// The custom resources of snapshots and of groups of them.
+    fn define_snapshots(&self, workspace: &Workspace) -> Result<(), Failure> {
+        let directory = tools::SNAPSHOT_CONTROLLER
+            .sources_of(workspace, SNAPSHOT_CLIENT)?
+            .join("config/crd");
+        let mut command = self.kubectl();
+        command.args(["apply", "--server-side"]);
+        let entries = fs::read_dir(&directory)
+            .map_err(Failure::io(format!("read {}", directory.display())))?;
+        for entry in entries.flatten() {
+            // What else lies there is for kustomize.
+            if entry.file_name().to_string_lossy().contains("snapshot") {
+                command.arg("--filename").arg(entry.path());
+            }
+        }
+        command::read(&mut command)?;
+        let mut wait = self.kubectl();
+        wait.args(["wait", "--for", "condition=established", "crd", "--all"]);
+        command::read(&mut wait).map(drop)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.owned {
+            // Nobody is left to tell; the next start takes away what is left now.
+            let _ = self.take_away();
+        }
+    }
+}
+
+/// A socket for the API server, on this side, at an address of its own.
+fn outside() -> Result<(Ipv4Addr, TcpListener), Failure> {
+    super::loopback_addresses()
+        .find_map(|host| Some((host, TcpListener::bind((host, API_PORT)).ok()?)))
+        .ok_or_else(|| Failure::Missing {
+            what: format!("a loopback address with a free port {API_PORT}"),
+            next: "something listens on that port of all addresses: end it".to_owned(),
+        })
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().filter_map(|it| it.conditions.as_ref());
+    conditions
+        .flatten()
+        .any(|it| it.type_ == "Ready" && it.status == "True")
+}
+
+/// Refuses without it.
+pub fn needs_root() -> Result<(), Failure> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Err(Failure::Missing {
+        what: "root".to_owned(),
+        next: "a cluster mounts and makes namespaces: run this as root".to_owned(),
+    })
+}
+
+/// Ends the cluster in this directory, if one runs there, and takes away what it or a crashed one left.
+pub fn take_away(root: &Path) -> Result<(), Failure> {
+    let lab = Lab::at(root)?;
+    if lab.is_used() {
+        Control::connect(&lab)?.end(&lab)?;
+    }
+    lab.clean()
+}

@@ -1,0 +1,149 @@
+//! The way to a cluster's supervisor: started with its namespaces, or found. Apart because it is one connection whose end means something.
+
+use crate::cluster::lab::Lab;
+use crate::cluster::supervisor::{Reply, Request};
+use crate::command;
+use crate::failure::Failure;
+use rustix::net::sockopt::socket_peercred;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Namespaces of its own, in which killing the first process ends everything and drops every mount.
+const UNSHARE: [&str; 9] = [
+    "--mount",
+    "--net",
+    "--pid",
+    "--uts",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+    "--propagation",
+    "private",
+];
+
+/// Until the supervisor must take orders, and until it must be gone.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A connection to it.
+#[derive(Debug)]
+pub(super) struct Control {
+    connection: Mutex<BufReader<UnixStream>>,
+    id: u32,
+    /// What holds the namespaces, if we started it.
+    namespaces: Option<Child>,
+}
+
+impl Control {
+    /// Starts `program` as the supervisor; `listener` becomes the API server's way out.
+    pub(super) fn start(program: &Path, lab: &Lab, listener: TcpListener) -> Result<Self, Failure> {
+        let path = lab.log("supervisor");
+        let log = File::create(&path).and_then(|log| Ok((log.try_clone()?, log)));
+        let (out, err) = log.map_err(Failure::io(format!("create {}", path.display())))?;
+        let mut command = Command::new("unshare");
+        command
+            .args(UNSHARE)
+            .arg("--")
+            .arg(program)
+            .args(["cluster", "inside"])
+            .arg(lab.root())
+            .stdin(OwnedFd::from(listener))
+            .stdout(out)
+            .stderr(err)
+            // Ctrl-C is for whoever started it.
+            .process_group(0);
+        let child = command.spawn();
+        let mut child = child.map_err(|source| command::start_failure(&command, source))?;
+        let start = Instant::now();
+        loop {
+            match Self::connect(lab) {
+                Ok(mut control) => {
+                    control.namespaces = Some(child);
+                    return Ok(control);
+                }
+                Err(failure) => {
+                    let ended = child.try_wait().ok().flatten();
+                    if ended.is_some() || start.elapsed() > PATIENCE {
+                        let _ = child.kill();
+                        let words = std::fs::read_to_string(&path).unwrap_or_default();
+                        return Err(Failure::Unexpected {
+                            what: format!("{failure}; its supervisor said: {}", words.trim()),
+                        });
+                    }
+                }
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Connects to the one that runs.
+    pub(super) fn connect(lab: &Lab) -> Result<Self, Failure> {
+        let path = lab.control();
+        let connection = UnixStream::connect(&path)
+            .map_err(Failure::io(format!("connect to {}", path.display())))?;
+        let peer = socket_peercred(&connection).map_err(|error| Failure::Io {
+            what: "ask who the supervisor is".to_owned(),
+            source: error.into(),
+        })?;
+        Ok(Self {
+            connection: Mutex::new(BufReader::new(connection)),
+            id: peer.pid.as_raw_nonzero().get().unsigned_abs(),
+            namespaces: None,
+        })
+    }
+
+    /// The supervisor's process id, as it is on this side.
+    pub(super) fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Orders, and waits for the reply.
+    pub(super) fn ask(&self, request: &Request) -> Result<Option<u32>, Failure> {
+        let text = serde_json::to_string(request).unwrap_or_default();
+        let mut connection = self
+            .connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let failed = || Failure::io(format!("order {request:?} of the cluster"));
+        writeln!(connection.get_mut(), "{text}").map_err(failed())?;
+        let mut line = String::new();
+        connection.read_line(&mut line).map_err(failed())?;
+        let reply: Reply =
+            serde_json::from_str(&line).unwrap_or_else(|_| Err("it ended".to_owned()));
+        reply.map_err(|words| Failure::Unexpected {
+            what: format!("cannot order {request:?} of the cluster: {words}"),
+        })
+    }
+
+    /// Ends everything inside and waits for that.
+    pub(super) fn end(&mut self, lab: &Lab) -> Result<(), Failure> {
+        // The only reply is the end of the connection.
+        let _ = self.ask(&Request::End);
+        let start = Instant::now();
+        while lab.is_used() {
+            if start.elapsed() > PATIENCE {
+                return Err(Failure::Unexpected {
+                    what: format!("the cluster does not end: kill process {}", self.id),
+                });
+            }
+            thread::sleep(LOOK);
+        }
+        if let Some(mut child) = self.namespaces.take() {
+            child
+                .wait()
+                .map_err(Failure::io("wait for the end of the cluster"))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! The programs of a cluster: built, and each found by its name. Apart because Kubernetes' own are one file that goes by the name it is called
+//! by, and because a build takes minutes, which belong in nobody's waiting time but the first one's.
+
+use crate::failure::Failure;
+use crate::tools::{self, Tool};
+use crate::workspace::Workspace;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// What Kubernetes' file is called by.
+const KUBERNETES: [&str; 6] = [
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+    "kubelet",
+];
+
+/// A directory with all of them.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    directory: PathBuf,
+}
+
+impl Programs {
+    /// Builds what is not built yet: about ten minutes of CPU from cold, half a minute with a warm Go cache.
+    pub fn build(workspace: &Workspace) -> Result<Self, Failure> {
+        let mut files = Vec::new();
+        for tool in tools::CLUSTER {
+            files.push((tool, tool.build(workspace)?));
+        }
+        // Called by what they point to, so that no two states of the module have one directory.
+        let mut digest = Sha256::new();
+        for (_, file) in &files {
+            digest.update(file.as_os_str().as_encoded_bytes());
+        }
+        let directory = workspace.tools().join(format!(
+            "cluster-{}",
+            tools::hexadecimal(&digest.finalize())
+        ));
+        fs::create_dir_all(&directory)
+            .map_err(Failure::io(format!("create {}", directory.display())))?;
+        for (tool, file) in &files {
+            for name in names(tool) {
+                link(file, &directory.join(name))?;
+            }
+        }
+        Ok(Self { directory })
+    }
+
+    /// Where they are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Where one is.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+}
+
+/// The names that a tool's file goes by.
+fn names(tool: &Tool) -> Vec<&'static str> {
+    if *tool == tools::KUBERNETES {
+        KUBERNETES.to_vec()
+    } else {
+        vec![tool.name]
+    }
+}
+
+/// Another test program may make the same link at the same time.
+fn link(file: &Path, link: &Path) -> Result<(), Failure> {
+    match symlink(file, link) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made.map_err(Failure::io(format!("create {}", link.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_programs_of_a_cluster_have_one_name() {
+        let all: Vec<_> = tools::CLUSTER.iter().flat_map(names).collect();
+        let each: BTreeSet<_> = all.iter().collect();
+        assert_eq!(each.len(), all.len());
+        assert!(each.contains(&"kubelet") && each.contains(&"csi-resizer"));
+    }
+}

@@ -1,0 +1,70 @@
+//! `cargo xtask deploy`: the printed part of `deploy/`. Apart because those files have one source, `wasmount manifests`: a test prints them again
+//! and compares.
+//!
+//! An overlay's `backend.yaml` and all `kustomization.yaml` are written by hand.
+
+use crate::command;
+use crate::failure::Failure;
+use crate::workspace::Workspace;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Overlays, with their form and the component's name.
+const OVERLAYS: [(&str, &str); 2] = [("node-local", "hostpath"), ("network", "hostpath")];
+/// Where the image has its plugins (`deploy/Containerfile`).
+const PLUGINS_IN_IMAGE: &str = "/opt/wasmount/plugins";
+/// Between two objects of a YAML stream.
+const NEXT: &str = "---\n";
+
+/// A file, and what must stand in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Printed {
+    /// Which.
+    pub path: PathBuf,
+    /// All of it.
+    pub text: String,
+}
+
+/// Prints all of them with the host's program as built.
+pub fn print(workspace: &Workspace) -> Result<Vec<Printed>, Failure> {
+    let deploy = workspace.root().join("deploy");
+    let mut printed = Vec::new();
+    for (overlay, plugin) in OVERLAYS {
+        let folder = deploy.join("overlays").join(overlay);
+        let all = command::read(
+            Command::new(workspace.host_program())
+                .args(["manifests", "--topology", overlay, "--backend"])
+                .arg(folder.join("backend.yaml"))
+                .arg(format!(
+                    "--plugin-in-image={PLUGINS_IN_IMAGE}/{plugin}.wasm"
+                )),
+        )?;
+        let (namespaces, others): (Vec<_>, Vec<_>) = all
+            .split_terminator(NEXT)
+            .filter(|object| !object.is_empty())
+            .partition(|object| object.lines().any(|line| line == "kind: Namespace"));
+        for (path, objects) in [
+            (deploy.join("base/namespace.yaml"), namespaces),
+            (folder.join("wasmount.yaml"), others),
+        ] {
+            let text = objects
+                .into_iter()
+                .flat_map(|object| [NEXT, object])
+                .collect();
+            printed.push(Printed { path, text });
+        }
+    }
+    Ok(printed)
+}
+
+/// Prints them into their files.
+pub fn write(workspace: &Workspace) -> Result<(), Failure> {
+    for Printed { path, text } in print(workspace)? {
+        fs::write(&path, text).map_err(|source| Failure::Io {
+            what: format!("write {}", path.display()),
+            source,
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Images of containers as files, made without a daemon: `cargo xtask image`, and what a cluster on this machine imports instead of pulling
+//! it. Apart because a build of ours must depend on no registry and on no right to talk to somebody's daemon.
+//!
+//! What is in Wasmount's own image is `deploy/Containerfile`'s, of the same packages; this is the other way to build it.
+
+pub mod archive;
+pub mod root_filesystem;
+
+use self::archive::{Content, Image, write_layer};
+use crate::command;
+use crate::failure::Failure;
+use crate::packages;
+use crate::plugins;
+use crate::say::Console;
+use crate::tools::{self, Tool};
+use crate::workspace::Workspace;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Of images that are in no registry: what a node does not have, it must not look for elsewhere.
+pub const REGISTRY: &str = "wasmount.local";
+
+/// Where the host's program is in its image.
+const PROGRAM: &str = "usr/local/bin/wasmount";
+
+/// Where plugins are in it.
+const PLUGINS: &str = "opt/wasmount/plugins";
+
+/// Options of `cargo xtask image`.
+#[derive(Debug, clap::Args)]
+pub struct ImageOptions {
+    /// The file, an OCI image layout as a tar archive [default: target/images/wasmount.tar]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What a node knows the image by
+    #[arg(long, default_value_t = wasmount_name())]
+    name: String,
+    /// Optimised, for a node of somebody's: takes minutes to build
+    #[arg(long)]
+    release: bool,
+    /// Fetches the packages again, though they were fetched before
+    #[arg(long)]
+    fresh: bool,
+}
+
+/// Builds the host and its image.
+pub fn run(
+    workspace: &Workspace,
+    console: &Console,
+    options: &ImageOptions,
+) -> Result<(), Failure> {
+    packages::install(packages::IMAGE, console)?;
+    let program = if options.release {
+        let arguments = ["--release", "--package", "wasmount"];
+        command::run(workspace.cargo("build").args(arguments))?;
+        workspace.release_program()
+    } else {
+        plugins::build_host(workspace)?;
+        workspace.host_program()
+    };
+    if options.fresh {
+        root_filesystem::forget(workspace)?;
+    }
+    let built = wasmount(workspace, console, &program, &options.name)?;
+    let path = match &options.output {
+        None => built,
+        Some(output) => fs::copy(&built, output)
+            .map(|_| output.clone())
+            .map_err(Failure::io(format!("write {}", output.display())))?,
+    };
+    console.line(&format!("{} is in {}", options.name, path.display()));
+    Ok(())
+}
+
+/// The name of Wasmount's own.
+pub fn wasmount_name() -> String {
+    format!("{REGISTRY}/wasmount:{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The image of a host that was built, as a file.
+pub fn wasmount(
+    workspace: &Workspace,
+    console: &Console,
+    program: &Path,
+    name: &str,
+) -> Result<PathBuf, Failure> {
+    let root = root_filesystem::build(workspace, console)?;
+    let directory = directory(workspace)?;
+    let stripped = directory.join("wasmount.stripped");
+    // What a debugger wants is most of a program.
+    command::read(Command::new("strip").arg("-o").arg(&stripped).arg(program))?;
+    let layer = directory.join("wasmount.layer");
+    let mut contents = vec![(PROGRAM.to_owned(), Content::File(stripped))];
+    contents.extend(backends(workspace)?);
+    write_layer(&layer, &contents)?;
+    let path = directory.join("wasmount.tar");
+    let image = Image {
+        name,
+        entrypoint: &[&format!("/{PROGRAM}")],
+        arguments: &[],
+        layers: &[root, layer],
+    };
+    image.write(&path).map(|()| path)
+}
+
+/// The images of the sidecars, each with nothing but its program, as files.
+pub fn sidecars(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
+    tools::SIDECARS
+        .iter()
+        .map(|tool| sidecar(workspace, tool))
+        .collect()
+}
+
+fn sidecar(workspace: &Workspace, tool: &Tool) -> Result<PathBuf, Failure> {
+    let directory = directory(workspace)?;
+    let layer = directory.join(format!("{}.layer", tool.name));
+    let program = tool.build(workspace)?;
+    write_layer(&layer, &[(tool.name.to_owned(), Content::File(program))])?;
+    let path = directory.join(format!("{}.tar", tool.name));
+    let image = Image {
+        name: &format!("{REGISTRY}/{}:v{}", tool.name, tool.version),
+        entrypoint: &[&format!("/{}", tool.name)],
+        arguments: &[],
+        layers: &[layer],
+    };
+    image.write(&path).map(|()| path)
+}
+
+/// The plugins of this repository that are backends, as they are built: for manifests that name a component by its path in the image.
+fn backends(workspace: &Workspace) -> Result<Vec<(String, Content)>, Failure> {
+    let plugins = workspace.plugins();
+    let entries =
+        fs::read_dir(&plugins).map_err(Failure::io(format!("read {}", plugins.display())))?;
+    let mut found: Vec<_> = entries
+        .flatten()
+        .filter(|it| it.path().join("backend.yaml").is_file())
+        .map(|it| workspace.component(&it.file_name().to_string_lossy()))
+        // Those in other languages than Rust are built elsewhere, and are examples.
+        .filter(|component| component.is_file())
+        .filter_map(|component| {
+            let name = component.file_name()?.to_string_lossy().into_owned();
+            Some((format!("{PLUGINS}/{name}"), Content::File(component)))
+        })
+        .collect();
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(found)
+}
+
+fn directory(workspace: &Workspace) -> Result<PathBuf, Failure> {
+    let directory = workspace.images();
+    fs::create_dir_all(&directory)
+        .map_err(Failure::io(format!("create {}", directory.display())))?;
+    Ok(directory)
+}

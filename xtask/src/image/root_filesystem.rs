@@ -1,0 +1,133 @@
+//! What lies under Wasmount in its image: the packages of the distribution that bring the tools of file systems. Apart because it comes from
+//! the machine's own package sources, takes a minute or two, and is kept.
+//!
+//! It is the machine's own release, so that the program finds the C library that it was linked against.
+
+use crate::command;
+use crate::failure::Failure;
+use crate::say::Console;
+use crate::tools::hexadecimal;
+use crate::workspace::Workspace;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the host and its mounter call (host/mount/src/tools.rs tells which program is of which), and what their own program is linked to.
+pub const PACKAGES: [&str; 6] = [
+    "btrfs-progs",
+    "e2fsprogs",
+    "libgcc-s1",
+    "mount",
+    "util-linux",
+    "xfsprogs",
+];
+
+/// What of packages nobody reads in a container.
+const LEFT_OUT: [&str; 4] = [
+    "/usr/share/doc/*",
+    "/usr/share/info/*",
+    "/usr/share/locale/*",
+    "/usr/share/man/*",
+];
+
+/// Where a machine's package sources are listed: a file, and a directory of files.
+const SOURCES: &str = "/etc/apt/sources.list";
+const SOURCES_DIRECTORY: &str = "/etc/apt/sources.list.d";
+
+/// The tar archive of it; made first if it is not there.
+pub fn build(workspace: &Workspace, console: &Console) -> Result<PathBuf, Failure> {
+    let sources = sources();
+    let path = path(workspace, &sources)?;
+    if path.is_file() {
+        return Ok(path);
+    }
+    let directory = workspace.images();
+    fs::create_dir_all(&directory)
+        .map_err(Failure::io(format!("create {}", directory.display())))?;
+    console.line("building the root file system of the image by mmdebstrap (minutes, once)");
+    let unfinished = path.with_extension(format!("{}.tar", std::process::id()));
+    let mut command = Command::new("mmdebstrap");
+    command
+        // Times of files are those of their packages, or this.
+        .env("SOURCE_DATE_EPOCH", "0")
+        .args(["--quiet", "--format=tar", "--variant=essential"])
+        .arg(format!("--include={}", PACKAGES.join(",")));
+    for pattern in LEFT_OUT {
+        command.arg(format!("--dpkgopt=path-exclude={pattern}"));
+    }
+    // No suite: the sources name it.
+    command.arg("").arg(&unfinished).args(&sources);
+    command::read(&mut command)?;
+    fs::rename(&unfinished, &path)
+        .map_err(Failure::io(format!("rename {}", unfinished.display())))?;
+    Ok(path)
+}
+
+/// Has it made again the next time.
+pub fn forget(workspace: &Workspace) -> Result<(), Failure> {
+    let path = path(workspace, &sources())?;
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(Failure::io(format!("remove {}", path.display()))),
+    }
+}
+
+/// Named by what it is made of.
+fn path(workspace: &Workspace, sources: &[PathBuf]) -> Result<PathBuf, Failure> {
+    let mut digest = Sha256::new();
+    for word in PACKAGES.iter().chain(&LEFT_OUT) {
+        digest.update(word);
+        digest.update([0]);
+    }
+    for source in sources {
+        let content =
+            fs::read(source).map_err(Failure::io(format!("read {}", source.display())))?;
+        digest.update(content);
+    }
+    let name = format!("root-{}.tar", hexadecimal(&digest.finalize()));
+    Ok(workspace.images().join(name))
+}
+
+fn sources() -> Vec<PathBuf> {
+    let entries = fs::read_dir(SOURCES_DIRECTORY).into_iter().flatten();
+    let mut all: Vec<_> = entries
+        .flatten()
+        .map(|it| it.path())
+        .chain([PathBuf::from(SOURCES)])
+        .filter(|it| is_list(it))
+        .collect();
+    all.sort();
+    all
+}
+
+/// As apt decides (sources.list(5)).
+fn is_list(path: &Path) -> bool {
+    let known = path
+        .extension()
+        .is_some_and(|it| it == "list" || it == "sources");
+    known && path.is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_apt_reads_is_a_list_of_sources() {
+        let directory = tempfile::tempdir().unwrap();
+        let table = [
+            ("a.list", true),
+            ("b.sources", true),
+            ("c.list.save", false),
+            ("d", false),
+        ];
+        for (name, expected) in table {
+            let path = directory.path().join(name);
+            assert!(!is_list(&path), "{name} is not there");
+            fs::write(&path, "").unwrap();
+            assert_eq!(is_list(&path), expected, "{name}");
+        }
+    }
+}
