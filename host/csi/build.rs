@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
     let mut compiler = protox::Compiler::new(["proto"])?;
     compiler.include_source_info(true).include_imports(true);
-    compiler.open_files(["csi.proto", "pluginregistration.proto"])?;
+    compiler.open_files(["csi.proto"])?;
 
     // Encoded by protox: prost's own types would drop the marks.
     let out = PathBuf::from(std::env::var("OUT_DIR")?);

@@ -8,6 +8,7 @@
 pub mod copies;
 pub mod directory_life;
 pub mod documents;
+pub mod health;
 pub mod host;
 pub mod kinds;
 pub mod leaks;

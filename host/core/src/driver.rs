@@ -15,6 +15,7 @@ mod node_info;
 mod paging;
 mod pod_info;
 mod requests;
+mod service;
 mod snapshot_metadata;
 mod snapshots;
 mod work;
@@ -26,6 +27,7 @@ pub use requests::{
     NodeHealthRequest, NodeInfo, NodePublishRequest, NodeStageRequest, NodeStats, NodeStatsRequest,
     PluginInfo, StorageHealth, VolumeHealth, VolumeHealthPage,
 };
+pub use service::LastService;
 
 use crate::backend::Backend;
 use crate::capabilities::{Capabilities, advertised_as, needs_no_plugin, serves};
@@ -38,11 +40,11 @@ use crate::state::StateStore;
 use arc_swap::ArcSwapOption;
 use health::Said;
 use hooks::Hooks;
-use node_info::KeptNode;
+use node_info::SaidOfNode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use tokio::sync::OnceCell;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -79,6 +81,8 @@ pub struct Driver {
     cancelled: CancellationToken,
     hooks: Hooks,
     health: Said,
+    /// What NodeGetInfo answered last.
+    node_info: watch::Sender<Option<NodeInfo>>,
 }
 
 /// A backend in use, with what was derived from it: taken once by a call, so that a swap never shows in the middle of one.
@@ -86,7 +90,7 @@ struct Plugin {
     backend: Arc<dyn Backend>,
     capabilities: Capabilities,
     /// What it said of the node.
-    node: OnceCell<KeptNode>,
+    node: SaidOfNode,
 }
 
 impl Plugin {
@@ -114,6 +118,7 @@ impl Driver {
             cancelled: CancellationToken::new(),
             hooks: Hooks::default(),
             health: Said::default(),
+            node_info: watch::Sender::default(),
         })
     }
 
@@ -129,7 +134,7 @@ impl Driver {
         self.plugin.store(Some(Arc::new(Plugin {
             backend,
             capabilities,
-            node: OnceCell::new(),
+            node: SaidOfNode::default(),
         })));
         self.health.forget_all();
         self.fault.store(None);

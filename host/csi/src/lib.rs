@@ -24,6 +24,5 @@ mod parse;
 mod rpc;
 pub mod server;
 mod snapshot_metadata;
-pub mod socket;
 mod status;
 pub mod wire;

@@ -11,14 +11,15 @@ use crate::in_flight::InFlight;
 use crate::node::NodeService;
 use crate::rpc::{Arrival, Frame};
 use crate::snapshot_metadata::SnapshotMetadataService;
-use crate::socket::{BoundSocket, SocketError};
 use crate::wire::csi::v1::{
     controller_server::ControllerServer, group_controller_server::GroupControllerServer,
     identity_server::IdentityServer, node_server::NodeServer,
     snapshot_metadata_server::SnapshotMetadataServer,
 };
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::UnixListener;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,6 +28,7 @@ use tonic::transport::Server;
 use tower::layer::layer_fn;
 use tower::util::MapRequestLayer;
 use wasmount_core::driver::Driver;
+use wasmount_socket::BoundSocket;
 
 /// Largest request in bytes: gRPC's own default, which every CSI client is built with.
 const MESSAGE_BYTES: usize = 4 << 20;
@@ -41,6 +43,29 @@ const ANSWERING: Duration = Duration::from_secs(5);
 /// call (gRPC's Python does), so nobody waits for them.
 const CLOSING: Duration = Duration::from_millis(250);
 
+/// Why serving could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The runtime cannot watch the socket.
+    #[error("could not watch {path}")]
+    Watch {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It ended by itself.
+    #[error("serving on {path} ended")]
+    Ended {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: tonic::transport::Error,
+    },
+}
+
 /// Serves until `shutdown` is cancelled, at most `most_connections` at a time; removes the socket when it returns. To be cancelled after
 /// [`Driver::shutdown`], so that calls that may finish are answered.
 pub async fn serve(
@@ -48,7 +73,7 @@ pub async fn serve(
     driver: Arc<Driver>,
     most_connections: usize,
     shutdown: CancellationToken,
-) -> Result<(), SocketError> {
+) -> Result<(), ServeError> {
     let frame = Frame::new(driver);
     let calls = TaskTracker::new();
     let counted = calls.clone();
@@ -78,13 +103,18 @@ pub async fn serve(
         .add_service(NodeServer::new(NodeService(frame)).max_decoding_message_size(MESSAGE_BYTES));
 
     // The file is removed when this function ends in whatever way, being dropped included.
-    let (listener, file) = socket.listening()?;
+    let (listener, file) = socket.into_parts();
     let path = file.path();
+    let watch = |source| ServeError::Watch {
+        path: path.to_owned(),
+        source,
+    };
+    let listener = UnixListener::from_std(listener.into()).map_err(watch)?;
     tracing::info!(socket = %path.display(), "serving CSI");
     let incoming = connections(listener, most_connections);
     tokio::select! {
         served = server.serve_with_incoming_shutdown(incoming, shutdown.cancelled()) => {
-            served.map_err(|source| SocketError::Serving { path: path.to_owned(), source })
+            served.map_err(|source| ServeError::Ended { path: path.to_owned(), source })
         }
         answered = ended(&shutdown, &calls) => {
             if !answered {

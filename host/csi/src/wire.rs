@@ -3,7 +3,7 @@
 //!
 //! What can carry a secret cannot be formatted: `{request:?}` prints a name.
 
-/// The descriptors of both files and their imports, with CSI's marks: a `google.protobuf.FileDescriptorSet`.
+/// The descriptors of CSI and its imports, with CSI's marks: a `google.protobuf.FileDescriptorSet`.
 pub const DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
 /// CSI 1.12 and 1.13.
@@ -18,17 +18,6 @@ pub mod csi {
     pub mod v1 {
         include!(concat!(env!("OUT_DIR"), "/csi.v1.rs"));
     }
-}
-
-/// Registration with kubelet: package `pluginregistration`, which has no version upstream.
-#[allow(
-    missing_docs,
-    unreachable_pub,
-    clippy::all,
-    reason = "generated; the words are kubelet's"
-)]
-pub mod pluginregistration {
-    include!(concat!(env!("OUT_DIR"), "/pluginregistration.rs"));
 }
 
 /// `Debug` by name only. build.rs takes the derived one from every message with a secret: a message that is missing here does not compile,

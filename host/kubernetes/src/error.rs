@@ -23,9 +23,50 @@ pub enum KubernetesError {
         #[source]
         source: Box<kube::Error>,
     },
+    /// What is there stands in the way, and a person must decide.
+    #[error("{what}")]
+    InTheWay {
+        /// What it is, and what to do.
+        what: String,
+    },
+}
+
+/// What the API server, or the way to it, says: for log lines, events and readiness.
+pub(crate) fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if status.is_forbidden() => format!(
+            "{}: grant it (`wasmount manifests` prints the RBAC rules)",
+            status.message
+        ),
+        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
+        other => causes(other),
+    }
+}
+
+/// An error with all of its causes.
+pub(crate) fn causes(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Some libraries repeat the cause in their own words.
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
 }
 
 impl KubernetesError {
+    /// All of it in one line.
+    pub(crate) fn in_words(&self) -> String {
+        match self {
+            Self::Api { source, .. } => format!("{self}: {}", words(source)),
+            other => causes(other),
+        }
+    }
+
     pub(crate) fn access<E>(by: impl Into<String>) -> impl FnOnce(E) -> Self
     where
         E: StdError + Send + Sync + 'static,

@@ -8,14 +8,20 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod csi_node;
 mod error;
 mod events;
+mod guarded_patch;
+mod registration;
 mod status;
+mod taints;
+pub mod wire;
 
 pub use access::{ApiAccess, connect};
 pub use error::KubernetesError;
 pub use events::{About, Events};
-pub use status::{ListingStatus, RegistrationStatus};
+pub use registration::{Beginning, Introduction, Registrar, registration_socket, registry};
+pub use status::{Gap, GapStart, ListingStatus, RegistrationStatus};
 
 /// Who writes, to the API server: in the managed fields of objects, and as the reporter of events.
 pub const FIELD_MANAGER: &str = "wasmount";

@@ -1,6 +1,8 @@
 //! What a driver's standing with Kubernetes is, for readiness, metrics and whoever asks. Apart because the tasks that know it and the health
 //! checks that tell it are in different crates.
 
+use std::time::Duration;
+
 /// How a driver stands with kubelet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RegistrationStatus {
@@ -14,6 +16,28 @@ pub struct RegistrationStatus {
     pub rebinds: u64,
     /// Why it is not registered, in kubelet's words where it said any.
     pub reason: Option<String>,
+    /// How long the driver was not served before this host's first registration; none: no host served it earlier, or it is not registered yet.
+    pub gap: Option<Gap>,
+}
+
+/// How long nobody served a driver: from the last moment of the host before to the moment when kubelet had taken this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// How long.
+    pub length: Duration,
+    /// Where it was measured from.
+    pub from: GapStart,
+}
+
+/// How the host before ended, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GapStart {
+    /// It stopped, and said when.
+    Stopped,
+    /// It was killed while this one waited for it: the kernel gave the data directory on at that moment.
+    Killed,
+    /// It was killed at an unknown time: the gap is counted from the start of this one, and was longer.
+    Unknown,
 }
 
 /// How a driver stands in the API server's objects of its node.

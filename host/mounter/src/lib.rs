@@ -17,10 +17,8 @@ mod client;
 mod perform;
 mod protocol;
 mod server;
-mod socket;
 mod under_way;
 
 pub use client::SocketMounter;
 pub use protocol::{Life, VERSION};
 pub use server::{ServerOptions, serve};
-pub use socket::{BoundSocket, SOCKET_PATH_BYTES, SocketError};

@@ -7,7 +7,6 @@
 use crate::channel::{Channel, Parted};
 use crate::perform::{perform, subjects};
 use crate::protocol::{Greeting, Life, Reply, Request, VERSION, decode, encode};
-use crate::socket::BoundSocket;
 use crate::under_way::UnderWay;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +16,7 @@ use tokio_seqpacket::{UnixSeqpacket, UnixSeqpacketListener};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wasmount_core::mounter::{MountError, Mounter};
+use wasmount_socket::BoundSocket;
 
 /// Messages of more than one packet that may be on their way at a time. 16: they are rare, and each may be 8 MiB.
 const LARGE_MESSAGES: usize = 16;
@@ -75,7 +75,8 @@ pub async fn serve(
         connections: places,
         grace,
     } = options;
-    let (listener, file) = socket.listening()?;
+    let (listener, file) = socket.into_parts();
+    let listener = UnixSeqpacketListener::try_from(listener)?;
     let server = Arc::new(Server {
         mounter,
         client_uid,

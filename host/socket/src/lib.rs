@@ -1,2 +1,22 @@
-//! Unix sockets.
+//! Unix sockets in the file system: how one comes into being, whether it still is ours, and how it goes. Apart because the CSI socket, the
+//! mounter's and the one that kubelet looks for fall into the same traps, none of which has to do with what is said on them.
+//!
+//! A socket appears under its name whole: its owner's alone from its first moment, and already listening. It never takes another process's
+//! place, and at the end only the very file that was made is removed (a successor may have taken the name: its socket must stay).
+//!
+//! Everything here is a few system calls on a local directory. It knows no protocol and no runtime.
+
 #![forbid(unsafe_code)]
+
+mod bound;
+mod error;
+mod file;
+mod leftover;
+
+pub use bound::{BoundSocket, Connections};
+pub use error::SocketError;
+pub use file::{SocketFile, Standing};
+pub use leftover::remove_stale;
+
+/// Longest path of a Unix socket in bytes: `sun_path` has 108, the last one is NUL (unix(7)).
+pub const SOCKET_PATH_BYTES: usize = 107;

@@ -2,7 +2,7 @@
 //! only place that knows every room; it holds no rule of any.
 //!
 //! ```text
-//! preflight ─▶ health ─▶ data directory ─▶ rooms ─▶ sockets bound ─▶ recovery claimed ─▶ serving ─▶ signal ─▶ drained
+//! leftovers ─▶ preflight ─▶ health ─▶ data directory ─▶ rooms ─▶ sockets bound ─▶ recovery claimed ─▶ serving ─▶ signal ─▶ drained
 //!                                                                                └─▶ admission, one task a backend
 //! ```
 //!
@@ -10,12 +10,14 @@
 //! wait for a mounter in a process of its own, which is put together in `mounter`.
 
 mod admission;
+mod csi_node;
 mod descriptors;
 mod kubernetes;
 mod local_mounts;
 mod mounter;
 mod mounter_watch;
 mod preflight;
+mod registration;
 mod rooms;
 mod secrets;
 mod serving;
@@ -107,6 +109,7 @@ fn private_directory(path: &Path) -> io::Result<()> {
 
 /// Serves until a signal, then stops cleanly.
 pub(crate) fn serve(options: HostOptions, backends: Vec<Configured>) -> Result<(), Fault> {
+    let place = registration::prepare(&options, &backends)?;
     preflight::check(&options)?;
     let limit = descriptors::raise();
     let connections = descriptors::connections_of_each(limit, backends.len());
@@ -114,7 +117,7 @@ pub(crate) fn serve(options: HostOptions, backends: Vec<Configured>) -> Result<(
         .enable_all()
         .build()
         .map_err(Fault::room("the host's threads cannot be started"))?;
-    let ended = runtime.block_on(run(options, backends, connections));
+    let ended = runtime.block_on(run(options, backends, connections, place));
     runtime.shutdown_timeout(LAST_JOBS);
     ended
 }
@@ -123,6 +126,7 @@ async fn run(
     options: HostOptions,
     backends: Vec<Configured>,
     connections: usize,
+    place: registration::Place,
 ) -> Result<(), Fault> {
     let mut signals = Signals::watch()?;
     let names = backends.iter().map(|b| b.document.driver_name.clone());
@@ -131,7 +135,7 @@ async fn run(
 
     let grace = options.grace;
     let mut serving = tokio::select! {
-        started = start(options, backends, readiness, connections) => started?,
+        started = start(options, backends, readiness, connections, place) => started?,
         signal = signals.next() => {
             tracing::info!(signal, "stopped before anything was served");
             return Ok(());
@@ -156,9 +160,10 @@ async fn start(
     backends: Vec<Configured>,
     readiness: Arc<Readiness>,
     connections: usize,
+    place: registration::Place,
 ) -> Result<Serving, Fault> {
     let rooms = Rooms::open(&options, &backends, &readiness).await?;
-    let serving = Serving::start(&options, rooms, backends, &readiness, connections).await?;
+    let serving = Serving::start(&options, rooms, backends, &readiness, connections, place).await?;
     tracing::info!(role = ?options.role, node = %options.node_id, "serving");
     Ok(serving)
 }

@@ -97,8 +97,20 @@ impl Report {
                 .is_none()
                 .then_some("its socket is not there yet");
             let fault = self.host.as_deref().or(not_serving);
-            (name, fault.or(driver.no_plugin.as_deref()))
+            let fault = fault.or(driver.no_plugin.as_deref());
+            (name, fault.or(driver.not_registered()))
         })
+    }
+}
+
+impl DriverReport {
+    /// Why kubelet does not know it; none: it does, or nobody registers it here.
+    fn not_registered(&self) -> Option<&str> {
+        let registration = self.registration.as_ref()?;
+        match registration.registered {
+            true => None,
+            false => registration.reason.as_deref(),
+        }
     }
 }
 
@@ -132,6 +144,25 @@ mod tests {
         );
         readiness.set_plugin(&name, None);
         assert_eq!(fault(&readiness), None);
+    }
+
+    #[test]
+    fn a_driver_beside_a_kubelet_is_ready_when_it_is_registered() {
+        let name = DriverName::parse("a.b").unwrap();
+        let readiness = Readiness::new([name.clone()]);
+        readiness.set_host(None);
+        readiness.set_socket(&name, PathBuf::from("/s/csi.sock"));
+        readiness.set_plugin(&name, None);
+        let mut status = RegistrationStatus {
+            reason: Some("kubelet refused it: no".to_owned()),
+            ..RegistrationStatus::default()
+        };
+        readiness.set_registration(&name, status.clone());
+        let fault = faults(&readiness)[0].1.clone();
+        assert_eq!(fault.as_deref(), Some("kubelet refused it: no"));
+        status.registered = true;
+        readiness.set_registration(&name, status);
+        assert_eq!(faults(&readiness)[0].1, None);
     }
 
     #[test]

@@ -27,6 +27,9 @@ const OWN: &str = "wasmount";
 /// What all other crates may say at most, unless they are named: at `debug`, a compiler fills a disk.
 const OTHERS: LevelFilter = LevelFilter::WARN;
 
+/// Says each failed attempt of a watch, whole; the host says once that a watch failed, and why.
+const WATCHES: &str = "kube_runtime";
+
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// How like a level a word must be to be taken for a slip (Jaro and Winkler: 1 is the same).
@@ -44,6 +47,7 @@ pub(crate) fn levels(words: &str) -> Result<Targets, String> {
     }
     let levels = Targets::new()
         .with_default(own.min(OTHERS))
+        .with_target(WATCHES, own.min(LevelFilter::ERROR))
         .with_target(OWN, own);
     Ok(levels.with_targets(named))
 }

@@ -231,7 +231,7 @@ fn a_mounter_whose_places_cannot_work_ends_with_64() {
         (
             &long,
             &root,
-            "and the kernel takes 106; choose a shorter directory",
+            "and the kernel takes 107; choose a shorter directory",
         ),
         (
             &path("s.sock"),
@@ -272,6 +272,56 @@ fn a_socket_path_that_the_kernel_would_cut_ends_with_64() {
             long.display(),
             path.display(),
             path.as_os_str().len()
+        )
+    );
+}
+
+#[test]
+fn a_registration_socket_that_the_kernel_would_cut_ends_with_64() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = folder.path().join("k".repeat(60));
+    std::fs::create_dir(&long).unwrap();
+    let sockets = folder.path().display().to_string();
+    let kubelet = long.display().to_string();
+    let flags = [
+        "--role",
+        "node",
+        "--socket-dir",
+        &sockets,
+        "--kubelet-dir",
+        &kubelet,
+    ];
+    let (code, text) = serve(DOCUMENT, &flags);
+    assert_eq!(code, Some(64), "{text}");
+    let path = long.join("plugins_registry/directory.wasmount.io@reg.sock");
+    assert_eq!(
+        text,
+        format!(
+            "wasmount: --kubelet-dir {kubelet}: the socket {} has a path of {} bytes, and the kernel takes 107; choose a shorter directory\n",
+            path.display(),
+            path.as_os_str().len()
+        )
+    );
+}
+
+#[test]
+fn a_registration_that_is_insisted_on_without_a_kubelet_ends_with_64() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubelet = folder.path().display().to_string();
+    let flags = [
+        "--role",
+        "node",
+        "--registration",
+        "on",
+        "--kubelet-dir",
+        &kubelet,
+    ];
+    let (code, text) = serve(DOCUMENT, &flags);
+    assert_eq!(code, Some(64), "{text}");
+    assert_eq!(
+        text,
+        format!(
+            "wasmount: --registration on: there is no directory {kubelet}/plugins_registry, which kubelet makes when it first starts; --kubelet-dir says where kubelet's root is\n"
         )
     );
 }

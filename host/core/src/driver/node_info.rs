@@ -1,10 +1,11 @@
 //! NodeGetInfo. Apart because its answer outlives plugins and processes: Kubernetes keeps node id and topology in CSINode, where neither
 //! may change, and kubelet asks before the plugin may be there.
 //!
-//! What the backend said first is kept in the host's keyspace and stands; only the volume limit follows the backend.
+//! What the backend said first is kept in the host's keyspace and stands; only the volume limit follows the backend. Calls are answered from
+//! memory; who wants a newer limit asks the backend anew, and whoever follows the answers hears of it.
 
 use super::work::Work;
-use super::{Driver, NodeInfo};
+use super::{Driver, NodeInfo, Plugin};
 use crate::backend::NodeDescription;
 use crate::call::Incoming;
 use crate::capabilities::PluginCapability;
@@ -14,18 +15,28 @@ use crate::rpc::Rpc;
 use crate::services::Service;
 use crate::state::{Expect, Keyspace, KeyspaceOwner, Outcome, StateError};
 use crate::topology::Topology;
+use arc_swap::ArcSwapOption;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use tokio::sync::{Mutex, watch};
 
 /// Key of the kept description in the host's keyspace.
 const KEY: &str = "node-info";
 
 /// A kept description. An absent id stands for the host's, which the administrator may change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct KeptNode {
+struct KeptNode {
     id: Option<NodeId>,
     max_volumes: Option<u64>,
     topology: Option<Topology>,
+}
+
+/// What one plugin said of the node.
+#[derive(Default)]
+pub(super) struct SaidOfNode {
+    said: ArcSwapOption<KeptNode>,
+    /// One question at a time: an older answer must not follow a newer one.
+    asking: Mutex<()>,
 }
 
 impl Driver {
@@ -37,9 +48,50 @@ impl Driver {
                 Ok(said) => said,
                 Err(error) => driver.kept_node().await?.ok_or(error)?,
             };
-            Ok(driver.as_node_info(kept))
+            Ok(driver.tell_node_info(kept))
         })
         .await
+    }
+
+    /// What NodeGetInfo answers, from what is kept: no plugin is asked. None: no plugin has said it yet.
+    pub async fn known_node(&self) -> Result<Option<NodeInfo>, Error> {
+        let kept = self.kept_node().await?;
+        Ok(kept.map(|kept| self.as_node_info(kept)))
+    }
+
+    /// Asks the backend anew, for the volume limit: the answer of NodeGetInfo from then on. Until it is there, and where the backend fails,
+    /// the last one stands.
+    pub async fn refresh_node_info(
+        self: &Arc<Self>,
+        incoming: Incoming,
+    ) -> Result<NodeInfo, Error> {
+        self.read(Rpc::NodeGetInfo, incoming, |work| async move {
+            let Some(plugin) = work.plugin() else {
+                return Err(work.driver.no_plugin());
+            };
+            let turn = plugin.node.asking.lock().await;
+            let said = work.ask_and_remember(plugin).await?;
+            drop(turn);
+            Ok(work.driver.tell_node_info(said))
+        })
+        .await
+    }
+
+    /// What NodeGetInfo answered last, and each change of it; none: it was not asked yet.
+    pub fn node_info_answers(&self) -> watch::Receiver<Option<NodeInfo>> {
+        self.node_info.subscribe()
+    }
+
+    fn tell_node_info(&self, kept: KeptNode) -> NodeInfo {
+        let info = self.as_node_info(kept);
+        self.node_info.send_if_modified(|last| {
+            let changes = last.as_ref() != Some(&info);
+            if changes {
+                *last = Some(info.clone());
+            }
+            changes
+        });
+        info
     }
 
     fn as_node_info(&self, kept: KeptNode) -> NodeInfo {
@@ -54,7 +106,7 @@ impl Driver {
         }
     }
 
-    fn own_keys(&self) -> Keyspace {
+    pub(super) fn own_keys(&self) -> Keyspace {
         Keyspace {
             driver: self.config.name.clone(),
             owner: KeyspaceOwner::Host,
@@ -109,8 +161,20 @@ impl Work {
         let Some(plugin) = self.plugin() else {
             return Err(self.driver.no_plugin());
         };
-        let ask = || async { self.driver.keep_node(self.ask_node().await?).await };
-        plugin.node.get_or_try_init(ask).await.cloned()
+        if let Some(said) = plugin.node.said.load_full() {
+            return Ok(said.as_ref().clone());
+        }
+        let _turn = plugin.node.asking.lock().await;
+        match plugin.node.said.load_full() {
+            Some(said) => Ok(said.as_ref().clone()),
+            None => self.ask_and_remember(plugin).await,
+        }
+    }
+
+    async fn ask_and_remember(&self, plugin: &Plugin) -> Result<KeptNode, Error> {
+        let kept = self.driver.keep_node(self.ask_node().await?).await?;
+        plugin.node.said.store(Some(Arc::new(kept.clone())));
+        Ok(kept)
     }
 
     async fn ask_node(&self) -> Result<KeptNode, Error> {

@@ -114,3 +114,49 @@ async fn without_the_interface_the_node_is_the_hosts() {
     let restarted = bench.restarted();
     assert_eq!(restarted.node_get_info(incoming()).await.unwrap(), host);
 }
+
+#[tokio::test]
+async fn a_limit_that_is_asked_anew_is_the_answer_from_then_on_and_whoever_follows_hears_of_it() {
+    let bench = bench_without_plugin(Role::All, &[]);
+    let mut answers = bench.driver.node_info_answers();
+    assert_eq!(*answers.borrow_and_update(), None);
+    let early = bench.driver.refresh_node_info(incoming()).await;
+    assert_eq!(early.unwrap_err().code(), Code::Unavailable);
+
+    let backend = says(description("storage-1", "a", 5));
+    bench.driver.put_to_use(backend.clone());
+    bench.driver.node_get_info(incoming()).await.unwrap();
+    assert!(answers.has_changed().unwrap());
+    let first = answers.borrow_and_update().clone();
+    assert_eq!(first, Some(info("storage-1", "a", 5)));
+
+    // Id and topology are frozen, also for a plugin that changes its mind while it runs.
+    *backend.node.lock().unwrap() = description("storage-2", "b", 7);
+    let answer = bench.driver.node_get_info(incoming()).await.unwrap();
+    assert_eq!(answer, info("storage-1", "a", 5));
+    let answer = bench.driver.refresh_node_info(incoming()).await.unwrap();
+    assert_eq!(answer, info("storage-1", "a", 7));
+    let answer = bench.driver.node_get_info(incoming()).await.unwrap();
+    assert_eq!(answer, info("storage-1", "a", 7));
+    assert_eq!(*answers.borrow_and_update(), Some(answer));
+    assert_eq!(backend.script.count("node_info"), 2);
+
+    bench.driver.refresh_node_info(incoming()).await.unwrap();
+    assert!(!answers.has_changed().unwrap(), "nothing changed");
+}
+
+#[tokio::test]
+async fn a_refresh_that_fails_leaves_the_last_answer() {
+    let bench = bench_without_plugin(Role::All, &[]);
+    let backend = says(description("storage-1", "a", 5));
+    bench.driver.put_to_use(backend.clone());
+    bench.driver.node_get_info(incoming()).await.unwrap();
+    backend.script.on("node_info", Act::Fail(trapped()));
+    bench
+        .driver
+        .refresh_node_info(incoming())
+        .await
+        .unwrap_err();
+    let answer = bench.driver.node_get_info(incoming()).await.unwrap();
+    assert_eq!(answer, info("storage-1", "a", 5));
+}

@@ -60,19 +60,6 @@ fn only_snapshot_metadata_streams() {
     assert_eq!(streams, ["GetMetadataAllocated", "GetMetadataDelta"]);
 }
 
-#[test]
-fn registration_is_kubelets() {
-    let pool = descriptors();
-    let service = pool
-        .get_service_by_name("pluginregistration.Registration")
-        .unwrap();
-    let methods = service
-        .methods()
-        .map(|method| method.name().to_owned())
-        .collect::<Vec<_>>();
-    assert_eq!(methods, ["GetInfo", "NotifyRegistrationStatus"]);
-}
-
 macro_rules! with_secret {
     ($($message:ident),+ $(,)?) => {
         BTreeMap::from([$({

@@ -15,8 +15,7 @@ use tonic::{Code, Response, Status};
 use wasmount_core::driver::{Driver, DriverConfig, Hidden, PodInfo, Profile, Role};
 use wasmount_core::names::{DriverName, NodeId};
 use wasmount_core::services::{Feature, Offer, Service};
-use wasmount_csi::server::serve;
-use wasmount_csi::socket::{BoundSocket, SocketError};
+use wasmount_csi::server::{ServeError, serve};
 use wasmount_csi::wire::csi::v1::controller_client::ControllerClient;
 use wasmount_csi::wire::csi::v1::group_controller_client::GroupControllerClient;
 use wasmount_csi::wire::csi::v1::identity_client::IdentityClient;
@@ -25,6 +24,7 @@ use wasmount_csi::wire::csi::v1::snapshot_metadata_client::SnapshotMetadataClien
 use wasmount_csi::wire::csi::v1::volume_capability::access_mode::Mode;
 use wasmount_csi::wire::csi::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use wasmount_csi::wire::csi::v1::{self as wire};
+use wasmount_socket::{BoundSocket, Connections};
 
 /// Longer than anything here takes on a busy machine; a test that hangs ends.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -60,7 +60,7 @@ pub(crate) struct Served {
     pub(crate) driver: Arc<Driver>,
     pub(crate) socket: PathBuf,
     pub(crate) shutdown: CancellationToken,
-    pub(crate) task: JoinHandle<Result<(), SocketError>>,
+    pub(crate) task: JoinHandle<Result<(), ServeError>>,
     _directory: tempfile::TempDir,
 }
 
@@ -106,7 +106,7 @@ impl Served {
         driver.put_to_use(Arc::clone(&backend) as _);
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("csi.sock");
-        let bound = BoundSocket::bind(&socket).unwrap();
+        let bound = BoundSocket::bind(&socket, Connections::Stream).unwrap();
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(serve(bound, Arc::clone(&driver), most, shutdown.clone()));
         Self {

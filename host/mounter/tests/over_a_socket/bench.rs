@@ -18,7 +18,8 @@ use wasmount_core::mounter::{
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
 use wasmount_core::pool::{Extents, PoolCall, PoolReply};
 use wasmount_core::snapshot::Extent;
-use wasmount_mounter::{BoundSocket, ServerOptions, SocketMounter, serve};
+use wasmount_mounter::{ServerOptions, SocketMounter, serve};
+use wasmount_socket::{BoundSocket, Connections};
 
 /// How long a test waits for what must happen. Generous: other tests share the machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -179,7 +180,7 @@ impl Bench {
             held: watch::Sender::new(false),
         });
         let shutdown = CancellationToken::new();
-        let socket = directory.path().join("s");
+        let socket = directory.path().join("m.sock");
         let server = begin(apart.as_ref(), &socket, &mounter, client_uid, &shutdown);
         Self {
             directory,
@@ -191,7 +192,7 @@ impl Bench {
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
-        self.directory.path().join("s")
+        self.directory.path().join("m.sock")
     }
 
     /// A client with a life of its own.
@@ -235,7 +236,7 @@ fn begin(
 ) -> JoinHandle<std::io::Result<usize>> {
     // For ourselves: whom it serves is asked by the kernel's word, not by the file's owner.
     let own = rustix::process::geteuid().as_raw();
-    let bound = BoundSocket::bind(socket, own).unwrap();
+    let bound = BoundSocket::bind_for(socket, Connections::SequencedPackets, own).unwrap();
     let options = ServerOptions {
         client_uid,
         connections: CONNECTIONS,

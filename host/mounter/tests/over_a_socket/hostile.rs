@@ -99,7 +99,7 @@ async fn another_version_and_another_protocol_are_refused_in_words() {
 #[tokio::test]
 async fn a_client_says_which_versions_do_not_fit() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("s");
+    let path = directory.path().join("m.sock");
     let mut listener = tokio_seqpacket::UnixSeqpacketListener::bind(&path).unwrap();
     let other = tokio::spawn(async move {
         let connection = listener.accept().await.unwrap();

@@ -10,6 +10,7 @@ use clap::Args;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 use tracing_subscriber::filter::Targets;
+use wasmount_socket::SOCKET_PATH_BYTES;
 
 /// Of every process of a node.
 #[derive(Debug, Args)]
@@ -146,18 +147,13 @@ pub(super) fn plain(flag: &'static str, path: &Path) -> Result<(), Fault> {
 }
 
 /// Before binding, where the kernel's own message would not say what to do.
-pub(super) fn socket_fits(
-    flag: &'static str,
-    value: &Path,
-    socket: &Path,
-    limit: usize,
-) -> Result<(), Fault> {
+pub(super) fn socket_fits(flag: &'static str, value: &Path, socket: &Path) -> Result<(), Fault> {
     let length = socket.as_os_str().len();
-    if length <= limit {
+    if length <= SOCKET_PATH_BYTES {
         return Ok(());
     }
     let reason = format!(
-        "the socket {} has a path of {length} bytes, and the kernel takes {limit}; choose a shorter directory",
+        "the socket {} has a path of {length} bytes, and the kernel takes {SOCKET_PATH_BYTES}; choose a shorter directory",
         socket.display()
     );
     Err(wrong(flag, value, &reason))

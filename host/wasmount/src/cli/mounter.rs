@@ -7,7 +7,6 @@ use crate::fault::Fault;
 use crate::host::{self, MounterOptions};
 use clap::Args;
 use std::path::{Path, PathBuf};
-use wasmount_mounter::SOCKET_PATH_BYTES;
 
 /// Mount for a host that may not: serve the node's mounts and pools on a Unix socket, to one user
 #[derive(Debug, Args)]
@@ -72,9 +71,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     if folder != mount.run_dir {
         makeable("--socket", folder)?;
     }
-    // One byte is for the dot of the name that it has until it listens.
-    let limit = SOCKET_PATH_BYTES - 1;
-    socket_fits("--socket", &socket, &socket, limit)?;
+    socket_fits("--socket", &socket, &socket)?;
     let options = MounterOptions {
         path_roots: mount.path_roots()?,
         run_dir: mount.run_dir,

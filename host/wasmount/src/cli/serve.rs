@@ -8,14 +8,14 @@ use super::common::{CommonFlags, MountFlags, makeable, plain, socket_fits};
 use crate::config::Configured;
 use crate::fault::Fault;
 use crate::health::HealthAddress;
-use crate::host::{self, HostOptions, MountsOptions};
+use crate::host::{self, HostOptions, MountsOptions, Registering};
 use crate::node;
 use clap::{Args, ValueEnum};
 use kubernetes::KubernetesFlags;
 use std::path::{Path, PathBuf};
 use wasmount_core::driver::{Profile, Role};
 use wasmount_core::names::NodeId;
-use wasmount_csi::socket::SOCKET_PATH_BYTES;
+use wasmount_kubernetes::{registration_socket, registry};
 
 /// Serve backends as CSI drivers, each on `<socket-dir>/<driverName>/csi.sock`
 #[derive(Debug, Args)]
@@ -181,12 +181,12 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
 fn sockets_fit(options: &HostOptions, backends: &[Configured]) -> Result<(), Fault> {
     for backend in backends {
         let socket = options.socket(&backend.document.driver_name);
-        socket_fits(
-            "--socket-dir",
-            &options.socket_dir,
-            &socket,
-            SOCKET_PATH_BYTES,
-        )?;
+        socket_fits("--socket-dir", &options.socket_dir, &socket)?;
+        if options.kubernetes.registering != Registering::Never {
+            let registry = registry(&options.kubelet_dir);
+            let socket = registration_socket(&registry, &backend.document.driver_name);
+            socket_fits("--kubelet-dir", &options.kubelet_dir, &socket)?;
+        }
     }
     Ok(())
 }

@@ -3,7 +3,9 @@
 //!
 //! It holds no rule of Kubernetes; those are the room's (`wasmount_kubernetes`).
 
-use wasmount_kubernetes::ApiAccess;
+use crate::fault::chain;
+use kube::Client;
+use wasmount_kubernetes::{About, ApiAccess, Events, connect};
 
 /// What the command line says of Kubernetes.
 #[derive(Debug, Clone)]
@@ -40,4 +42,50 @@ pub(crate) enum CsiNodeMode {
     Manage,
     /// Nobody watches.
     Off,
+}
+
+/// The node in its cluster, as this host reaches it.
+pub(super) struct Cluster {
+    node_name: String,
+    client: Option<Client>,
+    events: Events,
+}
+
+impl Cluster {
+    /// Without an API server there are no events; everything else goes on.
+    pub(super) async fn reach(options: &KubernetesOptions) -> Self {
+        let client = connect(&options.api).await.unwrap_or_else(|error| {
+            let reason = chain(&error);
+            tracing::error!(reason, "going on without the API server");
+            None
+        });
+        let node_name = options.node_name.clone();
+        Self {
+            events: Events::new(client.clone(), node_name.clone()),
+            client,
+            node_name,
+        }
+    }
+
+    /// What events about the node are about.
+    pub(super) fn node(&self) -> About {
+        About::Node {
+            name: self.node_name.clone(),
+        }
+    }
+
+    /// Name of the Node and CSINode objects.
+    pub(super) fn node_name(&self) -> &str {
+        &self.node_name
+    }
+
+    /// The API server; none: there is no cluster.
+    pub(super) fn client(&self) -> Option<&Client> {
+        self.client.as_ref()
+    }
+
+    /// Writes events.
+    pub(super) fn events(&self) -> &Events {
+        &self.events
+    }
 }

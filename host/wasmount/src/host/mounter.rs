@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
-use wasmount_mounter::{BoundSocket, ServerOptions, serve};
+use wasmount_mounter::{ServerOptions, serve};
+use wasmount_socket::{BoundSocket, Connections};
 
 /// What the command line decides, checked.
 #[derive(Debug, Clone)]
@@ -60,7 +61,7 @@ async fn run(
     // First the journal, whose lock says that no other mounter is at work: then a socket of that name is a leftover.
     let bound = spawn_blocking(move || {
         let mounter = mounts.open()?;
-        let bound = BoundSocket::bind(&socket, client_uid);
+        let bound = BoundSocket::bind_for(&socket, Connections::SequencedPackets, client_uid);
         let bound = bound.map_err(Fault::room("the mounter's socket is not usable"))?;
         tracing::info!(socket = %socket.display(), client_uid, "serving mounts");
         Ok::<_, Fault>((mounter, bound))

@@ -8,6 +8,7 @@ use crate::fault::Fault;
 use crate::readiness::Readiness;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 use tokio::task::spawn_blocking;
 use wasmount_core::document::Limits;
 use wasmount_core::mounter::Mounter;
@@ -26,6 +27,8 @@ pub(super) struct Rooms {
     pub(super) remote: Option<Arc<SocketMounter>>,
     /// Records. It holds the lock of the data directory.
     pub(super) state: Arc<RedbStore>,
+    /// When the host before let go of the data directory; none: nobody had it.
+    pub(super) succeeded: Option<SystemTime>,
 }
 
 /// Who mounts, not opened yet.
@@ -41,7 +44,7 @@ impl Rooms {
         backends: &[Configured],
         readiness: &Readiness,
     ) -> Result<Self, Fault> {
-        let lock = data_directory(&options.data_dir, readiness).await?;
+        let (lock, succeeded) = data_directory(&options.data_dir, readiness).await?;
         let data_dir = &options.data_dir;
         let mounts = match &options.mounts {
             MountsOptions::Here {
@@ -72,6 +75,7 @@ impl Rooms {
             };
             Ok(Self {
                 state,
+                succeeded,
                 mounter,
                 remote,
                 engine: Engine::new(engine)
@@ -82,8 +86,12 @@ impl Rooms {
     }
 }
 
-/// The lock; a second host says that it waits, here and in its readiness.
-async fn data_directory(directory: &Path, readiness: &Readiness) -> Result<DataDirLock, Fault> {
+/// The lock, and when another let go of it; a second host says that it waits, here and in its readiness.
+async fn data_directory(
+    directory: &Path,
+    readiness: &Readiness,
+) -> Result<(DataDirLock, Option<SystemTime>), Fault> {
+    let mut succeeded = None;
     let lock = match lock(directory.to_owned(), false).await? {
         Err(LockError::Held { directory }) => {
             let waiting = format!(
@@ -93,11 +101,14 @@ async fn data_directory(directory: &Path, readiness: &Readiness) -> Result<DataD
             // First, so that whoever reads the line finds the host unready.
             readiness.set_host(Some(waiting.clone()));
             tracing::warn!("{waiting}");
-            lock(directory, true).await?
+            let lock = lock(directory, true).await?;
+            succeeded = Some(SystemTime::now());
+            lock
         }
         tried => tried,
     };
-    lock.map_err(Fault::room("the data directory is not usable"))
+    let lock = lock.map_err(Fault::room("the data directory is not usable"))?;
+    Ok((lock, succeeded))
 }
 
 async fn lock(directory: PathBuf, wait: bool) -> Result<Result<DataDirLock, LockError>, Fault> {

@@ -4,6 +4,9 @@
 //! Every task is held in a set that ends it when dropped: an early return leaves neither socket nor task.
 
 use super::admission::{self, Admission};
+use super::csi_node::CsiNodes;
+use super::kubernetes::Cluster;
+use super::registration::{self, Registrations};
 use super::rooms::Rooms;
 use super::{HostOptions, mounter_watch, shared_roots};
 use crate::config::Configured;
@@ -19,8 +22,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use wasmount_core::driver::{Driver, DriverConfig, PodInfo, Role};
-use wasmount_csi::server;
-use wasmount_csi::socket::{BoundSocket, SocketError};
+use wasmount_csi::server::{self, ServeError};
+use wasmount_kubernetes::csi_node::Renewal;
+use wasmount_socket::{BoundSocket, Connections, SocketError};
 
 /// What kubelet gives a plugin's directory.
 const SOCKET_DIRECTORY_MODE: u32 = 0o750;
@@ -28,20 +32,22 @@ const SOCKET_DIRECTORY_MODE: u32 = 0o750;
 /// A serving host.
 pub(super) struct Serving {
     drivers: Vec<Arc<Driver>>,
-    servers: JoinSet<Result<(), SocketError>>,
+    servers: JoinSet<Result<(), ServeError>>,
+    registrations: Registrations,
     background: JoinSet<()>,
     closed: CancellationToken,
 }
 
 impl Serving {
     /// Binds all sockets, claims what must be recovered, serves, at most `connections` to each, and lets each backend's
-    /// admission begin.
+    /// admission and registration begin.
     pub(super) async fn start(
         options: &HostOptions,
         rooms: Rooms,
         backends: Vec<Configured>,
         readiness: &Arc<Readiness>,
         connections: usize,
+        place: registration::Place,
     ) -> Result<Self, Fault> {
         let mut bound = Vec::new();
         for backend in backends {
@@ -49,12 +55,17 @@ impl Serving {
             let socket = bind(&path).map_err(Fault::room("a CSI socket is not usable"))?;
             bound.push((backend, socket, path));
         }
+        let cluster = Cluster::reach(&options.kubernetes).await;
         let mut serving = Self {
             drivers: Vec::new(),
             servers: JoinSet::new(),
+            registrations: Registrations::new(place, rooms.succeeded),
             background: JoinSet::new(),
             closed: CancellationToken::new(),
         };
+        let names = bound.iter().map(|(it, ..)| it.document.driver_name.clone());
+        let served = names.collect();
+        let csi_nodes = CsiNodes::begin(options, &cluster, served, &mut serving.background);
         for (backend, socket, path) in bound {
             let document = &backend.document;
             let name = document.driver_name.clone();
@@ -75,8 +86,24 @@ impl Serving {
             let closed = serving.closed.clone();
             let server = server::serve(socket, driver.clone(), connections, closed);
             serving.servers.spawn(server);
-            readiness.set_socket(&name, path);
+            readiness.set_socket(&name, path.clone());
             serving.drivers.push(driver.clone());
+            let clear = csi_nodes.clear_to_register(&driver, &cluster);
+            let registrar =
+                serving
+                    .registrations
+                    .begin(&driver, path, clear, &cluster, readiness);
+            if options.role != Role::Controller {
+                let document = &document.csi_driver;
+                let renewal = registrar.map(|registrar| Renewal {
+                    registration: registrar.status(),
+                    renew: Arc::new(move || registrar.renew()),
+                });
+                let background = &mut serving.background;
+                csi_nodes.look_after(
+                    &driver, document, &cluster, renewal, readiness, background,
+                );
+            }
             let admission = Admission {
                 backend,
                 driver,
@@ -126,6 +153,8 @@ impl Serving {
         let unfinished: usize = join_all(drained).await.into_iter().sum();
         self.closed.cancel();
         while self.servers.join_next().await.is_some() {}
+        // Last: without a registration kubelet unmounts nothing, and takes the driver out of CSINode.
+        self.registrations.end().await;
         if unfinished == 0 {
             tracing::info!("stopped");
         } else {
@@ -153,5 +182,5 @@ fn bind(path: &Path) -> Result<BoundSocket, SocketError> {
             _ => {}
         }
     }
-    BoundSocket::bind(path)
+    BoundSocket::bind(path, Connections::Stream)
 }

@@ -9,15 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 use wasmount_core::mounter::Mounter;
+use wasmount_kubernetes::registry;
 
-/// Made by every kubelet at its start, and by nobody else.
-const REGISTRY: &str = "plugins_registry";
 /// Between two looks: a person mends it.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Whether a kubelet lives here.
+/// Whether a kubelet lives here: each makes that directory at its start, and nobody else does.
 pub(super) fn beside_kubelet(kubelet_dir: &Path) -> bool {
-    kubelet_dir.join(REGISTRY).is_dir()
+    registry(kubelet_dir).is_dir()
 }
 
 /// Keeps the host unready until every path root is a shared mount.

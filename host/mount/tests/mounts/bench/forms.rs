@@ -12,7 +12,8 @@ use wasmount_core::device_fact::DeviceFact;
 use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant};
 use wasmount_core::mounter::Mounter;
 use wasmount_mount::{LocalMounter, MounterConfig};
-use wasmount_mounter::{BoundSocket, ServerOptions, SocketMounter, serve};
+use wasmount_mounter::{ServerOptions, SocketMounter, serve};
+use wasmount_socket::{BoundSocket, Connections};
 
 /// A mounter behind a socket.
 pub(super) struct Server(Option<Runtime>);
@@ -82,7 +83,8 @@ fn serve_at(socket: &Path, mounter: LocalMounter) -> Server {
         connections: 64,
         grace: Duration::ZERO,
     };
-    let bound = BoundSocket::bind(socket, options.client_uid).unwrap();
+    let bound =
+        BoundSocket::bind_for(socket, Connections::SequencedPackets, options.client_uid).unwrap();
     runtime.spawn(serve(
         bound,
         Arc::new(mounter),

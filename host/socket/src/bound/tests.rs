@@ -1,8 +1,13 @@
 //! Sockets in a temporary directory.
 
 use super::*;
+use crate::{Standing, remove_stale};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream};
+
+fn bind_stream(path: &Path) -> Result<BoundSocket, SocketError> {
+    BoundSocket::bind(path, Connections::Stream)
+}
 
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
@@ -17,7 +22,7 @@ fn names(directory: &Path) -> Vec<OsString> {
 fn a_bound_socket_is_private_and_takes_connections_under_its_name_alone() {
     let directory = directory();
     let path = directory.path().join("csi.sock");
-    let _socket = BoundSocket::bind(&path).unwrap();
+    let _socket = bind_stream(&path).unwrap();
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o600);
     UnixStream::connect(&path).unwrap();
@@ -27,7 +32,7 @@ fn a_bound_socket_is_private_and_takes_connections_under_its_name_alone() {
 #[test]
 fn a_dropped_socket_is_removed() {
     let directory = directory();
-    drop(BoundSocket::bind(&directory.path().join("csi.sock")).unwrap());
+    drop(bind_stream(&directory.path().join("csi.sock")).unwrap());
     assert!(names(directory.path()).is_empty());
 }
 
@@ -35,9 +40,9 @@ fn a_dropped_socket_is_removed() {
 fn a_dropped_socket_leaves_that_of_a_successor() {
     let directory = directory();
     let path = directory.path().join("csi.sock");
-    let first = BoundSocket::bind(&path).unwrap();
+    let first = bind_stream(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    let _second = BoundSocket::bind(&path).unwrap();
+    let _second = bind_stream(&path).unwrap();
     let inode = std::fs::metadata(&path).unwrap().ino();
     drop(first);
     assert_eq!(std::fs::metadata(&path).unwrap().ino(), inode);
@@ -50,7 +55,7 @@ fn a_stale_socket_is_replaced_under_either_name() {
     for stale in ["csi.sock", ".csi.soc"] {
         drop(StdListener::bind(directory.path().join(stale)).unwrap());
     }
-    let _socket = BoundSocket::bind(&path).unwrap();
+    let _socket = bind_stream(&path).unwrap();
     UnixStream::connect(&path).unwrap();
     assert_eq!(names(directory.path()), ["csi.sock"]);
 }
@@ -59,8 +64,8 @@ fn a_stale_socket_is_replaced_under_either_name() {
 fn a_live_socket_is_left_alone() {
     let directory = directory();
     let path = directory.path().join("csi.sock");
-    let _first = BoundSocket::bind(&path).unwrap();
-    let error = BoundSocket::bind(&path).unwrap_err();
+    let _first = bind_stream(&path).unwrap();
+    let error = bind_stream(&path).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
@@ -75,14 +80,11 @@ fn a_live_socket_is_left_alone() {
 fn a_live_socket_whose_backlog_is_full_is_left_alone() {
     let directory = directory();
     let path = directory.path().join("csi.sock");
-    let listener = stream_socket().unwrap();
+    let listener = unix_socket(SocketType::STREAM).unwrap();
     bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
     listen(&listener, 0).unwrap();
     let _waiting = UnixStream::connect(&path).unwrap();
-    assert!(matches!(
-        BoundSocket::bind(&path),
-        Err(SocketError::Live { .. })
-    ));
+    assert!(matches!(bind_stream(&path), Err(SocketError::Live { .. })));
 }
 
 #[test]
@@ -91,7 +93,7 @@ fn what_is_no_socket_is_left_alone() {
     let path = directory.path().join("csi.sock");
     std::fs::write(&path, "precious").unwrap();
     assert!(matches!(
-        BoundSocket::bind(&path),
+        bind_stream(&path),
         Err(SocketError::NotASocket { .. })
     ));
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
@@ -101,7 +103,7 @@ fn what_is_no_socket_is_left_alone() {
     drop(StdListener::bind(&target).unwrap());
     std::os::unix::fs::symlink(&target, &path).unwrap();
     assert!(matches!(
-        BoundSocket::bind(&path),
+        bind_stream(&path),
         Err(SocketError::NotASocket { .. })
     ));
 }
@@ -112,14 +114,14 @@ fn a_path_of_107_bytes_is_bound() {
     let name = "s".repeat(SOCKET_PATH_BYTES - directory.path().as_os_str().len() - 1);
     let path = directory.path().join(name);
     assert_eq!(path.as_os_str().len(), 107);
-    let _socket = BoundSocket::bind(&path).unwrap();
+    let _socket = bind_stream(&path).unwrap();
     UnixStream::connect(&path).unwrap();
 }
 
 #[test]
 fn a_path_of_108_bytes_is_refused_before_anything_is_touched() {
     let path = Path::new("/").join("s".repeat(107));
-    let error = BoundSocket::bind(&path).unwrap_err();
+    let error = bind_stream(&path).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
@@ -134,7 +136,7 @@ fn a_path_without_a_proper_file_name_is_refused() {
     for path in ["/", "..", "s", "..."] {
         assert!(
             matches!(
-                BoundSocket::bind(Path::new(path)),
+                bind_stream(Path::new(path)),
                 Err(SocketError::NoFileName { .. })
             ),
             "{path}"
@@ -144,6 +146,77 @@ fn a_path_without_a_proper_file_name_is_refused() {
 
 #[test]
 fn a_directory_that_is_missing_is_an_error_that_names_it() {
-    let error = BoundSocket::bind(Path::new("/nonexistent/csi.sock")).unwrap_err();
+    let error = bind_stream(Path::new("/nonexistent/csi.sock")).unwrap_err();
     assert_eq!(error.to_string(), "could not bind /nonexistent/.csi.soc");
+}
+
+#[test]
+fn either_kind_tells_a_live_socket_of_the_other_from_a_stale_one() {
+    let directory = directory();
+    let path = directory.path().join("a.sock");
+    let kinds = [Connections::Stream, Connections::SequencedPackets];
+    for (here, there) in [(kinds[0], kinds[1]), (kinds[1], kinds[0])] {
+        let (listener, file) = BoundSocket::bind(&path, here).unwrap().into_parts();
+        let refused = BoundSocket::bind(&path, there);
+        assert!(matches!(refused, Err(SocketError::Live { .. })), "{here:?}");
+        drop(listener);
+        std::mem::forget(file);
+        drop(BoundSocket::bind(&path, there).unwrap());
+    }
+}
+
+#[test]
+fn a_stale_socket_is_removed_and_a_live_one_is_not() {
+    let directory = directory();
+    let path = directory.path().join("a.sock");
+    assert!(!remove_stale(&path).unwrap());
+    drop(StdListener::bind(&path).unwrap());
+    assert!(remove_stale(&path).unwrap());
+    assert!(!path.exists());
+    let _live = StdListener::bind(&path).unwrap();
+    assert!(matches!(remove_stale(&path), Err(SocketError::Live { .. })));
+    assert!(path.exists());
+}
+
+#[test]
+fn a_file_knows_whether_its_name_still_leads_to_it() {
+    let directory = directory();
+    let inner = directory.path().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    let path = inner.join("a.sock");
+    let (_listener, file) = bind_stream(&path).unwrap().into_parts();
+    assert_eq!(file.standing().unwrap(), Standing::Ours);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(file.standing().unwrap(), Standing::Gone);
+    let _other = StdListener::bind(&path).unwrap();
+    assert_eq!(file.standing().unwrap(), Standing::Anothers);
+    std::fs::remove_dir_all(&inner).unwrap();
+    assert_eq!(file.standing().unwrap(), Standing::Gone);
+}
+
+#[test]
+fn a_socket_of_this_user_is_this_users() {
+    let directory = directory();
+    let path = directory.path().join("mounter.sock");
+    let own = rustix::process::geteuid().as_raw();
+    let socket = BoundSocket::bind_for(&path, Connections::SequencedPackets, own).unwrap();
+    let metadata = std::fs::symlink_metadata(&path).unwrap();
+    assert_eq!(metadata.permissions().mode() & 0o7777, 0o600);
+    assert_eq!(metadata.uid(), own);
+    drop(socket);
+    assert!(names(directory.path()).is_empty());
+}
+
+#[test]
+fn privileged_a_socket_for_another_user_is_that_users_alone() {
+    const NOBODY: u32 = 65534;
+    let directory = directory();
+    let path = directory.path().join("mounter.sock");
+    let _socket = BoundSocket::bind_for(&path, Connections::SequencedPackets, NOBODY)
+        .expect("this test needs root: it gives a file to another user");
+    let metadata = std::fs::symlink_metadata(&path).unwrap();
+    assert_eq!(
+        (metadata.uid(), metadata.permissions().mode() & 0o7777),
+        (NOBODY, 0o600)
+    );
 }

@@ -1,0 +1,213 @@
+//! What to write into Node and CSINode, where the host does it (`--csinode manage`): kubelet's algorithm (`pkg/volume/csi/nodeinfomanager`),
+//! as the next patch for an object as it was read. Apart because it is the whole of that algorithm and opens nothing.
+//!
+//! It differs from kubelet where kubelet may lose what others wrote: patches instead of whole objects, and a CSINode of an earlier Node of
+//! this name gets a new owner instead of being deleted with all of its entries.
+
+use super::drift::{collisions, count_of, entry, keys_of, owned_by, sentence};
+use super::facts::DriverFacts;
+use super::node_ids::{NODE_IDS, node_ids, written};
+use crate::error::KubernetesError;
+use crate::guarded_patch::GuardedPatch;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::{CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Which in-tree plugins were replaced by CSI drivers.
+const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+/// All that there were, in order: kubelet 1.36 has migrated them without condition (`csi_plugin.go`, `Init`), and scheduler and controllers
+/// take a node without this word for one that mounts in-tree volumes itself.
+const MIGRATED: [&str; 7] = [
+    "kubernetes.io/aws-ebs",
+    "kubernetes.io/azure-disk",
+    "kubernetes.io/azure-file",
+    "kubernetes.io/cinder",
+    "kubernetes.io/gce-pd",
+    "kubernetes.io/portworx-volume",
+    "kubernetes.io/vsphere-volume",
+];
+
+/// The next patch of the Node; none: it says all of it. Refused where a label or the annotation says something else already.
+pub(super) fn next_node_patch(
+    facts: &DriverFacts,
+    node: &Node,
+) -> Result<Option<GuardedPatch>, KubernetesError> {
+    let in_the_way = collisions(facts, node);
+    if !in_the_way.is_empty() {
+        let what = sentence(&in_the_way);
+        return Err(KubernetesError::InTheWay { what });
+    }
+    let mut patch = GuardedPatch::of_version(&node.metadata);
+    let mut ids = node_ids(node).unwrap_or_default();
+    let id = facts.node_id().to_owned();
+    if ids.insert(facts.driver().to_owned(), id.clone()).as_ref() != Some(&id) {
+        set_annotation(&mut patch, &node.metadata, NODE_IDS, written(&ids));
+    }
+    let labels = node.metadata.labels.as_ref();
+    let missing = facts
+        .topology()
+        .iter()
+        .filter(|(key, _)| labels.is_none_or(|all| !all.contains_key(*key)));
+    let missing: Vec<_> = missing.collect();
+    if labels.is_none() && !missing.is_empty() {
+        patch.add(["metadata", "labels"], json!({}));
+    }
+    for (key, value) in missing {
+        patch.add(["metadata", "labels", key], json!(value));
+    }
+    Ok(patch.if_any())
+}
+
+/// A CSINode for this Node, with the driver in it.
+pub(super) fn new_csi_node(facts: &DriverFacts, node: &Node) -> CSINode {
+    let annotation = (MIGRATED_PLUGINS.to_owned(), MIGRATED.join(","));
+    CSINode {
+        metadata: ObjectMeta {
+            name: node.metadata.name.clone(),
+            annotations: Some(BTreeMap::from([annotation])),
+            owner_references: Some(vec![owner(node)]),
+            ..ObjectMeta::default()
+        },
+        spec: CSINodeSpec {
+            drivers: vec![new_entry(facts)],
+        },
+    }
+}
+
+/// The next patch of CSINode; none: it says all of it. Node id and topology keys of an entry cannot be changed (API validation), so an entry
+/// with others is taken away first, and added by the patch after that.
+pub(super) fn next_csi_node_patch(
+    facts: &DriverFacts,
+    node: &Node,
+    csi_node: &CSINode,
+) -> Option<GuardedPatch> {
+    let mut patch = GuardedPatch::of_version(&csi_node.metadata);
+    if !owned_by(csi_node, node) {
+        let others = csi_node.metadata.owner_references.iter().flatten();
+        let others = others.filter(|it| it.kind != "Node").cloned();
+        let owners: Vec<_> = others.chain([owner(node)]).collect();
+        patch.add(["metadata", "ownerReferences"], json!(owners));
+    }
+    let annotations = csi_node.metadata.annotations.as_ref();
+    let migrated = annotations.and_then(|all| all.get(MIGRATED_PLUGINS));
+    let migrated: BTreeSet<_> = migrated.iter().flat_map(|it| it.split(',')).collect();
+    if migrated != BTreeSet::from(MIGRATED) {
+        let value = MIGRATED.join(",");
+        set_annotation(&mut patch, &csi_node.metadata, MIGRATED_PLUGINS, value);
+    }
+    let drivers = &csi_node.spec.drivers;
+    let at = drivers.iter().position(|it| it.name == facts.driver());
+    match (at, entry(csi_node, facts.driver())) {
+        (Some(at), Some(entry)) => {
+            let at = at.to_string();
+            let keys_differ = keys_of(entry) != facts.topology_keys();
+            if entry.node_id != facts.node_id() || keys_differ {
+                patch.remove(["spec", "drivers", &at]);
+            } else if count_of(entry) != facts.count() {
+                let allocatable = json!(allocatable(facts));
+                patch.add(["spec", "drivers", &at, "allocatable"], allocatable);
+            }
+        }
+        // The API server gives an empty list as `null`, which has no end to add to.
+        _ if drivers.is_empty() => patch.add(["spec", "drivers"], json!([new_entry(facts)])),
+        _ => patch.add(["spec", "drivers", "-"], json!(new_entry(facts))),
+    }
+    patch.if_any()
+}
+
+/// Takes entries of these drivers away.
+pub(super) fn csi_node_without(
+    csi_node: &CSINode,
+    gone: &BTreeSet<String>,
+) -> Option<GuardedPatch> {
+    let mut patch = GuardedPatch::of_version(&csi_node.metadata);
+    let entries = csi_node.spec.drivers.iter().enumerate();
+    // From the end: each removal moves what follows.
+    for (at, entry) in entries.rev() {
+        if gone.contains(&entry.name) {
+            patch.remove(["spec", "drivers", &at.to_string()]);
+        }
+    }
+    patch.if_any()
+}
+
+/// Takes the node ids of these drivers away; labels stay, as kubelet leaves them.
+pub(super) fn node_without(node: &Node, gone: &BTreeSet<String>) -> Option<GuardedPatch> {
+    let mut ids = node_ids(node)?;
+    let before = ids.len();
+    ids.retain(|driver, _| !gone.contains(driver));
+    if ids.len() == before {
+        return None;
+    }
+    let mut patch = GuardedPatch::of_version(&node.metadata);
+    if ids.is_empty() {
+        patch.remove(["metadata", "annotations", NODE_IDS]);
+    } else {
+        set_annotation(&mut patch, &node.metadata, NODE_IDS, written(&ids));
+    }
+    patch.if_any()
+}
+
+/// Drivers whose entries this field manager made, and nobody else has written since: from the managed fields of the object, so that nothing
+/// needs to be remembered elsewhere.
+pub(super) fn made_by(csi_node: &CSINode, manager: &str) -> BTreeSet<String> {
+    let managed = csi_node.metadata.managed_fields.iter().flatten();
+    let (mut own, mut others) = (BTreeSet::new(), BTreeSet::new());
+    for fields in managed {
+        let into = match fields.manager.as_deref() {
+            Some(name) if name == manager => &mut own,
+            _ => &mut others,
+        };
+        into.extend(entries_of(&json!(fields.fields_v1)));
+    }
+    own.retain(|driver| !others.contains(driver));
+    own
+}
+
+/// Names in the keys of list entries, such as `k:{"name":"a.b"}`.
+fn entries_of(fields: &Value) -> Vec<String> {
+    let entries = fields.pointer("/f:spec/f:drivers");
+    let keys = entries.and_then(Value::as_object).into_iter().flatten();
+    keys.filter_map(|(key, _)| {
+        let key: Value = serde_json::from_str(key.strip_prefix("k:")?).ok()?;
+        Some(key.get("name")?.as_str()?.to_owned())
+    })
+    .collect()
+}
+
+fn set_annotation(patch: &mut GuardedPatch, metadata: &ObjectMeta, key: &str, value: String) {
+    if metadata.annotations.is_none() {
+        patch.add(["metadata", "annotations"], json!({}));
+    }
+    patch.add(["metadata", "annotations", key], json!(value));
+}
+
+fn owner(node: &Node) -> OwnerReference {
+    OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Node".to_owned(),
+        name: node.metadata.name.clone().unwrap_or_default(),
+        uid: node.metadata.uid.clone().unwrap_or_default(),
+        ..OwnerReference::default()
+    }
+}
+
+fn new_entry(facts: &DriverFacts) -> CSINodeDriver {
+    let keys = facts.topology_keys();
+    CSINodeDriver {
+        name: facts.driver().to_owned(),
+        node_id: facts.node_id().to_owned(),
+        topology_keys: Some(keys.into_iter().map(str::to_owned).collect()),
+        allocatable: allocatable(facts),
+    }
+}
+
+fn allocatable(facts: &DriverFacts) -> Option<VolumeNodeResources> {
+    let count = facts.count()?;
+    Some(VolumeNodeResources { count: Some(count) })
+}
+
+#[cfg(test)]
+mod tests;

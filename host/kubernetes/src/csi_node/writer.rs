@@ -1,0 +1,186 @@
+//! Writes Node and CSINode, where nobody else does. Apart because it holds the effects of `install`: read, patch, and again when somebody else
+//! wrote in between.
+//!
+//! Entries stay when the host stops, as they do when kubelet stops. What it made for drivers that it no longer serves goes at its next start.
+
+use super::facts::DriverFacts;
+use super::install::{
+    csi_node_without, made_by, new_csi_node, next_csi_node_patch, next_node_patch, node_without,
+};
+use crate::FIELD_MANAGER;
+use crate::error::KubernetesError;
+use crate::guarded_patch::somebody_else_wrote;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::CSINode;
+use kube::api::{PatchParams, PostParams};
+use kube::{Api, Client};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+use tokio::time::sleep;
+use wasmount_core::names::DriverName;
+
+/// How often one write is tried at a time, and the pause after the first: kubelet's (`nodeinfomanager`, `updateBackoff`).
+const TRIES: u32 = 4;
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const PAUSE_FACTOR: u32 = 5;
+/// Most patches of one CSINode at a time: an entry is taken away and added. What still differs then was changed on the way in (an admission
+/// webhook), and is for the comparison to tell.
+const PATCHES: usize = 2;
+/// Between attempts to take away what is no longer served. 30 s: nothing waits for it.
+const RETIRE_PAUSE: Duration = Duration::from_secs(30);
+/// Bytes of the data directory's digest in the name of the field manager: enough for the hosts of one node.
+const IDENTITY_BYTES: usize = 8;
+
+/// Who writes.
+pub struct Writer {
+    nodes: Api<Node>,
+    csi_nodes: Api<CSINode>,
+    node_name: String,
+    manager: String,
+}
+
+impl Writer {
+    /// The data directory tells apart the hosts of one node: its lock sees to it that there is one host for each, and what one made, another
+    /// must not take for its own.
+    pub fn new(client: Client, node_name: String, data_dir: &Path) -> Self {
+        let digest = Sha256::digest(data_dir.as_os_str().as_bytes());
+        let identity: String = digest
+            .iter()
+            .take(IDENTITY_BYTES)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Self {
+            nodes: Api::all(client.clone()),
+            csi_nodes: Api::all(client),
+            node_name,
+            manager: format!("{FIELD_MANAGER}-{identity}"),
+        }
+    }
+
+    /// Has Node and CSINode say what the driver says.
+    pub(super) async fn install(&self, facts: &DriverFacts) -> Result<(), KubernetesError> {
+        let mut pause = FIRST_PAUSE;
+        for _ in 1..TRIES {
+            match self.try_install(facts).await {
+                Err(KubernetesError::Api { source, .. }) if somebody_else_wrote(&source) => {
+                    sleep(pause).await;
+                    pause *= PAUSE_FACTOR;
+                }
+                ended => return ended,
+            }
+        }
+        self.try_install(facts).await
+    }
+
+    async fn try_install(&self, facts: &DriverFacts) -> Result<(), KubernetesError> {
+        let node = self.node().await?;
+        if let Some(patch) = next_node_patch(facts, &node)? {
+            self.patch_node(patch.into_patch()).await?;
+        }
+        let Some(mut csi_node) = self.csi_node().await? else {
+            let parameters = PostParams {
+                field_manager: Some(self.manager.clone()),
+                ..PostParams::default()
+            };
+            let new = new_csi_node(facts, &node);
+            let created = self.csi_nodes.create(&parameters, &new).await;
+            let what = format!("create CSINode {}", self.node_name);
+            return created.map(drop).map_err(KubernetesError::api(what));
+        };
+        for _ in 0..PATCHES {
+            let Some(patch) = next_csi_node_patch(facts, &node, &csi_node) else {
+                break;
+            };
+            csi_node = self.patch_csi_node(patch.into_patch()).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes away what this host made for drivers that are no longer served; tries until it is done.
+    pub async fn retire_all_but(&self, served: &BTreeSet<DriverName>) {
+        loop {
+            match self.try_retire(served).await {
+                Ok(gone) if gone.is_empty() => return,
+                Ok(gone) => tracing::info!(
+                    ?gone,
+                    "drivers that are no longer served were taken out of CSINode"
+                ),
+                Err(error) => {
+                    let reason = error.in_words();
+                    tracing::warn!(
+                        reason,
+                        "drivers that are no longer served stay in CSINode for now"
+                    );
+                    sleep(RETIRE_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn try_retire(
+        &self,
+        served: &BTreeSet<DriverName>,
+    ) -> Result<BTreeSet<String>, KubernetesError> {
+        let Some(csi_node) = self.csi_node().await? else {
+            return Ok(BTreeSet::new());
+        };
+        let mut gone = made_by(&csi_node, &self.manager);
+        gone.retain(|name| !served.iter().any(|driver| driver.as_str() == name));
+        let entries = csi_node_without(&csi_node, &gone);
+        if let Some(entries) = entries {
+            // First, while CSINode still tells who made them.
+            if let Some(ids) = node_without(&self.node().await?, &gone) {
+                self.patch_node(ids.into_patch()).await?;
+            }
+            self.patch_csi_node(entries.into_patch()).await?;
+        }
+        Ok(gone)
+    }
+
+    async fn node(&self) -> Result<Node, KubernetesError> {
+        let what = format!("read Node {}", self.node_name);
+        let node = self.nodes.get(&self.node_name).await;
+        node.map_err(KubernetesError::api(what))
+    }
+
+    async fn csi_node(&self) -> Result<Option<CSINode>, KubernetesError> {
+        let what = format!("read CSINode {}", self.node_name);
+        let csi_node = self.csi_nodes.get_opt(&self.node_name).await;
+        csi_node.map_err(KubernetesError::api(what))
+    }
+
+    /// By the status, as kubelet does: the right to change a Node's status cannot make it unschedulable.
+    async fn patch_node(&self, patch: kube::api::Patch<()>) -> Result<(), KubernetesError> {
+        let what = format!(
+            "write the labels and annotations of Node {}",
+            self.node_name
+        );
+        let patched = self
+            .nodes
+            .patch_status(&self.node_name, &self.parameters(), &patch)
+            .await;
+        patched.map(drop).map_err(KubernetesError::api(what))
+    }
+
+    async fn patch_csi_node(
+        &self,
+        patch: kube::api::Patch<()>,
+    ) -> Result<CSINode, KubernetesError> {
+        let what = format!("write CSINode {}", self.node_name);
+        let patched = self
+            .csi_nodes
+            .patch(&self.node_name, &self.parameters(), &patch)
+            .await;
+        patched.map_err(KubernetesError::api(what))
+    }
+
+    fn parameters(&self) -> PatchParams {
+        PatchParams {
+            field_manager: Some(self.manager.clone()),
+            ..PatchParams::default()
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Introduces a driver to kubelet, and keeps it introduced: one task a driver. Apart because kubelet (up to 1.35) asks once and does not
+//! come back: whoever is refused, or whose socket somebody removed, must appear anew.
+//!
+//! ```text
+//! NodeGetInfo is known ─▶ bind ─▶ kubelet asks ─▶ taken ─▶ until something happens ─┐
+//!                          ▲                └──▶ refused ──▶ unlink ─▶ pause ◀──────┘
+//!                          └─────────────────────────────────────────────┘
+//! ```
+//!
+//! It ends no call and no process. What kubelet reads of the driver later (CSINode) is watched elsewhere.
+
+mod binding;
+mod directory_watch;
+mod gap;
+mod trouble;
+
+use crate::events::{About, Events};
+use crate::status::{Gap, RegistrationStatus};
+use crate::wire::pluginregistration::PluginInfo;
+use binding::{Binding, Told};
+use directory_watch::DirectoryWatch;
+use futures::FutureExt;
+pub use gap::Beginning;
+use gap::Since;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+use trouble::{Pauses, Trouble};
+use wasmount_core::call::Incoming;
+use wasmount_core::driver::{Driver, LastService};
+use wasmount_core::error::Error;
+use wasmount_core::names::DriverName;
+use wasmount_core::secrets::Secrets;
+use wasmount_socket::Standing;
+
+/// Made by every kubelet at its start, in its root directory, and watched from then on.
+const REGISTRY: &str = "plugins_registry";
+
+/// What a CSI driver is to kubelet.
+const PLUGIN_TYPE: &str = "CSIPlugin";
+
+/// What node-driver-registrar says. kubelet takes any 1.x, and refuses a name that is registered with an equal or higher one.
+const SUPPORTED_VERSION: &str = "1.0.0";
+
+/// Pause between the first two questions for what NodeGetInfo will answer, while no plugin has answered; doubled after each further one.
+const FIRST_QUESTION: Duration = Duration::from_millis(100);
+
+/// The longest of these pauses. 1 s: a first start is as much later at most, and the question costs nothing until there is a plugin.
+const LONGEST_QUESTION: Duration = Duration::from_secs(1);
+
+/// How long kubelet may say nothing before it is shown the socket anew. 5 min: longer than its 2 min for NodeGetInfo, and than its longest
+/// back-off (2 min 2 s), so a kubelet that is at it is not disturbed.
+const SILENCE: Duration = Duration::from_secs(300);
+
+/// Who is introduced, and where.
+#[derive(Debug, Clone)]
+pub struct Introduction {
+    /// The driver's name.
+    pub driver: DriverName,
+    /// kubelet's directory: [`registry`].
+    pub registry: PathBuf,
+    /// The driver's CSI socket, by the path that kubelet knows.
+    pub endpoint: PathBuf,
+}
+
+/// Keeps one driver registered.
+pub struct Registrar {
+    introduction: Introduction,
+    socket: PathBuf,
+    node: About,
+    events: Events,
+    renewal: Notify,
+    status: watch::Sender<RegistrationStatus>,
+}
+
+/// kubelet's directory of registration sockets.
+pub fn registry(kubelet_dir: &Path) -> PathBuf {
+    kubelet_dir.join(REGISTRY)
+}
+
+/// Where kubelet finds a driver. Not `-reg.sock`, as node-driver-registrar has it: kubelet's gRPC sends the percent-encoded path as HTTP/2's
+/// `:authority`, in which a `%` may stand only before an `@` (RFC 3986 §3.2: in the user information), and `h2` resets the stream otherwise.
+pub fn registration_socket(registry: &Path, driver: &DriverName) -> PathBuf {
+    registry.join(format!("{driver}@reg.sock"))
+}
+
+impl Registrar {
+    /// Touches nothing yet. Events go to `node`.
+    pub fn new(introduction: Introduction, node: About, events: Events) -> Arc<Self> {
+        let socket = registration_socket(&introduction.registry, &introduction.driver);
+        let status = RegistrationStatus {
+            reason: Some("its plugin has not described this node yet".to_owned()),
+            ..RegistrationStatus::default()
+        };
+        Arc::new(Self {
+            introduction,
+            socket,
+            node,
+            events,
+            renewal: Notify::new(),
+            status: watch::Sender::new(status),
+        })
+    }
+
+    /// How it stands, from now on.
+    pub fn status(&self) -> watch::Receiver<RegistrationStatus> {
+        self.status.subscribe()
+    }
+
+    /// Has kubelet ask again: heals what CSINode lacks. kubelet does not know the driver for a moment. Where the socket is not bound it will
+    /// be, and nothing more is done.
+    pub fn renew(&self) {
+        self.renewal.notify_one();
+    }
+
+    /// Registers until `closed`, then removes the socket; to be cancelled when the CSI socket has served its last call.
+    pub async fn run(&self, driver: &Arc<Driver>, beginning: Beginning, closed: CancellationToken) {
+        tokio::select! {
+            () = known(driver) => {}
+            () = closed.cancelled() => return,
+        }
+        let last = driver.last_service().await.unwrap_or_else(|error| {
+            not_noted(driver, &error);
+            None
+        });
+        note(driver, LastService::Open).await;
+        self.stay(Since::of(last, beginning), &closed).await;
+        note(driver, LastService::Until(SystemTime::now())).await;
+    }
+
+    async fn stay(&self, mut since: Option<Since>, closed: &CancellationToken) {
+        let mut pauses = Pauses::default();
+        let mut bound_before = false;
+        loop {
+            let mut taken_at = None;
+            let info = self.introduction.plugin_info();
+            let trouble = match Binding::make(&self.socket, info) {
+                Ok(binding) => {
+                    self.is_bound(bound_before);
+                    bound_before = true;
+                    tokio::select! {
+                        trouble = self.watch(binding, &mut since, &mut taken_at) => trouble,
+                        () = closed.cancelled() => return self.ended(),
+                    }
+                }
+                Err(error) => Trouble::NotBound(in_full(&error)),
+            };
+            let stood = taken_at.map(|taken: Instant| taken.elapsed());
+            let pause = pauses.after(&trouble, stood.unwrap_or_default());
+            self.say(&trouble, pause);
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = closed.cancelled() => return self.ended(),
+            }
+        }
+    }
+
+    /// Returns when the socket must be bound again.
+    async fn watch(
+        &self,
+        mut binding: Binding,
+        since: &mut Option<Since>,
+        taken_at: &mut Option<Instant>,
+    ) -> Trouble {
+        let directory = DirectoryWatch::begin(&self.introduction.registry);
+        let silent_at = Instant::now() + SILENCE;
+        // This binding is what was asked for.
+        let _ = self.renewal.notified().now_or_never();
+        loop {
+            // First, for what happened before the watch began.
+            match binding.standing() {
+                Ok(Standing::Gone) => return Trouble::Removed,
+                Ok(Standing::Anothers) => return Trouble::Replaced,
+                Ok(Standing::Ours) => {}
+                Err(error) => {
+                    return Trouble::NotBound(format!(
+                        "its registration socket cannot be looked at: {error}"
+                    ));
+                }
+            }
+            tokio::select! {
+                told = binding.told() => match told {
+                    Some(Told::Asked) => self.is_asked(),
+                    Some(Told::Registered) => {
+                        taken_at.get_or_insert_with(Instant::now);
+                        self.is_registered(since.take());
+                    }
+                    Some(Told::Refused(words)) => return Trouble::Refused(words),
+                    None => return Trouble::NotBound("its registration socket is not served any more".to_owned()),
+                },
+                () = directory.may_have_changed() => {}
+                () = self.renewal.notified() => return Trouble::Renewed,
+                () = sleep_until(silent_at), if taken_at.is_none() => return Trouble::Silent,
+            }
+        }
+    }
+
+    fn is_bound(&self, again: bool) {
+        tracing::info!(driver = %self.introduction.driver, socket = %self.socket.display(), "waiting for kubelet to register the driver");
+        self.status.send_modify(|status| {
+            status.rebinds += u64::from(again);
+            // A trouble that was told is not over before kubelet says so.
+            if !again && status.refusals == 0 {
+                status.reason = Some("kubelet has not asked for it yet".to_owned());
+            }
+        });
+    }
+
+    fn is_asked(&self) {
+        tracing::debug!(driver = %self.introduction.driver, "kubelet asked who serves here");
+        self.status.send_modify(|status| {
+            if !status.registered && status.refusals == 0 && status.rebinds == 0 {
+                status.reason = Some("kubelet has asked for it, and not taken it yet".to_owned());
+            }
+        });
+    }
+
+    fn is_registered(&self, since: Option<Since>) {
+        let gap = since.map(|since| since.until(SystemTime::now()));
+        let mut had_trouble = false;
+        self.status.send_modify(|status| {
+            had_trouble = !status.registered && status.rebinds > 0;
+            status.registered = true;
+            status.registrations += 1;
+            status.reason = None;
+            status.gap = status.gap.or(gap);
+        });
+        let driver = &self.introduction.driver;
+        match gap {
+            Some(Gap { length, from }) => tracing::info!(
+                %driver, gap_ms = length.as_millis(), ?from,
+                "kubelet registered the driver, which no host had served since"
+            ),
+            None => tracing::info!(%driver, "kubelet registered the driver"),
+        }
+        if had_trouble {
+            let note = format!("kubelet has taken the CSI driver {driver}");
+            let (events, node) = (self.events.clone(), self.node.clone());
+            tokio::spawn(async move {
+                events
+                    .inform(&node, "DriverRegistered", "Register", note)
+                    .await;
+            });
+        }
+    }
+
+    fn say(&self, trouble: &Trouble, pause: Duration) {
+        let driver = &self.introduction.driver;
+        let reason = trouble.to_string();
+        self.status.send_modify(|status| {
+            status.registered = false;
+            status.refusals += u64::from(matches!(trouble, Trouble::Refused(_)));
+            status.reason = Some(reason.clone());
+        });
+        // Last, so that whoever reads the line finds it so.
+        tracing::warn!(%driver, %reason, retry_seconds = pause.as_secs(), "the driver is not registered with kubelet");
+        if let Some(event) = trouble.event() {
+            let note = format!("the CSI driver {driver} is not registered: {reason}");
+            let (events, node) = (self.events.clone(), self.node.clone());
+            // In a task of its own: kubelet waits for no API server.
+            tokio::spawn(async move { events.warn(&node, event, "Register", note).await });
+        }
+    }
+
+    fn ended(&self) {
+        self.status.send_modify(|status| {
+            status.registered = false;
+            status.reason = Some("the host is stopping".to_owned());
+        });
+    }
+}
+
+impl Introduction {
+    fn plugin_info(&self) -> PluginInfo {
+        PluginInfo {
+            r#type: PLUGIN_TYPE.to_owned(),
+            name: self.driver.to_string(),
+            endpoint: self.endpoint.display().to_string(),
+            supported_versions: vec![SUPPORTED_VERSION.to_owned()],
+        }
+    }
+}
+
+/// Returns when NodeGetInfo has an answer that stands: kubelet asks for it at once, and would refuse a driver without.
+async fn known(driver: &Arc<Driver>) {
+    let mut pause = FIRST_QUESTION;
+    let mut said = String::new();
+    loop {
+        let answer = match driver.known_node().await {
+            Ok(Some(_)) => return,
+            Ok(None) => driver.node_get_info(own_question()).await.map(drop),
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(()) => return,
+            Err(error) => {
+                let reason = error.to_string();
+                if said != reason {
+                    tracing::info!(driver = %driver.name(), reason, "not registered before the plugin describes this node");
+                    said = reason;
+                }
+            }
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_QUESTION);
+    }
+}
+
+/// The first question is the host's own.
+fn own_question() -> Incoming {
+    Incoming {
+        request_id: "registration".to_owned(),
+        secrets: Arc::new(Secrets::default()),
+    }
+}
+
+async fn note(driver: &Arc<Driver>, service: LastService) {
+    if let Err(error) = driver.note_service(service).await {
+        not_noted(driver, &error);
+    }
+}
+
+/// It costs the figure of the next start, and nothing else.
+fn not_noted(driver: &Arc<Driver>, error: &Error) {
+    tracing::warn!(driver = %driver.name(), %error, "how long the driver is not served will not be known");
+}
+
+/// An error and what caused it.
+fn in_full(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! The registration socket while it is there, and what kubelet says on it. Apart because it is the gRPC of registration: it answers from
+//! memory, at any time and to any number of kubelets, and decides nothing.
+
+use crate::wire::pluginregistration::registration_server::{Registration, RegistrationServer};
+use crate::wire::pluginregistration::{
+    InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
+};
+use futures::{Stream, stream};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::sleep;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tonic::transport::Server;
+use tonic::{Request, Response, Status};
+use wasmount_socket::{BoundSocket, Connections, SocketError, SocketFile, Standing};
+
+/// How long an answer may take to leave after the socket is gone: kubelet's own patience with NotifyRegistrationStatus.
+const ANSWERING: Duration = Duration::from_secs(5);
+
+/// How long not to accept after accepting failed: it fails for want of descriptors or memory, and at once again if asked at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Of kubelet's words: the note of an Event takes 1024 bytes with what is said around them.
+const WORDS_BYTES: usize = 700;
+
+/// What kubelet did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Told {
+    /// It asked who we are.
+    Asked,
+    /// It has taken the driver.
+    Registered,
+    /// It has not.
+    Refused(String),
+}
+
+/// One appearance of the socket. The name goes first when it is dropped; what is being answered may end.
+#[derive(Debug)]
+pub(super) struct Binding {
+    file: SocketFile,
+    told: UnboundedReceiver<Told>,
+    _closing: DropGuard,
+}
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BindingError {
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    #[error("could not watch the registration socket")]
+    Watch(#[source] io::Error),
+}
+
+struct RegistrationService {
+    info: PluginInfo,
+    told: UnboundedSender<Told>,
+}
+
+impl Binding {
+    /// Binds and serves. The socket answers before it has its name.
+    pub(super) fn make(path: &Path, info: PluginInfo) -> Result<Self, BindingError> {
+        let (listener, file) = BoundSocket::bind(path, Connections::Stream)?.into_parts();
+        let listener = UnixListener::from_std(listener.into()).map_err(BindingError::Watch)?;
+        let (teller, told) = unbounded_channel();
+        let closing = CancellationToken::new();
+        let service = RegistrationServer::new(RegistrationService { info, told: teller });
+        tokio::spawn(serve(listener, service, closing.clone()));
+        Ok(Self {
+            file,
+            told,
+            _closing: closing.drop_guard(),
+        })
+    }
+
+    /// What kubelet does next; none: the socket is not served any more.
+    pub(super) async fn told(&mut self) -> Option<Told> {
+        self.told.recv().await
+    }
+
+    /// What lies under its name.
+    pub(super) fn standing(&self) -> io::Result<Standing> {
+        self.file.standing()
+    }
+}
+
+#[tonic::async_trait]
+impl Registration for RegistrationService {
+    async fn get_info(&self, _: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
+        self.tell(Told::Asked);
+        Ok(Response::new(self.info.clone()))
+    }
+
+    async fn notify_registration_status(
+        &self,
+        request: Request<RegistrationStatus>,
+    ) -> Result<Response<RegistrationStatusResponse>, Status> {
+        let RegistrationStatus {
+            plugin_registered,
+            error,
+        } = request.into_inner();
+        self.tell(match plugin_registered {
+            true => Told::Registered,
+            false => Told::Refused(in_one_line(&error)),
+        });
+        Ok(Response::new(RegistrationStatusResponse {}))
+    }
+}
+
+impl RegistrationService {
+    fn tell(&self, told: Told) {
+        // Nobody listens any more once the socket is to go.
+        let _ = self.told.send(told);
+    }
+}
+
+async fn serve(
+    listener: UnixListener,
+    service: RegistrationServer<RegistrationService>,
+    closing: CancellationToken,
+) {
+    let serving = Server::builder()
+        .add_service(service)
+        .serve_with_incoming_shutdown(incoming(listener), closing.cancelled());
+    let too_late = async {
+        closing.cancelled().await;
+        sleep(ANSWERING).await;
+    };
+    tokio::select! {
+        ended = serving => if let Err(error) = ended {
+            tracing::error!(%error, "the registration socket is not served any more");
+        },
+        () = too_late => {}
+    }
+}
+
+fn incoming(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream>> {
+    stream::unfold(listener, |listener| async {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => return Some((Ok(stream), listener)),
+                Err(error) => {
+                    tracing::debug!(%error, "a connection of kubelet was not accepted; trying on");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    })
+}
+
+/// For a log line, and short enough for an Event.
+fn in_one_line(words: &str) -> String {
+    let line: String = words
+        .chars()
+        .map(|each| if each.is_control() { ' ' } else { each })
+        .collect();
+    let (line, _) = line.split_at(line.floor_char_boundary(WORDS_BYTES));
+    match line.trim() {
+        "" => "without a reason".to_owned(),
+        line => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubelets_words_are_one_line_of_a_length_that_an_event_takes() {
+        assert_eq!(in_one_line("a\nb\u{1b}c "), "a b c");
+        assert_eq!(in_one_line(" \n"), "without a reason");
+        assert_eq!(in_one_line(&"é".repeat(5000)), "é".repeat(350));
+        assert_eq!(in_one_line(&format!("x{}", "é".repeat(5000))).len(), 699);
+    }
+}

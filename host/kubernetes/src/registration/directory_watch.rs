@@ -1,0 +1,73 @@
+//! Notices when names in a directory come and go. Apart because file systems without events (overlays, some FUSE) and nodes without a free
+//! inotify instance (`fs.inotify.max_user_instances`) must not blind the host: then it only looks more seldom.
+//!
+//! It says that something may have changed; what, is the looker's to see.
+
+use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+use tokio::io::unix::AsyncFd;
+use tokio::time::sleep;
+
+/// Between two looks without an event: one system call each.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Several events: `struct inotify_event` and a name of at most 255 bytes each (inotify(7)).
+const EVENTS_BYTES: usize = 4096;
+
+/// One directory, watched.
+#[derive(Debug)]
+pub(super) struct DirectoryWatch(Option<AsyncFd<OwnedFd>>);
+
+impl DirectoryWatch {
+    /// From here on. It cannot fail: without events there are the looks.
+    pub(super) fn begin(directory: &Path) -> Self {
+        match watched(directory) {
+            Ok(events) => Self(Some(events)),
+            Err(error) => {
+                tracing::warn!(
+                    directory = %directory.display(), %error, look_seconds = LOOK.as_secs(),
+                    "changes of the directory are not told to this process (inotify): it looks by itself"
+                );
+                Self(None)
+            }
+        }
+    }
+
+    /// Returns when it is time to look.
+    pub(super) async fn may_have_changed(&self) {
+        let Some(events) = &self.0 else {
+            return sleep(LOOK).await;
+        };
+        tokio::select! {
+            () = sleep(LOOK) => {}
+            ready = events.readable() => {
+                let Ok(mut ready) = ready else { return sleep(LOOK).await };
+                let mut read = [0; EVENTS_BYTES];
+                while rustix::io::read(events.get_ref(), &mut read).is_ok_and(|bytes| bytes > 0) {}
+                ready.clear_ready();
+            }
+        }
+    }
+}
+
+fn watched(directory: &Path) -> std::io::Result<AsyncFd<OwnedFd>> {
+    let events = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    // A name that exists is taken away or replaced in these ways only; a new one does not matter.
+    let changes = WatchFlags::DELETE
+        | WatchFlags::MOVED_FROM
+        | WatchFlags::MOVED_TO
+        | WatchFlags::DELETE_SELF
+        | WatchFlags::MOVE_SELF;
+    add_watch(&events, directory, changes).map_err(|error| match error {
+        Errno::NOSPC => std::io::Error::other("fs.inotify.max_user_watches is used up"),
+        error => error.into(),
+    })?;
+    #[expect(
+        deprecated,
+        reason = "the successor is unsafe, for types that lie about their descriptor, which OwnedFd does not"
+    )]
+    AsyncFd::new(events)
+}

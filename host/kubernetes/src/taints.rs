@@ -1,0 +1,121 @@
+//! Startup taints: `<driver>/agent-not-ready`, with any effect, keeps pods from a node until the driver can serve them. Whoever makes nodes puts
+//! them on (as for `ebs.csi.aws.com/agent-not-ready`); the host takes them off once the driver is listed, and never puts one on: pods that run
+//! would be driven out.
+//!
+//! It does not know when a driver is listed.
+
+use crate::FIELD_MANAGER;
+use crate::error::KubernetesError;
+use crate::guarded_patch::GuardedPatch;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::PatchParams;
+use kube::{Api, Client};
+use serde_json::json;
+
+/// What follows the driver's name and a slash.
+const AGENT_NOT_READY: &str = "agent-not-ready";
+
+/// The key of a driver's startup taint.
+pub(crate) fn key(driver: &str) -> String {
+    format!("{driver}/{AGENT_NOT_READY}")
+}
+
+/// Takes a driver's startup taints off a Node; none: it has none. Others' taints may change meanwhile: the patch tests those that it removes,
+/// where it removes them, and nothing else.
+pub(crate) fn removal(node: &Node, driver: &str) -> Option<GuardedPatch> {
+    let key = key(driver);
+    let taints = node.spec.as_ref()?.taints.as_ref()?;
+    let own: Vec<_> = taints
+        .iter()
+        .enumerate()
+        .filter(|(_, taint)| taint.key == key)
+        .map(|(at, taint)| (at.to_string(), taint))
+        .collect();
+    let tests = own.iter().flat_map(|(at, taint)| {
+        [
+            (["spec", "taints", at, "key"], json!(taint.key)),
+            (["spec", "taints", at, "effect"], json!(taint.effect)),
+        ]
+    });
+    let mut patch = GuardedPatch::where_fields(tests);
+    // From the end: each removal moves what follows.
+    for (at, _) in own.iter().rev() {
+        patch.remove(["spec", "taints", at]);
+    }
+    patch.if_any()
+}
+
+/// Does it.
+pub(crate) async fn remove(
+    client: &Client,
+    node_name: &str,
+    patch: GuardedPatch,
+) -> Result<(), KubernetesError> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let parameters = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let patch = patch.into_patch();
+    let patched = nodes.patch(node_name, &parameters, &patch).await;
+    let what = format!("remove the startup taint of Node {node_name}");
+    patched.map(drop).map_err(KubernetesError::api(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::Taint;
+
+    fn node(taints: &[(&str, &str)]) -> Node {
+        let taints: Vec<_> = taints
+            .iter()
+            .map(|(key, effect)| json!({ "key": key, "effect": effect }))
+            .collect();
+        serde_json::from_value(json!({ "metadata": { "name": "w" }, "spec": { "taints": taints } }))
+            .unwrap()
+    }
+
+    fn keys(node: &Node) -> Vec<(&str, &str)> {
+        let taints: &[Taint] = node.spec.as_ref().unwrap().taints.as_ref().unwrap();
+        let taints = taints.iter();
+        taints.map(|it| (&*it.key, &*it.effect)).collect()
+    }
+
+    #[test]
+    fn all_startup_taints_of_a_driver_go_and_no_other() {
+        let before = node(&[
+            ("a.b/agent-not-ready", "NoExecute"),
+            ("gpu", "NoSchedule"),
+            ("a.b/agent-not-ready", "NoSchedule"),
+            ("x.a.b/agent-not-ready", "NoExecute"),
+            ("a.b/other", "NoSchedule"),
+        ]);
+        let after = removal(&before, "a.b").unwrap().applied(&before).unwrap();
+        assert_eq!(
+            keys(&after),
+            [
+                ("gpu", "NoSchedule"),
+                ("x.a.b/agent-not-ready", "NoExecute"),
+                ("a.b/other", "NoSchedule"),
+            ]
+        );
+        assert_eq!(removal(&after, "a.b"), None);
+        assert_eq!(removal(&Node::default(), "a.b"), None);
+    }
+
+    #[test]
+    fn a_node_whose_taints_moved_meanwhile_is_left_as_it_is() {
+        let read = node(&[("a.b/agent-not-ready", "NoExecute"), ("gpu", "NoSchedule")]);
+        let moved = node(&[("gpu", "NoSchedule"), ("a.b/agent-not-ready", "NoExecute")]);
+        let patch = removal(&read, "a.b").unwrap();
+        assert!(patch.applied(&moved).is_err());
+        let grown = node(&[
+            ("a.b/agent-not-ready", "NoExecute"),
+            ("gpu", "NoSchedule"),
+            ("new", "NoSchedule"),
+        ]);
+        let after = patch.applied(&grown).unwrap();
+        assert_eq!(keys(&after), [("gpu", "NoSchedule"), ("new", "NoSchedule")]);
+    }
+}

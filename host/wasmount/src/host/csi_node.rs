@@ -1,0 +1,141 @@
+//! Node and CSINode of a host's drivers: one pair of watches, one task a driver that compares and mends, one that has the driver answer
+//! NodeGetInfo anew. Apart because it is optional, and because nothing may wait for it: it ends with the host's background.
+//!
+//! What is compared and written is the room's (`wasmount_kubernetes::csi_node`).
+
+use super::HostOptions;
+use super::kubernetes::{Cluster, CsiNodeMode};
+use crate::readiness::Readiness;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use wasmount_core::call::Incoming;
+use wasmount_core::document::CsiDriver;
+use wasmount_core::driver::Driver;
+use wasmount_core::names::DriverName;
+use wasmount_core::secrets::Secrets;
+use wasmount_kubernetes::csi_node::{
+    Hand, Renewal, Seen, Steward, Writer, clear_to_register, watch,
+};
+
+/// Between questions to a driver that has no answer yet, at first and at last: its plugin is being compiled, or mended by a person.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// What all drivers of a host share; nothing where nobody looks at CSINode.
+pub(super) struct CsiNodes {
+    seen: Option<watch::Receiver<Seen>>,
+    writer: Option<Arc<Writer>>,
+}
+
+impl CsiNodes {
+    /// Begins to watch, and takes away what this host made for drivers that it no longer serves.
+    pub(super) fn begin(
+        options: &HostOptions,
+        cluster: &Cluster,
+        served: BTreeSet<DriverName>,
+        background: &mut JoinSet<()>,
+    ) -> Self {
+        let Some(client) = cluster.client() else {
+            return Self {
+                seen: None,
+                writer: None,
+            };
+        };
+        let node_name = &options.kubernetes.node_name;
+        let mode = options.kubernetes.csi_node;
+        let seen = (mode != CsiNodeMode::Off).then(|| {
+            let (seen, work) = watch(client.clone(), node_name.clone());
+            background.spawn(work);
+            seen
+        });
+        let writer = (mode == CsiNodeMode::Manage).then(|| {
+            let writer = Writer::new(client.clone(), node_name.clone(), &options.data_dir);
+            let writer = Arc::new(writer);
+            let retiring = writer.clone();
+            background.spawn(async move { retiring.retire_all_but(&served).await });
+            writer
+        });
+        Self { seen, writer }
+    }
+
+    /// Returns when nothing that is known stands in the way of registering a driver with kubelet; at once where nobody looks.
+    pub(super) fn clear_to_register(
+        &self,
+        driver: &Driver,
+        cluster: &Cluster,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let (name, answers) = (driver.name().clone(), driver.node_info_answers());
+        let node_name = cluster.node_name().to_owned();
+        let (seen, events) = (self.seen.clone(), cluster.events().clone());
+        async move {
+            if let Some(seen) = seen {
+                clear_to_register(name, answers, node_name, seen, events).await;
+            }
+        }
+    }
+
+    /// Looks after one driver. `renewal`: how it is registered with kubelet again, where this host does it.
+    pub(super) fn look_after(
+        &self,
+        driver: &Arc<Driver>,
+        document: &CsiDriver,
+        cluster: &Cluster,
+        renewal: Option<Renewal>,
+        readiness: &Arc<Readiness>,
+        background: &mut JoinSet<()>,
+    ) {
+        let seconds = document.node_allocatable_update_period_seconds;
+        let update_period = seconds.map(Duration::from_secs);
+        background.spawn(keep_answer(driver.clone(), update_period));
+        let (Some(seen), Some(client)) = (&self.seen, cluster.client()) else {
+            return;
+        };
+        let (name, readiness) = (driver.name().clone(), readiness.clone());
+        let steward = Steward {
+            driver: name.clone(),
+            node_name: cluster.node_name().to_owned(),
+            answers: driver.node_info_answers(),
+            seen: seen.clone(),
+            hand: match &self.writer {
+                Some(writer) => Hand::Own(writer.clone()),
+                None => Hand::Kubelet(renewal),
+            },
+            update_period,
+            client: client.clone(),
+            events: cluster.events().clone(),
+            tell: Arc::new(move |status| readiness.set_listing(&name, status)),
+        };
+        background.spawn(steward.run());
+    }
+}
+
+/// Has the driver answer NodeGetInfo once, and then anew in each period. Without a period kubelet never asks again either.
+async fn keep_answer(driver: Arc<Driver>, period: Option<Duration>) {
+    let mut pause = FIRST_PAUSE;
+    // Why it cannot answer is admission's to tell.
+    while driver.node_get_info(incoming()).await.is_err() {
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+    let Some(period) = period else { return };
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    loop {
+        ticks.tick().await;
+        if let Err(error) = driver.refresh_node_info(incoming()).await {
+            tracing::warn!(driver = %driver.name(), %error, "the volume limit was not refreshed: the last one stands");
+        }
+    }
+}
+
+fn incoming() -> Incoming {
+    Incoming {
+        request_id: "node-info".to_owned(),
+        secrets: Arc::new(Secrets::default()),
+    }
+}

@@ -1,0 +1,149 @@
+//! The registration of all drivers of a host with the kubelet beside it: whether there is one, what an earlier host has left there, one
+//! task a driver. Apart because it begins before everything else (a leftover makes kubelet wait) and ends after everything else (kubelet
+//! unmounts for nobody without a registration).
+//!
+//! How a driver is introduced is the room's (`wasmount_kubernetes`).
+
+use super::kubernetes::{Cluster, Registering};
+use super::{HostOptions, shared_roots};
+use crate::config::Configured;
+use crate::fault::Fault;
+use crate::readiness::Readiness;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use wasmount_core::driver::Driver;
+use wasmount_core::names::DriverName;
+use wasmount_kubernetes::{
+    Beginning, Introduction, Registrar, RegistrationStatus, registration_socket, registry,
+};
+use wasmount_socket::{SocketError, remove_stale};
+
+/// Where the drivers of a host are registered, and since when it wants that.
+pub(super) struct Place {
+    /// kubelet's directory; none: nobody is registered.
+    registry: Option<PathBuf>,
+    started: SystemTime,
+}
+
+/// The registrations of a host, each in a task. Dropped, they end at once, and their sockets go.
+pub(super) struct Registrations {
+    registry: Option<PathBuf>,
+    beginning: Beginning,
+    tasks: JoinSet<()>,
+    reports: JoinSet<()>,
+    closed: CancellationToken,
+}
+
+/// The very first act of a host: what killed ones have left is taken away. kubelet calls each leftover, and waits longer after each failure
+/// (up to 2 min 2 s), also for the socket that comes in its place. Whoever insists on a kubelet must have its directory.
+pub(super) fn prepare(options: &HostOptions, backends: &[Configured]) -> Result<Place, Fault> {
+    let started = SystemTime::now();
+    let registry = registry(&options.kubelet_dir);
+    let beside = shared_roots::beside_kubelet(&options.kubelet_dir);
+    let registry = match options.kubernetes.registering {
+        Registering::Never => None,
+        Registering::WhereKubeletIs => beside.then_some(registry),
+        Registering::Always if beside => Some(registry),
+        Registering::Always => {
+            return Err(Fault::Flag {
+                flag: "--registration",
+                value: "on".to_owned(),
+                reason: format!(
+                    "there is no directory {}, which kubelet makes when it first starts; --kubelet-dir says where kubelet's root is",
+                    registry.display()
+                ),
+            });
+        }
+    };
+    if let Some(registry) = &registry {
+        for backend in backends {
+            let driver = &backend.document.driver_name;
+            let socket = registration_socket(registry, driver);
+            clear(&socket);
+        }
+    }
+    Ok(Place { registry, started })
+}
+
+fn clear(socket: &Path) {
+    match remove_stale(socket) {
+        Ok(true) => {
+            tracing::info!(socket = %socket.display(), "removed a registration socket that a killed host has left");
+        }
+        Ok(false) => {}
+        // Of a host that is about to go, in an upgrade: its data directory is waited for.
+        Err(SocketError::Live { path }) => {
+            tracing::info!(socket = %path.display(), "another process has the driver registered");
+        }
+        Err(error) => tracing::warn!(%error, "a registration socket cannot be bound later"),
+    }
+}
+
+impl Registrations {
+    /// `succeeded`: when the host before let go of the data directory.
+    pub(super) fn new(place: Place, succeeded: Option<SystemTime>) -> Self {
+        let Place { registry, started } = place;
+        Self {
+            registry,
+            beginning: Beginning { started, succeeded },
+            tasks: JoinSet::new(),
+            reports: JoinSet::new(),
+            closed: CancellationToken::new(),
+        }
+    }
+
+    /// Begins with one driver, whose CSI socket answers, once it is `clear` to. The handle asks for a new registration; none: nobody registers
+    /// it here.
+    pub(super) fn begin(
+        &mut self,
+        driver: &Arc<Driver>,
+        endpoint: PathBuf,
+        clear: impl Future<Output = ()> + Send + 'static,
+        cluster: &Cluster,
+        readiness: &Arc<Readiness>,
+    ) -> Option<Arc<Registrar>> {
+        let introduction = Introduction {
+            driver: driver.name().clone(),
+            registry: self.registry.clone()?,
+            endpoint,
+        };
+        let registrar = Registrar::new(introduction, cluster.node(), cluster.events().clone());
+        let (name, status) = (driver.name().clone(), registrar.status());
+        self.reports.spawn(report(name, status, readiness.clone()));
+        let (task, driver) = (registrar.clone(), driver.clone());
+        let (beginning, closed) = (self.beginning, self.closed.clone());
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = closed.cancelled() => return,
+                () = clear => {}
+            }
+            task.run(&driver, beginning, closed).await;
+        });
+        Some(registrar)
+    }
+
+    /// Removes the sockets: kubelet then takes the drivers out of CSINode.
+    pub(super) async fn end(&mut self) {
+        self.closed.cancel();
+        while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+/// Keeps readiness up to date.
+async fn report(
+    driver: DriverName,
+    mut status: watch::Receiver<RegistrationStatus>,
+    readiness: Arc<Readiness>,
+) {
+    loop {
+        let now = status.borrow_and_update().clone();
+        readiness.set_registration(&driver, now);
+        if status.changed().await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The health checks of a host, asked as kubelet asks them. Apart because each question is a connection of its own, and the address must be
+//! one that nobody else has.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+use xtask::failure::Failure;
+
+/// Until a check must answer as expected: the plugin is compiled meanwhile, and the host looks at its roots every 10 s.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Between two checks.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Where a host answers.
+#[derive(Debug, Clone, Copy)]
+pub struct Health(SocketAddr);
+
+impl Health {
+    /// An address for `--listen-health`. Free a moment ago; should another take it meanwhile, the host ends and says so.
+    pub fn at_a_free_port() -> Result<Self, Failure> {
+        TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .map(Self)
+            .map_err(Failure::io("find a free port"))
+    }
+
+    /// For the command line.
+    pub fn address(&self) -> String {
+        self.0.to_string()
+    }
+
+    /// Status and body of a check.
+    pub fn get(&self, path: &str) -> Result<(String, String), Failure> {
+        let failed = || Failure::io(format!("ask {path} of the host"));
+        let mut stream = TcpStream::connect(self.0).map_err(failed())?;
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").map_err(failed())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).map_err(failed())?;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+        let status = head.split(' ').nth(1).unwrap_or_default();
+        Ok((status.to_owned(), body.to_owned()))
+    }
+
+    /// Asks until the answer is this one; a host that starts does not answer at once.
+    pub fn becomes(&self, path: &str, status: &str, body: &str) -> Result<(), Failure> {
+        let start = Instant::now();
+        loop {
+            let answer = self.get(path);
+            if let Ok((found, said)) = &answer
+                && (found.as_str(), said.as_str()) == (status, body)
+            {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                return Err(Failure::Unexpected {
+                    what: format!("{path} does not become {status} {body:?}, it is {answer:?}"),
+                });
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+}

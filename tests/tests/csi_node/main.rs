@@ -1,0 +1,16 @@
+//! CSINode and Node against a real API server without a kubelet: what is compared, told and mended beside one (a test plays it), and what the
+//! host writes without one. One file a subject.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may end where it fails"
+)]
+
+mod cluster;
+mod kubelet;
+mod manage;
+mod serve;
+mod verify;
+mod watched;

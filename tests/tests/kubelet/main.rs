@@ -1,0 +1,15 @@
+//! The registration of drivers, with the real host and a kubelet of the tests' own: for what the real one will not do on demand. It refuses,
+//! hangs, comes late, loses its directory; and others meddle with the socket.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may end where it fails"
+)]
+
+mod hosts;
+mod kubelet;
+mod meddling;
+mod moods;
+mod places;
+mod scene;
