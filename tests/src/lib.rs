@@ -17,6 +17,7 @@ pub mod loop_disk;
 pub mod mounter;
 pub mod namespace;
 pub mod orchestrator;
+pub mod relay;
 pub mod requests;
 pub mod root;
 pub mod sanity;

@@ -1,6 +1,7 @@
 //! What belongs to one call beside its arguments: its name, its secrets, the time that it may take. Apart because every room passes it on
 //! and none may print it whole.
 
+use crate::fault::Origin;
 use crate::rpc::Rpc;
 use crate::secrets::Secrets;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ pub struct Incoming {
     pub request_id: String,
     /// `secrets` of the request; service account tokens were moved here from the volume context.
     pub secrets: Arc<Secrets>,
+    /// For whom the call is made: told beside faults, never to a backend.
+    pub origin: Origin,
 }
 
 /// What a backend is told of a call.

@@ -67,7 +67,7 @@ impl Error {
             Error::State(error) => error.code(),
             Error::InFlight { .. } | Error::SnapshotNotReady { .. } => Code::Aborted,
             Error::NotServed { .. } => Code::Unimplemented,
-            Error::NoPlugin { .. } | Error::ShuttingDown => Code::Unavailable,
+            Error::NoPlugin { .. } | Error::ShuttingDown | Error::StandingBy => Code::Unavailable,
             Error::NotFound { .. } => Code::NotFound,
             Error::Precondition(_) => Code::FailedPrecondition,
             Error::StillUnderWay { .. } => Code::DeadlineExceeded,

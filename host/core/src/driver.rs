@@ -5,6 +5,7 @@
 //! down. It knows no wire, no wasm and no system call.
 
 mod controller;
+mod faults;
 mod group_controller;
 mod health;
 mod hooks;
@@ -38,6 +39,7 @@ use crate::names::{DriverName, NodeId, VolumeId};
 use crate::rpc::Rpc;
 use crate::state::StateStore;
 use arc_swap::ArcSwapOption;
+use faults::Faults;
 use health::Said;
 use hooks::Hooks;
 use node_info::SaidOfNode;
@@ -78,11 +80,14 @@ pub struct Driver {
     /// Tasks that change something.
     tasks: TaskTracker,
     closing: AtomicBool,
+    /// Another host works for this driver.
+    standing_by: AtomicBool,
     cancelled: CancellationToken,
     hooks: Hooks,
     health: Said,
     /// What NodeGetInfo answered last.
     node_info: watch::Sender<Option<NodeInfo>>,
+    faults: Faults,
 }
 
 /// A backend in use, with what was derived from it: taken once by a call, so that a swap never shows in the middle of one.
@@ -115,10 +120,12 @@ impl Driver {
             claims: ClaimLock::default(),
             tasks: TaskTracker::new(),
             closing: AtomicBool::new(false),
+            standing_by: AtomicBool::new(false),
             cancelled: CancellationToken::new(),
             hooks: Hooks::default(),
             health: Said::default(),
             node_info: watch::Sender::default(),
+            faults: Faults::default(),
         })
     }
 

@@ -76,6 +76,11 @@ pub enum Error {
     /// The host is going down.
     #[error("the host is going down: retry")]
     ShuttingDown,
+    /// Another host holds the lease of the driver.
+    #[error(
+        "this host stands by, another one works for the driver (--leader-election): ask that one"
+    )]
+    StandingBy,
     /// The work outlived the client's patience; it goes on, and a retry finds it done.
     #[error("{rpc} is still under way")]
     StillUnderWay {

@@ -21,6 +21,7 @@ pub mod device_fact;
 pub mod document;
 pub mod driver;
 pub mod error;
+pub mod fault;
 pub mod health;
 pub mod mounter;
 pub mod names;

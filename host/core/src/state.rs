@@ -2,6 +2,9 @@
 //!
 //! It does not know what is stored: keys and values are a backend's own.
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
+
 use crate::names::DriverName;
 use async_trait::async_trait;
 
@@ -138,4 +141,25 @@ pub trait StateStore: Send + Sync + 'static {
     async fn size(&self, space: &Keyspace) -> Result<u64, StateError>;
     /// Returns when every write that was visible before the call is on stable storage. One wait serves all who wait.
     async fn sync(&self) -> Result<(), StateError>;
+}
+
+/// Whether a key may be one.
+pub fn check_key(key: &str) -> Result<(), StateError> {
+    check_length("key", key.len(), STATE_KEY_BYTES)
+}
+
+/// Whether a value may be one.
+pub fn check_value(value: &[u8]) -> Result<(), StateError> {
+    check_length("value", value.len(), STATE_VALUE_BYTES)
+}
+
+fn check_length(what: &'static str, length: usize, limit: usize) -> Result<(), StateError> {
+    if length > limit {
+        return Err(StateError::TooLarge {
+            what,
+            length,
+            limit,
+        });
+    }
+    Ok(())
 }

@@ -18,6 +18,7 @@ mod error;
 mod group_controller;
 mod identity;
 mod in_flight;
+mod measure;
 mod node;
 mod page_token;
 mod parse;
@@ -26,3 +27,5 @@ pub mod server;
 mod snapshot_metadata;
 mod status;
 pub mod wire;
+
+pub use measure::CallMetrics;

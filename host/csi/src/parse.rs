@@ -21,13 +21,21 @@ pub(crate) use snapshot_metadata::*;
 pub(crate) use snapshots::*;
 
 use crate::error::Error;
+use wasmount_core::attributes::Attributes;
+use wasmount_core::fault::Origin;
+use wasmount_core::names::RequestedName;
 use wasmount_core::secrets::Secrets;
+
+/// Keys that kubelet and the sidecars add to parameters and contexts begin so.
+const OF_KUBERNETES: &str = "csi.storage.k8s.io/";
 
 /// A well-formed request.
 #[derive(Debug)]
 pub(crate) struct Parsed<T> {
     /// For the span.
     pub(crate) subject: Subject,
+    /// For whom the call is made, where the orchestrator says it.
+    pub(crate) origin: Origin,
     /// Taken out of the request, so that nothing else holds them.
     pub(crate) secrets: Secrets,
     /// What the driver takes.
@@ -55,9 +63,28 @@ impl<T> Parsed<T> {
     ) -> Self {
         Self {
             subject,
+            origin: Origin::default(),
             secrets: secrets.into_iter().collect(),
             arguments,
         }
+    }
+
+    /// Made for somebody.
+    fn made_for(self, origin: Origin) -> Self {
+        Self { origin, ..self }
+    }
+}
+
+/// Whom a request names beside what it asks; `name` is that of what is to be made.
+fn origin(name: Option<&RequestedName>, words: &Attributes) -> Origin {
+    let said = words
+        .iter()
+        .filter(|(key, _)| key.starts_with(OF_KUBERNETES));
+    Origin {
+        name: name.map(|name| name.as_str().to_owned()),
+        words: said
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect(),
     }
 }
 

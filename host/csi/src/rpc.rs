@@ -5,6 +5,7 @@
 //! away, or whose deadline passes, takes nothing with it.
 
 use crate::error::Error;
+use crate::measure::{CallMetrics, Measured};
 use crate::parse::{self, Parsed, Subject};
 use crate::status::status;
 use std::future::Future;
@@ -18,6 +19,7 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span};
 use wasmount_core::call::Incoming;
 use wasmount_core::driver::Driver;
+use wasmount_core::fault::Origin;
 use wasmount_core::rpc::Rpc;
 
 /// How much earlier than the client's deadline the answer is given. tonic's own timer answers CANCELLED; ours, DEADLINE_EXCEEDED, must win
@@ -35,6 +37,7 @@ pub(crate) struct Arrival(pub(crate) Instant);
 #[derive(Clone)]
 pub(crate) struct Frame {
     driver: Arc<Driver>,
+    metrics: CallMetrics,
     request_ids: Arc<RequestIds>,
 }
 
@@ -51,14 +54,16 @@ pub(crate) struct IncomingCall {
     pub(crate) span: Span,
     /// When the client gives up.
     pub(crate) deadline: Option<Instant>,
+    pub(crate) measured: Measured,
 }
 
 impl Frame {
-    pub(crate) fn new(driver: Arc<Driver>) -> Self {
+    pub(crate) fn new(driver: Arc<Driver>, metrics: CallMetrics) -> Self {
         // Random enough to tell two runs apart in a log, without a source that can fail.
         let run = std::hash::RandomState::new().hash_one(0_u8) as u32;
         Self {
             driver,
+            metrics,
             request_ids: Arc::new(RequestIds {
                 run,
                 next: AtomicU64::new(1),
@@ -87,8 +92,9 @@ impl Frame {
             let (incoming, arguments) = self.open(&call, request, parse)?;
             let work = work(Arc::clone(&self.driver), incoming, arguments);
             let answer = call.before_deadline(async { Ok(work.await?) }).await;
-            let answer = answer.map_err(|error| status(&error))?;
+            let answer = answer.map_err(|error| call.refused(&error))?;
             tracing::debug!("call answered");
+            call.measured.answered(tonic::Code::Ok);
             Ok(Response::new(answer))
         }
         .instrument(span)
@@ -113,6 +119,7 @@ impl Frame {
             request_id,
             span,
             deadline: deadline(request),
+            measured: self.metrics.began(self.driver.name(), rpc),
         }
     }
 
@@ -123,21 +130,26 @@ impl Frame {
         request: Request<W>,
         parse: impl FnOnce(W) -> parse::Result<P>,
     ) -> Result<(Incoming, P), Status> {
-        let parsed = self
-            .driver
-            .serves(call.rpc)
-            .map_err(Error::from)
-            .and_then(|()| parse(request.into_inner()));
+        let served = self.driver.serves(call.rpc);
+        let parsed = parse(request.into_inner());
+        if let Err(error) = served {
+            let nobody = Origin::default();
+            let origin = parsed.as_ref().map_or(&nobody, |parsed| &parsed.origin);
+            self.driver.note(call.rpc, &error, origin);
+            return Err(call.refused(&error.into()));
+        }
         let Parsed {
             subject,
+            origin,
             secrets,
             arguments,
-        } = parsed.map_err(|error| status(&error))?;
+        } = parsed.map_err(|error| call.refused(&error))?;
         call.name(&subject);
         Ok((
             Incoming {
                 request_id: call.request_id.clone(),
                 secrets: Arc::new(secrets),
+                origin,
             },
             arguments,
         ))
@@ -161,6 +173,13 @@ impl IncomingCall {
             None => Some(work.await),
             Some(deadline) => timeout_at(deadline, work).await.ok(),
         }
+    }
+
+    /// The status of a failed call, logged and counted. Within the call's span.
+    pub(crate) fn refused(&self, error: &Error) -> Status {
+        let status = status(error);
+        self.measured.answered(status.code());
+        status
     }
 
     fn name(&self, subject: &Subject) {
@@ -216,6 +235,7 @@ fn timeout(header: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wasmount_core::names::DriverName;
 
     #[test]
     fn a_timeout_is_read_in_every_unit_of_the_protocol() {
@@ -276,6 +296,8 @@ mod tests {
             request_id: String::new(),
             span: Span::none(),
             deadline,
+            measured: CallMetrics::default()
+                .began(&DriverName::parse("a.b").unwrap(), Rpc::CreateVolume),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::controller::ControllerService;
 use crate::group_controller::GroupControllerService;
 use crate::identity::IdentityService;
 use crate::in_flight::InFlight;
+use crate::measure::CallMetrics;
 use crate::node::NodeService;
 use crate::rpc::{Arrival, Frame};
 use crate::snapshot_metadata::SnapshotMetadataService;
@@ -72,9 +73,10 @@ pub async fn serve(
     socket: BoundSocket,
     driver: Arc<Driver>,
     most_connections: usize,
+    metrics: CallMetrics,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    let frame = Frame::new(driver);
+    let frame = Frame::new(driver, metrics);
     let calls = TaskTracker::new();
     let counted = calls.clone();
     // No HTTP/2 pings: over a Unix socket a peer that dies closes, and one that is merely stopped must not be cut off.

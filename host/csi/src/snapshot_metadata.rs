@@ -7,7 +7,6 @@ use crate::answer::snapshot_metadata as answer;
 use crate::error::Error;
 use crate::parse::{self, ExtentsOf, WantedExtents};
 use crate::rpc::Frame;
-use crate::status::status;
 use crate::wire::csi::v1 as wire;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -82,9 +81,12 @@ impl SnapshotMetadataService {
                 () = answers.closed() => return tracing::debug!("the client went away"),
                 sent = all => sent,
             };
-            if let Err(error) = sent.unwrap_or(Err(Error::CutOff { rpc })) {
-                // It fails when the client has gone, who then needs no answer.
-                let _ = answers.send(Err(status(&error))).await;
+            match sent.unwrap_or(Err(Error::CutOff { rpc })) {
+                Ok(()) => call.measured.answered(tonic::Code::Ok),
+                Err(error) => {
+                    // It fails when the client has gone, who then needs no answer.
+                    let _ = answers.send(Err(call.refused(&error))).await;
+                }
             }
         };
         tokio::spawn(work.instrument(span));

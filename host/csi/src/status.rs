@@ -107,6 +107,7 @@ fn is_fault(error: &Error) -> bool {
             | DriverError::Precondition(_)
             | DriverError::SnapshotNotReady { .. }
             | DriverError::ShuttingDown
+            | DriverError::StandingBy
             | DriverError::StillUnderWay { .. } => false,
         },
     }

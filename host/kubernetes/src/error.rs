@@ -29,6 +29,55 @@ pub enum KubernetesError {
         /// What it is, and what to do.
         what: String,
     },
+    /// The API server does not answer.
+    #[error(
+        "the API server did not answer within {seconds} s ({what}); what was asked may still happen"
+    )]
+    Silent {
+        /// What was asked.
+        what: String,
+        /// How long it had.
+        seconds: u64,
+    },
+    /// There is no such kind, or no such namespace.
+    #[error(
+        "the API server knows no BackendRecord in this namespace: apply backendrecords.wasmount.io (`wasmount manifests` prints it), and name a namespace \
+         that is there in --state"
+    )]
+    NoRecords,
+    /// Others write the same record without an end.
+    #[error("BackendRecord {name} is written by others all the time: retry")]
+    Contended {
+        /// Its name.
+        name: String,
+    },
+    /// Somebody changed it by hand.
+    #[error(
+        "BackendRecord {name} holds another key than its name says: somebody has changed it by hand"
+    )]
+    ForeignRecord {
+        /// Its name.
+        name: String,
+    },
+    /// This host may no longer work.
+    #[error("the lease {name} is lost: {reason}")]
+    LeaseLost {
+        /// The lease.
+        name: String,
+        /// Who has it, or why it was not renewed.
+        reason: String,
+    },
+    /// A resource version that cannot be compared.
+    #[error("{name} has the resource version `{said}`, which is no number")]
+    Revision {
+        /// The object.
+        name: String,
+        /// What it has.
+        said: String,
+    },
+    /// The kernel gives none.
+    #[error("the kernel gives no random bytes")]
+    NoRandomness(#[source] rustix::io::Errno),
 }
 
 /// What the API server, or the way to it, says: for log lines, events and readiness.

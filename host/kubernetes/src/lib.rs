@@ -9,18 +9,28 @@
 
 mod access;
 pub mod csi_node;
+mod election;
 mod error;
 mod events;
 mod guarded_patch;
+mod node_troubles;
+mod plugin_faults;
 mod registration;
+mod repeated;
+mod state;
 mod status;
 mod taints;
+mod unique;
 pub mod wire;
 
 pub use access::{ApiAccess, connect};
+pub use election::{Election, Leadership};
 pub use error::KubernetesError;
 pub use events::{About, Events};
+pub use node_troubles::{NodeTroubles, TroubleKind, Troubles};
+pub use plugin_faults::tell_plugin_faults;
 pub use registration::{Beginning, Introduction, Registrar, registration_socket, registry};
+pub use state::{KubernetesStore, RECORD_DEFINITION};
 pub use status::{Gap, GapStart, ListingStatus, RegistrationStatus};
 
 /// Who writes, to the API server: in the managed fields of objects, and as the reporter of events.

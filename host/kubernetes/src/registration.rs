@@ -314,6 +314,7 @@ fn own_question() -> Incoming {
     Incoming {
         request_id: "registration".to_owned(),
         secrets: Arc::new(Secrets::default()),
+        origin: Default::default(),
     }
 }
 

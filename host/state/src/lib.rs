@@ -10,8 +10,6 @@
 #![forbid(unsafe_code)]
 
 mod committer;
-#[cfg(test)]
-mod conformance;
 mod database;
 mod file;
 mod lock;

@@ -12,8 +12,8 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use wasmount_core::state::{
-    Expect, Keyspace, Outcome, STATE_KEY_BYTES, STATE_SCAN_ENTRIES, STATE_VALUE_BYTES, StateEntry,
-    StateError, StateStore,
+    Expect, Keyspace, Outcome, STATE_SCAN_ENTRIES, StateEntry, StateError, StateStore, check_key,
+    check_value,
 };
 
 /// Most bytes of one scan answer: half of what one guest call may carry by default, as one entry may still come on top.
@@ -109,7 +109,7 @@ impl StateStore for RedbStore {
         expect: Expect,
     ) -> Result<Outcome, StateError> {
         check_key(key)?;
-        check_length("value", value.len(), STATE_VALUE_BYTES)?;
+        check_value(&value)?;
         if !self.shared.database.has_space() {
             // What takes no more than before is as good as a removal: a list that loses an entry, say.
             let there = self.get(space, key).await?;
@@ -236,21 +236,6 @@ fn merge(
         }
     }
     Ok(entries)
-}
-
-fn check_key(key: &str) -> Result<(), StateError> {
-    check_length("key", key.len(), STATE_KEY_BYTES)
-}
-
-fn check_length(what: &'static str, length: usize, limit: usize) -> Result<(), StateError> {
-    if length > limit {
-        return Err(StateError::TooLarge {
-            what,
-            length,
-            limit,
-        });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

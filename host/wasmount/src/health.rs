@@ -1,15 +1,18 @@
-//! `/healthz` (the process and its sockets), `/readyz` (every driver has its plugin) and `/readyz/<driver>`. Apart because it is the only
-//! HTTP of the host, and because a check must not go through what it checks.
+//! `/healthz` (the process and its sockets), `/readyz` (every driver is reached), `/readyz/<driver>` (and has plugin and storage) and
+//! `/metrics`. Apart because it is the only HTTP of the host, and because a check must not go through what it checks.
 //!
-//! One sick plugin makes the host unready, never unhealthy: a restart would take every other backend down.
+//! One sick plugin makes its driver unready, never the host unhealthy: a restart would take every other backend down.
 
 mod socket;
 
 use crate::fault::Fault;
-use crate::readiness::Readiness;
+use crate::metrics::{self, Metrics};
+use crate::readiness::{DriverReport, Readiness};
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
 use axum::routing::get;
 use futures::future::join_all;
 use std::net::SocketAddr;
@@ -40,14 +43,18 @@ impl FromStr for HealthAddress {
 }
 
 /// Binds the address and serves for the life of the process.
-pub(crate) async fn serve(address: HealthAddress, readiness: Arc<Readiness>) -> Result<(), Fault> {
+pub(crate) async fn serve(
+    address: HealthAddress,
+    readiness: Arc<Readiness>,
+    metrics: Arc<Metrics>,
+) -> Result<(), Fault> {
     let HealthAddress::At(address) = address else {
         return Ok(());
     };
     let listener = TcpListener::bind(address)
         .await
         .map_err(|source| Fault::HealthAddress { address, source })?;
-    let router = router(readiness);
+    let router = router(readiness, metrics);
     tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
             tracing::error!(%error, "health checks ended");
@@ -56,12 +63,16 @@ pub(crate) async fn serve(address: HealthAddress, readiness: Arc<Readiness>) -> 
     Ok(())
 }
 
-fn router(readiness: Arc<Readiness>) -> Router {
+fn router(readiness: Arc<Readiness>, all: Arc<Metrics>) -> Router {
+    let measured = Router::new()
+        .route("/metrics", get(metrics))
+        .with_state(all);
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/readyz/{driver}", get(readyz_of))
         .with_state(readiness)
+        .merge(measured)
 }
 
 /// A host that waits for the data directory has no sockets yet, and is healthy.
@@ -74,23 +85,46 @@ async fn healthz(State(readiness): State<Arc<Readiness>>) -> (StatusCode, String
     answer("the process answers", join_all(checks).await)
 }
 
+/// Whether Kubernetes reaches every driver.
 async fn readyz(State(readiness): State<Arc<Readiness>>) -> (StatusCode, String) {
     let report = readiness.report();
-    let faults = report
-        .faults()
-        .map(|(name, fault)| (name.to_string(), fault.map(str::to_owned)));
-    answer("no driver is configured", faults.collect())
+    let checks = report.drivers.iter().map(|(name, driver)| {
+        let known = report.not_reached(driver);
+        async move { (name.to_string(), or_silent(known, driver).await) }
+    });
+    answer("no driver is configured", join_all(checks).await)
 }
 
+/// Whether one driver can do all that it is asked for.
 async fn readyz_of(
     State(readiness): State<Arc<Readiness>>,
     Path(driver): Path<String>,
 ) -> (StatusCode, String) {
     let report = readiness.report();
-    match report.faults().find(|(name, _)| name.as_str() == driver) {
+    match report
+        .drivers
+        .iter()
+        .find(|(name, _)| name.as_str() == driver)
+    {
         None => (StatusCode::NOT_FOUND, "no such driver\n".to_owned()),
-        Some((_, fault)) => answer("", vec![(driver, fault.map(str::to_owned))]),
+        Some((_, found)) => {
+            let fault = or_silent(report.not_ready(found), found).await;
+            answer("", vec![(driver, fault)])
+        }
     }
+}
+
+/// What is known to be wrong, or else that the driver's socket does not answer: somebody may have removed it.
+async fn or_silent(known: Option<String>, driver: &DriverReport) -> Option<String> {
+    match (known, &driver.socket) {
+        (None, Some(path)) => socket::answers(path).await.err(),
+        (known, _) => known,
+    }
+}
+
+/// All metrics, as text.
+async fn metrics(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics.text())
 }
 
 /// One line a driver; 503 when any has a fault.

@@ -10,8 +10,10 @@
 //! wait for a mounter in a process of its own, which is put together in `mounter`.
 
 mod admission;
+mod controller;
 mod csi_node;
 mod descriptors;
+mod events;
 mod kubernetes;
 mod local_mounts;
 mod mounter;
@@ -23,11 +25,14 @@ mod secrets;
 mod serving;
 mod shared_roots;
 mod signals;
+mod storage_watch;
 
 use crate::config::Configured;
 use crate::fault::Fault;
 use crate::health::{self, HealthAddress};
+use crate::metrics::Metrics;
 use crate::readiness::Readiness;
+pub(crate) use controller::{ControllerOptions, StateOptions};
 pub(crate) use kubernetes::{CsiNodeMode, KubernetesOptions, Registering};
 pub(crate) use mounter::{MounterOptions, mount};
 use rooms::Rooms;
@@ -71,6 +76,8 @@ pub(crate) struct HostOptions {
     pub(crate) health: HealthAddress,
     /// How long running calls may take at the end.
     pub(crate) grace: Duration,
+    /// Where records are, and who works.
+    pub(crate) controller: ControllerOptions,
     /// What is done for Kubernetes.
     pub(crate) kubernetes: KubernetesOptions,
 }
@@ -131,11 +138,12 @@ async fn run(
     let mut signals = Signals::watch()?;
     let names = backends.iter().map(|b| b.document.driver_name.clone());
     let readiness = Arc::new(Readiness::new(names));
-    health::serve(options.health, readiness.clone()).await?;
+    let metrics = Arc::new(Metrics::new(readiness.clone()));
+    health::serve(options.health, readiness.clone(), metrics.clone()).await?;
 
     let grace = options.grace;
     let mut serving = tokio::select! {
-        started = start(options, backends, readiness, connections, place) => started?,
+        started = start(options, backends, readiness, metrics, connections, place) => started?,
         signal = signals.next() => {
             tracing::info!(signal, "stopped before anything was served");
             return Ok(());
@@ -159,11 +167,21 @@ async fn start(
     options: HostOptions,
     backends: Vec<Configured>,
     readiness: Arc<Readiness>,
+    metrics: Arc<Metrics>,
     connections: usize,
     place: registration::Place,
 ) -> Result<Serving, Fault> {
     let rooms = Rooms::open(&options, &backends, &readiness).await?;
-    let serving = Serving::start(&options, rooms, backends, &readiness, connections, place).await?;
+    let serving = Serving::start(
+        &options,
+        rooms,
+        backends,
+        &readiness,
+        &metrics,
+        connections,
+        place,
+    )
+    .await?;
     tracing::info!(role = ?options.role, node = %options.node_id, "serving");
     Ok(serving)
 }

@@ -10,6 +10,7 @@ mod config;
 mod fault;
 mod health;
 mod host;
+mod metrics;
 mod node;
 mod readiness;
 mod regular_file;

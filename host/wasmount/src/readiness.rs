@@ -6,7 +6,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tokio::sync::watch;
 use wasmount_core::names::DriverName;
-use wasmount_kubernetes::{ListingStatus, RegistrationStatus};
+use wasmount_kubernetes::{ListingStatus, RegistrationStatus, TroubleKind, Troubles};
+
+/// What is said until something is known: no trouble, only not yet ready.
+const STARTING: &str = "the host is starting";
+const LOADING: &str = "its plugin is being loaded";
 
 /// Shared by all of a host.
 #[derive(Debug)]
@@ -28,6 +32,8 @@ pub(crate) struct DriverReport {
     pub(crate) socket: Option<PathBuf>,
     /// Why it has no plugin; none: it has.
     pub(crate) no_plugin: Option<String>,
+    /// Why its storage cannot be used here; none: it can, or nobody has looked yet.
+    pub(crate) storage: Option<String>,
     /// How it stands with kubelet; none: nobody registers it here.
     pub(crate) registration: Option<RegistrationStatus>,
     /// How it stands in CSINode; none: nobody looks.
@@ -39,7 +45,7 @@ impl Readiness {
     pub(crate) fn new(drivers: impl IntoIterator<Item = DriverName>) -> Self {
         let starting = DriverReport {
             socket: None,
-            no_plugin: Some("its plugin is being loaded".to_owned()),
+            no_plugin: Some(LOADING.to_owned()),
             ..DriverReport::default()
         };
         let drivers = drivers
@@ -47,7 +53,7 @@ impl Readiness {
             .map(|name| (name, starting.clone()))
             .collect();
         Self(watch::Sender::new(Report {
-            host: Some("the host is starting".to_owned()),
+            host: Some(STARTING.to_owned()),
             drivers,
         }))
     }
@@ -55,6 +61,11 @@ impl Readiness {
     /// The state now.
     pub(crate) fn report(&self) -> Report {
         self.0.borrow().clone()
+    }
+
+    /// The state now and from now on.
+    pub(crate) fn watch(&self) -> watch::Receiver<Report> {
+        self.0.subscribe()
     }
 
     /// Why no driver can be ready; none: nothing stands in the way.
@@ -70,6 +81,11 @@ impl Readiness {
     /// Why a driver has no plugin; none: it has.
     pub(crate) fn set_plugin(&self, driver: &DriverName, reason: Option<String>) {
         self.change(driver, |report| report.no_plugin = reason);
+    }
+
+    /// Why a driver's storage cannot be used here; none: it can.
+    pub(crate) fn set_storage(&self, driver: &DriverName, reason: Option<String>) {
+        self.change(driver, |report| report.storage = reason);
     }
 
     /// How a driver stands with kubelet.
@@ -89,98 +105,61 @@ impl Readiness {
 }
 
 impl Report {
-    /// Every driver with the reason why it is not ready; none: it is.
-    pub(crate) fn faults(&self) -> impl Iterator<Item = (&DriverName, Option<&str>)> {
-        self.drivers.iter().map(|(name, driver)| {
-            let not_serving = driver
-                .socket
-                .is_none()
-                .then_some("its socket is not there yet");
-            let fault = self.host.as_deref().or(not_serving);
-            let fault = fault.or(driver.no_plugin.as_deref());
-            (name, fault.or(driver.not_registered()))
-        })
+    /// Why a driver's calls do not reach it from Kubernetes; none: they do. A sick plugin or pool is no reason: the pod of a host serves many
+    /// drivers, and the tear-down of that one too.
+    pub(crate) fn not_reached(&self, driver: &DriverReport) -> Option<String> {
+        let not_serving = || {
+            let missing = driver.socket.is_none();
+            missing.then(|| "its socket is not there yet".to_owned())
+        };
+        let not_registered = || {
+            let status = driver.registration.as_ref()?;
+            let why = status.reason.as_deref().unwrap_or("it was not asked yet");
+            (!status.registered).then(|| format!("kubelet has not taken it: {why}"))
+        };
+        let not_listed = || {
+            let status = driver.listing.as_ref()?;
+            let why = status.reason.as_deref().unwrap_or("nobody looked yet");
+            (!status.listed).then(|| format!("CSINode does not have it: {why}"))
+        };
+        self.host
+            .clone()
+            .or_else(not_serving)
+            .or_else(not_registered)
+            .or_else(not_listed)
     }
-}
 
-impl DriverReport {
-    /// Why kubelet does not know it; none: it does, or nobody registers it here.
-    fn not_registered(&self) -> Option<&str> {
-        let registration = self.registration.as_ref()?;
-        match registration.registered {
-            true => None,
-            false => registration.reason.as_deref(),
+    /// Why a driver cannot do all that it is asked for; none: it can.
+    pub(crate) fn not_ready(&self, driver: &DriverReport) -> Option<String> {
+        self.not_reached(driver)
+            .or_else(|| driver.no_plugin.clone())
+            .or_else(|| driver.storage.clone())
+    }
+
+    /// What an administrator of the node has to mend.
+    pub(crate) fn troubles(&self) -> Troubles {
+        let known = |words: &Option<String>| {
+            let waits = |words: &String| words != STARTING && words != LOADING;
+            words.clone().filter(waits)
+        };
+        let mut troubles = Troubles::new();
+        if let Some(words) = known(&self.host) {
+            troubles.insert((TroubleKind::CannotMount, None), words);
         }
+        for (name, driver) in &self.drivers {
+            let found = [
+                (TroubleKind::PluginNotLoaded, &driver.no_plugin),
+                (TroubleKind::StorageNotUsable, &driver.storage),
+            ];
+            for (kind, words) in found {
+                if let Some(words) = known(words) {
+                    troubles.insert((kind, Some(name.clone())), words);
+                }
+            }
+        }
+        troubles
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn faults(readiness: &Readiness) -> Vec<(String, Option<String>)> {
-        readiness
-            .report()
-            .faults()
-            .map(|(name, fault)| (name.to_string(), fault.map(str::to_owned)))
-            .collect()
-    }
-
-    #[test]
-    fn a_driver_is_ready_when_host_socket_and_plugin_are() {
-        let name = DriverName::parse("a.b").unwrap();
-        let readiness = Readiness::new([name.clone()]);
-        let fault = |readiness: &Readiness| faults(readiness)[0].1.clone();
-        assert_eq!(fault(&readiness).as_deref(), Some("the host is starting"));
-        readiness.set_host(None);
-        assert_eq!(
-            fault(&readiness).as_deref(),
-            Some("its socket is not there yet")
-        );
-        readiness.set_socket(&name, PathBuf::from("/s/csi.sock"));
-        assert_eq!(
-            fault(&readiness).as_deref(),
-            Some("its plugin is being loaded")
-        );
-        readiness.set_plugin(&name, None);
-        assert_eq!(fault(&readiness), None);
-    }
-
-    #[test]
-    fn a_driver_beside_a_kubelet_is_ready_when_it_is_registered() {
-        let name = DriverName::parse("a.b").unwrap();
-        let readiness = Readiness::new([name.clone()]);
-        readiness.set_host(None);
-        readiness.set_socket(&name, PathBuf::from("/s/csi.sock"));
-        readiness.set_plugin(&name, None);
-        let mut status = RegistrationStatus {
-            reason: Some("kubelet refused it: no".to_owned()),
-            ..RegistrationStatus::default()
-        };
-        readiness.set_registration(&name, status.clone());
-        let fault = faults(&readiness)[0].1.clone();
-        assert_eq!(fault.as_deref(), Some("kubelet refused it: no"));
-        status.registered = true;
-        readiness.set_registration(&name, status);
-        assert_eq!(faults(&readiness)[0].1, None);
-    }
-
-    #[test]
-    fn one_driver_without_plugin_leaves_the_other_ready() {
-        let [bad, good] = ["bad", "good"].map(|name| DriverName::parse(name).unwrap());
-        let readiness = Readiness::new([bad.clone(), good.clone()]);
-        readiness.set_host(None);
-        for name in [&bad, &good] {
-            readiness.set_socket(name, PathBuf::from("/s"));
-        }
-        readiness.set_plugin(&bad, Some("no such file".to_owned()));
-        readiness.set_plugin(&good, None);
-        assert_eq!(
-            faults(&readiness),
-            [
-                ("bad".to_owned(), Some("no such file".to_owned())),
-                ("good".to_owned(), None)
-            ]
-        );
-    }
-}
+mod tests;

@@ -110,6 +110,10 @@ fn wrong_flags_end_with_64_and_name_the_flag() {
             "node id is empty",
         ),
         (&["serve", "--backend", "x", "--grace", "soon"], "--grace"),
+        (
+            &["serve", "--backend", "x", "--state", "redb"],
+            "must be `local`, `kubernetes` or `kubernetes:`",
+        ),
     ] {
         let (code, text) = said(&wasmount(words));
         assert_eq!(code, Some(64), "{words:?}: {text}");

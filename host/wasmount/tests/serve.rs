@@ -140,7 +140,8 @@ impl Drop for Host {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backend_without_its_plugin_answers_who_it_is_and_is_alive_but_not_ready() {
+async fn a_backend_without_its_plugin_answers_who_it_is_and_is_alive_and_only_its_driver_is_unready()
+ {
     let folder = tempfile::tempdir().unwrap();
     let mut host = Host::start(folder.path(), "one");
     host.says("serving");
@@ -159,14 +160,25 @@ async fn a_backend_without_its_plugin_answers_who_it_is_and_is_alive_but_not_rea
         host.get("/healthz"),
         ("200".to_owned(), format!("{DRIVER}: ok\n"))
     );
-    for path in ["/readyz", "/readyz/absent.wasmount.io"] {
-        let (status, body) = host.get_once(path, "cannot be read");
-        assert_eq!(status, "503");
-        let expected = format!(
-            "{DRIVER}: the plugin {} cannot be read: No such file or directory (os error 2); build it, or correct plugin.path in the backend document\n",
-            folder.path().join("absent.wasm").display()
-        );
-        assert_eq!(body, expected);
+    let (status, body) = host.get_once("/readyz/absent.wasmount.io", "cannot be read");
+    assert_eq!(status, "503");
+    let expected = format!(
+        "{DRIVER}: the plugin {} cannot be read: No such file or directory (os error 2); build it, or correct plugin.path in the backend document\n",
+        folder.path().join("absent.wasm").display()
+    );
+    assert_eq!(body, expected);
+    // The pod serves other drivers, and the tear-down of this one.
+    let ready = ("200".to_owned(), format!("{DRIVER}: ok\n"));
+    assert_eq!(host.get("/readyz"), ready);
+    let loaded = format!("wasmount_plugin_loaded{{driver=\"{DRIVER}\"}} 0\n");
+    let metrics = host.get("/metrics").1;
+    for name in [
+        loaded.as_str(),
+        "wasmount_csi_call_duration_seconds_count{",
+        "wasmount_csi_calls_in_flight{",
+        "wasmount_plugin_faults_total{",
+    ] {
+        assert!(metrics.contains(name), "{name} in {metrics}");
     }
     assert_eq!(host.get("/readyz/nobody").0, "404");
     drop(client);

@@ -101,7 +101,7 @@ impl Driver {
         incoming: Incoming,
     ) -> Result<Vec<StorageHealth>, Error> {
         self.read(Rpc::NodeGetStorageHealth, incoming, |work| async move {
-            work.sick_storage().await
+            work.driver.sick_storage().await
         })
         .await
     }

@@ -7,6 +7,7 @@ use crate::capabilities::Capabilities;
 use crate::error::Error;
 use crate::rpc::Rpc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// `vendor_version` while no plugin was loaded: CSI demands one.
 const NO_VERSION: &str = "unknown";
@@ -37,8 +38,10 @@ impl Driver {
     }
 
     /// Probe: ready once the host serves. A sick plugin is told by `/readyz/<driver>`: were it told here, livenessprobe would restart the
-    /// host and take down every other backend.
+    /// host and take down every other backend. A host that stands by is not ready, so that its sidecars wait; nobody should restart it, so
+    /// livenessprobe has no place beside it.
     pub async fn probe(self: &Arc<Self>, _incoming: Incoming) -> Result<bool, Error> {
-        self.serves(Rpc::Probe).map(|()| true)
+        self.serves(Rpc::Probe)
+            .map(|()| !self.standing_by.load(Ordering::SeqCst))
     }
 }

@@ -1,4 +1,4 @@
-//! How a driver begins and ends: recovery of what a killed host left half done, and an orderly stop. Apart because no client calls either.
+//! How a driver begins and ends: recovery of what a killed host left half done, waiting for its turn, and an orderly stop. Apart because no client calls either.
 //!
 //! Recovery holds each volume's claims, so that all other volumes are served at once. It does not know what is recovered: the mount room
 //! does.
@@ -57,6 +57,12 @@ impl Driver {
         }
         drop(turn);
         drop(claimed);
+    }
+
+    /// Leaves the work to another host, or takes it over: until then only who the driver is and what it can do is answered, and Probe says
+    /// that it is not ready, for which the sidecars wait as long as it takes (csi-lib-utils, `ProbeForever`).
+    pub fn stand_by(&self, standing_by: bool) {
+        self.standing_by.store(standing_by, Ordering::SeqCst);
     }
 
     /// Refuses new changes, lets running ones end within `grace`, then cancels all calls. Returns how many changes had not ended by then:

@@ -16,6 +16,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
@@ -57,6 +58,10 @@ impl Driver {
         if tracked.is_some() && self.closing.load(Ordering::SeqCst) {
             return Err(Error::ShuttingDown);
         }
+        // Reads too: what another host has done since is not known here.
+        if self.standing_by.load(Ordering::SeqCst) {
+            return Err(Error::StandingBy);
+        }
         let claimed = self.claims.acquire(claims)?;
         let work = Arc::new(Work {
             driver: Arc::clone(self),
@@ -71,14 +76,22 @@ impl Driver {
         });
         let stop_reading = (!changes(rpc)).then(|| work.call.cancelled.clone().drop_guard());
         let body = body(Arc::clone(&work));
+        let (tell, told) = oneshot::channel();
         let task = async move {
             let _told = Told(rpc);
             let answer = work.within_budget(body).await;
+            if let Err(error) = &answer {
+                work.driver.note(rpc, error, &incoming.origin);
+            }
             drop(claimed);
             drop(tracked);
-            answer
+            // A read is told to stop when its client goes: how it ends is nobody's concern.
+            if let (Err(Err(error)), true) = (tell.send(answer), changes(rpc)) {
+                tracing::warn!(%error, "a call failed after its client had gone");
+            }
         };
-        let answer = tokio::spawn(task.instrument(tracing::Span::current())).await;
+        tokio::spawn(task.instrument(tracing::Span::current()));
+        let answer = told.await;
         drop(stop_reading);
         answer.unwrap_or(Err(Error::Lost { rpc }))
     }

@@ -96,3 +96,21 @@ async fn shutdown_does_not_wait_for_ever() {
     bench.driver.recover().await.unwrap();
     assert_eq!(bench.driver.shutdown(GRACE).await, 1);
 }
+
+#[tokio::test]
+async fn a_driver_that_stands_by_says_who_it_is_and_does_nothing_until_its_turn() {
+    let bench = full(&[]);
+    let driver = &bench.driver;
+    driver.stand_by(true);
+    assert!(!driver.probe(incoming()).await.unwrap(), "it is not ready");
+    assert_eq!(driver.plugin_info().name, *driver.name());
+    let refused = driver.create_volume(incoming(), create("x")).await;
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused, Error::StandingBy), "{refused}");
+    assert_eq!(refused.code(), Code::Unavailable);
+    assert_eq!(bench.backend.script.count("create_volume"), 0);
+
+    driver.stand_by(false);
+    assert!(driver.probe(incoming()).await.unwrap());
+    driver.create_volume(incoming(), create("x")).await.unwrap();
+}

@@ -10,6 +10,7 @@
 mod backend;
 mod concurrency;
 mod controller;
+mod faults;
 mod health;
 mod hooks;
 mod life;

@@ -14,6 +14,7 @@ use wasmount_core::driver::{
     Profile, Role,
 };
 use wasmount_core::error::Error;
+use wasmount_core::fault::Origin;
 use wasmount_core::names::{DriverName, NodeId, NodePath, RequestedName, SnapshotId, VolumeId};
 use wasmount_core::services::{Feature, Offer, Service};
 use wasmount_core::volume::{
@@ -126,6 +127,7 @@ where
 
 pub(crate) fn incoming() -> Incoming {
     Incoming {
+        origin: Origin::default(),
         request_id: "r".to_owned(),
         secrets: Arc::default(),
     }

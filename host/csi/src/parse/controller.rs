@@ -4,7 +4,7 @@ use super::words::{
     any_capabilities, attributes, capabilities, capability, capacity, content_source, optional,
     page, required, required_capacity, topology, topology_requirement,
 };
-use super::{Parsed, Result, Subject};
+use super::{Parsed, Result, Subject, origin};
 use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
 use wasmount_core::attributes::Attributes;
@@ -27,21 +27,25 @@ pub(crate) fn create_volume(request: wire::CreateVolumeRequest) -> Result<Create
     } = request;
     let name = RequestedName::parse("name", name)?;
     let capabilities = capabilities(volume_capabilities)?;
+    let capacity = capacity(capacity_range)?;
+    let parameters = attributes("parameters", parameters)?;
+    let origin = origin(Some(&name), &parameters);
     Ok(Parsed::new(
         Subject::Volume(name.as_str().to_owned()),
         secrets,
         CreateVolume {
             name,
             capabilities,
-            capacity: capacity(capacity_range)?,
-            parameters: attributes("parameters", parameters)?,
+            capacity,
+            parameters,
             mutable_parameters: attributes("mutable_parameters", mutable_parameters)?,
             content_source: volume_content_source.map(content_source).transpose()?,
             accessibility: accessibility_requirements
                 .map(topology_requirement)
                 .transpose()?,
         },
-    ))
+    )
+    .made_for(origin))
 }
 
 pub(crate) fn delete_volume(request: wire::DeleteVolumeRequest) -> Result<VolumeId> {

@@ -2,7 +2,7 @@
 //! (csi-sanity asks with a relative path and wants NOT_FOUND).
 
 use super::words::{attributes, capability, capacity, optional, required};
-use super::{Parsed, Result, Subject};
+use super::{Parsed, Result, Subject, origin};
 use crate::wire::csi::v1 as wire;
 use wasmount_core::driver::{
     EPHEMERAL, NodeExpandRequest, NodePublishRequest, NodeStageRequest, NodeStatsRequest,
@@ -70,6 +70,7 @@ pub(crate) fn node_publish_volume(
             .or_insert(tokens);
     }
     let volume_context = attributes("volume_context", volume_context)?;
+    let origin = origin(None, &volume_context);
     Ok(Parsed::new(
         volume(&id),
         secrets,
@@ -85,7 +86,8 @@ pub(crate) fn node_publish_volume(
             publish_context: attributes("publish_context", publish_context)?,
             volume_context,
         },
-    ))
+    )
+    .made_for(origin))
 }
 
 pub(crate) fn node_unpublish_volume(

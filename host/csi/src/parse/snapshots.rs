@@ -1,7 +1,7 @@
 //! Requests of the Controller service about snapshots. Apart from those about volumes because a backend can lack all of them.
 
 use super::words::{attributes, optional, page, topology_requirement};
-use super::{Parsed, Result, Subject};
+use super::{Parsed, Result, Subject, origin};
 use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
 use wasmount_core::backend::CreateSnapshot;
@@ -22,6 +22,7 @@ pub(crate) fn create_snapshot(request: wire::CreateSnapshotRequest) -> Result<Cr
     let accessibility = accessibility_requirements
         .map(topology_requirement)
         .transpose()?;
+    let origin = origin(Some(&name), &parameters);
     Ok(Parsed::new(
         Subject::Snapshot(name.as_str().to_owned()),
         secrets,
@@ -31,7 +32,8 @@ pub(crate) fn create_snapshot(request: wire::CreateSnapshotRequest) -> Result<Cr
             parameters,
             accessibility,
         },
-    ))
+    )
+    .made_for(origin))
 }
 
 pub(crate) fn delete_snapshot(request: wire::DeleteSnapshotRequest) -> Result<SnapshotId> {

@@ -15,6 +15,7 @@ use tonic::{Code, Response, Status};
 use wasmount_core::driver::{Driver, DriverConfig, Hidden, PodInfo, Profile, Role};
 use wasmount_core::names::{DriverName, NodeId};
 use wasmount_core::services::{Feature, Offer, Service};
+use wasmount_csi::CallMetrics;
 use wasmount_csi::server::{ServeError, serve};
 use wasmount_csi::wire::csi::v1::controller_client::ControllerClient;
 use wasmount_csi::wire::csi::v1::group_controller_client::GroupControllerClient;
@@ -108,7 +109,13 @@ impl Served {
         let socket = directory.path().join("csi.sock");
         let bound = BoundSocket::bind(&socket, Connections::Stream).unwrap();
         let shutdown = CancellationToken::new();
-        let task = tokio::spawn(serve(bound, Arc::clone(&driver), most, shutdown.clone()));
+        let task = tokio::spawn(serve(
+            bound,
+            Arc::clone(&driver),
+            most,
+            CallMetrics::default(),
+            shutdown.clone(),
+        ));
         Self {
             backend,
             mounter,

@@ -1,11 +1,11 @@
 //! The redb store against the conformance suite, a model, a restart and a full disk.
 
 use super::*;
-use crate::conformance::{conforms, space};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use tempfile::TempDir;
-use wasmount_core::state::record_bytes;
+use wasmount_core::state::conformance::{conforms, space};
+use wasmount_core::state::{STATE_VALUE_BYTES, record_bytes};
 
 fn store() -> (TempDir, Arc<RedbStore>) {
     let directory = tempfile::tempdir().unwrap();

@@ -2,6 +2,7 @@
 //!
 //! It opens nothing but the documents; whether the node fits is asked by `host`.
 
+mod controller;
 mod kubernetes;
 
 use super::common::{CommonFlags, MountFlags, makeable, plain, socket_fits};
@@ -11,6 +12,7 @@ use crate::health::HealthAddress;
 use crate::host::{self, HostOptions, MountsOptions, Registering};
 use crate::node;
 use clap::{Args, ValueEnum};
+use controller::ControllerFlags;
 use kubernetes::KubernetesFlags;
 use std::path::{Path, PathBuf};
 use wasmount_core::driver::{Profile, Role};
@@ -90,6 +92,9 @@ pub(crate) struct Flags {
     listen_health: HealthAddress,
 
     #[command(flatten)]
+    controller: ControllerFlags,
+
+    #[command(flatten)]
     kubernetes: KubernetesFlags,
 }
 
@@ -127,6 +132,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         csi_profile,
         mounter,
         listen_health,
+        controller,
         kubernetes,
     } = flags;
     let (backends, grace) = common.begin()?;
@@ -135,6 +141,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         RoleWord::Node => Role::Node,
         RoleWord::Controller => Role::Controller,
     };
+    let controller = controller.options(role)?;
     let profile = match csi_profile {
         ProfileWord::V1_12 => Profile::V1_12,
         ProfileWord::V1_13 => Profile::V1_13,
@@ -172,6 +179,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         profile,
         health: listen_health,
         grace,
+        controller,
         kubernetes,
     };
     sockets_fit(&options, &backends)?;

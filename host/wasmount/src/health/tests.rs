@@ -27,13 +27,7 @@ fn an_address_or_off_is_taken_and_nothing_else() {
 #[tokio::test]
 async fn a_socket_that_answers_http2_is_healthy() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("csi.sock");
-    let listener = UnixListener::bind(&path).unwrap();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            stream.write_all(b"\0\0\0\x04\0\0\0\0\0").await.unwrap();
-        }
-    });
+    let path = answering(folder.path());
     let (name, readiness) = ready("a.b");
     readiness.set_socket(&name, path);
     let (status, body) = healthz(State(readiness)).await;
@@ -71,11 +65,53 @@ async fn a_host_without_sockets_yet_is_healthy_and_not_ready() {
     );
 }
 
+/// A driver's socket that answers.
+fn answering(folder: &std::path::Path) -> std::path::PathBuf {
+    let path = folder.join("csi.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            stream.write_all(b"\0\0\0\x04\0\0\0\0\0").await.unwrap();
+        }
+    });
+    path
+}
+
 #[tokio::test]
 async fn readiness_of_one_driver_is_asked_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
     let (name, readiness) = ready("a.b");
-    readiness.set_socket(&name, "/s".into());
+    readiness.set_socket(&name, answering(folder.path()));
     let ask = |driver: &str| readyz_of(State(readiness.clone()), Path(driver.to_owned()));
     assert_eq!(ask("a.b").await, (StatusCode::OK, "a.b: ok\n".to_owned()));
     assert_eq!(ask("c.d").await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_driver_whose_socket_was_removed_is_not_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let (name, readiness) = ready("a.b");
+    let path = answering(folder.path());
+    readiness.set_socket(&name, path.clone());
+    assert_eq!(readyz(State(readiness.clone())).await.0, StatusCode::OK);
+    std::fs::remove_file(&path).unwrap();
+    let (status, body) = readyz(State(readiness.clone())).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    let expected = format!(
+        "a.b: its socket {} fails: No such file or directory (os error 2)\n",
+        path.display()
+    );
+    assert_eq!(body, expected);
+}
+
+#[tokio::test]
+async fn a_sick_plugin_makes_its_driver_unready_and_the_host_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (name, readiness) = ready("a.b");
+    readiness.set_socket(&name, answering(folder.path()));
+    readiness.set_plugin(&name, Some("no such file".to_owned()));
+    assert_eq!(readyz(State(readiness.clone())).await.0, StatusCode::OK);
+    let (status, body) = readyz_of(State(readiness), Path("a.b".to_owned())).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(body, "a.b: no such file\n");
 }

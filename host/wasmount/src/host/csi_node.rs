@@ -137,5 +137,6 @@ fn incoming() -> Incoming {
     Incoming {
         request_id: "node-info".to_owned(),
         secrets: Arc::new(Secrets::default()),
+        origin: Default::default(),
     }
 }

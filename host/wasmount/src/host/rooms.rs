@@ -1,6 +1,7 @@
 //! The rooms that all drivers of a host share, opened in their order: data directory, store, mounts, engine. Apart because opening them
 //! blocks, and because a second host must be seen to wait at the first step, before it touches anything.
 
+use super::controller::Shared;
 use super::local_mounts::LocalMounts;
 use super::{HostOptions, MountsOptions};
 use crate::config::Configured;
@@ -12,6 +13,7 @@ use std::time::SystemTime;
 use tokio::task::spawn_blocking;
 use wasmount_core::document::Limits;
 use wasmount_core::mounter::Mounter;
+use wasmount_core::state::StateStore;
 use wasmount_engine::{Engine, EngineOptions};
 use wasmount_mounter::SocketMounter;
 use wasmount_state::{DataDirLock, LockError, RedbStore};
@@ -25,8 +27,11 @@ pub(super) struct Rooms {
     pub(super) mounter: Arc<dyn Mounter>,
     /// The same, where it is another process.
     pub(super) remote: Option<Arc<SocketMounter>>,
-    /// Records. It holds the lock of the data directory.
-    pub(super) state: Arc<RedbStore>,
+    /// Records. Those in the data directory hold its lock.
+    pub(super) state: Arc<dyn StateStore>,
+    /// Where other hosts see them.
+    pub(super) shared: Option<Shared>,
+    _lock: Option<Arc<DataDirLock>>,
     /// When the host before let go of the data directory; none: nobody had it.
     pub(super) succeeded: Option<SystemTime>,
 }
@@ -44,6 +49,7 @@ impl Rooms {
         backends: &[Configured],
         readiness: &Readiness,
     ) -> Result<Self, Fault> {
+        let shared = Shared::reach(options).await?;
         let (lock, succeeded) = data_directory(&options.data_dir, readiness).await?;
         let data_dir = &options.data_dir;
         let mounts = match &options.mounts {
@@ -62,8 +68,14 @@ impl Rooms {
             .collect();
         let engine = EngineOptions::for_backends(Some(data_dir.join("compiled")), &limits);
         blocking(move || {
-            let state = RedbStore::open_locked(lock)
-                .map_err(Fault::room("the state store is not usable"))?;
+            let (state, lock): (Arc<dyn StateStore>, _) = match &shared {
+                Some(shared) => (shared.store()?, Some(Arc::new(lock))),
+                None => {
+                    let store = RedbStore::open_locked(lock)
+                        .map_err(Fault::room("the state store is not usable"))?;
+                    (store, None)
+                }
+            };
             let (mounter, remote): (Arc<dyn Mounter>, _) = match mounts {
                 Mounts::Here(mounts) => (mounts.open()?, None),
                 Mounts::Elsewhere(socket) => {
@@ -76,6 +88,8 @@ impl Rooms {
             Ok(Self {
                 state,
                 succeeded,
+                shared,
+                _lock: lock,
                 mounter,
                 remote,
                 engine: Engine::new(engine)

@@ -4,16 +4,19 @@
 //! Every task is held in a set that ends it when dropped: an early return leaves neither socket nor task.
 
 use super::admission::{self, Admission};
+use super::controller::Leading;
 use super::csi_node::CsiNodes;
 use super::kubernetes::Cluster;
 use super::registration::{self, Registrations};
 use super::rooms::Rooms;
-use super::{HostOptions, mounter_watch, shared_roots};
+use super::{HostOptions, events, mounter_watch, shared_roots, storage_watch};
 use crate::config::Configured;
 use crate::fault::Fault;
+use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use futures::future::join_all;
 use std::fs::DirBuilder;
+use std::future::pending;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -24,10 +27,14 @@ use tokio_util::sync::CancellationToken;
 use wasmount_core::driver::{Driver, DriverConfig, PodInfo, Role};
 use wasmount_csi::server::{self, ServeError};
 use wasmount_kubernetes::csi_node::Renewal;
+use wasmount_kubernetes::tell_plugin_faults;
 use wasmount_socket::{BoundSocket, Connections, SocketError};
 
 /// What kubelet gives a plugin's directory.
 const SOCKET_DIRECTORY_MODE: u32 = 0o750;
+
+/// How long giving back the leases may take at the end. 2 s: without an answer others wait until they run out, which is safe.
+const LEASES: Duration = Duration::from_secs(2);
 
 /// A serving host.
 pub(super) struct Serving {
@@ -35,6 +42,10 @@ pub(super) struct Serving {
     servers: JoinSet<Result<(), ServeError>>,
     registrations: Registrations,
     background: JoinSet<()>,
+    /// Where another host may work instead.
+    leading: Option<Leading>,
+    /// It does already.
+    lost: bool,
     closed: CancellationToken,
 }
 
@@ -46,6 +57,7 @@ impl Serving {
         rooms: Rooms,
         backends: Vec<Configured>,
         readiness: &Arc<Readiness>,
+        metrics: &Metrics,
         connections: usize,
         place: registration::Place,
     ) -> Result<Self, Fault> {
@@ -61,6 +73,8 @@ impl Serving {
             servers: JoinSet::new(),
             registrations: Registrations::new(place, rooms.succeeded),
             background: JoinSet::new(),
+            leading: None,
+            lost: false,
             closed: CancellationToken::new(),
         };
         let names = bound.iter().map(|(it, ..)| it.document.driver_name.clone());
@@ -79,20 +93,21 @@ impl Serving {
                 pod_info: PodInfo::of(&document.csi_driver),
             };
             let driver = Driver::new(config, rooms.mounter.clone(), rooms.state.clone());
+            driver.stand_by(options.controller.elects);
             // With a mounter of its own process, as soon as that answers.
             if rooms.remote.is_none() {
                 mounter_watch::recover(&driver).await;
             }
             let closed = serving.closed.clone();
-            let server = server::serve(socket, driver.clone(), connections, closed);
+            let server =
+                server::serve(socket, driver.clone(), connections, metrics.calls(), closed);
             serving.servers.spawn(server);
             readiness.set_socket(&name, path.clone());
             serving.drivers.push(driver.clone());
             let clear = csi_nodes.clear_to_register(&driver, &cluster);
-            let registrar =
-                serving
-                    .registrations
-                    .begin(&driver, path, clear, &cluster, readiness);
+            let registrar = serving
+                .registrations
+                .begin(&driver, path, clear, &cluster, readiness);
             if options.role != Role::Controller {
                 let document = &document.csi_driver;
                 let renewal = registrar.map(|registrar| Renewal {
@@ -100,10 +115,13 @@ impl Serving {
                     renew: Arc::new(move || registrar.renew()),
                 });
                 let background = &mut serving.background;
-                csi_nodes.look_after(
-                    &driver, document, &cluster, renewal, readiness, background,
-                );
+                csi_nodes.look_after(&driver, document, &cluster, renewal, readiness, background);
             }
+            metrics.add(driver.clone());
+            let told = tell_plugin_faults(cluster.events().clone(), driver.faults());
+            serving.background.spawn(told);
+            let watch = storage_watch::watch(driver.clone(), readiness.clone());
+            serving.background.spawn(watch);
             let admission = Admission {
                 backend,
                 driver,
@@ -113,7 +131,15 @@ impl Serving {
             };
             serving.background.spawn(admission::run(admission));
         }
+        if let Some(shared) = rooms.shared.as_ref().filter(|_| options.controller.elects) {
+            serving.leading = Some(Leading::start(shared, options, serving.drivers.clone())?);
+        }
         serving.watch_mounts(options, &rooms, readiness);
+        if options.role != Role::Controller {
+            let node = options.kubernetes.node_name.clone();
+            let told = events::tell_troubles(cluster.events().clone(), node, readiness.clone());
+            serving.background.spawn(told);
+        }
         Ok(serving)
     }
 
@@ -136,23 +162,41 @@ impl Serving {
         }
     }
 
-    /// Returns when a socket stops serving by itself, which none should.
+    /// Returns when a socket stops serving by itself, which none should, or when this host may work no more.
     pub(super) async fn broken(&mut self) -> Fault {
         let what = "a CSI socket stopped serving";
-        match self.servers.join_next().await {
+        let lost = async {
+            match &mut self.leading {
+                Some(leading) => leading.lost().await,
+                None => pending().await,
+            }
+        };
+        let stopped = tokio::select! {
+            stopped = self.servers.join_next() => stopped,
+            fault = lost => {
+                self.leading = None;
+                self.lost = true;
+                return fault;
+            }
+        };
+        match stopped {
             Some(Ok(Err(error))) => Fault::room(what)(error),
             Some(Err(panicked)) => Fault::room(what)(panicked),
             Some(Ok(Ok(()))) | None => Fault::room(what)("nobody asked it to"),
         }
     }
 
-    /// Lets running calls end within `grace`, then closes the sockets.
+    /// Lets running calls end within `grace`, then closes the sockets. Where another host may work already, it waits for none.
     pub(super) async fn stop(&mut self, grace: Duration) {
+        let grace = if self.lost { Duration::ZERO } else { grace };
         self.background.abort_all();
         let drained = self.drivers.iter().map(|driver| driver.shutdown(grace));
         let unfinished: usize = join_all(drained).await.into_iter().sum();
         self.closed.cancel();
         while self.servers.join_next().await.is_some() {}
+        if let Some(leading) = self.leading.take() {
+            leading.release(LEASES).await;
+        }
         // Last: without a registration kubelet unmounts nothing, and takes the driver out of CSINode.
         self.registrations.end().await;
         if unfinished == 0 {

@@ -2,8 +2,7 @@
 //! that hangs is told while the plugin is well, and the other way round.
 
 use super::in_time;
-use crate::driver::StorageHealth;
-use crate::driver::work::Work;
+use crate::driver::{Driver, StorageHealth};
 use crate::error::Error;
 use crate::mounter::MountError;
 use crate::pool::{PoolCall, PoolReply};
@@ -17,13 +16,12 @@ const NOT_ANSWERING: &str = "PoolNotAnswering";
 /// A pool gives an error.
 const NOT_USABLE: &str = "PoolNotUsable";
 
-impl Work {
+impl Driver {
     /// Pools that cannot be used on this node, by what is wrong with them.
-    pub(super) async fn sick_storage(&self) -> Result<Vec<StorageHealth>, Error> {
-        let driver = &self.driver;
-        let name = &driver.config.name;
+    pub async fn sick_storage(&self) -> Result<Vec<StorageHealth>, Error> {
+        let name = &self.config.name;
         let until = in_time();
-        let names = driver.mounter.pool(name.clone(), PoolCall::Names);
+        let names = self.mounter.pool(name.clone(), PoolCall::Names);
         let pools = match timeout_at(until, names).await {
             Ok(reply) => match reply? {
                 PoolReply::Names(pools) => pools,
@@ -34,7 +32,7 @@ impl Work {
         // All at once: one that hangs must not use up the time of the others.
         let mut asked = JoinSet::new();
         for pool in pools {
-            let (mounter, name) = (Arc::clone(&driver.mounter), name.clone());
+            let (mounter, name) = (Arc::clone(&self.mounter), name.clone());
             asked.spawn(async move {
                 let capacity = PoolCall::Capacity { pool: pool.clone() };
                 let reply = match timeout_at(until, mounter.pool(name, capacity)).await {

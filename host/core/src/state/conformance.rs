@@ -1,15 +1,22 @@
 //! What every state store must do, as one function over the trait. Apart from the tests of one store so that the next store is held to the
-//! same rules. It wants an empty store and knows nothing of files.
+//! same rules; it is a feature of this crate, for the tests of the others. It wants an empty store and knows nothing of files.
 
-use std::sync::Arc;
-use wasmount_core::names::DriverName;
-use wasmount_core::state::{
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "it is a test, and may end where it fails"
+)]
+
+use crate::names::DriverName;
+use crate::state::{
     Expect, Keyspace, KeyspaceOwner, Outcome, STATE_KEY_BYTES, STATE_SCAN_ENTRIES,
     STATE_VALUE_BYTES, StateEntry, StateError, StateStore, record_bytes,
 };
+use std::sync::Arc;
 
 /// The backend keyspace of a driver.
-pub(crate) fn space(driver: &str) -> Keyspace {
+pub fn space(driver: &str) -> Keyspace {
     Keyspace {
         driver: DriverName::parse(driver).unwrap(),
         owner: KeyspaceOwner::Backend,
@@ -17,7 +24,7 @@ pub(crate) fn space(driver: &str) -> Keyspace {
 }
 
 /// Holds a store to all rules.
-pub(crate) async fn conforms(store: Arc<dyn StateStore>) {
+pub async fn conforms(store: Arc<dyn StateStore>) {
     a_value_comes_back_as_it_was_put(&*store).await;
     a_revision_grows_with_every_change_of_a_key(&*store).await;
     a_write_happens_only_as_expected(&*store).await;

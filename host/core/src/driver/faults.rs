@@ -1,0 +1,66 @@
+//! The plugin's faults since the host began: counted, and told to whoever listens. Apart because a call whose client has gone may find one:
+//! nobody else would ever hear of it.
+//!
+//! It waits for no listener: one that is slow misses the oldest, and the counts stay right.
+
+use super::Driver;
+use crate::error::Error;
+use crate::fault::{FaultKind, Origin, PluginFault};
+use crate::rpc::Rpc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::broadcast;
+
+/// Faults that a slow listener may have ahead of it. 64: listeners tell people, and who sees so many has seen enough.
+const KEPT: usize = 64;
+
+/// Of one driver.
+pub(super) struct Faults {
+    counts: Mutex<BTreeMap<FaultKind, u64>>,
+    told: broadcast::Sender<Arc<PluginFault>>,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self {
+            counts: Mutex::default(),
+            told: broadcast::Sender::new(KEPT),
+        }
+    }
+}
+
+impl Faults {
+    fn tell(&self, fault: PluginFault) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry(fault.kind).or_default() += 1;
+        drop(counts);
+        // It fails when nobody listens.
+        let _ = self.told.send(Arc::new(fault));
+    }
+}
+
+impl Driver {
+    /// Faults of the plugin from now on.
+    pub fn faults(&self) -> broadcast::Receiver<Arc<PluginFault>> {
+        self.faults.told.subscribe()
+    }
+
+    /// How many of each kind there were; those that never were are absent.
+    pub fn fault_counts(&self) -> BTreeMap<FaultKind, u64> {
+        let counts = &self.faults.counts;
+        counts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Counts and tells what a failed call says of the plugin. That one is still being loaded says nothing of it.
+    pub fn note(&self, rpc: Rpc, error: &Error, origin: &Origin) {
+        if matches!(error, Error::NoPlugin { .. }) && self.fault.load().is_none() {
+            return;
+        }
+        if let Some(fault) = PluginFault::of(&self.config.name, rpc, error, origin) {
+            self.faults.tell(fault);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Faults of a plugin: failures that somebody has to mend in the plugin or its document, and no user in a request. Apart because the driver
+//! finds them, and others count them and tell people.
+//!
+//! It holds no word that a request or a guest chose, other than how the plugin calls itself: what is told of a fault reaches people who may
+//! not see the volume's secrets.
+
+use crate::attributes::Attributes;
+use crate::backend::{BackendError, PluginLabel};
+use crate::error::Error;
+use crate::mounter::MountError;
+use crate::names::DriverName;
+use crate::rpc::Rpc;
+
+/// What kind of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FaultKind {
+    /// The guest trapped.
+    Trapped,
+    /// Over one of its limits of size or number.
+    OverLimit,
+    /// Over its time, computing or waiting.
+    OutOfTime,
+    /// An answer or a plan that breaks a rule.
+    BadAnswer,
+    /// It asked the host for what no plugin may have.
+    Refused,
+    /// It asked for what its document does not grant.
+    NotGranted,
+    /// All its places are taken (`limits.concurrency`).
+    Busy,
+    /// No version of it could be loaded.
+    NotLoaded,
+}
+
+/// A fault, as it is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginFault {
+    /// Whose plugin.
+    pub driver: DriverName,
+    /// In which call.
+    pub rpc: Rpc,
+    /// What kind.
+    pub kind: FaultKind,
+    /// Which code; absent where none is loaded, or where it does not matter.
+    pub plugin: Option<PluginLabel>,
+    /// The limit that was met, in the host's words.
+    pub limit: Option<String>,
+    /// For whom the call was made.
+    pub origin: Origin,
+}
+
+/// For whom a call is made, in the words that an orchestrator puts beside what it asks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The name of what is to be made.
+    pub name: Option<String>,
+    /// Parameters, or the volume's context.
+    pub words: Attributes,
+}
+
+impl FaultKind {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Trapped,
+        Self::OverLimit,
+        Self::OutOfTime,
+        Self::BadAnswer,
+        Self::Refused,
+        Self::NotGranted,
+        Self::Busy,
+        Self::NotLoaded,
+    ];
+
+    /// For machines, such as the label of a metric.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trapped => "trapped",
+            Self::OverLimit => "over_limit",
+            Self::OutOfTime => "out_of_time",
+            Self::BadAnswer => "bad_answer",
+            Self::Refused => "refused",
+            Self::NotGranted => "not_granted",
+            Self::Busy => "busy",
+            Self::NotLoaded => "not_loaded",
+        }
+    }
+}
+
+impl PluginFault {
+    /// The fault behind a failed call; none where the request, the node or the storage failed it.
+    pub(crate) fn of(
+        driver: &DriverName,
+        rpc: Rpc,
+        error: &Error,
+        origin: &Origin,
+    ) -> Option<Self> {
+        let (kind, plugin, limit) = match error {
+            Error::Backend(error) => of_backend(error)?,
+            Error::Plan { plugin, source } => {
+                let kind = match source {
+                    MountError::NotGranted { .. } => FaultKind::NotGranted,
+                    _ => FaultKind::BadAnswer,
+                };
+                (kind, Some(plugin.as_ref()), None)
+            }
+            Error::NoPlugin { .. } => (FaultKind::NotLoaded, None, None),
+            _ => return None,
+        };
+        Some(Self {
+            driver: driver.clone(),
+            rpc,
+            kind,
+            plugin: plugin.cloned(),
+            limit,
+            origin: origin.clone(),
+        })
+    }
+}
+
+type Parts<'a> = (FaultKind, Option<&'a PluginLabel>, Option<String>);
+
+fn of_backend(error: &BackendError) -> Option<Parts<'_>> {
+    Some(match error {
+        BackendError::Trapped { plugin, .. } => (FaultKind::Trapped, Some(plugin), None),
+        BackendError::OverLimit { plugin, limit, .. } => {
+            (FaultKind::OverLimit, Some(plugin), Some(limit.clone()))
+        }
+        BackendError::OutOfTime {
+            plugin, seconds, ..
+        } => {
+            let limit = format!("limits.time ({seconds} s)");
+            (FaultKind::OutOfTime, Some(plugin), Some(limit))
+        }
+        BackendError::BadAnswer { plugin, .. } => (FaultKind::BadAnswer, Some(plugin), None),
+        BackendError::Refused { plugin, code, .. } => {
+            let kind = match code {
+                crate::code::Code::PermissionDenied => FaultKind::NotGranted,
+                _ => FaultKind::Refused,
+            };
+            (kind, Some(plugin), None)
+        }
+        BackendError::Busy { limit } => {
+            let limit = format!("limits.concurrency ({limit})");
+            (FaultKind::Busy, None, Some(limit))
+        }
+        BackendError::Answered { .. }
+        | BackendError::NotOffered { .. }
+        | BackendError::Cancelled => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! Which failures are a plugin's fault, and which are not.
+
+use super::*;
+use crate::code::Code;
+
+fn label() -> PluginLabel {
+    PluginLabel {
+        name: "p".to_owned(),
+        version: "1".to_owned(),
+        digest: "sha256:00".to_owned(),
+    }
+}
+
+fn kind(error: impl Into<Error>) -> Option<FaultKind> {
+    let driver = DriverName::parse("a.b").unwrap();
+    let origin = Origin::default();
+    PluginFault::of(&driver, Rpc::CreateVolume, &error.into(), &origin).map(|fault| fault.kind)
+}
+
+fn plan(source: MountError) -> Error {
+    Error::Plan {
+        plugin: Box::new(label()),
+        source,
+    }
+}
+
+#[test]
+fn what_a_plugin_does_wrong_is_its_fault() {
+    let (plugin, function) = (label(), "create-volume");
+    let reason = String::new();
+    let table: Vec<(Error, FaultKind)> = vec![
+        (
+            BackendError::Trapped {
+                plugin: plugin.clone(),
+                function,
+                reason: reason.clone(),
+            }
+            .into(),
+            FaultKind::Trapped,
+        ),
+        (
+            BackendError::OverLimit {
+                plugin: plugin.clone(),
+                function,
+                limit: "limits.memory".to_owned(),
+            }
+            .into(),
+            FaultKind::OverLimit,
+        ),
+        (
+            BackendError::BadAnswer {
+                plugin: plugin.clone(),
+                function,
+                reason: reason.clone(),
+            }
+            .into(),
+            FaultKind::BadAnswer,
+        ),
+        (
+            BackendError::Refused {
+                plugin: plugin.clone(),
+                function,
+                code: Code::Internal,
+                reason: reason.clone(),
+            }
+            .into(),
+            FaultKind::Refused,
+        ),
+        (
+            BackendError::Refused {
+                plugin,
+                function,
+                code: Code::PermissionDenied,
+                reason,
+            }
+            .into(),
+            FaultKind::NotGranted,
+        ),
+        (BackendError::Busy { limit: 3 }.into(), FaultKind::Busy),
+        (
+            plan(MountError::NotGranted {
+                step: "tree".to_owned(),
+                reason: "pool x is not in grants.pools".to_owned(),
+            }),
+            FaultKind::NotGranted,
+        ),
+    ];
+    for (error, expected) in table {
+        let words = error.to_string();
+        assert_eq!(kind(error), Some(expected), "{words}");
+    }
+}
+
+#[test]
+fn what_a_user_asks_for_wrongly_is_nobodys_fault() {
+    let answered = BackendError::Answered {
+        code: Code::InvalidArgument,
+        message: "no such pool".to_owned(),
+    };
+    assert_eq!(kind(answered), None);
+    assert_eq!(kind(Error::Precondition("first stage it".to_owned())), None);
+    assert_eq!(kind(Error::ShuttingDown), None);
+    let rpc = Rpc::CreateVolume;
+    assert_eq!(kind(Error::StillUnderWay { rpc }), None);
+}
+
+#[test]
+fn a_limit_is_told_with_its_value() {
+    let driver = DriverName::parse("a.b").unwrap();
+    let error = Error::Backend(BackendError::OutOfTime {
+        plugin: label(),
+        function: "create-volume",
+        seconds: 5,
+    });
+    let origin = Origin::default();
+    let fault = PluginFault::of(&driver, Rpc::CreateVolume, &error, &origin).unwrap();
+    assert_eq!(fault.limit.as_deref(), Some("limits.time (5 s)"));
+    assert_eq!(fault.plugin, Some(label()));
+}
+
+#[test]
+fn every_kind_has_a_name_of_its_own() {
+    let names: std::collections::BTreeSet<_> =
+        FaultKind::ALL.iter().map(|kind| kind.as_str()).collect();
+    assert_eq!(names.len(), FaultKind::ALL.len());
+}

@@ -1,0 +1,85 @@
+//! Faults of the plugin: counted and told, whoever still listens to the call.
+
+use crate::script::{Act, label};
+use crate::words::{bench_without_plugin, create, full, incoming};
+use wasmount_core::backend::BackendError;
+use wasmount_core::call::Incoming;
+use wasmount_core::code::Code;
+use wasmount_core::driver::Role;
+use wasmount_core::fault::{FaultKind, Origin};
+use wasmount_core::rpc::Rpc;
+
+fn for_somebody() -> Incoming {
+    Incoming {
+        origin: Origin {
+            name: Some("x".to_owned()),
+            ..Origin::default()
+        },
+        ..incoming()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_runs_out_of_time_when_its_client_has_gone_is_told_with_whom_it_was_for() {
+    let bench = full(&[]);
+    let mut told = bench.driver.faults();
+    let script = &bench.backend.script;
+    script.on("create_volume", Act::UntilCancelled);
+    let driver = bench.driver.clone();
+    let client =
+        tokio::spawn(async move { driver.create_volume(for_somebody(), create("x")).await });
+    script.arrived("create_volume", 1).await;
+    client.abort();
+    let fault = told.recv().await.unwrap();
+    assert_eq!(
+        (fault.rpc, fault.kind),
+        (Rpc::CreateVolume, FaultKind::OutOfTime)
+    );
+    assert_eq!(fault.origin, for_somebody().origin);
+    assert_eq!(
+        bench.driver.fault_counts(),
+        [(FaultKind::OutOfTime, 1)].into()
+    );
+}
+
+#[tokio::test]
+async fn every_fault_is_counted_though_nobody_listens_and_an_answer_is_none() {
+    let bench = full(&[]);
+    let script = &bench.backend.script;
+    let trapped = BackendError::Trapped {
+        plugin: label(),
+        function: "create-volume",
+        reason: "unreachable".to_owned(),
+    };
+    script.on("create_volume", Act::Fail(trapped));
+    for _ in 0..200 {
+        let failed = bench.driver.create_volume(incoming(), create("x")).await;
+        assert_eq!(failed.unwrap_err().code(), Code::Internal);
+    }
+    let answered = BackendError::Answered {
+        code: Code::OutOfRange,
+        message: "no such size".to_owned(),
+    };
+    script.on("create_volume", Act::Fail(answered));
+    let refused = bench.driver.create_volume(incoming(), create("x")).await;
+    assert_eq!(refused.unwrap_err().code(), Code::OutOfRange);
+    assert_eq!(
+        bench.driver.fault_counts(),
+        [(FaultKind::Trapped, 200)].into()
+    );
+}
+
+#[tokio::test]
+async fn a_plugin_that_could_not_be_loaded_is_a_fault_and_one_that_is_being_loaded_is_not() {
+    let bench = bench_without_plugin(Role::All, &[]);
+    let driver = &bench.driver;
+    let rpc = Rpc::CreateVolume;
+    let origin = Origin::default();
+    let early = driver.serves(rpc).unwrap_err();
+    driver.note(rpc, &early, &origin);
+    assert!(driver.fault_counts().is_empty());
+    driver.set_fault("no such file".to_owned());
+    let refused = driver.serves(rpc).unwrap_err();
+    driver.note(rpc, &refused, &origin);
+    assert_eq!(driver.fault_counts(), [(FaultKind::NotLoaded, 1)].into());
+}

@@ -1,0 +1,196 @@
+//! What is measured of every call: how long it took and how it ended, and how many are under way. Apart because it looks at each call from
+//! outside, and because its labels must have bounds: a driver's name, a method, a code, and nothing that a client chose.
+//!
+//! It knows no volume and no error; who serves `/metrics` registers what is here.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Instant;
+use tonic::Code;
+use wasmount_core::names::DriverName;
+use wasmount_core::rpc::Rpc;
+
+/// Upper bounds in seconds. From 100 us, which the fastest answers take, to 60 s, which a backend has by default (`limits.time`).
+const BUCKETS: [f64; 12] = [
+    0.0001, 0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0,
+];
+
+/// Of all drivers of a host. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct CallMetrics {
+    durations: Family<Ended, Histogram, Durations>,
+    in_flight: Family<OfDriver, Gauge>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Durations;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfDriver {
+    driver: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    driver: String,
+    method: &'static str,
+    code: &'static str,
+}
+
+/// One call under way; measured when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    metrics: CallMetrics,
+    driver: String,
+    rpc: Rpc,
+    began: Instant,
+    code: AtomicU8,
+}
+
+impl MetricConstructor<Histogram> for Durations {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(BUCKETS)
+    }
+}
+
+impl Default for CallMetrics {
+    fn default() -> Self {
+        Self {
+            durations: Family::new_with_constructor(Durations),
+            in_flight: Family::default(),
+        }
+    }
+}
+
+impl CallMetrics {
+    /// Has the metrics shown.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register_with_unit(
+            "csi_call_duration",
+            "Time from the headers of a CSI call to its answer",
+            Unit::Seconds,
+            self.durations.clone(),
+        );
+        registry.register(
+            "csi_calls_in_flight",
+            "CSI calls that are not answered yet",
+            self.in_flight.clone(),
+        );
+    }
+
+    /// A call has come.
+    pub(crate) fn began(&self, driver: &DriverName, rpc: Rpc) -> Measured {
+        let measured = Measured {
+            metrics: self.clone(),
+            driver: driver.to_string(),
+            rpc,
+            began: Instant::now(),
+            // Unless it is answered: a client that goes away is no longer told anything.
+            code: AtomicU8::new(Code::Cancelled as u8),
+        };
+        measured.in_flight().inc();
+        measured
+    }
+}
+
+impl Measured {
+    /// How it was answered.
+    pub(crate) fn answered(&self, code: Code) {
+        self.code.store(code as u8, Ordering::Relaxed);
+    }
+
+    fn in_flight(&self) -> Gauge {
+        let driver = self.driver.clone();
+        let gauge = self.metrics.in_flight.get_or_create(&OfDriver { driver });
+        gauge.clone()
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        self.in_flight().dec();
+        let code = Code::from(i32::from(self.code.load(Ordering::Relaxed)));
+        let ended = Ended {
+            driver: std::mem::take(&mut self.driver),
+            method: self.rpc.name(),
+            code: name(code),
+        };
+        let took = self.began.elapsed().as_secs_f64();
+        self.metrics.durations.get_or_create(&ended).observe(took);
+    }
+}
+
+/// As grpc-go writes codes, and with it the metrics of the sidecars.
+fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "Canceled",
+        Code::Unknown => "Unknown",
+        Code::InvalidArgument => "InvalidArgument",
+        Code::DeadlineExceeded => "DeadlineExceeded",
+        Code::NotFound => "NotFound",
+        Code::AlreadyExists => "AlreadyExists",
+        Code::PermissionDenied => "PermissionDenied",
+        Code::ResourceExhausted => "ResourceExhausted",
+        Code::FailedPrecondition => "FailedPrecondition",
+        Code::Aborted => "Aborted",
+        Code::OutOfRange => "OutOfRange",
+        Code::Unimplemented => "Unimplemented",
+        Code::Internal => "Internal",
+        Code::Unavailable => "Unavailable",
+        Code::DataLoss => "DataLoss",
+        Code::Unauthenticated => "Unauthenticated",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus_client::encoding::text::encode;
+
+    fn shown(metrics: &CallMetrics) -> String {
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    #[test]
+    fn a_call_is_in_flight_until_it_is_answered_and_then_counted_by_its_code() {
+        let metrics = CallMetrics::default();
+        let driver = DriverName::parse("a.b").unwrap();
+        let call = metrics.began(&driver, Rpc::Probe);
+        let text = shown(&metrics);
+        assert!(
+            text.contains("csi_calls_in_flight{driver=\"a.b\"} 1\n"),
+            "{text}"
+        );
+        call.answered(Code::Ok);
+        drop(call);
+        let text = shown(&metrics);
+        assert!(
+            text.contains("csi_calls_in_flight{driver=\"a.b\"} 0\n"),
+            "{text}"
+        );
+        let counted =
+            "csi_call_duration_seconds_count{driver=\"a.b\",method=\"Probe\",code=\"OK\"} 1\n";
+        assert!(text.contains(counted), "{text}");
+    }
+
+    #[test]
+    fn a_call_whose_client_went_away_is_counted_as_cancelled() {
+        let metrics = CallMetrics::default();
+        let driver = DriverName::parse("a.b").unwrap();
+        drop(metrics.began(&driver, Rpc::CreateVolume));
+        let text = shown(&metrics);
+        assert!(
+            text.contains("method=\"CreateVolume\",code=\"Canceled\"} 1\n"),
+            "{text}"
+        );
+    }
+}

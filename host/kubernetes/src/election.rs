@@ -1,0 +1,219 @@
+//! Which of several hosts works for a driver: the holder of one lease a driver. Apart because claims exclude calls within one process only, and
+//! the sidecars elect their leaders one by one, each perhaps in another pod.
+//!
+//! Losing is noticed before another can win: a holder that could not renew for [`lease::RENEW_DEADLINE`] has lost, whatever the API server
+//! thinks. It does not know what the winner does.
+
+mod lease;
+
+use crate::error::KubernetesError;
+use crate::unique;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, PostParams};
+use kube::{Client, Error};
+use lease::{Observed, RENEW_DEADLINE, RETRY, Verdict};
+use std::future::Future;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use wasmount_core::names::DriverName;
+
+/// Begins the name of every lease of ours; those of the sidecars begin otherwise.
+const LEASE_PREFIX: &str = "wasmount-";
+
+/// A host that wants to work for some drivers.
+pub struct Election {
+    candidate: Candidate,
+    leases: Vec<String>,
+}
+
+/// A host that may. Every lease is renewed until it is lost or given back.
+pub struct Leadership {
+    candidate: Candidate,
+    leases: Vec<String>,
+    renewals: JoinSet<KubernetesError>,
+}
+
+#[derive(Clone)]
+struct Candidate {
+    leases: Api<Lease>,
+    me: String,
+}
+
+impl Election {
+    /// `host` is how this host is called in the leases, to which something is added that makes it the only one of that name.
+    pub fn new<'a>(
+        client: Client,
+        namespace: &str,
+        host: &str,
+        drivers: impl IntoIterator<Item = &'a DriverName>,
+    ) -> Result<Self, KubernetesError> {
+        // Objects are named in lower case, as CSIDriver is.
+        let lease = |driver: &DriverName| format!("{LEASE_PREFIX}{driver}").to_ascii_lowercase();
+        let mut leases: Vec<String> = drivers.into_iter().map(lease).collect();
+        // All hosts ask in the same order, so that no two wait for one another.
+        leases.sort_unstable();
+        Ok(Self {
+            candidate: Candidate {
+                leases: Api::namespaced(client, namespace),
+                me: format!("{host}_{}", unique::word()?),
+            },
+            leases,
+        })
+    }
+
+    /// Returns once every driver is ours; until then `waiting` is told, once each, who has one. What was won is held meanwhile.
+    pub async fn win(
+        self,
+        mut waiting: impl FnMut(&str, &str),
+    ) -> Result<Leadership, KubernetesError> {
+        let Self { candidate, leases } = self;
+        let mut renewals = JoinSet::new();
+        for lease in &leases {
+            let mut held = |by: &str| waiting(lease, by);
+            let since = tokio::select! {
+                since = candidate.take(lease, &mut held) => since,
+                lost = ended(&mut renewals) => return Err(lost),
+            };
+            renewals.spawn(candidate.clone().renew(lease.clone(), since));
+        }
+        Ok(Leadership {
+            candidate,
+            leases,
+            renewals,
+        })
+    }
+}
+
+impl Leadership {
+    /// Returns when a lease is lost, and why.
+    pub async fn lost(&mut self) -> KubernetesError {
+        ended(&mut self.renewals).await
+    }
+
+    /// Gives all back, so that another need not wait. To be called once nothing is done any more.
+    pub async fn release(mut self) {
+        self.renewals.shutdown().await;
+        for lease in &self.leases {
+            if let Err(error) = self.candidate.release(lease).await {
+                tracing::warn!(lease, %error, "the lease is not given back: another host waits until it has run out");
+            }
+        }
+    }
+}
+
+impl Candidate {
+    /// Returns when the lease is ours, with the moment from which on it is.
+    async fn take(&self, name: &str, waiting: &mut impl FnMut(&str)) -> Instant {
+        let mut observed = None;
+        let mut told = None;
+        loop {
+            let start = Instant::now();
+            match self.attempt(name, &mut observed).await {
+                Ok(Verdict::Free) => return start,
+                Ok(Verdict::Held { by }) => {
+                    if told.as_ref() != Some(&by) {
+                        waiting(&by);
+                        told = Some(by);
+                    }
+                }
+                Err(error) => tracing::warn!(lease = name, %error, "trying again"),
+            }
+            sleep(RETRY).await;
+        }
+    }
+
+    /// Renews until it cannot.
+    async fn renew(self, name: String, mut since: Instant) -> KubernetesError {
+        let lost = |reason: String| KubernetesError::LeaseLost {
+            name: name.clone(),
+            reason,
+        };
+        let mut last = "no attempt ended".to_owned();
+        loop {
+            let attempt = async {
+                sleep(RETRY).await;
+                (Instant::now(), self.attempt(&name, &mut None).await)
+            };
+            match timeout_at(since + RENEW_DEADLINE, attempt).await {
+                Ok((start, Ok(Verdict::Free))) => since = start,
+                Ok((_, Ok(Verdict::Held { by }))) => return lost(format!("{by} has it")),
+                Ok((_, Err(error))) => {
+                    tracing::warn!(lease = name, %error, "not renewed: trying again");
+                    last = error.to_string();
+                }
+                Err(_) => {
+                    let seconds = RENEW_DEADLINE.as_secs();
+                    return lost(format!("it was not renewed for {seconds} s: {last}"));
+                }
+            }
+        }
+    }
+
+    /// Looks at a lease, and takes it or renews it if that may be.
+    async fn attempt(
+        &self,
+        name: &str,
+        observed: &mut Option<Observed>,
+    ) -> Result<Verdict, KubernetesError> {
+        let there = ask("read", name, self.leases.get_opt(name)).await?;
+        if let Some(lease) = &there
+            && let Verdict::Held { by } = lease::look(lease, &self.me, Instant::now(), observed)
+        {
+            return Ok(Verdict::Held { by });
+        }
+        let exists = there.is_some();
+        let taken = lease::taken(name, there, &self.me, Timestamp::now());
+        let parameters = PostParams::default();
+        // Refused if another was faster; the next look says who.
+        if exists {
+            ask(
+                "write",
+                name,
+                self.leases.replace(name, &parameters, &taken),
+            )
+            .await?;
+        } else {
+            ask("create", name, self.leases.create(&parameters, &taken)).await?;
+        }
+        Ok(Verdict::Free)
+    }
+
+    async fn release(&self, name: &str) -> Result<(), KubernetesError> {
+        let lease = ask("read", name, self.leases.get(name)).await?;
+        if let Some(released) = lease::released(lease, &self.me, Timestamp::now()) {
+            let parameters = PostParams::default();
+            let request = self.leases.replace(name, &parameters, &released);
+            ask("give back", name, request).await.map(drop)?;
+        }
+        Ok(())
+    }
+}
+
+/// The end of the first renewal that ends; for ever if there is none.
+async fn ended(renewals: &mut JoinSet<KubernetesError>) -> KubernetesError {
+    match renewals.join_next().await {
+        Some(Ok(lost)) => lost,
+        Some(Err(error)) => KubernetesError::LeaseLost {
+            name: LEASE_PREFIX.to_owned(),
+            reason: error.to_string(),
+        },
+        None => std::future::pending().await,
+    }
+}
+
+/// One request. It may take as long as it is until the next one.
+async fn ask<T>(
+    verb: &str,
+    name: &str,
+    request: impl Future<Output = Result<T, Error>>,
+) -> Result<T, KubernetesError> {
+    let what = || format!("{verb} Lease {name}");
+    match timeout(RETRY, request).await {
+        Ok(answer) => answer.map_err(|error| KubernetesError::api(what())(error)),
+        Err(_) => Err(KubernetesError::Silent {
+            what: what(),
+            seconds: RETRY.as_secs(),
+        }),
+    }
+}

@@ -1,0 +1,195 @@
+//! The rules of a lease: who may take it, until when it is held, and what is written. Apart from the requests so that the rules can be read and
+//! tested as one table; they are client-go's, so that any two holders of a lease keep to the same ones.
+//!
+//! Times of others are never compared with ours: a lease is free when it has not changed for as long as it says, by our own clock.
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::ObjectMeta;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a lease that nobody renews is somebody's. 15 s, as the sidecars have it by default (csi-lib-utils, leaderelection).
+pub(super) const DURATION: Duration = Duration::from_secs(15);
+
+/// How long a holder goes on without having renewed. 10 s, as the sidecars: what is left of [`DURATION`] is for calls to end.
+pub(super) const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Between two looks. 2 s, as client-go by default: some attempts fit into [`RENEW_DEADLINE`].
+pub(super) const RETRY: Duration = Duration::from_secs(2);
+
+/// A lease that was given back: client-go's word for "at once".
+const RELEASED_SECONDS: i32 = 1;
+
+/// The lease of another as we have seen it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Observed {
+    version: Option<String>,
+    since: Instant,
+}
+
+/// What a look at a lease says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nobody's, or its holder is gone, or it is ours.
+    Free,
+    /// Another's.
+    Held {
+        /// Whose.
+        by: String,
+    },
+}
+
+/// Looks at a lease that is there. `observed` is what the look before left, and is brought up to date.
+pub(super) fn look(
+    lease: &Lease,
+    me: &str,
+    now: Instant,
+    observed: &mut Option<Observed>,
+) -> Verdict {
+    let version = lease.metadata.resource_version.clone();
+    let since = match observed {
+        Some(before) if before.version == version => before.since,
+        _ => now,
+    };
+    *observed = Some(Observed { version, since });
+    let spec = lease.spec.clone().unwrap_or_default();
+    let holder = spec.holder_identity.unwrap_or_default();
+    let seconds = spec.lease_duration_seconds.unwrap_or_default();
+    let duration = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
+    if holder.is_empty() || holder == me || now >= since + duration {
+        return Verdict::Free;
+    }
+    Verdict::Held { by: holder }
+}
+
+/// A lease that is taken, over the one that was there. Its resource version stays: whoever writes first has it.
+pub(super) fn taken(name: &str, before: Option<Lease>, me: &str, at: Timestamp) -> Lease {
+    let mut lease = before.unwrap_or_else(|| Lease {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Lease::default()
+    });
+    let spec = lease.spec.get_or_insert_default();
+    if spec.holder_identity.as_deref() != Some(me) {
+        // The first holder is no transition.
+        let transitions = match (&spec.holder_identity, spec.lease_transitions) {
+            (None, _) => 0,
+            (Some(_), before) => before.unwrap_or_default().saturating_add(1),
+        };
+        spec.lease_transitions = Some(transitions);
+        spec.acquire_time = Some(MicroTime(at));
+        spec.holder_identity = Some(me.to_owned());
+    }
+    renew(spec, at, DURATION.as_secs().try_into().unwrap_or(i32::MAX));
+    lease
+}
+
+/// A lease that is given back, if it is still ours.
+pub(super) fn released(mut lease: Lease, me: &str, at: Timestamp) -> Option<Lease> {
+    let spec = lease.spec.as_mut()?;
+    if spec.holder_identity.as_deref() != Some(me) {
+        return None;
+    }
+    spec.holder_identity = Some(String::new());
+    renew(spec, at, RELEASED_SECONDS);
+    Some(lease)
+}
+
+fn renew(spec: &mut LeaseSpec, at: Timestamp, seconds: i32) {
+    spec.renew_time = Some(MicroTime(at));
+    spec.lease_duration_seconds = Some(seconds);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EARLIER: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn held(by: Option<&str>, version: &str) -> Lease {
+        Lease {
+            metadata: ObjectMeta {
+                resource_version: Some(version.to_owned()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(LeaseSpec {
+                holder_identity: by.map(str::to_owned),
+                lease_duration_seconds: Some(15),
+                lease_transitions: Some(3),
+                acquire_time: Some(MicroTime(EARLIER)),
+                renew_time: Some(MicroTime(EARLIER)),
+                ..LeaseSpec::default()
+            }),
+        }
+    }
+
+    fn held_by_other() -> Verdict {
+        Verdict::Held {
+            by: "other".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_lease_of_nobody_or_of_our_own_is_free() {
+        for holder in [None, Some(""), Some("me")] {
+            let verdict = look(&held(holder, "1"), "me", Instant::now(), &mut None);
+            assert_eq!(verdict, Verdict::Free, "{holder:?}");
+        }
+    }
+
+    #[test]
+    fn a_lease_is_free_once_it_has_not_changed_for_as_long_as_it_says() {
+        let (start, mut observed) = (Instant::now(), None);
+        let mut at = |seconds: u64, version: &str| {
+            let now = start + Duration::from_secs(seconds);
+            look(&held(Some("other"), version), "me", now, &mut observed)
+        };
+        // However old it says to be, it is held when it is first seen.
+        assert_eq!(at(0, "1"), held_by_other());
+        assert_eq!(at(14, "1"), held_by_other());
+        assert_eq!(at(16, "2"), held_by_other(), "it was renewed");
+        assert_eq!(at(30, "2"), held_by_other());
+        assert_eq!(at(31, "2"), Verdict::Free);
+    }
+
+    #[test]
+    fn taking_says_who_and_since_when_and_counts() {
+        let now = Timestamp::from_second(7).unwrap();
+        let spec = |lease: Lease| lease.spec.unwrap();
+        let new = taken("l", None, "me", now);
+        assert_eq!(new.metadata.name.as_deref(), Some("l"));
+        let new = spec(new);
+        assert_eq!(
+            (new.lease_transitions, new.lease_duration_seconds),
+            (Some(0), Some(15))
+        );
+        let over = taken("l", Some(held(Some("other"), "9")), "me", now);
+        assert_eq!(over.metadata.resource_version.as_deref(), Some("9"));
+        let over = spec(over);
+        assert_eq!(over.holder_identity.as_deref(), Some("me"));
+        assert_eq!(over.lease_transitions, Some(4));
+        assert_eq!(over.acquire_time, Some(MicroTime(now)));
+        let renewed = spec(taken("l", Some(held(Some("me"), "9")), "me", now));
+        assert_eq!(renewed.lease_transitions, Some(3));
+        assert_eq!(renewed.acquire_time, Some(MicroTime(EARLIER)));
+        assert_eq!(renewed.renew_time, Some(MicroTime(now)));
+    }
+
+    #[test]
+    fn giving_back_frees_our_own_lease_and_no_others() {
+        let now = Timestamp::from_second(7).unwrap();
+        let free = released(held(Some("me"), "9"), "me", now).unwrap();
+        let verdict = look(&free, "other", Instant::now(), &mut None);
+        assert_eq!(verdict, Verdict::Free);
+        assert_eq!(released(held(Some("other"), "9"), "me", now), None);
+    }
+
+    #[test]
+    fn a_holder_gives_up_before_another_may_take_the_lease() {
+        assert!(RENEW_DEADLINE + RETRY < DURATION);
+    }
+}

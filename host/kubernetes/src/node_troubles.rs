@@ -1,0 +1,108 @@
+//! What is wrong with the host itself, told where an administrator looks: events on its Node. Apart from the faults of plugins because nobody's
+//! call is needed to find it, and because it is also told when it is over.
+//!
+//! It does not know how a trouble is found.
+
+use crate::events::{About, Events};
+use crate::repeated::Repeated;
+use std::collections::BTreeMap;
+use std::time::Instant;
+use wasmount_core::names::DriverName;
+
+/// What kind of trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TroubleKind {
+    /// Nobody can mount, or kubelet would not see it.
+    CannotMount,
+    /// A driver has no plugin.
+    PluginNotLoaded,
+    /// A driver's storage cannot be used on this node.
+    StorageNotUsable,
+}
+
+/// What is wrong now, in words; by its kind, and by driver where it is one driver's.
+pub type Troubles = BTreeMap<(TroubleKind, Option<DriverName>), String>;
+
+/// Tells the troubles of one node.
+pub struct NodeTroubles {
+    events: Events,
+    node: About,
+    repeated: Repeated,
+    told: Troubles,
+}
+
+impl TroubleKind {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::CannotMount => "VolumesCannotBeMounted",
+            Self::PluginNotLoaded => "PluginNotLoaded",
+            Self::StorageNotUsable => "StorageNotUsable",
+        }
+    }
+
+    fn reason_when_over(self) -> &'static str {
+        match self {
+            Self::CannotMount => "VolumesCanBeMounted",
+            Self::PluginNotLoaded => "PluginLoaded",
+            Self::StorageNotUsable => "StorageUsable",
+        }
+    }
+}
+
+impl NodeTroubles {
+    /// Of the node of this name.
+    pub fn new(events: Events, node: String) -> Self {
+        Self {
+            events,
+            node: About::Node { name: node },
+            repeated: Repeated::new(Instant::now()),
+            told: Troubles::new(),
+        }
+    }
+
+    /// Tells what is new since the last time, and of what was told that it is over.
+    pub async fn now(&mut self, troubles: &Troubles) {
+        for (key, words) in troubles {
+            if self.told.contains_key(key) {
+                continue;
+            }
+            let (kind, driver) = key;
+            let what = format!("{} {}", kind.reason(), name(driver));
+            if !self.repeated.may_say(&self.node, &what, Instant::now()) {
+                continue;
+            }
+            let note = format!("{}{words}", prefix(driver));
+            let reason = kind.reason();
+            if self.events.warn(&self.node, reason, "Serving", note).await {
+                self.told.insert(key.clone(), words.clone());
+            } else {
+                self.repeated.not_said(&self.node, &what);
+            }
+        }
+        let over: Vec<_> = self
+            .told
+            .keys()
+            .filter(|key| !troubles.contains_key(key))
+            .cloned()
+            .collect();
+        for key in over {
+            let (kind, driver) = &key;
+            let note = format!("{}as it should be again", prefix(driver));
+            let reason = kind.reason_when_over();
+            self.events
+                .inform(&self.node, reason, "Serving", note)
+                .await;
+            self.told.remove(&key);
+        }
+    }
+}
+
+fn name(driver: &Option<DriverName>) -> &str {
+    driver.as_ref().map_or("", DriverName::as_str)
+}
+
+fn prefix(driver: &Option<DriverName>) -> String {
+    driver
+        .as_ref()
+        .map_or_else(String::new, |driver| format!("{driver}: "))
+}

@@ -1,0 +1,184 @@
+//! Faults of plugins, told to those whose volume it is: an event on the Pod, the PersistentVolumeClaim or the VolumeSnapshot. Apart because it
+//! says what no other event can: that neither the request nor the cluster is at fault, which code is, and who can mend it.
+//!
+//! kubelet and the sidecars write the error's own words into events of theirs (`FailedMount`, `ProvisioningFailed`); those are not repeated.
+//! Nothing that a guest or a request chose stands in a note, but how the plugin calls itself. No call waits for an event.
+
+use crate::events::{About, Events};
+use crate::repeated::Repeated;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use wasmount_core::attributes::Attributes;
+use wasmount_core::backend::PluginLabel;
+use wasmount_core::fault::{FaultKind, Origin, PluginFault};
+
+/// Digits of a digest that tell two versions apart for a person. 12, as container runtimes show.
+const DIGEST_DIGITS: usize = 12;
+/// Length of a uid as Kubernetes makes them (RFC 9562, "UUID Format").
+const UID_LENGTH: usize = 36;
+
+/// What kubelet adds to a volume's context (CSIDriver `podInfoOnMount`).
+const POD: [&str; 3] = [
+    "csi.storage.k8s.io/pod.namespace",
+    "csi.storage.k8s.io/pod.name",
+    "csi.storage.k8s.io/pod.uid",
+];
+/// What external-provisioner adds to parameters (`--extra-create-metadata`).
+const CLAIM: [&str; 2] = [
+    "csi.storage.k8s.io/pvc/namespace",
+    "csi.storage.k8s.io/pvc/name",
+];
+/// What csi-snapshotter does (`--extra-create-metadata`).
+const SNAPSHOT: [&str; 2] = [
+    "csi.storage.k8s.io/volumesnapshot/namespace",
+    "csi.storage.k8s.io/volumesnapshot/name",
+];
+
+/// Tells each fault of one driver, for as long as that lives. Without somebody to tell, the log and the metrics have to do.
+pub async fn tell_plugin_faults(events: Events, mut faults: Receiver<Arc<PluginFault>>) {
+    let mut repeated = Repeated::new(Instant::now());
+    loop {
+        let fault = match faults.recv().await {
+            Ok(fault) => fault,
+            Err(RecvError::Lagged(missed)) => {
+                tracing::debug!(missed, "faults of a plugin are told too slowly");
+                continue;
+            }
+            Err(RecvError::Closed) => return,
+        };
+        let (Some(about), Some(reason)) = (about(&fault.origin), reason(fault.kind)) else {
+            continue;
+        };
+        // Another version has its own faults.
+        let digest = fault.plugin.as_ref().map_or("", |plugin| &plugin.digest);
+        let what = format!("{reason} {digest}");
+        if !repeated.may_say(&about, &what, Instant::now()) {
+            continue;
+        }
+        let action = fault.rpc.name();
+        if !events.warn(&about, reason, action, note(&fault)).await {
+            repeated.not_said(&about, &what);
+        }
+    }
+}
+
+/// Whose volume it is, if anybody said so.
+fn about(origin: &Origin) -> Option<About> {
+    let words = &origin.words;
+    if let Some([namespace, name, uid]) = all(words, POD) {
+        return Some(About::Pod {
+            namespace,
+            name,
+            uid,
+        });
+    }
+    let uid = origin.name.as_deref().and_then(uid_in);
+    if let Some([namespace, name]) = all(words, SNAPSHOT) {
+        return Some(About::Snapshot {
+            namespace,
+            name,
+            uid,
+        });
+    }
+    let [namespace, name] = all(words, CLAIM)?;
+    Some(About::Claim {
+        namespace,
+        name,
+        uid,
+    })
+}
+
+fn all<const N: usize>(words: &Attributes, keys: [&str; N]) -> Option<[String; N]> {
+    let values: Vec<String> = keys
+        .iter()
+        .filter_map(|key| words.get(key).map(str::to_owned))
+        .collect();
+    values.try_into().ok()
+}
+
+/// The uid of the object that a sidecar makes something for, which ends the name that it gives to it (`pvc-<uid>`, `snapshot-<uid>`). Without
+/// it `kubectl describe` does not show an event.
+fn uid_in(name: &str) -> Option<String> {
+    let start = name.len().checked_sub(UID_LENGTH)?;
+    let uid = name.get(start..)?;
+    let is_uid = uid.bytes().enumerate().all(|(at, byte)| match at {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    });
+    is_uid.then(|| uid.to_owned())
+}
+
+/// Absent for what is worth no event: a backend that is busy is asked again, and then is not.
+fn reason(kind: FaultKind) -> Option<&'static str> {
+    Some(match kind {
+        FaultKind::Trapped => "PluginTrapped",
+        FaultKind::OverLimit => "PluginOverLimit",
+        FaultKind::OutOfTime => "PluginOutOfTime",
+        FaultKind::BadAnswer => "PluginBadAnswer",
+        FaultKind::Refused => "PluginRefused",
+        FaultKind::NotGranted => "PluginNotGranted",
+        FaultKind::NotLoaded => "PluginNotLoaded",
+        FaultKind::Busy => return None,
+    })
+}
+
+fn note(fault: &PluginFault) -> String {
+    let PluginFault {
+        driver,
+        rpc,
+        kind,
+        plugin,
+        limit,
+        origin: _,
+    } = fault;
+    let plugin = plugin
+        .as_ref()
+        .map_or_else(|| "The plugin".to_owned(), shortly);
+    let limit = limit.as_deref().unwrap_or("a limit");
+    let (happened, mend) = match kind {
+        FaultKind::Trapped => (
+            "ended in a trap".to_owned(),
+            "another version of the plugin mends it".to_owned(),
+        ),
+        FaultKind::OverLimit | FaultKind::OutOfTime | FaultKind::Busy => (
+            format!("went over {limit}"),
+            "a higher limit may mend it, or another version of the plugin".to_owned(),
+        ),
+        FaultKind::BadAnswer => (
+            "gave an answer that is not valid".to_owned(),
+            "another version of the plugin mends it".to_owned(),
+        ),
+        FaultKind::Refused => (
+            "asked for what no plugin may have".to_owned(),
+            "another version of the plugin mends it".to_owned(),
+        ),
+        FaultKind::NotGranted => (
+            "asked for what it was not granted".to_owned(),
+            "`spec.grants` has to name it, or must not".to_owned(),
+        ),
+        FaultKind::NotLoaded => (
+            "could not be loaded".to_owned(),
+            format!("`/readyz/{driver}` and the host's log say why"),
+        ),
+    };
+    format!(
+        "{plugin} {happened} in {rpc}. This is no fault of the volume's request, which is tried again: tell the administrator of the \
+         StorageBackend for driver {driver}; {mend}."
+    )
+}
+
+fn shortly(plugin: &PluginLabel) -> String {
+    let PluginLabel {
+        name,
+        version,
+        digest,
+    } = plugin;
+    let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
+    let digits = digits.get(..DIGEST_DIGITS).unwrap_or(digits);
+    format!("The plugin {name} {version} ({digits})")
+}
+
+#[cfg(test)]
+mod tests;

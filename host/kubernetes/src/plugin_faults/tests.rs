@@ -1,0 +1,111 @@
+//! Whom a fault is told, and in which words.
+
+use super::*;
+use wasmount_core::names::DriverName;
+use wasmount_core::rpc::Rpc;
+
+const UID: &str = "0a1b2c3d-4e5f-6789-abcd-ef0123456789";
+
+fn origin(name: Option<&str>, words: &[(&str, &str)]) -> Origin {
+    Origin {
+        name: name.map(str::to_owned),
+        words: words
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect(),
+    }
+}
+
+fn fault(kind: FaultKind) -> PluginFault {
+    PluginFault {
+        driver: DriverName::parse("disks.example.com").unwrap(),
+        rpc: Rpc::CreateVolume,
+        kind,
+        plugin: Some(PluginLabel {
+            name: "disks".to_owned(),
+            version: "1.2.0".to_owned(),
+            digest: "sha256:0123456789abcdef0123".to_owned(),
+        }),
+        limit: Some("limits.memory (64 MiB)".to_owned()),
+        origin: Origin::default(),
+    }
+}
+
+#[test]
+fn a_call_of_kubelet_is_about_its_pod() {
+    let words = [
+        ("csi.storage.k8s.io/pod.namespace", "apps"),
+        ("csi.storage.k8s.io/pod.name", "web-0"),
+        ("csi.storage.k8s.io/pod.uid", UID),
+    ];
+    let expected = About::Pod {
+        namespace: "apps".to_owned(),
+        name: "web-0".to_owned(),
+        uid: UID.to_owned(),
+    };
+    assert_eq!(about(&origin(None, &words)), Some(expected));
+    assert_eq!(
+        about(&origin(None, &words[..2])),
+        None,
+        "not without its uid"
+    );
+}
+
+#[test]
+fn a_call_of_a_sidecar_is_about_its_claim_or_its_snapshot() {
+    let claim = [
+        ("csi.storage.k8s.io/pvc/namespace", "apps"),
+        ("csi.storage.k8s.io/pvc/name", "data"),
+    ];
+    let made = format!("pvc-{UID}");
+    let expected = |uid: Option<&str>| About::Claim {
+        namespace: "apps".to_owned(),
+        name: "data".to_owned(),
+        uid: uid.map(str::to_owned),
+    };
+    let found = about(&origin(Some(&made), &claim));
+    assert_eq!(found, Some(expected(Some(UID))));
+    let found = about(&origin(Some("data-of-mine"), &claim));
+    assert_eq!(found, Some(expected(None)));
+    let snapshot = [
+        ("csi.storage.k8s.io/volumesnapshot/namespace", "apps"),
+        ("csi.storage.k8s.io/volumesnapshot/name", "nightly"),
+    ];
+    let expected = About::Snapshot {
+        namespace: "apps".to_owned(),
+        name: "nightly".to_owned(),
+        uid: Some(UID.to_owned()),
+    };
+    let made = format!("snapshot-{UID}");
+    assert_eq!(about(&origin(Some(&made), &snapshot)), Some(expected));
+    assert_eq!(about(&Origin::default()), None);
+}
+
+#[test]
+fn only_a_uid_is_taken_for_one() {
+    assert_eq!(uid_in(UID).as_deref(), Some(UID));
+    assert_eq!(uid_in(&UID[1..]), None);
+    assert_eq!(uid_in(&UID.replace('-', "0")), None);
+    assert_eq!(uid_in(&"ä".repeat(40)), None);
+}
+
+#[test]
+fn a_note_says_who_did_what_and_whom_to_tell() {
+    assert_eq!(
+        note(&fault(FaultKind::OverLimit)),
+        "The plugin disks 1.2.0 (0123456789ab) went over limits.memory (64 MiB) in CreateVolume. This is no fault of the volume's request, \
+         which is tried again: tell the administrator of the StorageBackend for driver disks.example.com; a higher limit may mend it, or \
+         another version of the plugin."
+    );
+}
+
+#[test]
+fn every_fault_but_a_busy_backend_has_a_reason_of_its_own() {
+    let reasons: Vec<_> = FaultKind::ALL.into_iter().filter_map(reason).collect();
+    let distinct: std::collections::BTreeSet<_> = reasons.iter().collect();
+    assert_eq!(distinct.len(), FaultKind::ALL.len() - 1);
+    assert_eq!(reason(FaultKind::Busy), None);
+    for kind in FaultKind::ALL {
+        assert!(note(&fault(kind)).len() <= 1024);
+    }
+}

@@ -1,0 +1,217 @@
+//! The records of one keyspace in key order, as they were last seen. Apart because the API server lists by hash, and because what came late must
+//! never hide what is newer: answers to our own writes and the watch tell of one change each, in any order.
+//!
+//! It holds values in memory, at most `limits.stateBytes` of them. It knows no request and no task.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use wasmount_core::state::{STATE_SCAN_ENTRIES, StateEntry, record_bytes};
+
+/// Most bytes of one scan answer: half of what one guest call may carry by default, as one entry may still come on top.
+const SCAN_BYTES: usize = 2 << 20;
+
+/// How many removed keys are remembered, so that what is told late does not bring them back. 4096: far more than are removed while one answer
+/// is under way.
+const REMOVED_KEYS: usize = 4096;
+
+/// Records of a keyspace.
+#[derive(Default)]
+pub(super) struct Index {
+    slots: BTreeMap<String, Slot>,
+    /// Of all that are there, as [`record_bytes`] counts.
+    bytes: u64,
+    removed: VecDeque<String>,
+    listing: u64,
+}
+
+struct Slot {
+    revision: u64,
+    /// None: removed.
+    value: Option<Vec<u8>>,
+    /// The last listing during or after which somebody told of it.
+    told: u64,
+}
+
+impl Index {
+    /// A key was seen with a value, or without one, at a revision.
+    pub(super) fn learn(&mut self, key: String, revision: u64, value: Option<Vec<u8>>) {
+        let told = self.listing;
+        let removed = value.is_none();
+        if let Some(slot) = self.slots.get_mut(&key) {
+            slot.told = told;
+            // Our own removals have the revision that was removed.
+            if revision < slot.revision || (revision == slot.revision && !removed) {
+                return;
+            }
+            self.bytes = self.bytes.saturating_sub(weight(&key, slot));
+        }
+        if removed {
+            self.remember_removed(key.clone());
+        }
+        let slot = Slot {
+            revision,
+            value,
+            told,
+        };
+        self.bytes = self.bytes.saturating_add(weight(&key, &slot));
+        self.slots.insert(key, slot);
+    }
+
+    /// From now on all that is there is told.
+    pub(super) fn begin_listing(&mut self) {
+        self.listing = self.listing.wrapping_add(1);
+    }
+
+    /// All was told; what was not is no longer there.
+    pub(super) fn end_listing(&mut self) {
+        let listing = self.listing;
+        self.slots.retain(|_, slot| slot.told == listing);
+        self.bytes = self.slots.iter().map(|(key, slot)| weight(key, slot)).sum();
+    }
+
+    /// What all that is there takes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A page, in key order.
+    pub(super) fn page(&self, prefix: &str, after: Option<&str>, limit: u32) -> Vec<StateEntry> {
+        let limit = usize::try_from(limit.min(STATE_SCAN_ENTRIES)).unwrap_or(usize::MAX);
+        let from = match after {
+            Some(after) if after >= prefix => Bound::Excluded(after),
+            _ => Bound::Included(prefix),
+        };
+        let mut bytes = 0;
+        self.slots
+            .range::<str, _>((from, Bound::Unbounded))
+            .take_while(|(key, _)| key.starts_with(prefix))
+            .filter_map(|(key, slot)| Some((key, slot.revision, slot.value.as_ref()?)))
+            .take(limit)
+            .take_while(|(key, _, value)| {
+                let room = bytes < SCAN_BYTES;
+                bytes += key.len() + value.len();
+                room
+            })
+            .map(|(key, revision, value)| StateEntry {
+                key: key.clone(),
+                value: value.clone(),
+                revision,
+            })
+            .collect()
+    }
+
+    fn remember_removed(&mut self, key: String) {
+        self.removed.push_back(key);
+        if self.removed.len() > REMOVED_KEYS
+            && let Some(oldest) = self.removed.pop_front()
+            && self
+                .slots
+                .get(&oldest)
+                .is_some_and(|slot| slot.value.is_none())
+        {
+            self.slots.remove(&oldest);
+        }
+    }
+}
+
+fn weight(key: &str, slot: &Slot) -> u64 {
+    slot.value
+        .as_ref()
+        .map_or(0, |value| record_bytes(key, value.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn told(index: &mut Index, key: &str, revision: u64, value: Option<&str>) {
+        index.learn(key.to_owned(), revision, value.map(Into::into));
+    }
+
+    fn seen(index: &Index) -> Vec<(String, u64)> {
+        let page = index.page("", None, u32::MAX);
+        page.into_iter().map(|it| (it.key, it.revision)).collect()
+    }
+
+    #[test]
+    fn what_is_told_late_does_not_hide_what_is_newer() {
+        let mut index = Index::default();
+        told(&mut index, "k", 5, Some("new"));
+        told(&mut index, "k", 4, Some("old"));
+        told(&mut index, "k", 4, None);
+        assert_eq!(seen(&index), [("k".to_owned(), 5)]);
+        // Removed by us, at the revision that it had; the watch tells of that one afterwards.
+        told(&mut index, "k", 5, None);
+        told(&mut index, "k", 5, Some("new"));
+        assert_eq!((seen(&index), index.bytes()), (vec![], 0));
+        told(&mut index, "k", 7, Some("again"));
+        told(&mut index, "k", 6, None);
+        assert_eq!(seen(&index), [("k".to_owned(), 7)]);
+    }
+
+    #[test]
+    fn a_listing_removes_what_it_does_not_tell_but_for_what_was_written_meanwhile() {
+        let mut index = Index::default();
+        told(&mut index, "gone", 1, Some(""));
+        told(&mut index, "stays", 2, Some(""));
+        told(&mut index, "newer", 9, Some(""));
+        index.begin_listing();
+        told(&mut index, "written", 8, Some(""));
+        told(&mut index, "stays", 2, Some(""));
+        told(&mut index, "newer", 3, Some(""));
+        told(&mut index, "removed", 4, None);
+        told(&mut index, "removed", 4, Some(""));
+        index.end_listing();
+        let expected = [("newer", 9), ("stays", 2), ("written", 8)];
+        assert_eq!(seen(&index), expected.map(|(k, r)| (k.to_owned(), r)));
+        let weights = expected.map(|(key, _)| record_bytes(key, 0));
+        assert_eq!(index.bytes(), weights.iter().sum::<u64>());
+    }
+
+    #[test]
+    fn removed_keys_are_forgotten_in_time_and_none_that_is_back() {
+        let mut index = Index::default();
+        told(&mut index, "back", 1, None);
+        told(&mut index, "back", 2, Some(""));
+        for i in 0..2 * REMOVED_KEYS {
+            told(&mut index, &format!("k{i}"), 1, None);
+        }
+        assert_eq!(index.slots.len(), REMOVED_KEYS + 1);
+        assert_eq!(seen(&index), [("back".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn a_page_of_large_values_stays_small() {
+        let mut index = Index::default();
+        for i in 0..5 {
+            index.learn(i.to_string(), 1, Some(vec![0; 1 << 20]));
+        }
+        assert_eq!(index.page("", None, 10).len(), 2);
+        index.learn("5".to_owned(), 1, Some(vec![0; 2 * SCAN_BYTES]));
+        assert_eq!(index.page("5", None, 10).len(), 1, "at least one");
+    }
+
+    proptest! {
+        /// Whatever the order in which changes are told, the last one stands.
+        #[test]
+        fn the_order_of_what_is_told_does_not_matter(
+            changes in proptest::collection::vec((0..4_u8, any::<bool>()), 1..40).prop_flat_map(|changes| {
+                let numbered: Vec<_> = changes.into_iter().zip(1_u64..).collect();
+                (Just(numbered.clone()), Just(numbered).prop_shuffle())
+            })
+        ) {
+            let (in_order, shuffled) = changes;
+            let index_of = |changes: &[((u8, bool), u64)]| {
+                let mut index = Index::default();
+                for ((key, there), revision) in changes {
+                    told(&mut index, &key.to_string(), *revision, there.then_some("v"));
+                }
+                index
+            };
+            let (one, other) = (index_of(&in_order), index_of(&shuffled));
+            prop_assert_eq!(seen(&one), seen(&other));
+            prop_assert_eq!(one.bytes(), other.bytes());
+        }
+    }
+}

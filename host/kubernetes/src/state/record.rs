@@ -1,0 +1,216 @@
+//! A record as an object of the API server: `BackendRecord`, a kind of our own. Apart because its form is kept by every cluster that has used
+//! it, whatever the store does with it.
+//!
+//! A kind of our own, not a ConfigMap: a role can then name these objects and nothing else, the ClusterRole `view` does not show them, and no
+//! controller of Kubernetes keeps them all in its memory. It knows no request.
+
+use super::RECORD_API_VERSION;
+use crate::error::KubernetesError;
+use k8s_openapi::ByteString;
+use kube::api::{ApiResource, NotUsed, Object, ObjectMeta};
+use kube::core::TypeMeta;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use wasmount_core::state::{Keyspace, KeyspaceOwner, StateEntry};
+
+/// Whose driver's records; the value is its name, which every label can hold (63 letters, digits, `-` and `.`).
+const DRIVER: &str = "wasmount.io/driver";
+/// Which of a driver's keyspaces.
+const OWNER: &str = "wasmount.io/owner";
+
+/// An object of the API server.
+pub(super) type BackendRecord = Object<RecordSpec, NotUsed>;
+
+/// What it holds. Its keyspace is in the labels, by which it is found.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct RecordSpec {
+    /// The key, which no object's name can hold.
+    key: String,
+    /// The value.
+    value: ByteString,
+    /// Another one for every write. The API server takes an update that changes nothing for none, and would keep the revision.
+    write: String,
+}
+
+impl fmt::Debug for RecordSpec {
+    /// Without the value, which is the vendor's.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordSpec")
+            .field("key", &self.key)
+            .field("value_bytes", &self.value.0.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl RecordSpec {
+    pub(super) fn new(key: &str, value: Vec<u8>, write: String) -> Self {
+        Self {
+            key: key.to_owned(),
+            value: ByteString(value),
+            write,
+        }
+    }
+}
+
+/// The kind, as the API server is asked for it.
+pub(super) fn resource() -> ApiResource {
+    ApiResource {
+        group: "wasmount.io".to_owned(),
+        version: "v1alpha1".to_owned(),
+        api_version: RECORD_API_VERSION.to_owned(),
+        kind: "BackendRecord".to_owned(),
+        plural: "backendrecords".to_owned(),
+    }
+}
+
+/// A record that is not there yet.
+pub(super) fn object(space: &Keyspace, name: &str, spec: RecordSpec) -> BackendRecord {
+    let kind = resource();
+    let labels = labels(space).map(|(label, value)| (label.to_owned(), value.to_owned()));
+    BackendRecord {
+        types: Some(TypeMeta {
+            api_version: kind.api_version,
+            kind: kind.kind,
+        }),
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some(BTreeMap::from(labels)),
+            ..ObjectMeta::default()
+        },
+        spec,
+        status: None,
+    }
+}
+
+/// The name of the object of a key: a hash, since a key is longer than a name may be, and any text.
+pub(super) fn name(space: &Keyspace, key: &str) -> String {
+    let mut hash = Sha256::new();
+    // No part contains a NUL byte but perhaps the last, so that no two records are the same bytes.
+    for part in [space.driver.as_str(), "\0", owner(space), "\0", key] {
+        hash.update(part.as_bytes());
+    }
+    let mut name = String::new();
+    for byte in hash.finalize() {
+        // A String takes all that is written to it.
+        let _ = write!(name, "{byte:02x}");
+    }
+    name
+}
+
+/// Finds the records of a keyspace, and no others.
+pub(super) fn selector(space: &Keyspace) -> String {
+    labels(space)
+        .map(|(label, value)| format!("{label}={value}"))
+        .join(",")
+}
+
+/// As a record is read.
+pub(super) fn entry(record: BackendRecord) -> Result<StateEntry, KubernetesError> {
+    let revision = revision(&record.metadata)?;
+    let RecordSpec {
+        key,
+        value,
+        write: _,
+    } = record.spec;
+    Ok(StateEntry {
+        key,
+        value: value.0,
+        revision,
+    })
+}
+
+/// The revision of an object. Opaque in Kubernetes until 1.34; from 1.35 on a number that grows, as it always was with etcd.
+pub(super) fn revision(metadata: &ObjectMeta) -> Result<u64, KubernetesError> {
+    let said = metadata.resource_version.as_deref().unwrap_or_default();
+    said.parse().map_err(|_| KubernetesError::Revision {
+        name: metadata.name.clone().unwrap_or_default(),
+        said: said.to_owned(),
+    })
+}
+
+fn labels(space: &Keyspace) -> [(&'static str, &str); 2] {
+    [(DRIVER, space.driver.as_str()), (OWNER, owner(space))]
+}
+
+fn owner(space: &Keyspace) -> &'static str {
+    match space.owner {
+        KeyspaceOwner::Backend => "backend",
+        KeyspaceOwner::Host => "host",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wasmount_core::names::DriverName;
+
+    fn space(driver: &str, owner: KeyspaceOwner) -> Keyspace {
+        Keyspace {
+            driver: DriverName::parse(driver).unwrap(),
+            owner,
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_that_kubernetes_takes_and_each_record_has_its_own() {
+        let backend = space("a.b", KeyspaceOwner::Backend);
+        let others = [
+            name(&backend, ""),
+            name(&backend, "k"),
+            name(&space("a.b", KeyspaceOwner::Host), "k"),
+            name(&space("a", KeyspaceOwner::Backend), "k"),
+            name(&backend, "Ä\n/.."),
+        ];
+        for (i, one) in others.iter().enumerate() {
+            assert_eq!(one.len(), 64);
+            assert!(
+                one.chars()
+                    .all(|c| c.is_ascii_hexdigit() && !c.is_ascii_uppercase())
+            );
+            assert!(others.iter().skip(i + 1).all(|other| other != one));
+        }
+    }
+
+    #[test]
+    fn the_form_of_a_record_and_its_name_are_those_of_clusters_that_have_some() {
+        let space = space("directory.wasmount.io", KeyspaceOwner::Backend);
+        let spec = RecordSpec::new("volume/1", b"\0\xff".to_vec(), "w-1".to_owned());
+        let object = object(&space, &name(&space, "volume/1"), spec);
+        let json = serde_json::to_value(&object).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!({
+                "apiVersion": "wasmount.io/v1alpha1",
+                "kind": "BackendRecord",
+                "metadata": {
+                    "name": "14008272ca9a7468fd08cfbb0577402998bb80b44f825901d3d978f6749c7540",
+                    "labels": {"wasmount.io/driver": "directory.wasmount.io", "wasmount.io/owner": "backend"},
+                },
+                "spec": {"key": "volume/1", "value": "AP8=", "write": "w-1"},
+            })
+        );
+        assert_eq!(
+            selector(&space),
+            "wasmount.io/driver=directory.wasmount.io,wasmount.io/owner=backend"
+        );
+    }
+
+    #[test]
+    fn a_record_is_read_with_its_revision_and_refused_without_one() {
+        let space = space("a", KeyspaceOwner::Backend);
+        let spec = RecordSpec::new("k", b"v".to_vec(), "w".to_owned());
+        let mut object = object(&space, "n", spec);
+        assert!(!format!("{object:?}").contains("118"), "a value in the log");
+        let refused = entry(object.clone()).unwrap_err();
+        assert!(matches!(refused, KubernetesError::Revision { .. }));
+        object.metadata.resource_version = Some("17".to_owned());
+        let expected = StateEntry {
+            key: "k".to_owned(),
+            value: b"v".to_vec(),
+            revision: 17,
+        };
+        assert_eq!(entry(object).unwrap(), expected);
+    }
+}

@@ -1,0 +1,138 @@
+//! The flags of `wasmount serve` that are about controllers of which several run. Apart because on a node, or on a workstation, none of them
+//! has a meaning, which is said here.
+//!
+//! It opens nothing.
+
+use crate::fault::Fault;
+use crate::host::{ControllerOptions, StateOptions};
+use clap::Args;
+use wasmount_core::driver::Role;
+
+/// The place of the API server's records, as a word.
+const KUBERNETES: &str = "kubernetes";
+
+/// Where records are, and who works.
+#[derive(Debug, Args)]
+pub(super) struct ControllerFlags {
+    /// Where the records of backends are: `local`, in the data directory, or `kubernetes[:NAMESPACE]`, in BackendRecord objects of the API
+    /// server (the namespace of the pod, unless another one is named), which all replicas of a controller share
+    #[arg(
+        long,
+        value_name = "PLACE",
+        env = "WASMOUNT_STATE",
+        default_value = "local",
+        value_parser = place
+    )]
+    state: StateOptions,
+
+    /// Work only while this host holds the lease of its drivers; others stand by. Sidecars beside it need no election of their own
+    #[arg(long, env = "WASMOUNT_LEADER_ELECTION")]
+    leader_election: bool,
+}
+
+impl ControllerFlags {
+    /// As the host takes them.
+    pub(super) fn options(self, role: Role) -> Result<ControllerOptions, Fault> {
+        let Self {
+            state,
+            leader_election,
+        } = self;
+        let refused = |flag, value: &str, reason: &str| {
+            Err(Fault::Flag {
+                flag,
+                value: value.to_owned(),
+                reason: reason.to_owned(),
+            })
+        };
+        match (&state, role) {
+            (StateOptions::Kubernetes { .. }, Role::All | Role::Node) => refused(
+                "--state",
+                "kubernetes",
+                "what a host keeps about its node belongs to that node alone: serve with --role controller, or --state local",
+            ),
+            (StateOptions::Local, _) if leader_election => refused(
+                "--leader-election",
+                "with --state local",
+                "the next leader would not have the records of this one: add --role controller --state kubernetes",
+            ),
+            _ => Ok(ControllerOptions {
+                state,
+                elects: leader_election,
+            }),
+        }
+    }
+}
+
+fn place(word: &str) -> Result<StateOptions, String> {
+    match word.split_once(':') {
+        None if word == "local" => Ok(StateOptions::Local),
+        None if word == KUBERNETES => Ok(StateOptions::Kubernetes { namespace: None }),
+        Some((KUBERNETES, namespace)) if is_namespace(namespace) => Ok(StateOptions::Kubernetes {
+            namespace: Some(namespace.to_owned()),
+        }),
+        _ => Err(
+            "must be `local`, `kubernetes` or `kubernetes:` and the name of a namespace".to_owned(),
+        ),
+    }
+}
+
+/// A DNS label (RFC 1123), as Kubernetes names namespaces.
+fn is_namespace(word: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&word.len())
+        && word.chars().all(inner)
+        && !word.starts_with('-')
+        && !word.ends_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(state: &str, leader_election: bool, role: Role) -> Result<ControllerOptions, Fault> {
+        let state = place(state).unwrap();
+        ControllerFlags {
+            state,
+            leader_election,
+        }
+        .options(role)
+    }
+
+    #[test]
+    fn the_place_of_records_is_local_or_a_namespace() {
+        assert_eq!(place("local"), Ok(StateOptions::Local));
+        for (word, namespace) in [("kubernetes", None), ("kubernetes:a-1", Some("a-1"))] {
+            let namespace = namespace.map(str::to_owned);
+            assert_eq!(place(word), Ok(StateOptions::Kubernetes { namespace }));
+        }
+        for word in [
+            "",
+            "redb",
+            "local:x",
+            "kubernetes:",
+            "kubernetes:A",
+            "kubernetes:-a",
+            "kubernetes:a/b",
+        ] {
+            assert!(place(word).is_err(), "{word}");
+        }
+    }
+
+    #[test]
+    fn shared_records_are_a_controllers_and_an_election_needs_them() {
+        assert!(options("kubernetes", true, Role::Controller).is_ok_and(|it| it.elects));
+        assert!(options("kubernetes", false, Role::Controller).is_ok_and(|it| !it.elects));
+        assert!(options("local", false, Role::All).is_ok());
+        for (state, elects, role) in [
+            ("kubernetes", false, Role::Node),
+            ("kubernetes", true, Role::All),
+            ("local", true, Role::Controller),
+        ] {
+            let refused = options(state, elects, role);
+            assert!(
+                matches!(refused, Err(Fault::Flag { .. })),
+                "{state} {role:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What is otherwise for a controller of which several run: its records are with the API server, and it works only while it is elected. Apart
+//! because all else of a host is the same with and without.
+//!
+//! A host that stands by is warm: its sockets answer who it is, its plugins are loaded. It holds no rule of leases; those are the Kubernetes
+//! room's.
+
+use super::HostOptions;
+use crate::fault::{Fault, chain};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use wasmount_core::driver::Driver;
+use wasmount_core::state::StateStore;
+use wasmount_kubernetes::{Election, KubernetesStore, connect};
+
+/// What the command line says of it.
+#[derive(Debug, Clone)]
+pub(crate) struct ControllerOptions {
+    /// Where records are.
+    pub(crate) state: StateOptions,
+    /// Whether another host may work instead.
+    pub(crate) elects: bool,
+}
+
+/// Where records are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StateOptions {
+    /// In the data directory.
+    Local,
+    /// With the API server.
+    Kubernetes {
+        /// Where there; none: where the pod is.
+        namespace: Option<String>,
+    },
+}
+
+/// The API server, and the namespace of records and leases.
+#[derive(Clone)]
+pub(super) struct Shared {
+    client: kube::Client,
+    namespace: String,
+}
+
+/// The election of a serving host.
+pub(super) struct Leading {
+    task: JoinHandle<Fault>,
+    stop: oneshot::Sender<()>,
+}
+
+impl Shared {
+    /// None where records are local. It asks nothing of the API server.
+    pub(super) async fn reach(options: &HostOptions) -> Result<Option<Self>, Fault> {
+        let StateOptions::Kubernetes { namespace } = &options.controller.state else {
+            return Ok(None);
+        };
+        let connected = connect(&options.kubernetes.api).await;
+        let client = connected.map_err(Fault::room("the records are not usable"))?;
+        let client = client.ok_or_else(|| Fault::Flag {
+            flag: "--state",
+            value: "kubernetes".to_owned(),
+            reason: "there is no API server: run in a pod, or add --kubeconfig".to_owned(),
+        })?;
+        let namespace = namespace
+            .clone()
+            .unwrap_or_else(|| client.default_namespace().to_owned());
+        Ok(Some(Self { client, namespace }))
+    }
+
+    /// The records.
+    pub(super) fn store(&self) -> Result<Arc<dyn StateStore>, Fault> {
+        let store = KubernetesStore::new(self.client.clone(), &self.namespace)
+            .map_err(Fault::room("the records are not usable"))?;
+        Ok(store)
+    }
+}
+
+impl Leading {
+    /// Has the drivers, which stand by, work as soon as this host is elected.
+    pub(super) fn start(
+        shared: &Shared,
+        options: &HostOptions,
+        drivers: Vec<Arc<Driver>>,
+    ) -> Result<Self, Fault> {
+        let election = Election::new(
+            shared.client.clone(),
+            &shared.namespace,
+            &options.kubernetes.node_name,
+            drivers.iter().map(|driver| driver.name()),
+        )
+        .map_err(Fault::room("no election is possible"))?;
+        let (stop, stopped) = oneshot::channel();
+        Ok(Self {
+            task: tokio::spawn(lead(election, drivers, stopped)),
+            stop,
+        })
+    }
+
+    /// Returns when this host may work no more.
+    pub(super) async fn lost(&mut self) -> Fault {
+        match (&mut self.task).await {
+            Ok(fault) => fault,
+            Err(panicked) => Fault::room("the election ended")(panicked),
+        }
+    }
+
+    /// Gives the leases back. To be called when no call runs any more; it takes no longer than `patience`.
+    pub(super) async fn release(self, patience: Duration) {
+        // It has ended if the leases are lost.
+        let _ = self.stop.send(());
+        let _ = tokio::time::timeout(patience, self.task).await;
+    }
+}
+
+async fn lead(
+    election: Election,
+    drivers: Vec<Arc<Driver>>,
+    mut stopped: oneshot::Receiver<()>,
+) -> Fault {
+    let waiting = |lease: &str, by: &str| {
+        tracing::info!(lease, leader = by, "standing by");
+    };
+    let won = tokio::select! {
+        won = election.win(waiting) => won,
+        _ = &mut stopped => return Fault::room("the election ended")("the host stops"),
+    };
+    let mut leadership = match won {
+        Ok(leadership) => leadership,
+        Err(error) => return Fault::room("this host cannot lead")(error),
+    };
+    for driver in &drivers {
+        driver.stand_by(false);
+    }
+    tracing::info!("leading");
+    let error = tokio::select! {
+        error = leadership.lost() => error,
+        _ = &mut stopped => {
+            leadership.release().await;
+            return Fault::room("the election ended")("the host stops");
+        }
+    };
+    for driver in &drivers {
+        driver.stand_by(true);
+    }
+    tracing::error!(reason = chain(&error), "leading no more: the host ends");
+    Fault::room("another host may lead")(error)
+}

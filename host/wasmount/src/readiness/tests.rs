@@ -1,0 +1,121 @@
+//! What makes a driver unready, in which order, and what is told of it.
+
+use super::*;
+
+fn named(name: &str) -> DriverName {
+    DriverName::parse(name).unwrap()
+}
+
+/// One driver with all that it needs.
+fn well() -> (DriverName, Readiness) {
+    let name = named("a.b");
+    let readiness = Readiness::new([name.clone()]);
+    readiness.set_host(None);
+    readiness.set_socket(&name, PathBuf::from("/s/csi.sock"));
+    readiness.set_plugin(&name, None);
+    (name, readiness)
+}
+
+fn reached_and_ready(readiness: &Readiness) -> [Option<String>; 2] {
+    let report = readiness.report();
+    let driver = report.drivers.values().next().unwrap();
+    [report.not_reached(driver), report.not_ready(driver)]
+}
+
+fn both(words: &str) -> [Option<String>; 2] {
+    [Some(words.to_owned()), Some(words.to_owned())]
+}
+
+#[test]
+fn a_driver_is_ready_when_host_socket_and_plugin_are() {
+    let name = named("a.b");
+    let readiness = Readiness::new([name.clone()]);
+    assert_eq!(reached_and_ready(&readiness), both("the host is starting"));
+    readiness.set_host(None);
+    let expected = both("its socket is not there yet");
+    assert_eq!(reached_and_ready(&readiness), expected);
+    readiness.set_socket(&name, PathBuf::from("/s/csi.sock"));
+    let expected = [None, Some("its plugin is being loaded".to_owned())];
+    assert_eq!(reached_and_ready(&readiness), expected);
+    readiness.set_plugin(&name, None);
+    assert_eq!(reached_and_ready(&readiness), [None, None]);
+}
+
+#[test]
+fn a_driver_that_kubelet_has_not_taken_is_not_reached() {
+    let (name, readiness) = well();
+    let mut status = RegistrationStatus::default();
+    readiness.set_registration(&name, status.clone());
+    let expected = both("kubelet has not taken it: it was not asked yet");
+    assert_eq!(reached_and_ready(&readiness), expected);
+    status.reason = Some("it said no".to_owned());
+    readiness.set_registration(&name, status.clone());
+    let expected = both("kubelet has not taken it: it said no");
+    assert_eq!(reached_and_ready(&readiness), expected);
+    status.registered = true;
+    readiness.set_registration(&name, status);
+    assert_eq!(reached_and_ready(&readiness), [None, None]);
+}
+
+#[test]
+fn a_driver_that_csinode_does_not_have_is_not_reached() {
+    let (name, readiness) = well();
+    readiness.set_listing(&name, ListingStatus::default());
+    let expected = both("CSINode does not have it: nobody looked yet");
+    assert_eq!(reached_and_ready(&readiness), expected);
+    let listed = ListingStatus {
+        listed: true,
+        ..ListingStatus::default()
+    };
+    readiness.set_listing(&name, listed);
+    assert_eq!(reached_and_ready(&readiness), [None, None]);
+}
+
+#[test]
+fn a_sick_plugin_or_pool_makes_its_driver_unready_and_the_host_not() {
+    let (name, readiness) = well();
+    readiness.set_plugin(&name, Some("no such file".to_owned()));
+    let expected = [None, Some("no such file".to_owned())];
+    assert_eq!(reached_and_ready(&readiness), expected);
+    readiness.set_plugin(&name, None);
+    readiness.set_storage(&name, Some("the pool hangs".to_owned()));
+    let expected = [None, Some("the pool hangs".to_owned())];
+    assert_eq!(reached_and_ready(&readiness), expected);
+}
+
+#[test]
+fn one_driver_without_plugin_leaves_the_other_ready() {
+    let (good, readiness) = well();
+    let bad = named("bad");
+    readiness.set_socket(&bad, PathBuf::from("/s"));
+    readiness.set_plugin(&bad, Some("no such file".to_owned()));
+    let report = readiness.report();
+    let of = |name| report.not_ready(&report.drivers[name]);
+    assert_eq!(of(&good), None);
+    assert_eq!(of(&bad).as_deref(), Some("no such file"));
+}
+
+#[test]
+fn what_is_only_not_there_yet_is_no_trouble() {
+    let name = named("a.b");
+    let readiness = Readiness::new([name.clone()]);
+    assert_eq!(readiness.report().troubles(), Troubles::new());
+    readiness.set_host(Some("the mounter does not answer".to_owned()));
+    readiness.set_plugin(&name, Some("no such file".to_owned()));
+    readiness.set_storage(&name, Some("the pool hangs".to_owned()));
+    let expected = [
+        (
+            (TroubleKind::CannotMount, None),
+            "the mounter does not answer".to_owned(),
+        ),
+        (
+            (TroubleKind::PluginNotLoaded, Some(name.clone())),
+            "no such file".to_owned(),
+        ),
+        (
+            (TroubleKind::StorageNotUsable, Some(name)),
+            "the pool hangs".to_owned(),
+        ),
+    ];
+    assert_eq!(readiness.report().troubles(), Troubles::from(expected));
+}

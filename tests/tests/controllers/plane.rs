@@ -1,0 +1,62 @@
+//! A real API server that knows the kind of our records.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, PostParams};
+use kube::runtime::wait::{await_condition, conditions};
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tempfile::TempDir;
+use wasmount_kubernetes::{KubernetesStore, RECORD_DEFINITION};
+use xtask::cluster::access::User;
+use xtask::cluster::control_plane::ControlPlane;
+use xtask::cluster::programs::Programs;
+use xtask::workspace::Workspace;
+
+/// Where records and leases lie.
+pub(crate) const NAMESPACE: &str = "default";
+
+/// etcd and the API server, in a directory that goes with them.
+pub(crate) struct Plane {
+    plane: ControlPlane,
+    _directory: TempDir,
+}
+
+impl Deref for Plane {
+    type Target = ControlPlane;
+    fn deref(&self) -> &ControlPlane {
+        &self.plane
+    }
+}
+
+impl Plane {
+    pub(crate) async fn start() -> Self {
+        let programs = Programs::build(&Workspace::locate().unwrap()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let plane = ControlPlane::start(&programs, directory.path());
+        let plane = plane.await.unwrap();
+        let definition: CustomResourceDefinition =
+            serde_saphyr::from_str(RECORD_DEFINITION).unwrap();
+        let name = definition.metadata.name.clone().unwrap();
+        let definitions = Api::all(plane.client().await.unwrap());
+        let parameters = PostParams::default();
+        let created = definitions.create(&parameters, &definition).await;
+        created.unwrap();
+        let established = await_condition(definitions, &name, conditions::is_crd_established());
+        established.await.unwrap();
+        Self {
+            plane,
+            _directory: directory,
+        }
+    }
+
+    /// A store as a process of its own would have it.
+    pub(crate) async fn store(&self) -> Arc<KubernetesStore> {
+        KubernetesStore::new(self.client().await.unwrap(), NAMESPACE).unwrap()
+    }
+
+    /// For `--kubeconfig`.
+    pub(crate) fn admin(&self) -> PathBuf {
+        self.kubeconfig(User::Admin)
+    }
+}

@@ -1,0 +1,11 @@
+//! What a plugin does wrong becomes an event on the object of whom it hurts, in a real API server: once, however often the call is tried; what
+//! a user does wrong becomes none; and no call waits for the API server.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may end where it fails"
+)]
+
+mod faults;
+mod scene;

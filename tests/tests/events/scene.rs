@@ -1,0 +1,202 @@
+//! A host with a plugin that misbehaves when it is told to, beside a real API server; what the host writes there, and what it counts.
+
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::time::sleep;
+use tonic::Code;
+use wasmount_csi::wire::csi::v1::{CreateVolumeRequest, NodePublishVolumeRequest};
+use wasmount_tests::host::{Host, HostOptions};
+use wasmount_tests::orchestrator::{Orchestrator, code};
+use wasmount_tests::requests;
+use wasmount_tests::root::needs_root;
+use xtask::cluster::access::{NODE_NAME, User};
+use xtask::cluster::control_plane::ControlPlane;
+use xtask::cluster::programs::Programs;
+use xtask::workspace::Workspace;
+
+/// The driver's name.
+pub(crate) const DRIVER: &str = "misbehave.example.com";
+/// Value of the secret that the plugin is given.
+pub(crate) const PASSWORD: &str = "tr0ub4dor.hunter22.correct-horse";
+/// Where the claims and pods are.
+pub(crate) const NAMESPACE: &str = "default";
+/// Until an event must be there. Generous, since other tests share the machine.
+const SEEN: Duration = Duration::from_secs(60);
+/// Between two looks.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// The host and the API server. The fields are dropped in this order.
+pub(crate) struct Scene {
+    pub(crate) host: Host,
+    pub(crate) orchestrator: Orchestrator,
+    pub(crate) plane: ControlPlane,
+    health: SocketAddr,
+    _folder: TempDir,
+}
+
+impl Scene {
+    pub(crate) async fn start() -> Self {
+        needs_root();
+        let workspace = Workspace::locate().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let programs = Programs::build(&workspace).unwrap();
+        let cluster = folder.path().join("cluster");
+        fs::create_dir(&cluster).unwrap();
+        let plane = ControlPlane::start(&programs, &cluster).await.unwrap();
+        let kubeconfig = plane.kubeconfig(User::Admin).display().to_string();
+        // Free a moment ago; should another take it meanwhile, the host ends and says so.
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let health = free.local_addr().unwrap();
+        drop(free);
+        let component = workspace.component("misbehave");
+        let document = document(folder.path(), &component);
+        let words = [
+            "--kubeconfig",
+            &kubeconfig,
+            "--node-name",
+            NODE_NAME,
+            "--registration",
+            "off",
+            "--csinode",
+            "off",
+            "--csidriver",
+            "off",
+        ];
+        let mut host = Host::start(HostOptions {
+            backends: vec![document],
+            more: words.map(Into::into).into(),
+            ..HostOptions::default()
+        })
+        .unwrap();
+        host.options().health = health.to_string();
+        host.restart().unwrap();
+        let orchestrator = host.orchestrator().await.unwrap();
+        Self {
+            host,
+            orchestrator,
+            plane,
+            health,
+            _folder: folder,
+        }
+    }
+
+    /// As external-provisioner asks for the volume of a claim with this uid.
+    pub(crate) async fn create(&self, claim: &str, uid: &str, behaviour: &str) -> Code {
+        let parameters = [
+            ("behaviour", behaviour),
+            ("csi.storage.k8s.io/pvc/namespace", NAMESPACE),
+            ("csi.storage.k8s.io/pvc/name", claim),
+        ];
+        let request = CreateVolumeRequest {
+            parameters: owned(&parameters),
+            secrets: owned(&[("password", PASSWORD)]),
+            ..requests::create(&format!("pvc-{uid}"), 1 << 20)
+        };
+        code(&self.orchestrator.create(request).await)
+    }
+
+    /// As kubelet publishes an inline volume of a pod.
+    pub(crate) async fn publish(&self, pod: &str, uid: &str, behaviour: &str) -> Code {
+        let target = self.orchestrator.target("inline", uid).unwrap();
+        let context = [
+            ("behaviour", behaviour),
+            ("csi.storage.k8s.io/ephemeral", "true"),
+            ("csi.storage.k8s.io/pod.namespace", NAMESPACE),
+            ("csi.storage.k8s.io/pod.name", pod),
+            ("csi.storage.k8s.io/pod.uid", uid),
+        ];
+        let request = NodePublishVolumeRequest {
+            volume_id: format!("csi-{uid}"),
+            target_path: target.display().to_string(),
+            volume_capability: Some(requests::capability()),
+            volume_context: owned(&context),
+            secrets: owned(&[("password", PASSWORD)]),
+            ..NodePublishVolumeRequest::default()
+        };
+        code(&self.orchestrator.publish_as(request).await)
+    }
+
+    /// The events of an object, as `kubectl describe` asks for them.
+    pub(crate) async fn events(&self, kind: &str, name: &str, uid: &str) -> Vec<Event> {
+        let client = self.plane.client().await.unwrap();
+        let selector = format!(
+            "involvedObject.kind={kind},involvedObject.name={name},involvedObject.uid={uid}"
+        );
+        let events = Api::<Event>::namespaced(client, NAMESPACE);
+        let found = events.list(&ListParams::default().fields(&selector)).await;
+        found.unwrap().items
+    }
+
+    /// Those events, once there are so many.
+    pub(crate) async fn comes_to(
+        &self,
+        kind: &str,
+        name: &str,
+        uid: &str,
+        count: usize,
+    ) -> Vec<Event> {
+        let start = Instant::now();
+        loop {
+            let events = self.events(kind, name, uid).await;
+            if events.len() >= count {
+                return events;
+            }
+            let log = self.host.log();
+            assert!(start.elapsed() < SEEN, "{} events\n{log}", events.len());
+            sleep(AGAIN).await;
+        }
+    }
+
+    /// The value of a metric's line.
+    pub(crate) fn metric(&self, line: &str) -> String {
+        let text = get(self.health, "/metrics");
+        let found = text.lines().find_map(|it| it.strip_prefix(line));
+        let found = found.unwrap_or_else(|| panic!("{line} in {text}"));
+        found.trim().to_owned()
+    }
+
+    /// What `/metrics` says in all.
+    pub(crate) fn metrics(&self) -> String {
+        get(self.health, "/metrics")
+    }
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    let mut connection = TcpStream::connect(address).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    connection.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn owned(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    pairs.iter().map(owned).collect()
+}
+
+fn document(folder: &Path, component: &Path) -> std::path::PathBuf {
+    fs::write(folder.join("password"), PASSWORD).unwrap();
+    let text = format!(
+        "apiVersion: wasmount.io/v1alpha1\n\
+         kind: StorageBackend\n\
+         metadata: {{ name: misbehave }}\n\
+         spec:\n  \
+           driverName: {DRIVER}\n  \
+           plugin: {{ path: {component:?} }}\n  \
+           secrets: {{ password: {{ file: password }} }}\n  \
+           grants: {{ pools: {{ volumes: {{ path: pools/misbehave }} }} }}\n  \
+           limits: {{ time: 5s, cpu: 200ms, memory: 48Mi }}\n"
+    );
+    let path = folder.join("misbehave.yaml");
+    fs::write(&path, text).unwrap();
+    path
+}
