@@ -37,6 +37,7 @@ use crate::error::Error;
 use crate::mounter::{Mounter, VolumeKey};
 use crate::names::{DriverName, NodeId, VolumeId};
 use crate::rpc::Rpc;
+use crate::services::Offer;
 use crate::state::StateStore;
 use arc_swap::ArcSwapOption;
 use faults::Faults;
@@ -88,6 +89,7 @@ pub struct Driver {
     /// What NodeGetInfo answered last.
     node_info: watch::Sender<Option<NodeInfo>>,
     faults: Faults,
+    offered: watch::Sender<Option<Offer>>,
 }
 
 /// A backend in use, with what was derived from it: taken once by a call, so that a swap never shows in the middle of one.
@@ -126,6 +128,7 @@ impl Driver {
             health: Said::default(),
             node_info: watch::Sender::default(),
             faults: Faults::default(),
+            offered: watch::Sender::new(None),
         })
     }
 
@@ -138,6 +141,7 @@ impl Driver {
             ..
         } = &self.config;
         let capabilities = Capabilities::derive(backend.offer(), *role, *profile, hidden);
+        let offer = backend.offer().clone();
         self.plugin.store(Some(Arc::new(Plugin {
             backend,
             capabilities,
@@ -145,6 +149,12 @@ impl Driver {
         })));
         self.health.forget_all();
         self.fault.store(None);
+        self.offered.send_replace(Some(offer));
+    }
+
+    /// What the backend in use offers, now and after each change; none: there was never one.
+    pub fn offers(&self) -> watch::Receiver<Option<Offer>> {
+        self.offered.subscribe()
     }
 
     /// Why there is no plugin, for the messages of calls that need one.

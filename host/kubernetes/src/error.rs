@@ -78,6 +78,36 @@ pub enum KubernetesError {
     /// The kernel gives none.
     #[error("the kernel gives no random bytes")]
     NoRandomness(#[source] rustix::io::Errno),
+    /// The document asks for capacities that nobody would tell.
+    #[error(
+        "spec.csiDriver.storageCapacity is true, and {driver} does not advertise GET_CAPACITY with topology: the scheduler would wait for ever \
+         for CSIStorageCapacity objects; remove the key"
+    )]
+    NoCapacity {
+        /// Which driver.
+        driver: String,
+    },
+    /// An object that never can say what the driver needs.
+    #[error(
+        "CSIDriver {driver}: {fields}; the API server lets nobody change that. Stop the pods that use its volumes, \
+         `kubectl delete csidriver {driver}`, and the host writes it anew"
+    )]
+    Immutable {
+        /// Which driver.
+        driver: String,
+        /// Which fields, and what they say.
+        fields: String,
+    },
+    /// Somebody else decided on a field.
+    #[error(
+        "CSIDriver {driver}: {conflicts}; let that manager change it or give it up, or serve with `--csidriver off`"
+    )]
+    OwnedByOthers {
+        /// Which driver.
+        driver: String,
+        /// In the API server's words: managers and fields.
+        conflicts: String,
+    },
 }
 
 /// What the API server, or the way to it, says: for log lines, events and readiness.
@@ -114,6 +144,24 @@ impl KubernetesError {
             Self::Api { source, .. } => format!("{self}: {}", words(source)),
             other => causes(other),
         }
+    }
+
+    /// The API server did not decide: it may, later.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Access { .. } => true,
+            Self::Api { source, .. } => match source.as_ref() {
+                kube::Error::Api(status) => status.code == 429 || status.code >= 500,
+                _ => true,
+            },
+            Self::Silent { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// An object says other than the driver needs.
+    pub(crate) fn contradicts(&self) -> bool {
+        matches!(self, Self::Immutable { .. } | Self::OwnedByOthers { .. })
     }
 
     pub(crate) fn access<E>(by: impl Into<String>) -> impl FnOnce(E) -> Self

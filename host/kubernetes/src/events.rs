@@ -48,6 +48,11 @@ pub enum About {
         /// Its uid, where it is known.
         uid: Option<String>,
     },
+    /// A CSIDriver.
+    Driver {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// Writes events, where there is an API server.
@@ -74,9 +79,11 @@ impl About {
                 name,
                 uid,
             } => ("VolumeSnapshot", Some(namespace), name, uid.as_ref()),
+            About::Driver { name } => ("CSIDriver", None, name, None),
         };
         let api = match self {
             About::Snapshot { .. } => "snapshot.storage.k8s.io/v1",
+            About::Driver { .. } => "storage.k8s.io/v1",
             _ => "v1",
         };
         ObjectReference {

@@ -8,11 +8,13 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod csi_driver;
 pub mod csi_node;
 mod election;
 mod error;
 mod events;
 mod guarded_patch;
+pub mod manifests;
 mod node_troubles;
 mod plugin_faults;
 mod registration;

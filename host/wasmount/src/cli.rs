@@ -4,6 +4,7 @@
 //! Every flag is an environment variable too (`WASMOUNT_` and its name), for manifests.
 
 mod common;
+mod manifests;
 mod mounter;
 mod serve;
 
@@ -29,6 +30,7 @@ pub(crate) struct Words {
 enum Command {
     Serve(serve::Flags),
     Mounter(mounter::Flags),
+    Manifests(Box<manifests::Flags>),
 }
 
 /// Reads the command line.
@@ -41,6 +43,7 @@ pub(crate) fn run(words: Words) -> Result<(), Fault> {
     match words.command {
         Command::Serve(flags) => serve::run(flags),
         Command::Mounter(flags) => mounter::run(flags),
+        Command::Manifests(flags) => manifests::run(*flags),
     }
 }
 

@@ -11,9 +11,11 @@
 
 mod admission;
 mod controller;
+mod csi_drivers;
 mod csi_node;
 mod descriptors;
 mod events;
+mod inspect;
 mod kubernetes;
 mod local_mounts;
 mod mounter;
@@ -33,6 +35,7 @@ use crate::health::{self, HealthAddress};
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 pub(crate) use controller::{ControllerOptions, StateOptions};
+pub(crate) use inspect::{Inspected, inspect};
 pub(crate) use kubernetes::{CsiNodeMode, KubernetesOptions, Registering};
 pub(crate) use mounter::{MounterOptions, mount};
 use rooms::Rooms;

@@ -38,6 +38,8 @@ pub(crate) struct DriverReport {
     pub(crate) registration: Option<RegistrationStatus>,
     /// How it stands in CSINode; none: nobody looks.
     pub(crate) listing: Option<ListingStatus>,
+    /// Why Kubernetes acts on a CSIDriver object that says other than the plugin needs; none: it does not, or nobody looks.
+    pub(crate) contradicted: Option<String>,
 }
 
 impl Readiness {
@@ -98,6 +100,11 @@ impl Readiness {
         self.change(driver, |report| report.listing = Some(status));
     }
 
+    /// What Kubernetes is told of a driver contradicts it.
+    pub(crate) fn set_contradicted(&self, driver: &DriverName, reason: Option<String>) {
+        self.change(driver, |report| report.contradicted = reason);
+    }
+
     fn change(&self, driver: &DriverName, change: impl FnOnce(&mut DriverReport)) {
         self.0
             .send_modify(|report| change(report.drivers.entry(driver.clone()).or_default()));
@@ -134,6 +141,7 @@ impl Report {
         self.not_reached(driver)
             .or_else(|| driver.no_plugin.clone())
             .or_else(|| driver.storage.clone())
+            .or_else(|| driver.contradicted.clone())
     }
 
     /// What an administrator of the node has to mend.

@@ -11,6 +11,8 @@ use serde::Deserialize;
 /// would refuse less, but only when the object is written.
 const TOKEN_SECONDS_MIN: u64 = 600;
 const UPDATE_PERIOD_SECONDS_MIN: u64 = 10;
+/// Longest life of a token, in seconds (the same validation).
+const TOKEN_SECONDS_MAX: u64 = 1 << 32;
 
 /// Parts of `CSIDriver.spec`. Absent: Kubernetes' own default, or what the host derives.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -71,13 +73,19 @@ pub(super) fn check(key: &KeyPath, driver: &CsiDriver) -> Result<(), InvalidDocu
         }
         if request
             .expiration_seconds
-            .is_some_and(|seconds| seconds < TOKEN_SECONDS_MIN)
+            .is_some_and(|seconds| !(TOKEN_SECONDS_MIN..=TOKEN_SECONDS_MAX).contains(&seconds))
         {
-            return Err(key
-                .key("expirationSeconds")
-                .invalid(format!("must be at least {TOKEN_SECONDS_MIN}")));
+            return Err(key.key("expirationSeconds").invalid(format!(
+                "must be at least {TOKEN_SECONDS_MIN} and at most {TOKEN_SECONDS_MAX}"
+            )));
         }
     }
+    if driver.service_account_token_in_secrets.is_some() && driver.token_requests.is_empty() {
+        return Err(key
+            .key("serviceAccountTokenInSecrets")
+            .invalid("says where tokens go, and `tokenRequests` asks for none"));
+    }
+    lifecycle_modes(key, driver)?;
     if driver
         .node_allocatable_update_period_seconds
         .is_some_and(|seconds| seconds < UPDATE_PERIOD_SECONDS_MIN)
@@ -85,6 +93,23 @@ pub(super) fn check(key: &KeyPath, driver: &CsiDriver) -> Result<(), InvalidDocu
         return Err(key
             .key("nodeAllocatableUpdatePeriodSeconds")
             .invalid(format!("must be at least {UPDATE_PERIOD_SECONDS_MIN}")));
+    }
+    Ok(())
+}
+
+fn lifecycle_modes(key: &KeyPath, driver: &CsiDriver) -> Result<(), InvalidDocument> {
+    let modes = &driver.volume_lifecycle_modes;
+    let list = key.key("volumeLifecycleModes");
+    for (index, mode) in modes.iter().enumerate() {
+        if modes.iter().take(index).any(|earlier| earlier == mode) {
+            return Err(list.index(index).invalid("stands in the list twice"));
+        }
+    }
+    // kubelet tells a driver of inline volumes only together with the pod (`csi.storage.k8s.io/ephemeral`).
+    if modes.contains(&VolumeLifecycleMode::Ephemeral) && driver.pod_info_on_mount == Some(false) {
+        return Err(key.key("podInfoOnMount").invalid(
+            "contradicts `volumeLifecycleModes`: a driver learns that a volume is Ephemeral with the pod's name only",
+        ));
     }
     Ok(())
 }

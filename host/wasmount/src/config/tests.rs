@@ -239,8 +239,20 @@ fn each_wrong_value_is_named_by_its_key_and_never_repeated() {
             "11: spec.grants.devices[0].facts.partition: must be text; put it in quotes, such as \"8080\"",
         ),
         (
+            "  csiDriver:\n    serviceAccountTokenInSecrets: true\n",
+            "10: spec.csiDriver.serviceAccountTokenInSecrets: says where tokens go, and `tokenRequests` asks for none",
+        ),
+        (
+            "  csiDriver:\n    volumeLifecycleModes: [Ephemeral, Ephemeral]\n",
+            "10: spec.csiDriver.volumeLifecycleModes[1]: stands in the list twice",
+        ),
+        (
+            "  csiDriver:\n    volumeLifecycleModes: [Ephemeral]\n    podInfoOnMount: false\n",
+            "11: spec.csiDriver.podInfoOnMount: contradicts `volumeLifecycleModes`: a driver learns that a volume is Ephemeral with the pod's name only",
+        ),
+        (
             "  csiDriver:\n    tokenRequests:\n    - {audience: a, expirationSeconds: 60}\n",
-            "11: spec.csiDriver.tokenRequests[0].expirationSeconds: must be at least 600",
+            "11: spec.csiDriver.tokenRequests[0].expirationSeconds: must be at least 600 and at most 4294967296",
         ),
         (
             "  settings: {a: *hunter2}\n",

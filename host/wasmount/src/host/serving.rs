@@ -9,7 +9,7 @@ use super::csi_node::CsiNodes;
 use super::kubernetes::Cluster;
 use super::registration::{self, Registrations};
 use super::rooms::Rooms;
-use super::{HostOptions, events, mounter_watch, shared_roots, storage_watch};
+use super::{HostOptions, csi_drivers, events, mounter_watch, shared_roots, storage_watch};
 use crate::config::Configured;
 use crate::fault::Fault;
 use crate::metrics::Metrics;
@@ -122,6 +122,18 @@ impl Serving {
             serving.background.spawn(told);
             let watch = storage_watch::watch(driver.clone(), readiness.clone());
             serving.background.spawn(watch);
+            if options.kubernetes.applies_csi_driver
+                && let Some(client) = cluster.client()
+            {
+                serving.background.spawn(csi_drivers::keep(
+                    client.clone(),
+                    cluster.events().clone(),
+                    driver.clone(),
+                    document.clone(),
+                    options.profile,
+                    readiness.clone(),
+                ));
+            }
             let admission = Admission {
                 backend,
                 driver,

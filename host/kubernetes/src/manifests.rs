@@ -1,0 +1,256 @@
+//! Everything that a backend needs in a cluster, as objects: `wasmount manifests`. Apart because it is pure: facts of one backend and an
+//! administrator's choices go in, objects come out, each with the reason for what it may do.
+//!
+//! One file a subject below. It opens no file and asks no API server, and never sees a secret's value.
+
+mod classes;
+mod config;
+mod pods;
+mod policy;
+mod rbac;
+mod sidecars;
+mod workloads;
+mod yaml;
+
+pub use config::{CONFIG_MAP_BYTES, PLUGIN_IN_CONFIG, secret_path};
+pub use yaml::to_yaml;
+
+use crate::csi_driver::tells_capacity;
+use k8s_openapi::api::storage::v1::CSIDriver;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use wasmount_core::capabilities::{
+    Capabilities, ControllerCapability, GroupCapability, NodeCapability, PluginCapability,
+};
+use wasmount_core::names::DriverName;
+
+/// Longest name of a backend, in bytes: with what is put around it, it stays a label's value (63 bytes).
+const NAME_BYTES: usize = 40;
+
+/// What is to be known of a backend.
+#[derive(Debug, Clone)]
+pub struct Backend {
+    /// `metadata.name` of the document.
+    pub name: String,
+    /// The driver.
+    pub driver: DriverName,
+    /// What it advertises where all services are served.
+    pub capabilities: Capabilities,
+    /// Its CSIDriver object.
+    pub csi_driver: CSIDriver,
+    /// The document, with the paths that it has in the pod.
+    pub document: String,
+    /// The component.
+    pub component: Component,
+    /// Names of its secrets.
+    pub secrets: Vec<String>,
+    /// Its pools by name, as the document has them.
+    pub pools: BTreeMap<String, PathBuf>,
+    /// It may mount file systems of the network, which live in the network namespace of whoever mounts them.
+    pub mounts_from_network: bool,
+    /// It may use block devices.
+    pub uses_devices: bool,
+}
+
+/// Where the component is in the cluster.
+#[derive(Debug, Clone)]
+pub enum Component {
+    /// In the ConfigMap, beside the document.
+    InConfigMap(Vec<u8>),
+    /// In the image; the document names its path.
+    InImage,
+}
+
+/// Which form the driver takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Volumes lie on the node that made them: each node runs controller and node.
+    NodeLocal,
+    /// Volumes are reached from every node: a controller for all, a node service on each.
+    Network,
+}
+
+/// What an administrator chooses.
+#[derive(Debug, Clone)]
+pub struct Choices {
+    /// The form.
+    pub form: Form,
+    /// Where pods and their accounts live.
+    pub namespace: String,
+    /// Image of Wasmount.
+    pub image: String,
+    /// Where the images of the sidecars are.
+    pub sidecar_registry: String,
+    /// File system of volumes whose claim names none.
+    pub fs_type: String,
+    /// kubelet's root on the nodes.
+    pub kubelet_dir: PathBuf,
+    /// Port of the health checks.
+    pub health_port: u16,
+    /// The node's pods share the node's network, whatever the backend mounts.
+    pub host_network: bool,
+}
+
+/// One object, and why it is as it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Manifest {
+    /// Printed above it.
+    pub comment: String,
+    /// The object.
+    pub object: Value,
+}
+
+/// Why no manifests can be made.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum ManifestsError {
+    #[error(
+        "metadata.name `{name}` must be at most {NAME_BYTES} lower-case letters, digits and `-` here: objects and labels are named by it"
+    )]
+    Name { name: String },
+    #[error(
+        "document and component have {bytes} bytes, and a ConfigMap holds {CONFIG_MAP_BYTES}: build an image with the component and name its \
+         path there by --plugin-in-image"
+    )]
+    TooLarge { bytes: usize },
+    #[error(
+        "the pool `{pool}` has a relative path, which is another directory on each node: name a directory that all nodes share, or choose \
+         --topology node-local"
+    )]
+    PoolOfOneNode { pool: String },
+    #[error("an object cannot be written down")]
+    Unwritten(#[from] serde_json::Error),
+}
+
+impl Manifest {
+    fn new(comment: impl Into<String>, object: &impl Serialize) -> Result<Self, ManifestsError> {
+        Ok(Self {
+            comment: comment.into(),
+            object: serde_json::to_value(object)?,
+        })
+    }
+}
+
+impl Backend {
+    fn controls(&self, capability: ControllerCapability) -> bool {
+        self.capabilities.controller.contains(&capability)
+    }
+
+    fn has_topology(&self) -> bool {
+        self.capabilities
+            .plugin
+            .contains(&PluginCapability::VolumeAccessibilityConstraints)
+    }
+
+    fn tells_capacity(&self) -> bool {
+        tells_capacity(&self.capabilities)
+    }
+
+    fn grows(&self) -> bool {
+        self.controls(ControllerCapability::CreateDeleteVolume)
+            && self
+                .capabilities
+                .node
+                .contains(&NodeCapability::ExpandVolume)
+    }
+
+    fn groups(&self) -> bool {
+        self.controls(ControllerCapability::CreateDeleteSnapshot)
+            && self
+                .capabilities
+                .group
+                .contains(&GroupCapability::CreateDeleteGetVolumeGroupSnapshot)
+    }
+
+    /// It keeps a file system, or a loop device below one, on the node itself.
+    fn needs_devices(&self) -> bool {
+        self.uses_devices || !self.pools.is_empty()
+    }
+}
+
+/// All objects of a backend, those that others refer to first.
+pub fn manifests(backend: &Backend, choices: &Choices) -> Result<Vec<Manifest>, ManifestsError> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if backend.name.len() > NAME_BYTES || !backend.name.chars().all(allowed) {
+        return Err(ManifestsError::Name {
+            name: backend.name.clone(),
+        });
+    }
+    if choices.form == Form::Network {
+        let relative = backend.pools.iter().find(|(_, path)| path.is_relative());
+        if let Some((pool, _)) = relative {
+            return Err(ManifestsError::PoolOfOneNode { pool: pool.clone() });
+        }
+    }
+    let parts = Parts { backend, choices };
+    let mut all = vec![parts.namespace()?, parts.driver_object()?];
+    all.extend(parts.classes()?);
+    all.push(parts.config_map()?);
+    all.extend(parts.access()?);
+    all.extend(parts.own_node_only()?);
+    all.extend(parts.workloads()?);
+    Ok(all)
+}
+
+/// What works otherwise than its administrator may expect, in sentences.
+pub fn warnings(backend: &Backend, choices: &Choices) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if choices.form == Form::NodeLocal {
+        if !backend.has_topology() && backend.controls(ControllerCapability::CreateDeleteVolume) {
+            warnings.push(
+                "the plugin has no topology, so Kubernetes does not know on which node a volume lies: use it with one node only".to_owned(),
+            );
+        }
+        let of_one_node = [
+            (ControllerCapability::PublishUnpublishVolume, "attached"),
+            (
+                ControllerCapability::ExpandVolume,
+                "grown by the controller",
+            ),
+            (ControllerCapability::ModifyVolume, "modified"),
+        ];
+        for (capability, done) in of_one_node {
+            if backend.controls(capability) {
+                warnings.push(format!(
+                    "volumes are {done} ({}) by the node whose sidecar leads, which knows its own volumes only: with more than one node, \
+                     hide that capability in the document (csi.hideCapabilities) or export a node's form of it",
+                    capability.name()
+                ));
+            }
+        }
+    }
+    if !backend.secrets.is_empty() {
+        warnings.push(format!(
+            "the Secret {} with the keys {} must be made in the namespace {} first",
+            Parts { backend, choices }.named("secrets"),
+            backend.secrets.join(", "),
+            choices.namespace
+        ));
+    }
+    warnings
+}
+
+/// What all parts read.
+#[derive(Clone, Copy)]
+struct Parts<'a> {
+    backend: &'a Backend,
+    choices: &'a Choices,
+}
+
+impl Parts<'_> {
+    /// Name of an object of this backend.
+    fn named(&self, part: &str) -> String {
+        format!("wasmount-{}-{part}", self.backend.name)
+    }
+
+    /// A directory under kubelet's root, or that itself.
+    fn kubelet_dir(&self, below: &str) -> String {
+        let path = self.choices.kubelet_dir.join(below);
+        path.display().to_string().trim_end_matches('/').to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! Namespace, driver object and ConfigMap: what is there before a pod. Apart because their contents come from the backend, not from how it is
+//! run.
+
+use super::{Component, Manifest, ManifestsError, Parts};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Bytes of all values of a ConfigMap (`MaxSecretSize` in the API's validation, which holds for both).
+pub const CONFIG_MAP_BYTES: usize = 1 << 20;
+/// Up to where `kubectl apply` finds room for a copy of the object, in bytes: annotations hold 256 KiB (`TotalAnnotationSizeLimitB`), of which
+/// base64 takes a quarter, and the rest of the object some.
+const ANNOTATED_BYTES: usize = 180 << 10;
+
+/// Directory of the document in a pod.
+pub(super) const CONFIG_DIR: &str = "/etc/wasmount";
+/// Key of the document.
+pub(super) const DOCUMENT_KEY: &str = "backend.yaml";
+/// Key of the component, and its path in the document.
+pub const PLUGIN_IN_CONFIG: &str = "plugin.wasm";
+/// Directory of the secrets in a pod.
+pub(super) const SECRETS_DIR: &str = "/etc/wasmount-secrets";
+
+/// Where a secret is in a pod.
+pub fn secret_path(name: &str) -> String {
+    Path::new(SECRETS_DIR).join(name).display().to_string()
+}
+
+impl Parts<'_> {
+    pub(super) fn labels(&self) -> BTreeMap<String, String> {
+        [
+            ("app.kubernetes.io/name", "wasmount"),
+            ("app.kubernetes.io/instance", &self.backend.name),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
+    }
+
+    /// Of an object in the namespace.
+    pub(super) fn meta(&self, name: String) -> ObjectMeta {
+        ObjectMeta {
+            namespace: Some(self.choices.namespace.clone()),
+            ..self.cluster_meta(name)
+        }
+    }
+
+    /// Of an object of the whole cluster.
+    pub(super) fn cluster_meta(&self, name: String) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name),
+            labels: Some(self.labels()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    pub(super) fn namespace(&self) -> Result<Manifest, ManifestsError> {
+        let labels = [(
+            "pod-security.kubernetes.io/enforce".to_owned(),
+            "privileged".to_owned(),
+        )];
+        let namespace = Namespace {
+            metadata: ObjectMeta {
+                name: Some(self.choices.namespace.clone()),
+                labels: Some(labels.into()),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        };
+        Manifest::new(
+            "Pod security `privileged`, for the mounter container and the directories of the node.",
+            &namespace,
+        )
+    }
+
+    pub(super) fn driver_object(&self) -> Result<Manifest, ManifestsError> {
+        let mut object = self.backend.csi_driver.clone();
+        object.metadata.labels = Some(self.labels());
+        Manifest::new(
+            "From the exports of the plugin and `csiDriver` of the document. A running host says the same; where the two differ it tells, and \
+             does not take the fields of whoever applied this.",
+            &object,
+        )
+    }
+
+    pub(super) fn config_map(&self) -> Result<Manifest, ManifestsError> {
+        let document = &self.backend.document;
+        let (component, about) = match &self.backend.component {
+            Component::InImage => (None, "The document. The component is in the image."),
+            Component::InConfigMap(wasm) if wasm.len() + document.len() > CONFIG_MAP_BYTES => {
+                return Err(ManifestsError::TooLarge {
+                    bytes: wasm.len() + document.len(),
+                });
+            }
+            Component::InConfigMap(wasm) if wasm.len() + document.len() > ANNOTATED_BYTES => (
+                Some(wasm),
+                "The document and the component. Too large for the annotation of `kubectl apply`: use `kubectl apply --server-side`.",
+            ),
+            Component::InConfigMap(wasm) => (Some(wasm), "The document and the component."),
+        };
+        let map = ConfigMap {
+            metadata: self.meta(self.named("backend")),
+            data: Some([(DOCUMENT_KEY.to_owned(), document.clone())].into()),
+            binary_data: component
+                .map(|wasm| [(PLUGIN_IN_CONFIG.to_owned(), ByteString(wasm.clone()))].into()),
+            ..ConfigMap::default()
+        };
+        Manifest::new(about, &map)
+    }
+}

@@ -1,0 +1,137 @@
+//! The admission policy for what RBAC cannot say: a node's pod may write its own node's objects only, and of those only what the host writes.
+//! Apart because it is the one place where a stolen token of one node is kept from the others.
+//!
+//! A token that is bound to a pod carries the pod's node (`authentication.kubernetes.io/node-name`, Kubernetes 1.32).
+
+use super::rbac::Part;
+use super::{Manifest, ManifestsError, Parts};
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchCondition, MatchResources, NamedRuleWithOperations, ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding, ValidatingAdmissionPolicyBindingSpec,
+    ValidatingAdmissionPolicySpec, Validation, Variable,
+};
+
+/// Of the token, in the words of the API.
+const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+
+impl Parts<'_> {
+    pub(super) fn own_node_only(&self) -> Result<Vec<Manifest>, ManifestsError> {
+        let name = self.named("own-node");
+        let account = format!(
+            "system:serviceaccount:{}:{}",
+            self.choices.namespace,
+            self.named(Part::Node.name())
+        );
+        let policy = ValidatingAdmissionPolicy {
+            metadata: self.cluster_meta(name.clone()),
+            spec: Some(ValidatingAdmissionPolicySpec {
+                failure_policy: Some("Fail".to_owned()),
+                match_constraints: Some(MatchResources {
+                    resource_rules: Some(vec![
+                        writes("", &["nodes", "nodes/status"]),
+                        writes("storage.k8s.io", &["csinodes"]),
+                    ]),
+                    ..MatchResources::default()
+                }),
+                match_conditions: Some(vec![MatchCondition {
+                    name: "the-driver".to_owned(),
+                    expression: format!("request.userInfo.username == '{account}'"),
+                }]),
+                variables: Some(variables()),
+                validations: Some(self.validations()),
+                ..ValidatingAdmissionPolicySpec::default()
+            }),
+            ..ValidatingAdmissionPolicy::default()
+        };
+        let binding = ValidatingAdmissionPolicyBinding {
+            metadata: self.cluster_meta(name.clone()),
+            spec: ValidatingAdmissionPolicyBindingSpec {
+                policy_name: name,
+                validation_actions: vec!["Deny".to_owned()],
+                ..ValidatingAdmissionPolicyBindingSpec::default()
+            },
+        };
+        let about = "RBAC cannot tell nodes apart: the account may write the objects of the node that its pod runs on, and of a Node only take \
+                     the driver's startup taint away.";
+        Ok(vec![
+            Manifest::new(about, &policy)?,
+            Manifest::new("", &binding)?,
+        ])
+    }
+
+    fn validations(&self) -> Vec<Validation> {
+        let taint = format!("{}/agent-not-ready", self.backend.driver);
+        let rule = |expression: &str, message: String| Validation {
+            expression: expression.to_owned(),
+            message: Some(message),
+            reason: Some("Forbidden".to_owned()),
+            ..Validation::default()
+        };
+        vec![
+            rule(
+                "variables.node != '' && request.name == variables.node",
+                "a driver's pod writes the objects of its own node only".to_owned(),
+            ),
+            rule(
+                "request.resource.resource != 'nodes' || (request.operation == 'UPDATE' && request.?subResource.orValue('') == '')",
+                "a driver's pod neither makes nor removes nodes, nor writes their status"
+                    .to_owned(),
+            ),
+            rule(
+                "request.resource.resource != 'nodes' || request.operation != 'UPDATE' || (\
+                 variables.labels == variables.oldLabels && variables.annotations == variables.oldAnnotations && \
+                 object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences && \
+                 object.metadata.?finalizers == oldObject.metadata.?finalizers && \
+                 object.spec.?unschedulable == oldObject.spec.?unschedulable && \
+                 object.spec.?providerID == oldObject.spec.?providerID)",
+                "a driver's pod changes nothing of a node but its own startup taint".to_owned(),
+            ),
+            rule(
+                &format!(
+                    "request.resource.resource != 'nodes' || request.operation != 'UPDATE' || (\
+                     variables.taints.all(t, variables.oldTaints.exists(o, o == t)) && \
+                     variables.oldTaints.all(o, o.key == '{taint}' || variables.taints.exists(t, t == o)))"
+                ),
+                format!("a driver's pod removes the taint {taint} and no other, and adds none"),
+            ),
+        ]
+    }
+}
+
+/// What several rules read; an absent field is an empty one.
+fn variables() -> Vec<Variable> {
+    let metadata = |object: &str, field: &str| {
+        format!("request.operation != 'UPDATE' ? {{}} : {object}.metadata.?{field}.orValue({{}})")
+    };
+    let taints = |object: &str| {
+        format!(
+            "request.resource.resource != 'nodes' || request.operation != 'UPDATE' ? [] : {object}.spec.?taints.orValue([])"
+        )
+    };
+    let node = format!("request.userInfo.?extra[?'{NODE_NAME}'].orValue([''])[0]");
+    [
+        ("node", node),
+        ("labels", metadata("object", "labels")),
+        ("oldLabels", metadata("oldObject", "labels")),
+        ("annotations", metadata("object", "annotations")),
+        ("oldAnnotations", metadata("oldObject", "annotations")),
+        ("taints", taints("object")),
+        ("oldTaints", taints("oldObject")),
+    ]
+    .map(|(name, expression)| Variable {
+        name: name.to_owned(),
+        expression,
+    })
+    .into()
+}
+
+fn writes(group: &str, resources: &[&str]) -> NamedRuleWithOperations {
+    let owned = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect());
+    NamedRuleWithOperations {
+        api_groups: owned(&[group]),
+        api_versions: owned(&["*"]),
+        operations: owned(&["CREATE", "UPDATE", "DELETE"]),
+        resources: owned(resources),
+        ..NamedRuleWithOperations::default()
+    }
+}

@@ -1,0 +1,177 @@
+//! Which rights a part of the driver needs, and why: a table over its sidecars and capabilities. Apart from the objects that carry them (`rbac`)
+//! because this is what is weighed, line by line.
+
+mod of_sidecars;
+
+use super::Part;
+use crate::manifests::Parts;
+use crate::manifests::sidecars::Sidecar;
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+const READ: [&str; 3] = ["get", "list", "watch"];
+
+/// A right and its reason.
+pub(super) struct Right {
+    group: &'static str,
+    resources: Vec<&'static str>,
+    verbs: Vec<&'static str>,
+    /// Objects by name; empty: all.
+    names: Vec<String>,
+    why: Vec<&'static str>,
+}
+
+impl Right {
+    fn new<const N: usize>(
+        group: &'static str,
+        resource: &'static str,
+        verbs: [&'static str; N],
+        why: &'static str,
+    ) -> Self {
+        Self {
+            group,
+            resources: vec![resource],
+            verbs: verbs.into(),
+            names: Vec::new(),
+            why: vec![why],
+        }
+    }
+
+    pub(super) fn rule(&self) -> PolicyRule {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        PolicyRule {
+            api_groups: Some(owned(&[self.group])),
+            resources: Some(owned(&self.resources)),
+            verbs: owned(&self.verbs),
+            resource_names: (!self.names.is_empty()).then(|| self.names.clone()),
+            ..PolicyRule::default()
+        }
+    }
+}
+
+impl Parts<'_> {
+    pub(super) fn of_the_cluster(&self, part: Part) -> Vec<Right> {
+        let storage = "storage.k8s.io";
+        let mut rights = vec![Right::new(
+            "events.k8s.io",
+            "events",
+            ["create", "patch"],
+            "events on nodes, pods, claims and the CSIDriver, which lie in any namespace",
+        )];
+        if self.is_controller(part) {
+            rights.push(Right {
+                // Server-side apply of a missing object asks for `create` with its name.
+                names: vec![self.backend.driver.to_string()],
+                ..Right::new(
+                    storage,
+                    "csidrivers",
+                    ["get", "create", "patch"],
+                    "the driver's own CSIDriver object (--csidriver apply)",
+                )
+            });
+        }
+        if part == Part::Node {
+            rights.push(Right::new(
+                storage,
+                "csinodes",
+                READ,
+                "whether kubelet lists the driver",
+            ));
+            rights.push(Right::new(
+                "",
+                "nodes",
+                ["get", "list", "watch", "patch"],
+                "whether topology labels are right; to remove the driver's startup taint. The policy below narrows `patch` to the pod's own node",
+            ));
+        }
+        if self.is_controller(part) {
+            for sidecar in self.sidecars() {
+                rights.extend(self.of_sidecar(sidecar.kind));
+            }
+        }
+        merged(rights)
+    }
+
+    pub(super) fn of_the_namespace(&self, part: Part) -> Vec<Right> {
+        if !self.is_controller(part) {
+            return Vec::new();
+        }
+        let mut rights = Vec::new();
+        let elects = self.sidecars().iter().any(Sidecar::is_elected);
+        if elects || part == Part::Controller {
+            rights.push(Right::new(
+                "coordination.k8s.io",
+                "leases",
+                [
+                    "get", "list", "watch", "create", "update", "patch", "delete",
+                ],
+                "elections, of the sidecars and of the controller",
+            ));
+        }
+        if part == Part::Controller {
+            rights.push(Right::new(
+                "wasmount.io",
+                "backendrecords",
+                [
+                    "get", "list", "watch", "create", "update", "patch", "delete",
+                ],
+                "the controller's records (--state kubernetes)",
+            ));
+        }
+        if self.backend.tells_capacity() {
+            rights.push(Right::new(
+                "storage.k8s.io",
+                "csistoragecapacities",
+                [
+                    "get", "list", "watch", "create", "update", "patch", "delete",
+                ],
+                "csi-provisioner: how much is free, for the scheduler",
+            ));
+            rights.push(Right::new(
+                "",
+                "pods",
+                ["get"],
+                "csi-provisioner: the owner of capacities",
+            ));
+            if part == Part::Controller {
+                rights.push(Right::new(
+                    "apps",
+                    "replicasets",
+                    ["get"],
+                    "csi-provisioner: the owner above the pod",
+                ));
+            }
+        }
+        rights
+    }
+}
+
+/// One rule a resource, with all verbs and reasons.
+fn merged(rights: Vec<Right>) -> Vec<Right> {
+    let mut merged: Vec<Right> = Vec::new();
+    for right in rights {
+        let same = merged.iter_mut().find(|other| {
+            (other.group, &other.resources, &other.names)
+                == (right.group, &right.resources, &right.names)
+        });
+        let Some(other) = same else {
+            merged.push(right);
+            continue;
+        };
+        for verb in right.verbs {
+            if !other.verbs.contains(&verb) {
+                other.verbs.push(verb);
+            }
+        }
+        for why in right.why {
+            if !other.why.contains(&why) {
+                other.why.push(why);
+            }
+        }
+    }
+    merged
+}
+
+pub(super) fn reasons(rights: &[Right]) -> String {
+    let line = |right: &Right| format!("{}: {}", right.resources.join(", "), right.why.join("; "));
+    rights.iter().map(line).collect::<Vec<_>>().join("\n")
+}

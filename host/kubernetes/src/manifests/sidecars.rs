@@ -1,0 +1,144 @@
+//! Which of Kubernetes' sidecars a driver needs, with which flags. Apart because it is a table: each sidecar and each flag stands beside the
+//! capability that calls for it, and a sidecar that finds nothing to do ends itself.
+//!
+//! Flags are those of external-provisioner 6.3, -attacher 4.12, -resizer 2.2 and -snapshotter 8.6. It knows no pod.
+
+use super::{Backend, Form, Parts};
+use wasmount_core::capabilities::{ControllerCapability, PluginCapability};
+
+/// What a capacity object belongs to: the pod itself on a node (its capacity goes with it), else the Deployment above pod and ReplicaSet.
+const OWNER_POD: &str = "--capacity-ownerref-level=0";
+const OWNER_DEPLOYMENT: &str = "--capacity-ownerref-level=2";
+/// Only one at a time, of all pods.
+const ELECTED: &str = "--leader-election";
+
+/// A kind of sidecar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Provisioner,
+    Attacher,
+    Resizer,
+    Snapshotter,
+}
+
+/// One that a driver needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sidecar {
+    pub(super) kind: Kind,
+    pub(super) arguments: Vec<&'static str>,
+}
+
+impl Kind {
+    /// Name of the container and of the image.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Provisioner => "csi-provisioner",
+            Self::Attacher => "csi-attacher",
+            Self::Resizer => "csi-resizer",
+            Self::Snapshotter => "csi-snapshotter",
+        }
+    }
+
+    /// The release whose flags and rights these are.
+    pub(super) fn version(self) -> &'static str {
+        match self {
+            Self::Provisioner => "v6.3.0",
+            Self::Attacher => "v4.12.0",
+            Self::Resizer => "v2.2.0",
+            Self::Snapshotter => "v8.6.0",
+        }
+    }
+}
+
+impl Sidecar {
+    pub(super) fn is_elected(&self) -> bool {
+        self.arguments.contains(&ELECTED)
+    }
+}
+
+impl Parts<'_> {
+    /// Those of the pod that serves the controller.
+    pub(super) fn sidecars(&self) -> Vec<Sidecar> {
+        let (backend, form) = (self.backend, self.choices.form);
+        let has = |capability| backend.controls(capability);
+        let mut sidecars = Vec::new();
+        let mut add = |wanted: bool, kind, arguments: fn(&Backend, Form) -> Vec<&'static str>| {
+            if wanted {
+                let arguments = arguments(backend, form);
+                sidecars.push(Sidecar { kind, arguments });
+            }
+        };
+        let creates = has(ControllerCapability::CreateDeleteVolume);
+        add(creates, Kind::Provisioner, provisioner);
+        let attaches = has(ControllerCapability::PublishUnpublishVolume);
+        // It has no form for nodes, nor has the resizer.
+        add(attaches, Kind::Attacher, |_, _| vec![ELECTED]);
+        let resizes = backend.grows() || has(ControllerCapability::ModifyVolume);
+        add(resizes, Kind::Resizer, |backend, _| resizer(backend));
+        let snapshots = has(ControllerCapability::CreateDeleteSnapshot);
+        add(snapshots, Kind::Snapshotter, snapshotter);
+        sidecars
+    }
+}
+
+fn provisioner(backend: &Backend, form: Form) -> Vec<&'static str> {
+    // Names of claim and volume, for the plugin's records and the storage's own tools.
+    let mut arguments = vec!["--extra-create-metadata"];
+    match form {
+        Form::NodeLocal => arguments.push("--node-deployment"),
+        Form::Network => arguments.push(ELECTED),
+    }
+    if backend.has_topology() {
+        // Without it CreateVolume is given every node's segment, and may choose another than the pod's.
+        arguments.push("--strict-topology");
+        if form == Form::NodeLocal {
+            // A claim that waits for no pod would be anybody's: the class waits.
+            arguments.push("--node-deployment-immediate-binding=false");
+        }
+    }
+    if backend.tells_capacity() {
+        arguments.push("--enable-capacity");
+        arguments.push(match form {
+            Form::NodeLocal => OWNER_POD,
+            Form::Network => OWNER_DEPLOYMENT,
+        });
+    }
+    if backend.controls(ControllerCapability::PublishReadonly) {
+        arguments.push("--controller-publish-readonly");
+    }
+    arguments
+}
+
+fn resizer(backend: &Backend) -> Vec<&'static str> {
+    let mut arguments = vec![ELECTED];
+    if backend.controls(ControllerCapability::ModifyVolume) {
+        arguments.push("--extra-modify-metadata");
+    }
+    if !backend.expands_offline() {
+        // It would watch all pods of the cluster, to wait for those that use a volume.
+        arguments.push("--handle-volume-inuse-error=false");
+    }
+    arguments
+}
+
+fn snapshotter(backend: &Backend, form: Form) -> Vec<&'static str> {
+    let mut arguments = vec!["--extra-create-metadata"];
+    match form {
+        // It refuses to be elected then.
+        Form::NodeLocal => arguments.push("--node-deployment"),
+        Form::Network => arguments.push(ELECTED),
+    }
+    if backend.groups() {
+        arguments.push("--feature-gates=CSIVolumeGroupSnapshot=true");
+    }
+    arguments
+}
+
+impl Backend {
+    /// A volume must not be in use while it grows.
+    pub(super) fn expands_offline(&self) -> bool {
+        self.capabilities
+            .plugin
+            .contains(&PluginCapability::VolumeExpansionOffline)
+    }
+}

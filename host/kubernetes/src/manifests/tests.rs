@@ -1,0 +1,365 @@
+use super::sidecars::Kind;
+use super::*;
+use crate::csi_driver::csi_driver;
+use serde_json::json;
+use std::collections::BTreeSet;
+use wasmount_core::capabilities::{Hidden, Profile};
+use wasmount_core::driver::Role;
+use wasmount_core::services::{Feature, Offer, Service};
+
+fn backend(services: &[Service], features: &[Feature]) -> Backend {
+    let offer = Offer::new(services.iter().copied(), features.iter().copied());
+    let hidden = Hidden::default();
+    let capabilities = Capabilities::derive(&offer, Role::All, Profile::V1_12, &hidden);
+    let driver = DriverName::parse("a.example").unwrap();
+    Backend {
+        name: "a".to_owned(),
+        csi_driver: csi_driver(&driver, &capabilities, &Default::default()).unwrap(),
+        driver,
+        capabilities,
+        document: "kind: StorageBackend\n".to_owned(),
+        component: Component::InImage,
+        secrets: Vec::new(),
+        pools: BTreeMap::new(),
+        mounts_from_network: false,
+        uses_devices: false,
+    }
+}
+
+fn choices(form: Form) -> Choices {
+    Choices {
+        form,
+        namespace: "storage".to_owned(),
+        image: "wasmount:1".to_owned(),
+        sidecar_registry: "sidecars".to_owned(),
+        fs_type: "ext4".to_owned(),
+        kubelet_dir: PathBuf::from("/var/lib/kubelet"),
+        health_port: 9809,
+        host_network: false,
+    }
+}
+
+fn sidecars(backend: &Backend, form: Form) -> Vec<(Kind, Vec<&'static str>)> {
+    let choices = choices(form);
+    let parts = Parts {
+        backend,
+        choices: &choices,
+    };
+    let sidecars = parts.sidecars().into_iter();
+    sidecars
+        .map(|sidecar| (sidecar.kind, sidecar.arguments))
+        .collect()
+}
+
+fn all(backend: &Backend, form: Form) -> Vec<Value> {
+    let made = manifests(backend, &choices(form)).unwrap();
+    made.into_iter().map(|manifest| manifest.object).collect()
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    objects
+        .iter()
+        .filter(|object| object["kind"] == kind)
+        .collect()
+}
+
+#[test]
+fn each_sidecar_and_each_flag_comes_with_its_capability() {
+    use Service as S;
+    let base = [S::Controller, S::NodeStage];
+    let with =
+        |more: &[Service], features: &[Feature]| backend(&[&base[..], more].concat(), features);
+    let elected = || vec!["--leader-election"];
+    let provisioner = (
+        Kind::Provisioner,
+        vec!["--extra-create-metadata", "--leader-election"],
+    );
+    for (backend, expected) in [
+        (backend(&[S::NodePublish], &[]), vec![]),
+        (with(&[], &[]), vec![provisioner.clone()]),
+        (
+            with(&[S::ControllerPublish], &[]),
+            vec![provisioner.clone(), (Kind::Attacher, elected())],
+        ),
+        (
+            with(&[S::ControllerExpand], &[]),
+            vec![
+                provisioner.clone(),
+                (
+                    Kind::Resizer,
+                    vec!["--leader-election", "--handle-volume-inuse-error=false"],
+                ),
+            ],
+        ),
+        (
+            with(&[S::ControllerExpand], &[Feature::OfflineExpansion]),
+            vec![provisioner.clone(), (Kind::Resizer, elected())],
+        ),
+        (
+            with(&[S::ControllerModify], &[]),
+            vec![
+                provisioner.clone(),
+                (
+                    Kind::Resizer,
+                    vec![
+                        "--leader-election",
+                        "--extra-modify-metadata",
+                        "--handle-volume-inuse-error=false",
+                    ],
+                ),
+            ],
+        ),
+        (
+            with(&[S::Snapshots], &[]),
+            vec![
+                provisioner.clone(),
+                (
+                    Kind::Snapshotter,
+                    vec!["--extra-create-metadata", "--leader-election"],
+                ),
+            ],
+        ),
+        (
+            with(&[S::Snapshots, S::GroupSnapshots], &[]),
+            vec![
+                provisioner.clone(),
+                (
+                    Kind::Snapshotter,
+                    vec![
+                        "--extra-create-metadata",
+                        "--leader-election",
+                        "--feature-gates=CSIVolumeGroupSnapshot=true",
+                    ],
+                ),
+            ],
+        ),
+        // Capacity without topology has no objects.
+        (with(&[S::Capacity], &[]), vec![provisioner]),
+        (
+            with(&[S::Capacity, S::NodeInfo], &[Feature::Topology]),
+            vec![(
+                Kind::Provisioner,
+                vec![
+                    "--extra-create-metadata",
+                    "--leader-election",
+                    "--strict-topology",
+                    "--enable-capacity",
+                    "--capacity-ownerref-level=2",
+                ],
+            )],
+        ),
+    ] {
+        assert_eq!(sidecars(&backend, Form::Network), expected);
+    }
+}
+
+#[test]
+fn on_the_nodes_only_those_without_a_form_for_nodes_are_elected() {
+    use Service as S;
+    let local = backend(
+        &[
+            S::Controller,
+            S::Capacity,
+            S::NodeInfo,
+            S::NodeStage,
+            S::Snapshots,
+        ],
+        &[Feature::Topology, Feature::NodeOnlyExpansion],
+    );
+    assert_eq!(
+        sidecars(&local, Form::NodeLocal),
+        [
+            (
+                Kind::Provisioner,
+                vec![
+                    "--extra-create-metadata",
+                    "--node-deployment",
+                    "--strict-topology",
+                    "--node-deployment-immediate-binding=false",
+                    "--enable-capacity",
+                    "--capacity-ownerref-level=0",
+                ]
+            ),
+            (
+                Kind::Resizer,
+                vec!["--leader-election", "--handle-volume-inuse-error=false"]
+            ),
+            (
+                Kind::Snapshotter,
+                vec!["--extra-create-metadata", "--node-deployment"]
+            ),
+        ]
+    );
+    assert!(warnings(&local, &choices(Form::NodeLocal)).is_empty());
+    let attached = backend(&[S::Controller, S::ControllerPublish, S::NodeStage], &[]);
+    let said = warnings(&attached, &choices(Form::NodeLocal)).join("\n");
+    assert!(
+        said.contains("no topology") && said.contains("PUBLISH_UNPUBLISH_VOLUME"),
+        "{said}"
+    );
+    assert!(warnings(&attached, &choices(Form::Network)).is_empty());
+}
+
+#[test]
+fn the_mounter_alone_is_privileged_and_alone_has_no_token() {
+    let mut everything = backend(Service::ALL, &[Feature::Topology]);
+    everything
+        .pools
+        .insert("p".to_owned(), PathBuf::from("/srv/pool"));
+    for form in [Form::NodeLocal, Form::Network] {
+        let objects = all(&everything, form);
+        let workloads = ["DaemonSet", "Deployment"]
+            .map(|kind| of_kind(&objects, kind))
+            .concat();
+        assert_eq!(workloads.len(), if form == Form::NodeLocal { 1 } else { 2 });
+        for workload in workloads {
+            let spec = &workload["spec"]["template"]["spec"];
+            assert_eq!(spec["automountServiceAccountToken"], false);
+            for container in spec["containers"].as_array().unwrap() {
+                let mounter = container["name"] == "mounter";
+                let security = &container["securityContext"];
+                assert_eq!(security["privileged"], mounter, "{}", container["name"]);
+                assert_eq!(security["readOnlyRootFilesystem"], true);
+                if !mounter {
+                    assert_eq!(security["allowPrivilegeEscalation"], false);
+                    assert_eq!(security["capabilities"]["drop"], json!(["ALL"]));
+                    assert_eq!(security["seccompProfile"]["type"], "RuntimeDefault");
+                }
+                let mounts = container["volumeMounts"].as_array().unwrap();
+                let token = mounts.iter().any(|mount| mount["name"] == "api-token");
+                assert_eq!(token, !mounter, "{}", container["name"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_volume_that_a_container_names_is_one_of_its_pod() {
+    let mut everything = backend(Service::ALL, &[Feature::Topology]);
+    everything
+        .pools
+        .insert("p".to_owned(), PathBuf::from("/srv/pool"));
+    everything.secrets.push("password".to_owned());
+    for (backend, form) in [
+        (&everything, Form::NodeLocal),
+        (&everything, Form::Network),
+        (&backend(&[Service::NodePublish], &[]), Form::Network),
+    ] {
+        let objects = all(backend, form);
+        for workload in ["DaemonSet", "Deployment"]
+            .map(|kind| of_kind(&objects, kind))
+            .concat()
+        {
+            let spec = &workload["spec"]["template"]["spec"];
+            let names = |list: &Value| -> BTreeSet<String> {
+                let list = list.as_array().unwrap().iter();
+                list.map(|item| item["name"].as_str().unwrap().to_owned())
+                    .collect()
+            };
+            let containers = spec["containers"].as_array().unwrap().iter();
+            let used = containers
+                .flat_map(|container| names(&container["volumeMounts"]))
+                .collect();
+            assert_eq!(names(&spec["volumes"]), used);
+        }
+    }
+}
+
+#[test]
+fn rights_follow_the_sidecars_that_there_are() {
+    let may = |objects: &[Value], resource: &str| {
+        let roles = ["ClusterRole", "Role"]
+            .map(|kind| of_kind(objects, kind))
+            .concat();
+        let rules = roles
+            .iter()
+            .flat_map(|role| role["rules"].as_array().unwrap());
+        rules
+            .flat_map(|rule| rule["resources"].as_array().unwrap())
+            .any(|it| it == resource)
+    };
+    let inline = all(&backend(&[Service::NodePublish], &[]), Form::Network);
+    assert!(
+        of_kind(&inline, "Deployment").is_empty() && of_kind(&inline, "StorageClass").is_empty()
+    );
+    for resource in [
+        "persistentvolumes",
+        "leases",
+        "pods",
+        "volumesnapshotcontents",
+        "backendrecords",
+    ] {
+        assert!(!may(&inline, resource), "{resource}");
+    }
+    use Service as S;
+    let plain = all(&backend(&[S::Controller, S::NodeStage], &[]), Form::Network);
+    assert!(may(&plain, "persistentvolumes") && may(&plain, "backendrecords"));
+    for resource in [
+        "volumeattachments",
+        "volumesnapshots",
+        "csistoragecapacities",
+        "pods",
+    ] {
+        assert!(!may(&plain, resource), "{resource}");
+    }
+    let snapshots = all(
+        &backend(&[S::Controller, S::NodeStage, S::Snapshots], &[]),
+        Form::NodeLocal,
+    );
+    assert!(may(&snapshots, "volumesnapshotcontents") && !may(&snapshots, "leases"));
+}
+
+#[test]
+fn a_component_beyond_a_config_map_is_refused_with_the_way_out() {
+    let mut large = backend(&[Service::NodePublish], &[]);
+    large.component = Component::InConfigMap(vec![0; CONFIG_MAP_BYTES]);
+    let refused = manifests(&large, &choices(Form::Network))
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("--plugin-in-image"), "{refused}");
+    large.component = Component::InConfigMap(vec![0; CONFIG_MAP_BYTES - large.document.len()]);
+    assert!(manifests(&large, &choices(Form::Network)).is_ok());
+}
+
+#[test]
+fn a_pool_of_each_node_is_no_pool_of_a_network() {
+    let mut pooled = backend(&[Service::Controller, Service::NodeStage], &[]);
+    pooled
+        .pools
+        .insert("volumes".to_owned(), PathBuf::from("pools/a"));
+    let refused = manifests(&pooled, &choices(Form::Network))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("`volumes`") && refused.contains("node-local"),
+        "{refused}"
+    );
+    assert!(manifests(&pooled, &choices(Form::NodeLocal)).is_ok());
+}
+
+#[test]
+fn a_name_that_no_label_takes_is_refused() {
+    for name in ["a.b", "A", &"a".repeat(NAME_BYTES + 1)] {
+        let mut named = backend(&[Service::NodePublish], &[]);
+        named.name = name.to_owned();
+        let refused = manifests(&named, &choices(Form::Network)).unwrap_err();
+        assert!(matches!(refused, ManifestsError::Name { .. }), "{name}");
+    }
+}
+
+#[test]
+fn the_text_is_the_same_each_time_and_reads_as_the_objects() {
+    let backend = backend(Service::ALL, &[Feature::Topology]);
+    let made = manifests(&backend, &choices(Form::Network)).unwrap();
+    let text = to_yaml(&made).unwrap();
+    assert_eq!(
+        to_yaml(&manifests(&backend, &choices(Form::Network)).unwrap()).unwrap(),
+        text
+    );
+    let read: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    assert_eq!(read.len(), made.len());
+    for (read, made) in read.iter().zip(&made) {
+        assert_eq!(read["kind"], made.object["kind"]);
+        assert_eq!(read["metadata"]["name"], made.object["metadata"]["name"]);
+    }
+}

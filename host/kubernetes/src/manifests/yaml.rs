@@ -1,0 +1,59 @@
+//! Objects as a stream of YAML documents. Apart because a reader, and `diff`, must find the same text each time: keys in the order of the
+//! alphabet, fields without a value left out.
+
+use super::{Manifest, ManifestsError};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// Longest line of a comment, in characters.
+const WIDTH: usize = 140;
+
+/// The whole stream.
+pub fn to_yaml(manifests: &[Manifest]) -> Result<String, ManifestsError> {
+    let mut text = String::new();
+    for Manifest { comment, object } in manifests {
+        text.push_str("---\n");
+        for line in wrapped(comment) {
+            text.push_str("# ");
+            text.push_str(&line);
+            text.push('\n');
+        }
+        let yaml = serde_saphyr::to_string(&without_nothing(object.clone()));
+        let yaml = yaml.map_err(|error| serde::ser::Error::custom(error.to_string()));
+        let yaml: Result<String, serde_json::Error> = yaml;
+        // A String takes everything.
+        let _ = writeln!(text, "{}", yaml?.trim_end());
+    }
+    Ok(text)
+}
+
+/// Empty maps stay: `emptyDir: {}` says something.
+fn without_nothing(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, value)| (key, without_nothing(value)))
+            .collect(),
+        Value::Array(items) => items.into_iter().map(without_nothing).collect(),
+        other => other,
+    }
+}
+
+fn wrapped(comment: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for paragraph in comment.lines() {
+        let mut line = String::new();
+        for word in paragraph.split(' ') {
+            if !line.is_empty() && line.len() + word.len() >= WIDTH {
+                lines.push(std::mem::take(&mut line));
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(line);
+    }
+    lines
+}

@@ -1,0 +1,226 @@
+//! `wasmount manifests`: its flags, and the facts of a backend as the Kubernetes room takes them. Apart because it serves nothing: it reads a
+//! document and its plugin, and prints.
+//!
+//! What is printed depends on those and on the flags alone. Which objects there are is the room's (`wasmount_kubernetes::manifests`).
+
+use super::common::plain;
+use crate::config::{self, Configured};
+use crate::fault::Fault;
+use crate::host::{self, Inspected};
+use crate::regular_file;
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use wasmount_core::capabilities::{Capabilities, PluginCapability, Profile};
+use wasmount_core::driver::Role;
+use wasmount_kubernetes::csi_driver::csi_driver;
+use wasmount_kubernetes::manifests::{
+    Backend, CONFIG_MAP_BYTES, Choices, Component, Form, PLUGIN_IN_CONFIG, manifests, secret_path,
+    to_yaml, warnings,
+};
+
+/// Largest component that is read, in bytes; a little more than could be shipped, so that the refusal can say how much it is.
+const COMPONENT_BYTES: u64 = 64 << 20;
+
+/// Print everything that a backend needs in a cluster, as YAML
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example, for a backend whose volumes lie on the nodes:
+  $ wasmount manifests --backend hostpath.yaml --topology node-local
+
+Apply it with `kubectl apply --server-side -f -`: a component is too large for the annotation that the other form of apply leaves.
+
+Exit codes: 0, 64 for wrong flags or documents, 1 for any other failure.")]
+pub(crate) struct Flags {
+    /// A StorageBackend document; its plugin is loaded, to see what it offers
+    #[arg(long, value_name = "FILE", env = "WASMOUNT_BACKEND")]
+    backend: PathBuf,
+
+    /// Where volumes are [default: node-local for a plugin with topology and a pool of each node, else network]
+    #[arg(long, value_enum, env = "WASMOUNT_TOPOLOGY")]
+    topology: Option<TopologyWord>,
+
+    /// Image of Wasmount
+    #[arg(long, env = "WASMOUNT_IMAGE", default_value = concat!("wasmount:", env!("CARGO_PKG_VERSION")))]
+    image: String,
+
+    /// Where the images of the sidecars are
+    #[arg(
+        long,
+        value_name = "PREFIX",
+        env = "WASMOUNT_SIDECAR_REGISTRY",
+        default_value = "registry.k8s.io/sig-storage"
+    )]
+    sidecar_registry: String,
+
+    /// Path of the component in the image, for one that is too large for a ConfigMap
+    #[arg(long, value_name = "PATH", env = "WASMOUNT_PLUGIN_IN_IMAGE")]
+    plugin_in_image: Option<PathBuf>,
+
+    /// Namespace of the pods
+    #[arg(long, env = "WASMOUNT_NAMESPACE", default_value = "wasmount-system")]
+    namespace: String,
+
+    /// File system of volumes whose claim names none
+    #[arg(
+        long,
+        value_name = "TYPE",
+        env = "WASMOUNT_FS_TYPE",
+        default_value = "ext4"
+    )]
+    fs_type: String,
+
+    /// kubelet's root directory on the nodes
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "WASMOUNT_KUBELET_DIR",
+        default_value = "/var/lib/kubelet"
+    )]
+    kubelet_dir: PathBuf,
+
+    /// Port of the health checks; each backend on the node's network needs one of its own
+    #[arg(
+        long,
+        value_name = "PORT",
+        env = "WASMOUNT_HEALTH_PORT",
+        default_value_t = 9809
+    )]
+    health_port: u16,
+
+    /// Put the node's pods on the node's network, though the backend mounts nothing from there
+    #[arg(long, env = "WASMOUNT_HOST_NETWORK")]
+    host_network: bool,
+}
+
+/// The forms as words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TopologyWord {
+    /// A volume lies on the node that made it: controller and node on each node
+    NodeLocal,
+    /// All nodes reach all volumes: one controller, and a node service on each node
+    Network,
+}
+
+/// Prints them.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    plain("--kubelet-dir", &flags.kubelet_dir)?;
+    let mut configured = config::load(std::slice::from_ref(&flags.backend))?;
+    let Some(configured) = configured.pop() else {
+        return Ok(());
+    };
+    let Inspected {
+        offer,
+        warnings: said,
+    } = host::inspect(&configured)?;
+    let hidden = &configured.document.hidden;
+    let capabilities = Capabilities::derive(&offer, Role::All, Profile::V1_12, hidden);
+    let form = flags.form(&configured, &capabilities);
+    let backend = flags.facts(configured, capabilities)?;
+    let choices = flags.choices(form);
+    let impossible = "no manifests can be printed";
+    let all = manifests(&backend, &choices).map_err(Fault::room(impossible))?;
+    let text = to_yaml(&all).map_err(Fault::room(impossible))?;
+    for warning in said.into_iter().chain(warnings(&backend, &choices)) {
+        // A closed standard error must not keep the YAML from being printed.
+        let _ = writeln!(io::stderr(), "wasmount: warning: {warning}");
+    }
+    let printed = io::stdout().write_all(text.as_bytes());
+    printed.map_err(Fault::room("the manifests cannot be printed"))
+}
+
+impl Flags {
+    fn form(&self, configured: &Configured, capabilities: &Capabilities) -> Form {
+        let topology = PluginCapability::VolumeAccessibilityConstraints;
+        let mut pools = configured.document.grants.pools.values();
+        match self.topology {
+            Some(TopologyWord::NodeLocal) => Form::NodeLocal,
+            Some(TopologyWord::Network) => Form::Network,
+            None if capabilities.plugin.contains(&topology)
+                && pools.any(|pool| pool.path.is_relative()) =>
+            {
+                Form::NodeLocal
+            }
+            None => Form::Network,
+        }
+    }
+
+    fn facts(&self, configured: Configured, capabilities: Capabilities) -> Result<Backend, Fault> {
+        let Configured { document, folder } = configured;
+        let csi_driver = csi_driver(&document.driver_name, &capabilities, &document.csi_driver)
+            .map_err(Fault::room("the document contradicts its plugin"))?;
+        let (component, plugin) = match &self.plugin_in_image {
+            Some(path) => (Component::InImage, path.clone()),
+            None => {
+                let path = folder.join(&document.plugin.path);
+                let read = regular_file::read(&path, COMPONENT_BYTES);
+                let unreadable = format!(
+                    "the component {} does not fit into a ConfigMap of {CONFIG_MAP_BYTES} bytes",
+                    path.display()
+                );
+                let wasm = read.map_err(|refused| Fault::room(unreadable)(refused.to_string()))?;
+                (
+                    Component::InConfigMap(wasm),
+                    PathBuf::from(PLUGIN_IN_CONFIG),
+                )
+            }
+        };
+        let text = std::fs::read_to_string(&self.backend)
+            .map_err(Fault::room("the document cannot be read again"))?;
+        Ok(Backend {
+            document: in_the_pod(&text, &plugin, document.secrets.keys())?,
+            name: document.name,
+            driver: document.driver_name,
+            capabilities,
+            csi_driver,
+            component,
+            secrets: document.secrets.into_keys().collect(),
+            mounts_from_network: document
+                .grants
+                .filesystems
+                .iter()
+                .any(|grant| grant.fs_type != "tmpfs"),
+            uses_devices: !document.grants.devices.is_empty(),
+            pools: document
+                .grants
+                .pools
+                .into_iter()
+                .map(|(name, pool)| (name, pool.path))
+                .collect(),
+        })
+    }
+
+    fn choices(self, form: Form) -> Choices {
+        Choices {
+            form,
+            namespace: self.namespace,
+            image: self.image,
+            sidecar_registry: self.sidecar_registry,
+            fs_type: self.fs_type,
+            kubelet_dir: self.kubelet_dir,
+            health_port: self.health_port,
+            host_network: self.host_network,
+        }
+    }
+}
+
+/// The document with the paths that plugin and secrets have in a pod. All else is as it was written, but for comments.
+fn in_the_pod<'a>(
+    text: &str,
+    plugin: &Path,
+    secrets: impl Iterator<Item = &'a String>,
+) -> Result<String, Fault> {
+    let mut document: Value =
+        serde_saphyr::from_str(text).map_err(Fault::room("the document cannot be read again"))?;
+    if let Some(path) = document.pointer_mut("/spec/plugin/path") {
+        *path = json!(plugin.display().to_string());
+    }
+    let files = document.pointer_mut("/spec/secrets");
+    if let Some(Value::Object(files)) = files {
+        for name in secrets {
+            files.insert(name.clone(), json!({ "file": secret_path(name) }));
+        }
+    }
+    serde_saphyr::to_string(&document).map_err(Fault::room("the document cannot be written"))
+}

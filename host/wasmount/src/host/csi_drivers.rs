@@ -1,0 +1,52 @@
+//! Which CSIDriver object each driver of a serving host wants, and who hears how that went. Apart because it joins the plugin in use with the
+//! document; the object is the Kubernetes room's.
+
+use crate::fault::chain;
+use crate::readiness::Readiness;
+use kube::Client;
+use std::sync::Arc;
+use tokio::sync::watch;
+use wasmount_core::capabilities::{Capabilities, Profile};
+use wasmount_core::document::StorageBackend;
+use wasmount_core::driver::{Driver, Role};
+use wasmount_kubernetes::Events;
+use wasmount_kubernetes::csi_driver::{self, CsiDriverStatus};
+
+/// Applies the object, anew whenever another plugin serves; ends with the host. A plugin that was never admitted applies nothing.
+pub(super) async fn keep(
+    client: Client,
+    events: Events,
+    driver: Arc<Driver>,
+    document: StorageBackend,
+    profile: Profile,
+    readiness: Arc<Readiness>,
+) {
+    let name = driver.name().clone();
+    let wanted = watch::Sender::new(None);
+    let tell = |status: CsiDriverStatus| readiness.set_contradicted(&name, status.contradicted);
+    let applied = csi_driver::keep(client, events, wanted.subscribe(), tell);
+    let derived = async {
+        let mut offers = driver.offers();
+        loop {
+            let offer = offers.borrow_and_update().clone();
+            if let Some(offer) = offer {
+                // Of all services, whatever this process serves: the object speaks of the driver.
+                let capabilities =
+                    Capabilities::derive(&offer, Role::All, profile, &document.hidden);
+                let object = csi_driver::csi_driver(&name, &capabilities, &document.csi_driver);
+                match object {
+                    Ok(object) => drop(wanted.send_replace(Some(object))),
+                    Err(error) => {
+                        let reason = chain(&error);
+                        tracing::warn!(driver = %name, reason, "there is no CSIDriver object to apply");
+                        readiness.set_contradicted(&name, Some(reason));
+                    }
+                }
+            }
+            if offers.changed().await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::join!(applied, derived);
+}
