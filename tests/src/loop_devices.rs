@@ -27,6 +27,15 @@ pub fn backed_below(directory: &Path) -> Result<Vec<String>, Failure> {
     Ok(found)
 }
 
+/// The files behind all of them, as the kernel names them.
+pub fn backing_files() -> Result<Vec<String>, Failure> {
+    let entries = fs::read_dir(DEVICES).map_err(Failure::io(format!("list {DEVICES}")))?;
+    let backing = |entry: fs::DirEntry| entry.path().join("loop/backing_file");
+    // Absent where no file is behind it, and for all other devices.
+    let files = entries.flatten().map(backing).flat_map(fs::read_to_string);
+    Ok(files.map(|file| file.trim_end().to_owned()).collect())
+}
+
 /// Takes them off their files, as a power cut does.
 pub fn detach_below(directory: &Path) -> Result<(), Failure> {
     for name in backed_below(directory)? {

@@ -120,6 +120,8 @@ pub enum ManifestsError {
          --topology node-local"
     )]
     PoolOfOneNode { pool: String },
+    #[error("the definition of BackendRecord cannot be read, which is a bug of the host: {0}")]
+    Definition(String),
     #[error("an object cannot be written down")]
     Unwritten(#[from] serde_json::Error),
 }
@@ -185,7 +187,9 @@ pub fn manifests(backend: &Backend, choices: &Choices) -> Result<Vec<Manifest>, 
         }
     }
     let parts = Parts { backend, choices };
-    let mut all = vec![parts.namespace()?, parts.driver_object()?];
+    let mut all = vec![parts.namespace()?];
+    all.extend(parts.records()?);
+    all.push(parts.driver_object()?);
     all.extend(parts.classes()?);
     all.push(parts.config_map()?);
     all.extend(parts.access()?);

@@ -120,7 +120,7 @@ fn private_directory(path: &Path) -> io::Result<()> {
 /// Serves until a signal, then stops cleanly.
 pub(crate) fn serve(options: HostOptions, backends: Vec<Configured>) -> Result<(), Fault> {
     let place = registration::prepare(&options, &backends)?;
-    preflight::check(&options)?;
+    preflight::check(&options, &backends)?;
     let limit = descriptors::raise();
     let connections = descriptors::connections_of_each(limit, backends.len());
     let runtime = tokio::runtime::Builder::new_multi_thread()

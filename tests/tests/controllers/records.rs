@@ -101,7 +101,12 @@ async fn ten_thousand_records_of_a_real_api_server_are_scanned_in_order() {
     assert_eq!(reader.size(&space).await.unwrap(), expected);
     writer.remove(&space, &key(7), Expect::Any).await.unwrap();
     let told = timeout(PATIENCE, async {
-        while reader.scan(&space, &key(7), None, 1).await.unwrap() != [] {
+        while !reader
+            .scan(&space, &key(7), None, 1)
+            .await
+            .unwrap()
+            .is_empty()
+        {
             sleep(LOOK).await;
         }
     });
@@ -143,7 +148,12 @@ async fn without_a_real_api_server_calls_are_unavailable_and_nothing_is_lost() {
     // The watch goes on too.
     put(&*other, "after", Expect::Absent).await.unwrap();
     let told = timeout(PATIENCE, async {
-        while store.scan(&space, "after", None, 1).await.unwrap() == [] {
+        while store
+            .scan(&space, "after", None, 1)
+            .await
+            .unwrap()
+            .is_empty()
+        {
             sleep(LOOK).await;
         }
     });

@@ -9,7 +9,8 @@ use wasmount_core::capabilities::{ControllerCapability, PluginCapability};
 /// What a capacity object belongs to: the pod itself on a node (its capacity goes with it), else the Deployment above pod and ReplicaSet.
 const OWNER_POD: &str = "--capacity-ownerref-level=0";
 const OWNER_DEPLOYMENT: &str = "--capacity-ownerref-level=2";
-/// Only one at a time, of all pods.
+/// Only one at a time, of all pods. Never in the controller's Deployment: there the host itself is elected, and the sidecars beside one that
+/// stands by wait for its Probe; one that were elected beside it would be refused for ever.
 const ELECTED: &str = "--leader-election";
 
 /// A kind of sidecar.
@@ -72,21 +73,27 @@ impl Parts<'_> {
         add(creates, Kind::Provisioner, provisioner);
         let attaches = has(ControllerCapability::PublishUnpublishVolume);
         // It has no form for nodes, nor has the resizer.
-        add(attaches, Kind::Attacher, |_, _| vec![ELECTED]);
+        add(attaches, Kind::Attacher, |_, form| elected(form));
         let resizes = backend.grows() || has(ControllerCapability::ModifyVolume);
-        add(resizes, Kind::Resizer, |backend, _| resizer(backend));
+        add(resizes, Kind::Resizer, resizer);
         let snapshots = has(ControllerCapability::CreateDeleteSnapshot);
         add(snapshots, Kind::Snapshotter, snapshotter);
         sidecars
     }
 }
 
+fn elected(form: Form) -> Vec<&'static str> {
+    match form {
+        Form::NodeLocal => vec![ELECTED],
+        Form::Network => Vec::new(),
+    }
+}
+
 fn provisioner(backend: &Backend, form: Form) -> Vec<&'static str> {
     // Names of claim and volume, for the plugin's records and the storage's own tools.
     let mut arguments = vec!["--extra-create-metadata"];
-    match form {
-        Form::NodeLocal => arguments.push("--node-deployment"),
-        Form::Network => arguments.push(ELECTED),
+    if form == Form::NodeLocal {
+        arguments.push("--node-deployment");
     }
     if backend.has_topology() {
         // Without it CreateVolume is given every node's segment, and may choose another than the pod's.
@@ -109,8 +116,8 @@ fn provisioner(backend: &Backend, form: Form) -> Vec<&'static str> {
     arguments
 }
 
-fn resizer(backend: &Backend) -> Vec<&'static str> {
-    let mut arguments = vec![ELECTED];
+fn resizer(backend: &Backend, form: Form) -> Vec<&'static str> {
+    let mut arguments = elected(form);
     if backend.controls(ControllerCapability::ModifyVolume) {
         arguments.push("--extra-modify-metadata");
     }
@@ -123,10 +130,8 @@ fn resizer(backend: &Backend) -> Vec<&'static str> {
 
 fn snapshotter(backend: &Backend, form: Form) -> Vec<&'static str> {
     let mut arguments = vec!["--extra-create-metadata"];
-    match form {
-        // It refuses to be elected then.
-        Form::NodeLocal => arguments.push("--node-deployment"),
-        Form::Network => arguments.push(ELECTED),
+    if form == Form::NodeLocal {
+        arguments.push("--node-deployment");
     }
     if backend.groups() {
         arguments.push("--feature-gates=CSIVolumeGroupSnapshot=true");

@@ -69,31 +69,24 @@ fn each_sidecar_and_each_flag_comes_with_its_capability() {
     let base = [S::Controller, S::NodeStage];
     let with =
         |more: &[Service], features: &[Feature]| backend(&[&base[..], more].concat(), features);
-    let elected = || vec!["--leader-election"];
-    let provisioner = (
-        Kind::Provisioner,
-        vec!["--extra-create-metadata", "--leader-election"],
-    );
+    let provisioner = (Kind::Provisioner, vec!["--extra-create-metadata"]);
     for (backend, expected) in [
         (backend(&[S::NodePublish], &[]), vec![]),
         (with(&[], &[]), vec![provisioner.clone()]),
         (
             with(&[S::ControllerPublish], &[]),
-            vec![provisioner.clone(), (Kind::Attacher, elected())],
+            vec![provisioner.clone(), (Kind::Attacher, vec![])],
         ),
         (
             with(&[S::ControllerExpand], &[]),
             vec![
                 provisioner.clone(),
-                (
-                    Kind::Resizer,
-                    vec!["--leader-election", "--handle-volume-inuse-error=false"],
-                ),
+                (Kind::Resizer, vec!["--handle-volume-inuse-error=false"]),
             ],
         ),
         (
             with(&[S::ControllerExpand], &[Feature::OfflineExpansion]),
-            vec![provisioner.clone(), (Kind::Resizer, elected())],
+            vec![provisioner.clone(), (Kind::Resizer, vec![])],
         ),
         (
             with(&[S::ControllerModify], &[]),
@@ -102,7 +95,6 @@ fn each_sidecar_and_each_flag_comes_with_its_capability() {
                 (
                     Kind::Resizer,
                     vec![
-                        "--leader-election",
                         "--extra-modify-metadata",
                         "--handle-volume-inuse-error=false",
                     ],
@@ -113,10 +105,7 @@ fn each_sidecar_and_each_flag_comes_with_its_capability() {
             with(&[S::Snapshots], &[]),
             vec![
                 provisioner.clone(),
-                (
-                    Kind::Snapshotter,
-                    vec!["--extra-create-metadata", "--leader-election"],
-                ),
+                (Kind::Snapshotter, vec!["--extra-create-metadata"]),
             ],
         ),
         (
@@ -127,7 +116,6 @@ fn each_sidecar_and_each_flag_comes_with_its_capability() {
                     Kind::Snapshotter,
                     vec![
                         "--extra-create-metadata",
-                        "--leader-election",
                         "--feature-gates=CSIVolumeGroupSnapshot=true",
                     ],
                 ),
@@ -141,7 +129,6 @@ fn each_sidecar_and_each_flag_comes_with_its_capability() {
                 Kind::Provisioner,
                 vec![
                     "--extra-create-metadata",
-                    "--leader-election",
                     "--strict-topology",
                     "--enable-capacity",
                     "--capacity-ownerref-level=2",

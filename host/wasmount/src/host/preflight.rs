@@ -4,6 +4,7 @@
 //! It makes the host's own directories and asks the kernel; it changes nothing else. It blocks, and runs before the runtime does.
 
 use super::{HostOptions, MounterOptions, MountsOptions, OWN_MODE};
+use crate::config::Configured;
 use crate::fault::Fault;
 use rustix::fs::{Access, access};
 use rustix::thread::{CapabilitySet, capabilities};
@@ -19,9 +20,20 @@ const SOCKETS_MODE: u32 = 0o750;
 const SOCKET_MODE: u32 = 0o711;
 
 /// Makes the directories, and checks the rights.
-pub(super) fn check(options: &HostOptions) -> Result<(), Fault> {
+pub(super) fn check(options: &HostOptions, backends: &[Configured]) -> Result<(), Fault> {
     usable("--data-dir", &options.data_dir, OWN_MODE)?;
-    usable("--socket-dir", &options.socket_dir, SOCKETS_MODE)?;
+    // A pod has its drivers' directories mounted, and not those of others beside them.
+    let own = backends
+        .iter()
+        .map(|backend| options.socket(&backend.document.driver_name));
+    let own = own.filter_map(|socket| socket.parent().map(Path::to_owned));
+    let (there, missing): (Vec<_>, Vec<_>) = own.partition(|directory| directory.is_dir());
+    if !missing.is_empty() {
+        usable("--socket-dir", &options.socket_dir, SOCKETS_MODE)?;
+    }
+    for directory in there {
+        usable("--socket-dir", &directory, SOCKETS_MODE)?;
+    }
     match (&options.mounts, options.role) {
         (MountsOptions::Elsewhere { .. }, _) => Ok(()),
         (MountsOptions::Here { run_dir, .. }, role) => {

@@ -97,23 +97,27 @@ impl Parts<'_> {
         }
         let mut rights = Vec::new();
         let elects = self.sidecars().iter().any(Sidecar::is_elected);
-        if elects || part == Part::Controller {
+        if elects {
             rights.push(Right::new(
                 "coordination.k8s.io",
                 "leases",
                 [
                     "get", "list", "watch", "create", "update", "patch", "delete",
                 ],
-                "elections, of the sidecars and of the controller",
+                "elections of sidecars",
             ));
         }
         if part == Part::Controller {
             rights.push(Right::new(
+                "coordination.k8s.io",
+                "leases",
+                ["get", "create", "update"],
+                "which of the controllers works (--leader-election)",
+            ));
+            rights.push(Right::new(
                 "wasmount.io",
                 "backendrecords",
-                [
-                    "get", "list", "watch", "create", "update", "patch", "delete",
-                ],
+                ["get", "list", "watch", "create", "patch", "delete"],
                 "the controller's records (--state kubernetes)",
             ));
         }

@@ -1,0 +1,13 @@
+//! A whole cluster for tests: the one of `cargo xtask cluster`, with drivers and sidecars in it, and what a test asks of it. Apart from the
+//! other fixtures because one cluster serves all tests of a program, each in a namespace of its own.
+//!
+//! What is in there is real; nothing here plays kubelet or a sidecar.
+
+pub mod drivers;
+pub mod lab;
+pub mod leftovers;
+pub mod objects;
+pub mod pods;
+pub mod scene;
+pub mod sidecars;
+pub mod wait;

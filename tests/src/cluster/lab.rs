@@ -1,0 +1,210 @@
+//! What all tests of a program share: one cluster with its drivers, their classes and sidecars. Apart from a scene, which is one test's.
+//!
+//! Flows run side by side; a fault, which all of them would feel, has the cluster to itself.
+
+use crate::cluster::drivers::{self, ALL, Driver, HOST, HOSTPATH, LIMITED, LOCAL_IMAGES};
+use crate::cluster::objects;
+use crate::cluster::sidecars::Sidecar;
+use crate::cluster::wait::{NotYet, wait_for};
+use k8s_openapi::api::storage::v1::CSINode;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::Scope;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use std::fmt;
+use std::fs;
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use xtask::cluster::Cluster;
+use xtask::cluster::access::NODE_NAME;
+use xtask::failure::Failure;
+use xtask::workspace::Workspace;
+
+/// Classes of drivers, with the file system and the kind of volume of each.
+const CLASSES: [(&str, Driver, &str, Option<&str>); 7] = [
+    ("ext4", HOSTPATH, "ext4", Some("image")),
+    ("xfs", HOSTPATH, "xfs", Some("image")),
+    ("xfs-node-grown", HOSTPATH, "xfs", Some("node-grown-image")),
+    ("directory", HOSTPATH, "", Some("directory")),
+    ("limited", LIMITED, "ext4", Some("image")),
+    ("local-ext4", LOCAL_IMAGES, "ext4", None),
+    ("local-xfs", LOCAL_IMAGES, "xfs", None),
+];
+
+/// Name of the snapshot classes of hostpath.
+pub const SNAPSHOTS: &str = "hostpath";
+
+/// Everything, as long as the program runs.
+pub struct Lab {
+    client: Client,
+    turns: RwLock<()>,
+    cluster: Cluster,
+}
+
+/// A turn, as long as it lasts.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "they are what asking for them says")]
+pub enum Guard<'a> {
+    BesideOthers(RwLockReadGuard<'a, ()>),
+    Alone(RwLockWriteGuard<'a, ()>),
+}
+
+impl fmt::Debug for Lab {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A client has nothing to show.
+        let mut shown = f.debug_struct("Lab");
+        shown
+            .field("cluster", &self.cluster)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Lab {
+    /// Starts all of it and waits until kubelet knows the drivers.
+    pub async fn start() -> Result<Self, Failure> {
+        let workspace = Workspace::locate()?;
+        let cluster = Cluster::start(&workspace).await?;
+        let lab = Self {
+            client: cluster.client().await?,
+            turns: RwLock::new(()),
+            cluster,
+        };
+        drivers::mount_pools(&lab.cluster)?;
+        lab.cluster.run(drivers::host(&workspace, &lab.cluster)?)?;
+        lab.describe().await?;
+        lab.run_sidecars(&workspace).await?;
+        lab.registered().await?;
+        Ok(lab)
+    }
+
+    /// The administrator's client.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The cluster, for what a fault does to its parts.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Everything that the host and its earlier lives have logged.
+    pub fn host_log(&self) -> String {
+        fs::read_to_string(self.cluster.lab().log(HOST)).unwrap_or_default()
+    }
+
+    /// Until this one may run while others do.
+    pub async fn beside_others(&self) -> Guard<'_> {
+        Guard::BesideOthers(self.turns.read().await)
+    }
+
+    /// Until this one is alone.
+    pub async fn alone(&self) -> Guard<'_> {
+        Guard::Alone(self.turns.write().await)
+    }
+
+    /// Server-side apply of an object of any kind; in the namespace, if the kind has one.
+    pub async fn apply(
+        &self,
+        namespace: &str,
+        manager: &str,
+        object: Value,
+    ) -> Result<DynamicObject, Failure> {
+        let mut object: DynamicObject =
+            serde_json::from_value(object).map_err(|error| Failure::Unexpected {
+                what: format!("a test's object is none: {error}"),
+            })?;
+        let types = object.types.clone().unwrap_or_default();
+        let name = object.metadata.name.clone().unwrap_or_default();
+        let what = format!("apply {} {name}", types.kind);
+        let kind = GroupVersionKind::try_from(&types).map_err(|error| Failure::Unexpected {
+            what: format!("cannot {what}: {error}"),
+        })?;
+        let (resource, capabilities) = kube::discovery::pinned_kind(&self.client, &kind)
+            .await
+            .map_err(Failure::kubernetes(&what))?;
+        let api: Api<DynamicObject> = match capabilities.scope {
+            Scope::Namespaced => {
+                object.metadata.namespace = Some(namespace.to_owned());
+                Api::namespaced_with(self.client(), namespace, &resource)
+            }
+            Scope::Cluster => Api::all_with(self.client(), &resource),
+        };
+        api.patch(&name, &PatchParams::apply(manager), &Patch::Apply(&object))
+            .await
+            .map_err(Failure::kubernetes(&what))
+    }
+
+    /// Starts again what a test that failed left dead, since others come after it.
+    pub fn heal(&self) -> Result<(), Failure> {
+        for part in ["etcd", "kube-apiserver", "kubelet", HOST] {
+            if self.cluster.id(part)?.is_none() {
+                self.cluster.start_again(part)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the cluster, and all that runs in it.
+    pub fn end(self) -> Result<(), Failure> {
+        self.cluster.end()
+    }
+
+    /// Waits until kubelet has written all drivers into CSINode: the host is up, and found.
+    pub async fn registered(&self) -> Result<(), Failure> {
+        let nodes: Api<CSINode> = Api::all(self.client());
+        wait_for(
+            &self.client,
+            "default",
+            "CSINode has all drivers",
+            async || {
+                let drivers = nodes.get(NODE_NAME).await?.spec.drivers;
+                let missing = ALL
+                    .iter()
+                    .find(|it| !drivers.iter().any(|known| known.name == it.name));
+                match missing {
+                    None => Ok(()),
+                    Some(missing) => Err(NotYet(format!("no {}", missing.name))),
+                }
+            },
+        )
+        .await
+    }
+
+    /// The classes. That there are drivers is told by the host.
+    async fn describe(&self) -> Result<(), Failure> {
+        let mut all = Vec::new();
+        for (name, driver, fs_type, kind) in CLASSES {
+            let parameters = kind.map_or(json!({}), |kind| json!({ "kind": kind }));
+            all.push(objects::storage_class(
+                name,
+                driver.name,
+                fs_type,
+                &parameters,
+            ));
+        }
+        all.extend(objects::snapshot_classes(SNAPSHOTS, HOSTPATH.name));
+        for object in all {
+            self.apply("", "wasmount-tests", object).await?;
+        }
+        Ok(())
+    }
+
+    async fn run_sidecars(&self, workspace: &Workspace) -> Result<(), Failure> {
+        for sidecar in Sidecar::ALL {
+            let kubeconfig = sidecar
+                .admit(workspace, &self.cluster, self.client())
+                .await?;
+            let drivers: &[Driver] = match sidecar {
+                Sidecar::Provisioner => &[HOSTPATH, LIMITED, LOCAL_IMAGES],
+                Sidecar::Attacher => &[HOSTPATH, LIMITED],
+                Sidecar::Resizer => &[HOSTPATH, LOCAL_IMAGES],
+                Sidecar::Snapshotter => &[HOSTPATH],
+            };
+            for driver in drivers {
+                self.cluster
+                    .run(sidecar.beside(driver, &self.cluster, &kubeconfig))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! Kubernetes for real: pods of a whole cluster get volumes from `.wasm` files, through kubelet and the standard sidecars, and give them back,
+//! whatever dies in between.
+//!
+//! One cluster serves all tests of this program: its own `main` starts it, and ends it also when tests panic. Flows run side by side in
+//! namespaces of their own; faults, which everybody would feel, come last and one by one. After each, nothing may be left of it.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "clippy takes only functions marked as tests for tests"
+)]
+
+mod copies;
+mod faults;
+mod growth;
+mod inline;
+mod life;
+mod placement;
+mod stage;
+mod view;
+
+use libtest_mimic::Arguments;
+use stage::{Stage, Test, Turn};
+use std::process::ExitCode;
+use tokio::runtime::Runtime;
+
+/// Most of a test is waiting for others, so more run than there are processors.
+const SIDE_BY_SIDE: usize = 8;
+
+/// A row of the table for each function. One that is not named here is dead code, which the compiler refuses.
+macro_rules! tests {
+    ($turn:expr => $($module:ident::$name:ident),* $(,)?) => {
+        [$(Test {
+            name: concat!(stringify!($module), "::", stringify!($name)),
+            turn: $turn,
+            body: |scene| Box::pin($module::$name(scene)),
+        }),*]
+    };
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(SIDE_BY_SIDE);
+    let flows = tests![Turn::BesideOthers =>
+        inline::privileged_a_pod_that_runs_gets_tokens_that_it_had_not_at_its_start,
+        life::privileged_what_one_pod_writes_the_next_one_reads,
+        life::privileged_a_volume_is_attached_before_its_pod_runs_and_detached_after_it_went,
+        life::privileged_a_pod_reads_and_writes_a_raw_block_device,
+        life::privileged_a_second_pod_waits_for_a_claim_of_one_pod,
+        life::privileged_a_pod_waits_for_a_node_that_is_not_full,
+        life::privileged_files_belong_to_the_group_of_the_pod,
+        placement::privileged_a_volume_is_made_on_the_node_of_its_first_pod_and_bound_to_it,
+        placement::privileged_a_pod_waits_when_its_claim_is_larger_than_the_capacity,
+        growth::privileged_ext4_grows_between_two_pods,
+        growth::privileged_xfs_grows_under_a_pod_that_runs,
+        growth::privileged_xfs_grown_by_the_node_alone_grows_under_a_pod_that_runs,
+        growth::privileged_an_image_of_the_node_grows_under_a_pod_that_runs,
+        copies::privileged_a_snapshot_restores_what_was_there_when_it_was_taken,
+        copies::privileged_a_clone_holds_what_its_source_holds_and_is_another_volume,
+        copies::privileged_a_group_snapshot_restores_all_its_volumes,
+        inline::privileged_an_inline_volume_is_memory_and_goes_with_its_pod,
+        inline::privileged_a_pod_finds_who_it_is_in_files_of_its_group,
+        view::privileged_kubelet_reports_what_a_volume_has_and_uses,
+    ];
+    let faults = tests![Turn::Alone =>
+        faults::privileged_a_pod_writes_on_when_kubelet_is_killed,
+        faults::privileged_a_pod_writes_on_while_the_host_is_replaced,
+        faults::privileged_a_pod_that_is_deleted_while_the_host_is_dead_goes_once_it_is_back,
+        faults::privileged_pods_come_and_go_while_the_host_is_killed_again_and_again,
+        faults::privileged_a_pod_writes_on_while_the_api_server_and_etcd_are_away,
+        faults::privileged_a_registration_socket_that_is_deleted_comes_back,
+    ];
+    let tests = flows.into_iter().chain(faults).collect();
+    let runtime = Runtime::new().unwrap();
+    // On this thread, since everything that is started ends with the thread that started it.
+    Stage::new(runtime.handle().clone()).play(&arguments, tests)
+}

@@ -1,0 +1,64 @@
+//! What kubelet tells others of volumes, from the driver's answers.
+
+use crate::stage::Outcome;
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject};
+use serde_json::Value;
+use wasmount_tests::cluster::objects::{Claim, Volume};
+use wasmount_tests::cluster::scene::Scene;
+use wasmount_tests::cluster::wait::NotYet;
+use xtask::cluster::access::NODE_NAME;
+
+/// Kubelet's own numbers, through the API server.
+const SUMMARY: &str = "proxy/stats/summary";
+
+/// Of what a pod writes, in bytes.
+const WRITTEN: u64 = 4 << 20;
+
+pub(crate) async fn privileged_kubelet_reports_what_a_volume_has_and_uses(scene: Scene) -> Outcome {
+    scene.claim(&Claim::new("data", "ext4", "32Mi")).await?;
+    scene.pod("user", &[Volume::Claim("data")]).await?;
+    scene
+        .shell(
+            "user",
+            "dd if=/dev/zero of=/data/file bs=1M count=4 conv=fsync 2>/dev/null",
+        )
+        .await?;
+    let nodes: Api<DynamicObject> = Api::all_with(scene.client(), &ApiResource::erase::<Node>(&()));
+    let numbers = scene
+        .wait("kubelet's summary holds the volume", async || {
+            let summary = nodes.get_subresource(SUMMARY, NODE_NAME).await?.data;
+            let found = volume(&summary, scene.namespace()).cloned();
+            let found = found.ok_or_else(|| NotYet(format!("{}", summary["pods"])))?;
+            if found["usedBytes"].as_u64() >= Some(WRITTEN) {
+                Ok(found)
+            } else {
+                Err(NotYet(found.to_string()))
+            }
+        })
+        .await?;
+    let number = |key: &str| numbers[key].as_u64().unwrap();
+    assert!(number("capacityBytes") <= 32 << 20, "{numbers}");
+    assert!(
+        number("availableBytes") <= number("capacityBytes") - WRITTEN,
+        "{numbers}"
+    );
+    assert!(
+        number("inodesUsed") > 0 && number("inodesUsed") < number("inodes"),
+        "{numbers}"
+    );
+    Ok(())
+}
+
+/// The one volume of the one pod of a namespace.
+fn volume<'a>(summary: &'a Value, namespace: &str) -> Option<&'a Value> {
+    let pods = summary["pods"].as_array()?;
+    let pod = pods
+        .iter()
+        .find(|it| it["podRef"]["namespace"] == namespace)?;
+    pod["volume"]
+        .as_array()?
+        .iter()
+        .find(|it| it["name"] == "data")
+}
