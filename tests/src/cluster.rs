@@ -4,8 +4,10 @@
 //! What is in there is real; nothing here plays kubelet or a sidecar.
 
 pub mod drivers;
+pub mod etcd;
 pub mod lab;
 pub mod leftovers;
+pub mod listing;
 pub mod objects;
 pub mod pods;
 pub mod scene;

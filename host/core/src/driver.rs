@@ -13,6 +13,7 @@ mod identity;
 mod life;
 mod node;
 mod node_info;
+mod node_watch;
 mod paging;
 mod pod_info;
 mod requests;
@@ -83,6 +84,8 @@ pub struct Driver {
     closing: AtomicBool,
     /// Another host works for this driver.
     standing_by: AtomicBool,
+    /// Until when it does not, where it may.
+    term: ArcSwapOption<Term>,
     cancelled: CancellationToken,
     hooks: Hooks,
     health: Said,
@@ -91,6 +94,9 @@ pub struct Driver {
     faults: Faults,
     offered: watch::Sender<Option<Offer>>,
 }
+
+/// Whether it is still this host's turn.
+type Term = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// A backend in use, with what was derived from it: taken once by a call, so that a swap never shows in the middle of one.
 struct Plugin {
@@ -123,6 +129,7 @@ impl Driver {
             tasks: TaskTracker::new(),
             closing: AtomicBool::new(false),
             standing_by: AtomicBool::new(false),
+            term: ArcSwapOption::empty(),
             cancelled: CancellationToken::new(),
             hooks: Hooks::default(),
             health: Said::default(),

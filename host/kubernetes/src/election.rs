@@ -14,6 +14,7 @@ use kube::api::{Api, PostParams};
 use kube::{Client, Error};
 use lease::{Observed, RENEW_DEADLINE, RETRY, Verdict};
 use std::future::Future;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use wasmount_core::names::DriverName;
@@ -32,6 +33,14 @@ pub struct Leadership {
     candidate: Candidate,
     leases: Vec<String>,
     renewals: JoinSet<KubernetesError>,
+    term: Term,
+}
+
+/// How long a host may, by its own clock, whoever else has been told what meanwhile.
+#[derive(Clone)]
+pub struct Term {
+    /// Of each lease.
+    until: Vec<watch::Receiver<Instant>>,
 }
 
 #[derive(Clone)]
@@ -69,23 +78,40 @@ impl Election {
     ) -> Result<Leadership, KubernetesError> {
         let Self { candidate, leases } = self;
         let mut renewals = JoinSet::new();
+        let mut term = Term { until: Vec::new() };
         for lease in &leases {
             let mut held = |by: &str| waiting(lease, by);
             let since = tokio::select! {
                 since = candidate.take(lease, &mut held) => since,
                 lost = ended(&mut renewals) => return Err(lost),
             };
-            renewals.spawn(candidate.clone().renew(lease.clone(), since));
+            let (renewed, until) = watch::channel(since + RENEW_DEADLINE);
+            term.until.push(until);
+            renewals.spawn(candidate.clone().renew(lease.clone(), renewed));
         }
         Ok(Leadership {
             candidate,
             leases,
             renewals,
+            term,
         })
     }
 }
 
+impl Term {
+    /// Whether it is not over: no lease is older than a holder may let it become.
+    pub fn lasts(&self) -> bool {
+        let now = Instant::now();
+        self.until.iter().all(|until| now < *until.borrow())
+    }
+}
+
 impl Leadership {
+    /// How long it lasts, for whoever must not wait to be told.
+    pub fn term(&self) -> Term {
+        self.term.clone()
+    }
+
     /// Returns when a lease is lost, and why.
     pub async fn lost(&mut self) -> KubernetesError {
         ended(&mut self.renewals).await
@@ -123,8 +149,8 @@ impl Candidate {
         }
     }
 
-    /// Renews until it cannot.
-    async fn renew(self, name: String, mut since: Instant) -> KubernetesError {
+    /// Renews until it cannot, and says until when it has.
+    async fn renew(self, name: String, until: watch::Sender<Instant>) -> KubernetesError {
         let lost = |reason: String| KubernetesError::LeaseLost {
             name: name.clone(),
             reason,
@@ -135,8 +161,11 @@ impl Candidate {
                 sleep(RETRY).await;
                 (Instant::now(), self.attempt(&name, &mut None).await)
             };
-            match timeout_at(since + RENEW_DEADLINE, attempt).await {
-                Ok((start, Ok(Verdict::Free))) => since = start,
+            let deadline = *until.borrow();
+            match timeout_at(deadline, attempt).await {
+                Ok((start, Ok(Verdict::Free))) => {
+                    until.send_replace(start + RENEW_DEADLINE);
+                }
                 Ok((_, Ok(Verdict::Held { by }))) => return lost(format!("{by} has it")),
                 Ok((_, Err(error))) => {
                     tracing::warn!(lease = name, %error, "not renewed: trying again");

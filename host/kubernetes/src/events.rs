@@ -1,17 +1,26 @@
 //! Events: what a person finds by `kubectl describe`. Apart because every part of the room says something to people, in one way, and because
 //! an event that cannot be written must stop nothing.
 //!
-//! Equal events are counted in one object by the recorder. It knows no reason; those who say something name it.
+//! Equal events are counted in one object by the library's recorder. It takes two for equal whatever their notes, and keeps the first note: so
+//! that no driver's words are lost behind another's on the same Node, each note has a recorder of its own. It knows no reason; those who say
+//! something name it.
 
 use crate::FIELD_MANAGER;
+use crate::request::answered;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Longest note that the API server takes, in bytes (events.k8s.io/v1 validation, `noteLengthLimit`).
 const NOTE_BYTES: usize = 1024;
 /// Where a note was cut.
 const CUT: &str = "…";
+/// How long after the last time an event of the same note is counted with it. 6 min: the recorder's own (`CACHE_TTL`).
+const COUNTED: Duration = Duration::from_secs(6 * 60);
 
 /// What an event is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -57,7 +66,14 @@ pub enum About {
 
 /// Writes events, where there is an API server.
 #[derive(Clone)]
-pub struct Events(Option<Recorder>);
+pub struct Events(Option<Arc<Recorders>>);
+
+struct Recorders {
+    client: Client,
+    reporter: Reporter,
+    /// With when it was said last.
+    by_note: Mutex<HashMap<String, (Recorder, Instant)>>,
+}
 
 impl About {
     fn reference(&self) -> ObjectReference {
@@ -101,13 +117,14 @@ impl Events {
     /// `instance` tells apart the hosts that report: the node's name, or the pod's.
     pub fn new(client: Option<Client>, instance: String) -> Self {
         Self(client.map(|client| {
-            Recorder::new(
+            Arc::new(Recorders {
                 client,
-                Reporter {
+                reporter: Reporter {
                     controller: FIELD_MANAGER.to_owned(),
                     instance: Some(instance),
                 },
-            )
+                by_note: Mutex::default(),
+            })
         }))
     }
 
@@ -131,21 +148,38 @@ impl Events {
         action: &str,
         note: String,
     ) -> bool {
-        let Some(recorder) = &self.0 else {
+        let Some(recorders) = &self.0 else {
             return false;
         };
+        let note = within_api(note);
+        let recorder = recorders.of(&note);
         let event = Event {
             type_,
             reason: reason.to_owned(),
-            note: Some(within_api(note)),
+            note: Some(note),
             action: action.to_owned(),
             secondary: None,
         };
-        if let Err(error) = recorder.publish(&event, &about.reference()).await {
-            tracing::warn!(%error, reason, ?about, "an event was not written");
+        let reference = about.reference();
+        let written = recorder.publish(&event, &reference);
+        if let Err(error) = answered("write an event".to_owned(), written).await {
+            let error = error.in_words();
+            tracing::warn!(error, reason, ?about, "an event was not written");
             return false;
         }
         true
+    }
+}
+
+impl Recorders {
+    fn of(&self, note: &str) -> Recorder {
+        let now = Instant::now();
+        let mut all = self.by_note.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, (_, said)| now.duration_since(*said) < COUNTED);
+        let new = || Recorder::new(self.client.clone(), self.reporter.clone());
+        let (recorder, said) = all.entry(note.to_owned()).or_insert_with(|| (new(), now));
+        *said = now;
+        recorder.clone()
     }
 }
 
@@ -159,35 +193,4 @@ fn within_api(mut note: String) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_note_is_cut_between_characters_to_what_the_api_server_takes() {
-        assert_eq!(within_api("short".to_owned()), "short");
-        let whole = "ä".repeat(NOTE_BYTES / 2);
-        assert_eq!(within_api(whole.clone()), whole);
-        let cut = within_api("ä".repeat(NOTE_BYTES));
-        assert_eq!(cut.len(), 1023, "one more character would be too much");
-        assert!(cut.ends_with("ä…"));
-    }
-
-    #[test]
-    fn an_event_refers_to_its_object_as_kubectl_looks_for_it() {
-        let snapshot = About::Snapshot {
-            namespace: "n".to_owned(),
-            name: "s".to_owned(),
-            uid: Some("u".to_owned()),
-        };
-        let reference = snapshot.reference();
-        assert_eq!(
-            reference.api_version.as_deref(),
-            Some("snapshot.storage.k8s.io/v1")
-        );
-        assert_eq!(reference.uid.as_deref(), Some("u"));
-        let node = About::Node {
-            name: "w".to_owned(),
-        };
-        assert_eq!(node.reference().uid.as_deref(), Some("w"));
-    }
-}
+mod tests;

@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 
 mod access;
+#[cfg(test)]
+mod api_double;
 pub mod csi_driver;
 pub mod csi_node;
 mod election;
@@ -19,6 +21,7 @@ mod node_troubles;
 mod plugin_faults;
 mod registration;
 mod repeated;
+mod request;
 mod state;
 mod status;
 mod taints;
@@ -26,7 +29,7 @@ mod unique;
 pub mod wire;
 
 pub use access::{ApiAccess, connect};
-pub use election::{Election, Leadership};
+pub use election::{Election, Leadership, Term};
 pub use error::KubernetesError;
 pub use events::{About, Events};
 pub use node_troubles::{NodeTroubles, TroubleKind, Troubles};

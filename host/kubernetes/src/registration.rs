@@ -24,16 +24,15 @@ pub use gap::Beginning;
 use gap::Since;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use trouble::{Pauses, Trouble};
-use wasmount_core::call::Incoming;
 use wasmount_core::driver::{Driver, LastService};
 use wasmount_core::error::Error;
 use wasmount_core::names::DriverName;
-use wasmount_core::secrets::Secrets;
 use wasmount_socket::Standing;
 
 /// Made by every kubelet at its start, in its root directory, and watched from then on.
@@ -44,12 +43,6 @@ const PLUGIN_TYPE: &str = "CSIPlugin";
 
 /// What node-driver-registrar says. kubelet takes any 1.x, and refuses a name that is registered with an equal or higher one.
 const SUPPORTED_VERSION: &str = "1.0.0";
-
-/// Pause between the first two questions for what NodeGetInfo will answer, while no plugin has answered; doubled after each further one.
-const FIRST_QUESTION: Duration = Duration::from_millis(100);
-
-/// The longest of these pauses. 1 s: a first start is as much later at most, and the question costs nothing until there is a plugin.
-const LONGEST_QUESTION: Duration = Duration::from_secs(1);
 
 /// How long kubelet may say nothing before it is shown the socket anew. 5 min: longer than its 2 min for NodeGetInfo, and than its longest
 /// back-off (2 min 2 s), so a kubelet that is at it is not disturbed.
@@ -74,6 +67,8 @@ pub struct Registrar {
     events: Events,
     renewal: Notify,
     status: watch::Sender<RegistrationStatus>,
+    /// People were told of a trouble, and not yet that it is over.
+    told: AtomicBool,
 }
 
 /// kubelet's directory of registration sockets.
@@ -102,6 +97,7 @@ impl Registrar {
             events,
             renewal: Notify::new(),
             status: watch::Sender::new(status),
+            told: AtomicBool::new(false),
         })
     }
 
@@ -116,10 +112,12 @@ impl Registrar {
         self.renewal.notify_one();
     }
 
-    /// Registers until `closed`, then removes the socket; to be cancelled when the CSI socket has served its last call.
+    /// Registers until `closed`, then removes the socket; to be cancelled when the CSI socket has served its last call. Not before NodeGetInfo
+    /// has an answer ([`Driver::watch_node_info`]): kubelet asks for it at once, and would refuse a driver without.
     pub async fn run(&self, driver: &Arc<Driver>, beginning: Beginning, closed: CancellationToken) {
+        let mut answers = driver.node_info_answers();
         tokio::select! {
-            () = known(driver) => {}
+            _ = answers.wait_for(Option::is_some) => {}
             () = closed.cancelled() => return,
         }
         let last = driver.last_service().await.unwrap_or_else(|error| {
@@ -203,7 +201,7 @@ impl Registrar {
         self.status.send_modify(|status| {
             status.rebinds += u64::from(again);
             // A trouble that was told is not over before kubelet says so.
-            if !again && status.refusals == 0 {
+            if !again && !self.told.load(Ordering::Relaxed) {
                 status.reason = Some("kubelet has not asked for it yet".to_owned());
             }
         });
@@ -220,9 +218,7 @@ impl Registrar {
 
     fn is_registered(&self, since: Option<Since>) {
         let gap = since.map(|since| since.until(SystemTime::now()));
-        let mut had_trouble = false;
         self.status.send_modify(|status| {
-            had_trouble = !status.registered && status.rebinds > 0;
             status.registered = true;
             status.registrations += 1;
             status.reason = None;
@@ -236,7 +232,7 @@ impl Registrar {
             ),
             None => tracing::info!(%driver, "kubelet registered the driver"),
         }
-        if had_trouble {
+        if self.told.swap(false, Ordering::Relaxed) {
             let note = format!("kubelet has taken the CSI driver {driver}");
             let (events, node) = (self.events.clone(), self.node.clone());
             tokio::spawn(async move {
@@ -258,6 +254,7 @@ impl Registrar {
         // Last, so that whoever reads the line finds it so.
         tracing::warn!(%driver, %reason, retry_seconds = pause.as_secs(), "the driver is not registered with kubelet");
         if let Some(event) = trouble.event() {
+            self.told.store(true, Ordering::Relaxed);
             let note = format!("the CSI driver {driver} is not registered: {reason}");
             let (events, node) = (self.events.clone(), self.node.clone());
             // In a task of its own: kubelet waits for no API server.
@@ -281,40 +278,6 @@ impl Introduction {
             endpoint: self.endpoint.display().to_string(),
             supported_versions: vec![SUPPORTED_VERSION.to_owned()],
         }
-    }
-}
-
-/// Returns when NodeGetInfo has an answer that stands: kubelet asks for it at once, and would refuse a driver without.
-async fn known(driver: &Arc<Driver>) {
-    let mut pause = FIRST_QUESTION;
-    let mut said = String::new();
-    loop {
-        let answer = match driver.known_node().await {
-            Ok(Some(_)) => return,
-            Ok(None) => driver.node_get_info(own_question()).await.map(drop),
-            Err(error) => Err(error),
-        };
-        match answer {
-            Ok(()) => return,
-            Err(error) => {
-                let reason = error.to_string();
-                if said != reason {
-                    tracing::info!(driver = %driver.name(), reason, "not registered before the plugin describes this node");
-                    said = reason;
-                }
-            }
-        }
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_QUESTION);
-    }
-}
-
-/// The first question is the host's own.
-fn own_question() -> Incoming {
-    Incoming {
-        request_id: "registration".to_owned(),
-        secrets: Arc::new(Secrets::default()),
-        origin: Default::default(),
     }
 }
 

@@ -79,6 +79,12 @@ impl KubernetesStore {
         }))
     }
 
+    /// What others wrote until now is seen from now on, however late the watches are: they begin anew. For whoever takes the work over.
+    pub fn forget(&self) {
+        let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        caches.clear();
+    }
+
     fn spec(&self, key: &str, value: Vec<u8>) -> RecordSpec {
         let number = self.writes.fetch_add(1, Ordering::Relaxed);
         RecordSpec::new(key, value, format!("{}-{number}", self.process))

@@ -7,6 +7,7 @@
 use crate::FIELD_MANAGER;
 use crate::error::KubernetesError;
 use crate::guarded_patch::GuardedPatch;
+use crate::request::answered;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::PatchParams;
 use kube::{Api, Client};
@@ -57,9 +58,9 @@ pub(crate) async fn remove(
         ..PatchParams::default()
     };
     let patch = patch.into_patch();
-    let patched = nodes.patch(node_name, &parameters, &patch).await;
+    let patched = nodes.patch(node_name, &parameters, &patch);
     let what = format!("remove the startup taint of Node {node_name}");
-    patched.map(drop).map_err(KubernetesError::api(what))
+    answered(what, patched).await.map(drop)
 }
 
 #[cfg(test)]

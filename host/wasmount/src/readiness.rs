@@ -70,6 +70,16 @@ impl Readiness {
         self.0.subscribe()
     }
 
+    /// Returns once each plugin was loaded, or could not be the first time.
+    pub(crate) async fn all_tried(&self) {
+        let is_loading = |driver: &DriverReport| driver.no_plugin.as_deref() == Some(LOADING);
+        let mut reports = self.watch();
+        // The sender lives as long as this borrow of it.
+        let _ = reports
+            .wait_for(|report| !report.drivers.values().any(is_loading))
+            .await;
+    }
+
     /// Why no driver can be ready; none: nothing stands in the way.
     pub(crate) fn set_host(&self, reason: Option<String>) {
         self.0.send_modify(|report| report.host = reason);

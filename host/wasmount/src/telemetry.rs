@@ -29,6 +29,8 @@ const OTHERS: LevelFilter = LevelFilter::WARN;
 
 /// Says each failed attempt of a watch, whole; the host says once that a watch failed, and why.
 const WATCHES: &str = "kube_runtime";
+/// Says each failed request, as an error; who asked says what that means.
+const REQUESTS: &str = "kube_client";
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -48,6 +50,7 @@ pub(crate) fn levels(words: &str) -> Result<Targets, String> {
     let levels = Targets::new()
         .with_default(own.min(OTHERS))
         .with_target(WATCHES, own.min(LevelFilter::ERROR))
+        .with_target(REQUESTS, LevelFilter::OFF)
         .with_target(OWN, own);
     Ok(levels.with_targets(named))
 }

@@ -151,11 +151,10 @@ async fn a_backend_without_its_plugin_answers_who_it_is_and_is_alive_and_only_it
         .await
         .unwrap();
     assert_eq!(info.get_ref().name, DRIVER);
-    let probe = client.probe(ProbeRequest {}).await.unwrap();
-    assert_eq!(probe.get_ref().ready, Some(true));
-
     let line = host.says("the backend has no plugin");
     assert!(line.contains("absent.wasm cannot be read"), "{line}");
+    let probe = client.probe(ProbeRequest {}).await.unwrap();
+    assert_eq!(probe.get_ref().ready, Some(true));
     assert_eq!(
         host.get("/healthz"),
         ("200".to_owned(), format!("{DRIVER}: ok\n"))

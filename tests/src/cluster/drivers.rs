@@ -24,6 +24,18 @@ pub const KUBELET: &str = "/var/lib/kubelet";
 /// The host, as a service of the cluster.
 pub const HOST: &str = "wasmount";
 
+/// The host of [`SPLIT`].
+pub const SPLIT_HOST: &str = "wasmount-split";
+
+/// What mounts for it.
+pub const MOUNTER: &str = "wasmount-mounter";
+
+/// The host that writes CSINode itself.
+pub const MANAGING_HOST: &str = "wasmount-managing";
+
+/// The mounter's socket.
+const MOUNTER_SOCKET: &str = "/run/wasmount-split/mounter.sock";
+
 /// A driver name, the plugin that serves it, and what its document says besides.
 #[derive(Debug, Clone, Copy)]
 pub struct Driver {
@@ -73,8 +85,22 @@ pub const LOCAL_IMAGES: Driver = Driver {
   csiDriver: { storageCapacity: true, fsGroupPolicy: File }",
 };
 
+/// The same by a host that may not mount, and its mounter; its component is a copy of its own, which a test may break.
+pub const SPLIT: Driver = Driver {
+    name: "split.wasmount.io",
+    plugin: "local-images",
+    more: "grants: { pools: { images: { path: /var/lib/wasmount/pools/split } } }
+  csiDriver: { storageCapacity: true, fsGroupPolicy: File }",
+};
+
+/// Those of the host that does all by itself.
+const WHOLE: [Driver; 4] = [HOSTPATH, LIMITED, LOCAL_IMAGES, PODFILES];
+
+/// Those of the host that writes CSINode itself: one with a limit and one without.
+pub const MANAGED: [Driver; 2] = [HOSTPATH, LIMITED];
+
 /// All of them.
-pub const ALL: [Driver; 4] = [HOSTPATH, LIMITED, LOCAL_IMAGES, PODFILES];
+pub const ALL: [Driver; 5] = [HOSTPATH, LIMITED, LOCAL_IMAGES, PODFILES, SPLIT];
 
 impl Driver {
     /// Its CSI socket.
@@ -83,15 +109,30 @@ impl Driver {
         folder.join("csi.sock")
     }
 
-    fn document(&self, workspace: &Workspace) -> String {
-        let component = workspace.component(self.plugin);
-        format!(
+    /// Its document.
+    pub fn document(&self, cluster: &Cluster) -> PathBuf {
+        cluster.lab().root().join(format!("{}.yaml", self.name))
+    }
+
+    /// What its objects are called by: `metadata.name` of its document.
+    pub fn instance(&self) -> &'static str {
+        self.name.split('.').next().unwrap_or(self.name)
+    }
+
+    /// Writes its document; gives the file.
+    fn describe(&self, cluster: &Cluster, component: &Path) -> Result<String, Failure> {
+        let path = self.document(cluster);
+        let document = format!(
             "apiVersion: wasmount.io/v1alpha1\n\
              kind: StorageBackend\n\
              metadata: {{ name: {} }}\n\
              spec:\n  driverName: {}\n  plugin: {{ path: {component:?} }}\n  {}\n",
-            self.plugin, self.name, self.more,
-        )
+            self.instance(),
+            self.name,
+            self.more,
+        );
+        fs::write(&path, document).map_err(Failure::io(format!("write {}", path.display())))?;
+        Ok(path.display().to_string())
     }
 }
 
@@ -114,23 +155,93 @@ pub fn pools() -> PathBuf {
     Path::new(DATA).join("pools")
 }
 
-/// The host with all drivers; their documents are written. A fault may come at any time, so who ends it decides when it begins again.
+/// The host that does all by itself. A fault may come at any time, so who ends it decides when it begins again.
 pub fn host(workspace: &Workspace, cluster: &Cluster) -> Result<Service, Failure> {
-    let program = workspace.host_program();
-    let mut line = vec![program.display().to_string(), "serve".to_owned()];
-    for driver in ALL {
-        let path = cluster.lab().root().join(format!("{}.yaml", driver.name));
-        fs::write(&path, driver.document(workspace))
-            .map_err(Failure::io(format!("write {}", path.display())))?;
-        line.extend(["--backend".to_owned(), path.display().to_string()]);
-    }
     let kubeconfig = cluster.kubeconfig(User::Admin).display().to_string();
-    let flags = ["--node-id", NODE_NAME, "--kubeconfig", &kubeconfig];
-    line.extend(flags.map(str::to_owned));
-    Ok(Service {
-        name: HOST.to_owned(),
+    let mut line = serve(workspace, &kubeconfig);
+    for driver in WHOLE {
+        let document = driver.describe(cluster, &workspace.component(driver.plugin))?;
+        line.extend(["--backend".to_owned(), document]);
+    }
+    Ok(service(HOST, line))
+}
+
+/// A host that may not mount, beside it, and its mounter.
+pub fn split(workspace: &Workspace, cluster: &Cluster) -> Result<[Service; 2], Failure> {
+    let component = split_component(cluster);
+    let built = workspace.component(SPLIT.plugin);
+    fs::copy(&built, &component).map_err(Failure::io(format!("copy {}", built.display())))?;
+    let document = SPLIT.describe(cluster, &component)?;
+    let kubeconfig = cluster.kubeconfig(User::Admin).display().to_string();
+    let mut host = serve(workspace, &kubeconfig);
+    let mounter = format!("unix:{MOUNTER_SOCKET}");
+    let flags = [
+        "--mounter",
+        &mounter,
+        "--data-dir",
+        "/var/lib/wasmount-split",
+    ];
+    host.extend(flags.map(str::to_owned));
+    host.extend(["--listen-health", "off", "--backend", &document].map(str::to_owned));
+    let mut mounts = vec![workspace.host_program().display().to_string()];
+    mounts.extend(["mounter", "--backend", &document, "--client-uid", "0"].map(str::to_owned));
+    mounts.extend(["--data-dir", "/var/lib/wasmount-mounter"].map(str::to_owned));
+    mounts.extend(["--run-dir", "/run/wasmount-mounter"].map(str::to_owned));
+    mounts.extend(["--socket", MOUNTER_SOCKET].map(str::to_owned));
+    command::read(cluster.enter("mkdir").args(["-p", "/run/wasmount-split"]))?;
+    Ok([service(MOUNTER, mounts), service(SPLIT_HOST, host)])
+}
+
+/// The component of [`SPLIT`].
+pub fn split_component(cluster: &Cluster) -> PathBuf {
+    cluster.lab().root().join("split.wasm")
+}
+
+/// A host for a Node without a kubelet, of which it says what the real one's host says; documents are those of [`host`].
+pub fn managing_host(
+    workspace: &Workspace,
+    cluster: &Cluster,
+    node: &str,
+) -> Result<Service, Failure> {
+    // Of its sockets' directory the host makes the last part.
+    command::read(
+        cluster
+            .enter("mkdir")
+            .args(["-p", "/run/wasmount-managing"]),
+    )?;
+    let kubeconfig = cluster.kubeconfig(User::Admin).display().to_string();
+    let mut line = serve(workspace, &kubeconfig);
+    let flags = [
+        ["--csinode", "manage"],
+        ["--registration", "off"],
+        ["--csidriver", "off"],
+        ["--node-name", node],
+        ["--data-dir", "/var/lib/wasmount-managing"],
+        ["--run-dir", "/run/wasmount-managing"],
+        ["--socket-dir", "/run/wasmount-managing/sockets"],
+        ["--listen-health", "off"],
+    ];
+    line.extend(flags.as_flattened().iter().map(ToString::to_string));
+    for driver in MANAGED {
+        let document = driver.document(cluster).display().to_string();
+        line.extend(["--backend".to_owned(), document]);
+    }
+    Ok(service(MANAGING_HOST, line))
+}
+
+/// What all hosts are told.
+fn serve(workspace: &Workspace, kubeconfig: &str) -> Vec<String> {
+    let program = workspace.host_program().display().to_string();
+    let flags = ["serve", "--node-id", NODE_NAME, "--kubeconfig", kubeconfig];
+    let flags = flags.map(str::to_owned);
+    [program].into_iter().chain(flags).collect()
+}
+
+fn service(name: &str, line: Vec<String>) -> Service {
+    Service {
+        name: name.to_owned(),
         line,
         environment: [].into(),
         again: true,
-    })
+    }
 }

@@ -2,11 +2,13 @@
 //!
 //! Flows run side by side; a fault, which all of them would feel, has the cluster to itself.
 
-use crate::cluster::drivers::{self, ALL, Driver, HOST, HOSTPATH, LIMITED, LOCAL_IMAGES};
+use crate::cluster::drivers::{
+    self, Driver, HOST, HOSTPATH, LIMITED, LOCAL_IMAGES, MOUNTER, SPLIT, SPLIT_HOST,
+};
+use crate::cluster::listing;
 use crate::cluster::objects;
-use crate::cluster::sidecars::Sidecar;
-use crate::cluster::wait::{NotYet, wait_for};
-use k8s_openapi::api::storage::v1::CSINode;
+use crate::cluster::sidecars::{self, Sidecar};
+use crate::cluster::wait::wait_for;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::Scope;
@@ -16,12 +18,11 @@ use std::fmt;
 use std::fs;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use xtask::cluster::Cluster;
-use xtask::cluster::access::NODE_NAME;
 use xtask::failure::Failure;
 use xtask::workspace::Workspace;
 
 /// Classes of drivers, with the file system and the kind of volume of each.
-const CLASSES: [(&str, Driver, &str, Option<&str>); 7] = [
+const CLASSES: [(&str, Driver, &str, Option<&str>); 8] = [
     ("ext4", HOSTPATH, "ext4", Some("image")),
     ("xfs", HOSTPATH, "xfs", Some("image")),
     ("xfs-node-grown", HOSTPATH, "xfs", Some("node-grown-image")),
@@ -29,6 +30,7 @@ const CLASSES: [(&str, Driver, &str, Option<&str>); 7] = [
     ("limited", LIMITED, "ext4", Some("image")),
     ("local-ext4", LOCAL_IMAGES, "ext4", None),
     ("local-xfs", LOCAL_IMAGES, "xfs", None),
+    ("split", SPLIT, "ext4", None),
 ];
 
 /// Name of the snapshot classes of hostpath.
@@ -71,6 +73,9 @@ impl Lab {
         };
         drivers::mount_pools(&lab.cluster)?;
         lab.cluster.run(drivers::host(&workspace, &lab.cluster)?)?;
+        for part in drivers::split(&workspace, &lab.cluster)? {
+            lab.cluster.run(part)?;
+        }
         lab.describe().await?;
         lab.run_sidecars(&workspace).await?;
         lab.registered().await?;
@@ -136,7 +141,14 @@ impl Lab {
 
     /// Starts again what a test that failed left dead, since others come after it.
     pub fn heal(&self) -> Result<(), Failure> {
-        for part in ["etcd", "kube-apiserver", "kubelet", HOST] {
+        for part in [
+            "etcd",
+            "kube-apiserver",
+            "kubelet",
+            HOST,
+            MOUNTER,
+            SPLIT_HOST,
+        ] {
             if self.cluster.id(part)?.is_none() {
                 self.cluster.start_again(part)?;
             }
@@ -149,24 +161,12 @@ impl Lab {
         self.cluster.end()
     }
 
-    /// Waits until kubelet has written all drivers into CSINode: the host is up, and found.
+    /// Waits until CSINode and Node say of every driver what it says itself: its host is up, and found.
     pub async fn registered(&self) -> Result<(), Failure> {
-        let nodes: Api<CSINode> = Api::all(self.client());
-        wait_for(
-            &self.client,
-            "default",
-            "CSINode has all drivers",
-            async || {
-                let drivers = nodes.get(NODE_NAME).await?.spec.drivers;
-                let missing = ALL
-                    .iter()
-                    .find(|it| !drivers.iter().any(|known| known.name == it.name));
-                match missing {
-                    None => Ok(()),
-                    Some(missing) => Err(NotYet(format!("no {}", missing.name))),
-                }
-            },
-        )
+        let what = "CSINode and Node say what the drivers say";
+        wait_for(&self.client, "default", what, async || {
+            listing::is_true(&self.client, &self.cluster).await
+        })
         .await
     }
 
@@ -190,19 +190,19 @@ impl Lab {
     }
 
     async fn run_sidecars(&self, workspace: &Workspace) -> Result<(), Failure> {
-        for sidecar in Sidecar::ALL {
-            let kubeconfig = sidecar
-                .admit(workspace, &self.cluster, self.client())
-                .await?;
-            let drivers: &[Driver] = match sidecar {
-                Sidecar::Provisioner => &[HOSTPATH, LIMITED, LOCAL_IMAGES],
-                Sidecar::Attacher => &[HOSTPATH, LIMITED],
-                Sidecar::Resizer => &[HOSTPATH, LOCAL_IMAGES],
-                Sidecar::Snapshotter => &[HOSTPATH],
-            };
-            for driver in drivers {
-                self.cluster
-                    .run(sidecar.beside(driver, &self.cluster, &kubeconfig))?;
+        use Sidecar::{Attacher, Provisioner, Resizer, Snapshotter};
+        let all: [(Driver, &[Sidecar]); 4] = [
+            (HOSTPATH, &[Provisioner, Attacher, Resizer, Snapshotter]),
+            (LIMITED, &[Provisioner, Attacher]),
+            (LOCAL_IMAGES, &[Provisioner, Resizer]),
+            (SPLIT, &[Provisioner]),
+        ];
+        for (driver, sidecars) in all {
+            let kubeconfig =
+                sidecars::admit(&driver, workspace, &self.cluster, self.client()).await?;
+            for sidecar in sidecars {
+                let service = sidecar.beside(&driver, &self.cluster, &kubeconfig);
+                self.cluster.run(service)?;
             }
         }
         Ok(())

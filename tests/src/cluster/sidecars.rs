@@ -1,24 +1,34 @@
 //! The standard sidecars, unchanged, beside a driver: external-provisioner, -attacher, -resizer, -snapshotter. Apart because nothing in them is
-//! ours: each runs with the rights that its own project gives it, and is started again when it exits, as kubelet would.
+//! ours: they run with the rights that `wasmount manifests` prints for the driver, and are started again when they exit, as kubelet would.
 
 use crate::cluster::drivers::Driver;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::PostParams;
 use kube::{Api, Client};
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use xtask::cluster::access::NODE_NAME;
 use xtask::cluster::{Cluster, Service};
 use xtask::command;
 use xtask::failure::Failure;
-use xtask::tools::{self, Tool};
 use xtask::workspace::Workspace;
 
-/// Where the sidecars' own manifests place their service accounts.
+/// Where the driver's service account is.
 const NAMESPACE: &str = "default";
 
 /// Of a token: longer than any run of the tests, in seconds.
 const TOKEN_SECONDS: i64 = 24 * 60 * 60;
+
+/// Objects that are rights, of all that a backend needs.
+const RIGHTS: [&str; 5] = [
+    "ServiceAccount",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+];
 
 /// One kind of sidecar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,47 +44,13 @@ pub enum Sidecar {
 }
 
 impl Sidecar {
-    /// All.
-    pub const ALL: [Self; 4] = [
-        Self::Provisioner,
-        Self::Attacher,
-        Self::Resizer,
-        Self::Snapshotter,
-    ];
-
-    /// Its program, and its service account.
+    /// Its program.
     fn name(self) -> &'static str {
         match self {
             Self::Provisioner => "csi-provisioner",
             Self::Attacher => "csi-attacher",
             Self::Resizer => "csi-resizer",
             Self::Snapshotter => "csi-snapshotter",
-        }
-    }
-
-    /// The tool that it is built as, its Go module, and where its rights stand in there.
-    fn rights(self) -> (Tool, &'static str, &'static str) {
-        match self {
-            Self::Provisioner => (
-                tools::CSI_PROVISIONER,
-                "github.com/kubernetes-csi/external-provisioner/v6",
-                "deploy/kubernetes/rbac.yaml",
-            ),
-            Self::Attacher => (
-                tools::CSI_ATTACHER,
-                "github.com/kubernetes-csi/external-attacher/v4",
-                "deploy/kubernetes/rbac.yaml",
-            ),
-            Self::Resizer => (
-                tools::CSI_RESIZER,
-                "github.com/kubernetes-csi/external-resizer/v2",
-                "deploy/kubernetes/rbac.yaml",
-            ),
-            Self::Snapshotter => (
-                tools::CSI_SNAPSHOTTER,
-                "github.com/kubernetes-csi/external-snapshotter/v8",
-                "deploy/kubernetes/csi-snapshotter/rbac-csi-snapshotter.yaml",
-            ),
         }
     }
 
@@ -92,42 +68,16 @@ impl Sidecar {
                 "--retry-interval-max=10s",
             ],
             Self::Attacher => &["--retry-interval-max=10s"],
-            Self::Resizer => &["--retry-interval-max=10s"],
+            Self::Resizer => &[
+                "--retry-interval-max=10s",
+                // As in what is printed for a driver that grows volumes in use: else it asks for all pods.
+                "--handle-volume-inuse-error=false",
+            ],
             Self::Snapshotter => &[
                 "--retry-interval-max=10s",
                 "--feature-gates=CSIVolumeGroupSnapshot=true",
             ],
         }
-    }
-
-    /// Gives it the rights of its own manifests, and makes a kubeconfig of its service account.
-    pub async fn admit(
-        self,
-        workspace: &Workspace,
-        cluster: &Cluster,
-        client: Client,
-    ) -> Result<PathBuf, Failure> {
-        let (tool, module, file) = self.rights();
-        let manifest = tool.sources_of(workspace, module)?.join(file);
-        let mut apply = cluster.kubectl();
-        command::read(apply.args(["apply", "--filename"]).arg(manifest))?;
-        let accounts: Api<ServiceAccount> = Api::namespaced(client, NAMESPACE);
-        let request = TokenRequest {
-            spec: Some(TokenRequestSpec {
-                expiration_seconds: Some(TOKEN_SECONDS),
-                ..TokenRequestSpec::default()
-            }),
-            ..TokenRequest::default()
-        };
-        let token = accounts
-            .create_token_request(self.name(), &PostParams::default(), &request)
-            .await
-            .map_err(Failure::kubernetes(format!(
-                "get a token for {}",
-                self.name()
-            )))?;
-        let token = token.status.and_then(|it| it.token).unwrap_or_default();
-        cluster.kubeconfig_of(self.name(), &token)
     }
 
     /// It beside a driver. It exits when the driver's socket goes away, which is by design.
@@ -152,5 +102,62 @@ impl Sidecar {
                 .into(),
             again: true,
         }
+    }
+}
+
+/// Gives a driver's sidecars the rights that are printed for it, and no others; makes a kubeconfig of its service account.
+pub async fn admit(
+    driver: &Driver,
+    workspace: &Workspace,
+    cluster: &Cluster,
+    client: Client,
+) -> Result<PathBuf, Failure> {
+    let document = driver.document(cluster);
+    let mut print = Command::new(workspace.host_program());
+    print.args(["manifests", "--topology", "node-local"]);
+    print.args(["--namespace", NAMESPACE, "--backend"]);
+    let manifests = command::read(print.arg(&document))?;
+    let rights = document.with_extension("rights.yaml");
+    fs::write(&rights, rights_in(&manifests))
+        .map_err(Failure::io(format!("write {}", rights.display())))?;
+    let mut apply = cluster.kubectl();
+    command::read(apply.args(["apply", "--filename"]).arg(&rights))?;
+
+    let account = format!("wasmount-{}-node", driver.instance());
+    let accounts: Api<ServiceAccount> = Api::namespaced(client, NAMESPACE);
+    let request = TokenRequest {
+        spec: Some(TokenRequestSpec {
+            expiration_seconds: Some(TOKEN_SECONDS),
+            ..TokenRequestSpec::default()
+        }),
+        ..TokenRequest::default()
+    };
+    let token = accounts
+        .create_token_request(&account, &PostParams::default(), &request)
+        .await
+        .map_err(Failure::kubernetes(format!("get a token for {account}")))?;
+    let token = token.status.and_then(|it| it.token).unwrap_or_default();
+    cluster.kubeconfig_of(driver.name, &token)
+}
+
+/// The documents of a stream of YAML that are rights.
+fn rights_in(manifests: &str) -> String {
+    let is_right = |object: &&str| {
+        let kind = object.lines().find_map(|it| it.strip_prefix("kind: "));
+        kind.is_some_and(|it| RIGHTS.contains(&it))
+    };
+    let objects: Vec<_> = manifests.split("\n---\n").filter(is_right).collect();
+    objects.join("\n---\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_taken_from_manifests_and_nothing_else() {
+        let manifests = "# one\nkind: Role\nname: a\n---\nkind: DaemonSet\nkinds: Role\n---\nkind: RoleBinding\n";
+        let rights = "# one\nkind: Role\nname: a\n---\nkind: RoleBinding\n";
+        assert_eq!(rights_in(manifests), rights);
     }
 }

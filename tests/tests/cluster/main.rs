@@ -16,10 +16,14 @@ mod copies;
 mod faults;
 mod growth;
 mod inline;
+mod kills;
 mod life;
+mod managed;
 mod placement;
+mod split;
 mod stage;
 mod view;
+mod writer;
 
 use libtest_mimic::Arguments;
 use stage::{Stage, Test, Turn};
@@ -63,6 +67,8 @@ fn main() -> ExitCode {
         inline::privileged_an_inline_volume_is_memory_and_goes_with_its_pod,
         inline::privileged_a_pod_finds_who_it_is_in_files_of_its_group,
         view::privileged_kubelet_reports_what_a_volume_has_and_uses,
+        view::privileged_kubelet_tells_a_pod_that_its_volume_lost_its_mount,
+        managed::privileged_the_host_writes_what_kubelet_wrote_for_the_same_drivers,
     ];
     let faults = tests![Turn::Alone =>
         faults::privileged_a_pod_writes_on_when_kubelet_is_killed,
@@ -71,6 +77,13 @@ fn main() -> ExitCode {
         faults::privileged_pods_come_and_go_while_the_host_is_killed_again_and_again,
         faults::privileged_a_pod_writes_on_while_the_api_server_and_etcd_are_away,
         faults::privileged_a_registration_socket_that_is_deleted_comes_back,
+        faults::privileged_drift_is_seen_and_healed_though_etcd_forgot_what_was_watched,
+        kills::privileged_a_pod_starts_though_the_host_was_killed_while_staging,
+        kills::privileged_a_pod_starts_though_the_host_was_killed_while_publishing,
+        kills::privileged_a_volume_goes_though_the_host_was_killed_while_unstaging,
+        kills::privileged_a_pod_starts_though_the_mounter_was_killed_while_staging,
+        split::privileged_pods_come_and_go_once_the_mounter_is_back,
+        split::privileged_a_pod_goes_though_its_plugin_is_broken,
     ];
     let tests = flows.into_iter().chain(faults).collect();
     let runtime = Runtime::new().unwrap();

@@ -7,13 +7,15 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use wasmount_tests::cluster::lab::Lab;
 use wasmount_tests::cluster::scene::Scene;
 use wasmount_tests::cluster::wait;
 use wasmount_tests::root::needs_root;
 use xtask::failure::Failure;
+use xtask::say::Console;
 
 /// Of a namespace's name, in characters (RFC 1123).
 const LABEL: usize = 63;
@@ -43,14 +45,19 @@ pub(crate) struct Test {
 #[derive(Debug, Clone)]
 pub(crate) struct Stage {
     lab: Arc<OnceLock<Arc<Lab>>>,
+    /// How long each test took once it was its turn, which libtest-mimic does not tell.
+    times: Arc<Mutex<Vec<(Duration, &'static str)>>>,
     runtime: Handle,
 }
 
 impl Stage {
     /// Nothing runs yet.
     pub(crate) fn new(runtime: Handle) -> Self {
-        let lab = Arc::default();
-        Self { lab, runtime }
+        Self {
+            lab: Arc::default(),
+            times: Arc::default(),
+            runtime,
+        }
     }
 
     /// Runs those that are asked for. Without any, no cluster is started.
@@ -69,10 +76,20 @@ impl Stage {
             }
         }
         let conclusion = libtest_mimic::run(arguments, trials);
+        self.tell_times();
         if let Some(lab) = Arc::into_inner(self.lab).and_then(OnceLock::into_inner) {
             Arc::into_inner(lab).unwrap().end().unwrap();
         }
         conclusion.exit_code()
+    }
+
+    /// The slowest first.
+    fn tell_times(&self) {
+        let mut times = self.times.lock().unwrap();
+        times.sort_unstable();
+        for (time, name) in times.iter().rev() {
+            Console::new().line(&format!("{:>6.1} s {name}", time.as_secs_f64()));
+        }
     }
 
     fn act(&self, test: Test) -> Result<(), Failed> {
@@ -82,14 +99,17 @@ impl Stage {
                 Turn::BesideOthers => lab.beside_others().await,
                 Turn::Alone => lab.alone().await,
             };
+            let start = Instant::now();
             let scene = Scene::begin(lab.clone(), &namespace(test.name)).await?;
             // A panic ends the scene too.
             let played = AssertUnwindSafe((test.body)(scene.clone())).catch_unwind();
             let outcome = match played.await {
-                Ok(Ok(())) => scene.end().await.map_err(|failure| failure.to_string()),
+                Ok(Ok(())) => end(&scene).await.map_err(|failure| failure.to_string()),
                 Ok(Err(failure)) => Err(failure.to_string()),
                 Err(panic) => Err(words(&*panic)),
             };
+            let time = (start.elapsed(), test.name);
+            self.times.lock().unwrap().push(time);
             let Err(words) = outcome else { return Ok(()) };
             let healed = lab.heal();
             let events = wait::events(&lab.client(), scene.namespace()).await;
@@ -101,6 +121,12 @@ impl Stage {
             )))
         })
     }
+}
+
+/// Nothing may be left, and Kubernetes must know the drivers as they are.
+async fn end(scene: &Scene) -> Outcome {
+    scene.end().await?;
+    scene.lab().registered().await
 }
 
 /// A name that Kubernetes takes, and that tells whose it is.

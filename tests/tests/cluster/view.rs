@@ -5,10 +5,12 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject};
 use serde_json::Value;
+use wasmount_tests::cluster::drivers::{HOSTPATH, KUBELET};
 use wasmount_tests::cluster::objects::{Claim, Volume};
 use wasmount_tests::cluster::scene::Scene;
-use wasmount_tests::cluster::wait::NotYet;
+use wasmount_tests::cluster::wait::{self, NotYet};
 use xtask::cluster::access::NODE_NAME;
+use xtask::command;
 
 /// Kubelet's own numbers, through the API server.
 const SUMMARY: &str = "proxy/stats/summary";
@@ -49,6 +51,35 @@ pub(crate) async fn privileged_kubelet_reports_what_a_volume_has_and_uses(scene:
         "{numbers}"
     );
     Ok(())
+}
+
+pub(crate) async fn privileged_kubelet_tells_a_pod_that_its_volume_lost_its_mount(
+    scene: Scene,
+) -> Outcome {
+    scene.claim(&Claim::new("data", "ext4", "16Mi")).await?;
+    scene.pod("user", &[Volume::Claim("data")]).await?;
+    let cluster = scene.lab().cluster();
+    let volume = scene.volume_of("data").await?.spec.unwrap().csi.unwrap();
+    // Kubelet notes beside each staging place whose it is.
+    let places = format!("{KUBELET}/plugins/kubernetes.io/csi/{}", HOSTPATH.name);
+    let unmount = format!(
+        "umount $(dirname $(grep -l {} {places}/*/vol_data.json))/globalmount",
+        volume.volume_handle
+    );
+    // Somebody cleans up, and does not know what he takes away.
+    command::read(cluster.enter("sh").args(["-ec", &unmount]))?;
+    scene
+        .wait("an event of the pod tells of it", async || {
+            let events = wait::events(&scene.client(), scene.namespace()).await;
+            let mut lines = events.lines();
+            match lines
+                .find(|it| it.contains("VolumeConditionAbnormal Pod/user: Volume data: MountLost"))
+            {
+                Some(_) => Ok(()),
+                None => Err(NotYet(events)),
+            }
+        })
+        .await
 }
 
 /// The one volume of the one pod of a namespace.

@@ -3,11 +3,14 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
+use std::fs;
+use std::net::SocketAddr;
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 use wasmount_kubernetes::{KubernetesStore, RECORD_DEFINITION};
+use wasmount_tests::relay::Relay;
 use xtask::cluster::access::User;
 use xtask::cluster::control_plane::ControlPlane;
 use xtask::cluster::programs::Programs;
@@ -58,5 +61,20 @@ impl Plane {
     /// For `--kubeconfig`.
     pub(crate) fn admin(&self) -> PathBuf {
         self.kubeconfig(User::Admin)
+    }
+
+    /// A relay to the API server, and a kubeconfig in a folder that goes through it.
+    pub(crate) async fn way(&self, folder: &Path, name: &str) -> (Relay, PathBuf) {
+        let text = fs::read_to_string(self.admin()).unwrap();
+        let server = text.split("https://").nth(1).unwrap();
+        let end = server.find(|c: char| c != '.' && c != ':' && !c.is_ascii_digit());
+        let server = &server[..end.unwrap_or(server.len())];
+        let way = Relay::start(server.parse::<SocketAddr>().unwrap())
+            .await
+            .unwrap();
+        let text = text.replace(server, &way.address().to_string());
+        let path = folder.join(format!("{name}.kubeconfig"));
+        fs::write(&path, text).unwrap();
+        (way, path)
     }
 }

@@ -1,6 +1,6 @@
 //! Records with a real API server: the rules of every store, several processes on the same keys, many records, and an API server that is away.
 
-use crate::plane::Plane;
+use crate::plane::{NAMESPACE, Plane};
 use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream;
@@ -9,6 +9,8 @@ use tokio::time::{sleep, timeout};
 use wasmount_core::code::Code;
 use wasmount_core::state::conformance::{conforms, space};
 use wasmount_core::state::{Expect, Outcome, StateStore};
+use wasmount_kubernetes::KubernetesStore;
+use xtask::cluster;
 
 /// Keys that two processes race for.
 const CONTESTED: usize = 50;
@@ -158,6 +160,26 @@ async fn without_a_real_api_server_calls_are_unavailable_and_nothing_is_lost() {
         }
     });
     told.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_forgets_misses_nothing_of_a_real_api_server_though_its_watch_is_late() {
+    let plane = Plane::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let (way, kubeconfig) = plane.way(folder.path(), "late").await;
+    let client = cluster::client(&kubeconfig).await.unwrap();
+    let late = KubernetesStore::new(client, NAMESPACE).unwrap();
+    let space = space("late");
+    assert_eq!(late.scan(&space, "", None, 1).await.unwrap(), []);
+    way.cut();
+    let other = plane.store().await;
+    let put = other.put(&space, "k", b"v".to_vec(), Expect::Absent);
+    assert!(matches!(put.await.unwrap(), Outcome::Done(_)));
+    // As for one that takes over: the next scan waits for an answer, which comes when the way is open again.
+    late.forget();
+    let scan = tokio::spawn(async move { late.scan(&space, "", None, 1).await });
+    way.mend();
+    assert_eq!(scan.await.unwrap().unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

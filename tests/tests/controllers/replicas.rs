@@ -2,9 +2,7 @@
 
 use crate::plane::{NAMESPACE, Plane};
 use std::ffi::OsString;
-use std::fs;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
@@ -61,7 +59,7 @@ impl Replicas {
             plane,
         };
         for name in ["a", "b"] {
-            let (way, kubeconfig) = replicas.way(name).await;
+            let (way, kubeconfig) = replicas.plane.way(replicas.folder.path(), name).await;
             replicas.ways.push(way);
             let controller = Host::start(HostOptions {
                 backends: vec![document.clone()],
@@ -73,21 +71,6 @@ impl Replicas {
             replicas.controllers.push(controller.unwrap());
         }
         replicas
-    }
-
-    /// A relay to the API server, and a kubeconfig that goes through it.
-    async fn way(&self, name: &str) -> (Relay, PathBuf) {
-        let text = fs::read_to_string(self.plane.admin()).unwrap();
-        let server = text.split("https://").nth(1).unwrap();
-        let end = server.find(|c: char| c != '.' && c != ':' && !c.is_ascii_digit());
-        let server = &server[..end.unwrap_or(server.len())];
-        let way = Relay::start(server.parse::<SocketAddr>().unwrap())
-            .await
-            .unwrap();
-        let text = text.replace(server, &way.address().to_string());
-        let path = self.folder.path().join(format!("{name}.kubeconfig"));
-        fs::write(&path, text).unwrap();
-        (way, path)
     }
 
     /// Which controller works, once one does. At no time do two.
@@ -105,6 +88,15 @@ impl Replicas {
                 [leader] => return *leader,
                 several => panic!("several lead: {several:?}"),
             }
+            assert!(start.elapsed() < ELECTED, "nobody leads: {}", self.logs());
+            sleep(ASK_AGAIN).await;
+        }
+    }
+
+    /// Returns when that controller works; the other is not asked.
+    pub(crate) async fn works(&self, controller: usize) {
+        let start = Instant::now();
+        while !is_ready(self.controllers[controller].socket()).await {
             assert!(start.elapsed() < ELECTED, "nobody leads: {}", self.logs());
             sleep(ASK_AGAIN).await;
         }

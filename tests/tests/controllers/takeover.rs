@@ -2,6 +2,7 @@
 
 use crate::replicas::Replicas;
 use futures::future::join_all;
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use tonic::Code;
 use wasmount_csi::wire::csi::v1::ListVolumesRequest;
@@ -160,6 +161,36 @@ async fn privileged_a_leader_cut_off_from_a_real_api_server_ends_before_the_othe
     replicas.ways[leader].mend();
     replicas.controllers[leader].restart().unwrap();
     assert_eq!(replicas.leader().await, other(leader));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_leader_that_was_frozen_does_nothing_more_for_a_real_api_server_when_it_wakes()
+{
+    let mut replicas = Replicas::start(&[]).await;
+    let leader = replicas.leader().await;
+    let working = orchestrator(&replicas, leader).await;
+    let id = create(&working, "v").await.unwrap();
+    let frozen = replicas.controllers[leader].id().try_into().unwrap();
+    let frozen = Pid::from_raw(frozen).unwrap();
+    kill_process(frozen, Signal::STOP).unwrap();
+    // They lie in its socket when it wakes, before it can have asked whether it still leads.
+    let waiting: Vec<_> = (0..AT_ONCE)
+        .map(|number| {
+            let working = working.clone();
+            tokio::spawn(async move { create(&working, &format!("frozen-{number}")).await })
+        })
+        .collect();
+    let next = other(leader);
+    replicas.works(next).await;
+    let next = orchestrator(&replicas, next).await;
+    assert_eq!(create(&next, "v").await, Ok(id));
+    kill_process(frozen, Signal::CONT).unwrap();
+    for answer in join_all(waiting).await {
+        let answer = answer.unwrap();
+        assert!(answer.is_err(), "two lead: {answer:?}");
+    }
+    assert_eq!(listed(&next).await, 1);
+    replicas.controllers[leader].kill_9().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,4 +12,5 @@
 mod applied;
 mod csi_driver;
 mod policy;
+mod running;
 mod scene;

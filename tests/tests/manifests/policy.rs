@@ -37,6 +37,8 @@ async fn a_real_api_server_lets_a_driver_write_its_own_node_and_no_other() {
         json!({ "metadata": { "labels": { "zone": "elsewhere" } } }),
         json!({ "metadata": { "annotations": { "a": "b" } } }),
         json!({ "spec": { "unschedulable": true } }),
+        // Addresses of pods, which only an API server that has none of them yet lets anybody set.
+        json!({ "spec": { "podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"] } }),
         json!({ "spec": { "taints": [] } }),
         json!({ "spec": { "taints": [
             { "key": "other", "effect": "NoSchedule" }, { "key": "more", "effect": "NoSchedule" },

@@ -159,9 +159,12 @@ fn say_what_next(console: &Console, cluster: &Cluster, example: &Path) {
             "kubectl apply -f {}     # a claim, and a pod that writes into its volume",
             example.display()
         ),
-        "kubectl get pvc,pv,pods,csinodes,csistoragecapacities".to_owned(),
+        // Capacities are in the namespace of the drivers.
+        "kubectl get --all-namespaces pvc,pv,pods,csinodes,csistoragecapacities".to_owned(),
         "kubectl exec example -- cat /data/log     # once it runs".to_owned(),
-        format!("kubectl --namespace {NAMESPACE} logs daemonset/local-images --container wasmount"),
+        format!(
+            "kubectl --namespace {NAMESPACE} logs daemonset/wasmount-local-images-node --container wasmount"
+        ),
         "cargo xtask cluster down                  # leaves nothing behind".to_owned(),
     ] {
         console.line(&format!("  {line}"));

@@ -5,6 +5,7 @@
 //! first process of the namespaces everything in them ends. A handle that started a cluster ends it, also when its process dies.
 
 mod control;
+mod outside;
 
 use self::control::Control;
 use super::access::{Access, NODE_NAME, User};
@@ -175,6 +176,19 @@ impl Cluster {
     /// The process id, inside, of a part that runs.
     pub fn id(&self, name: &str) -> Result<Option<u32>, Failure> {
         self.control.ask(&Request::Id(name.to_owned()))
+    }
+
+    /// The same process as this side numbers it.
+    pub fn outside_id(&self, name: &str) -> Result<Option<u32>, Failure> {
+        match self.id(name)? {
+            Some(inside) => outside::id_of(self.control.id(), inside),
+            None => Ok(None),
+        }
+    }
+
+    /// Where etcd answers, inside.
+    pub fn etcd(&self) -> String {
+        parts::etcd_clients(self.access.server().0)
     }
 
     /// A program inside, in the lab's directory, with the cluster's programs on its PATH; arguments may follow.

@@ -47,9 +47,14 @@ impl Addresses {
     }
 }
 
+/// Where etcd serves its clients.
+pub(super) fn etcd_clients(host: Ipv4Addr) -> String {
+    format!("http://{host}:{ETCD_PORT}")
+}
+
 /// The store of the API server.
 pub fn etcd(programs: &Programs, at: &Addresses, data: &Path) -> CommandLine {
-    let clients = format!("http://{}:{ETCD_PORT}", at.host);
+    let clients = etcd_clients(at.host);
     let peers = format!("http://{}:{ETCD_PEER_PORT}", at.host);
     Line::of(programs.path("etcd"))
         .flag("--data-dir", data)
@@ -67,7 +72,7 @@ pub fn etcd(programs: &Programs, at: &Addresses, data: &Path) -> CommandLine {
 /// The API server.
 pub fn api_server(programs: &Programs, at: &Addresses, access: &Access) -> CommandLine {
     Line::of(programs.path("kube-apiserver"))
-        .flag("--etcd-servers", format!("http://{}:{ETCD_PORT}", at.host))
+        .flag("--etcd-servers", etcd_clients(at.host))
         .flag("--bind-address", at.bind.to_string())
         .flag("--advertise-address", at.advertise.to_string())
         .flag("--secure-port", at.port.to_string())

@@ -7,7 +7,6 @@ use crate::capabilities::Capabilities;
 use crate::error::Error;
 use crate::rpc::Rpc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// `vendor_version` while no plugin was loaded: CSI demands one.
 const NO_VERSION: &str = "unknown";
@@ -37,11 +36,13 @@ impl Driver {
         }
     }
 
-    /// Probe: ready once the host serves. A sick plugin is told by `/readyz/<driver>`: were it told here, livenessprobe would restart the
-    /// host and take down every other backend. A host that stands by is not ready, so that its sidecars wait; nobody should restart it, so
-    /// livenessprobe has no place beside it.
+    /// Probe: ready once the host serves and the plugin's first load has ended, well or badly. While that load is under way sidecars that
+    /// start beside the host would ask for capabilities, be refused, and end: told "not ready" they wait. A sick plugin is told by
+    /// `/readyz/<driver>`: were it told here, livenessprobe would restart the host and take down every other backend. A host that stands by
+    /// is not ready either; nobody should restart it, so livenessprobe has no place beside it.
     pub async fn probe(self: &Arc<Self>, _incoming: Incoming) -> Result<bool, Error> {
-        self.serves(Rpc::Probe)
-            .map(|()| !self.standing_by.load(Ordering::SeqCst))
+        self.serves(Rpc::Probe)?;
+        let loaded = self.plugin.load().is_some() || self.fault.load().is_some();
+        Ok(loaded && !self.stands_by())
     }
 }

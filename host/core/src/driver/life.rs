@@ -59,10 +59,22 @@ impl Driver {
         drop(claimed);
     }
 
-    /// Leaves the work to another host, or takes it over: until then only who the driver is and what it can do is answered, and Probe says
-    /// that it is not ready, for which the sidecars wait as long as it takes (csi-lib-utils, `ProbeForever`).
-    pub fn stand_by(&self, standing_by: bool) {
-        self.standing_by.store(standing_by, Ordering::SeqCst);
+    /// Leaves the work to another host: only who the driver is and what it can do is answered, and Probe says that it is not ready, for which
+    /// the sidecars wait as long as it takes (csi-lib-utils, `ProbeForever`).
+    pub fn stand_by(&self) {
+        self.standing_by.store(true, Ordering::SeqCst);
+    }
+
+    /// Takes the work over for as long as `term` says. It is asked by each call: a process that was stopped for a while has calls waiting when
+    /// it goes on, and nobody has told it yet that its turn is over.
+    pub fn work_while(&self, term: impl Fn() -> bool + Send + Sync + 'static) {
+        self.term.store(Some(Arc::new(Box::new(term))));
+        self.standing_by.store(false, Ordering::SeqCst);
+    }
+
+    pub(super) fn stands_by(&self) -> bool {
+        let is_over = || self.term.load().as_ref().is_some_and(|lasts| !lasts());
+        self.standing_by.load(Ordering::SeqCst) || is_over()
     }
 
     /// Refuses new changes, lets running ones end within `grace`, then cancels all calls. Returns how many changes had not ended by then:

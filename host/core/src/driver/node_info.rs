@@ -53,10 +53,17 @@ impl Driver {
         .await
     }
 
-    /// What NodeGetInfo answers, from what is kept: no plugin is asked. None: no plugin has said it yet.
-    pub async fn known_node(&self) -> Result<Option<NodeInfo>, Error> {
-        let kept = self.kept_node().await?;
-        Ok(kept.map(|kept| self.as_node_info(kept)))
+    /// Has whoever follows the answers hear of what is kept, unless they heard of a newer one: no plugin is asked.
+    pub(super) async fn tell_kept_node(&self) -> Result<(), Error> {
+        if let Some(kept) = self.kept_node().await? {
+            let info = self.as_node_info(kept);
+            self.node_info.send_if_modified(|last| {
+                let is_first = last.is_none();
+                last.get_or_insert(info);
+                is_first
+            });
+        }
+        Ok(())
     }
 
     /// Asks the backend anew, for the volume limit: the answer of NodeGetInfo from then on. Until it is there, and where the backend fails,
@@ -77,7 +84,7 @@ impl Driver {
         .await
     }
 
-    /// What NodeGetInfo answered last, and each change of it; none: it was not asked yet.
+    /// What NodeGetInfo answers, and each change of it; none: nobody knows yet.
     pub fn node_info_answers(&self) -> watch::Receiver<Option<NodeInfo>> {
         self.node_info.subscribe()
     }

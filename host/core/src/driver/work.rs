@@ -59,7 +59,7 @@ impl Driver {
             return Err(Error::ShuttingDown);
         }
         // Reads too: what another host has done since is not known here.
-        if self.standing_by.load(Ordering::SeqCst) {
+        if self.stands_by() {
             return Err(Error::StandingBy);
         }
         let claimed = self.claims.acquire(claims)?;

@@ -2,10 +2,13 @@
 
 use crate::script::{Act, PATIENCE, trapped};
 use crate::words::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 use wasmount_core::backend::BackendError;
 use wasmount_core::code::Code;
+use wasmount_core::driver::Role;
 use wasmount_core::error::Error;
 
 /// Longer than any test waits for a call that is let go.
@@ -101,7 +104,7 @@ async fn shutdown_does_not_wait_for_ever() {
 async fn a_driver_that_stands_by_says_who_it_is_and_does_nothing_until_its_turn() {
     let bench = full(&[]);
     let driver = &bench.driver;
-    driver.stand_by(true);
+    driver.stand_by();
     assert!(!driver.probe(incoming()).await.unwrap(), "it is not ready");
     assert_eq!(driver.plugin_info().name, *driver.name());
     let refused = driver.create_volume(incoming(), create("x")).await;
@@ -110,7 +113,30 @@ async fn a_driver_that_stands_by_says_who_it_is_and_does_nothing_until_its_turn(
     assert_eq!(refused.code(), Code::Unavailable);
     assert_eq!(bench.backend.script.count("create_volume"), 0);
 
-    driver.stand_by(false);
+    let lasts = Arc::new(AtomicBool::new(true));
+    let term = Arc::clone(&lasts);
+    driver.work_while(move || term.load(Ordering::SeqCst));
     assert!(driver.probe(incoming()).await.unwrap());
     driver.create_volume(incoming(), create("x")).await.unwrap();
+
+    // Nobody has told the driver that another's turn has begun.
+    lasts.store(false, Ordering::SeqCst);
+    assert!(!driver.probe(incoming()).await.unwrap(), "it is not ready");
+    let refused = driver.create_volume(incoming(), create("y")).await;
+    assert!(matches!(refused, Err(Error::StandingBy)));
+}
+
+#[tokio::test]
+async fn sidecars_wait_for_the_first_load_of_a_plugin_and_for_no_mending_of_it() {
+    let bench = bench_without_plugin(Role::All, &[]);
+    let driver = &bench.driver;
+    assert!(
+        !driver.probe(incoming()).await.unwrap(),
+        "it may still load"
+    );
+    driver.set_fault("its file is missing".to_owned());
+    assert!(
+        driver.probe(incoming()).await.unwrap(),
+        "no restart mends it"
+    );
 }

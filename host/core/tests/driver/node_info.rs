@@ -5,9 +5,12 @@ use crate::script::{Act, trapped};
 use crate::words::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 use wasmount_core::backend::NodeDescription;
 use wasmount_core::code::Code;
-use wasmount_core::driver::{NodeInfo, Role};
+use wasmount_core::driver::{Driver, NodeInfo, Role};
 use wasmount_core::names::NodeId;
 use wasmount_core::services::{Offer, Service};
 use wasmount_core::topology::Topology;
@@ -159,4 +162,66 @@ async fn a_refresh_that_fails_leaves_the_last_answer() {
         .unwrap_err();
     let answer = bench.driver.node_get_info(incoming()).await.unwrap();
     assert_eq!(answer, info("storage-1", "a", 5));
+}
+
+fn follow(driver: &Arc<Driver>, period: Option<Duration>) -> JoinSet<()> {
+    let driver = driver.clone();
+    let mut task = JoinSet::new();
+    task.spawn(async move { driver.watch_node_info(period).await });
+    task
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_is_told_at_once_and_the_limit_of_each_plugin_that_comes() {
+    let bench = bench_without_plugin(Role::All, &[]);
+    let _task = follow(&bench.driver, None);
+    let mut answers = bench.driver.node_info_answers();
+    for limit in [5, 7] {
+        bench
+            .driver
+            .put_to_use(says(description("storage-1", "a", limit)));
+        answers.changed().await.unwrap();
+        let told = answers.borrow_and_update().clone();
+        assert_eq!(told, Some(info("storage-1", "a", limit)));
+    }
+
+    // An upgraded host is asked before its plugin is there, and by nobody after.
+    let upgraded = bench.restarted();
+    let _task = follow(&upgraded, None);
+    let mut answers = upgraded.node_info_answers();
+    answers.changed().await.unwrap();
+    let told = answers.borrow_and_update().clone();
+    assert_eq!(told, Some(info("storage-1", "a", 7)));
+    upgraded.put_to_use(says(description("storage-1", "a", 9)));
+    answers.changed().await.unwrap();
+    let told = answers.borrow_and_update().clone();
+    assert_eq!(told, Some(info("storage-1", "a", 9)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_is_asked_again_until_it_answers_and_then_in_each_period() {
+    let bench = bench_without_plugin(Role::All, &[]);
+    let backend = says(description("storage-1", "a", 5));
+    backend.script.on("node_info", Act::Fail(trapped()));
+    bench.driver.put_to_use(backend.clone());
+    let _task = follow(&bench.driver, Some(Duration::from_secs(60)));
+    // After 0, 1, 3 and 7 s.
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(backend.script.count("node_info"), 4);
+    backend.script.off("node_info");
+    let mut answers = bench.driver.node_info_answers();
+    answers.changed().await.unwrap();
+    assert_eq!(backend.script.count("node_info"), 5);
+    sleep(Duration::from_secs(150)).await;
+    assert_eq!(backend.script.count("node_info"), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_period_a_plugin_that_has_answered_is_not_asked_again() {
+    let bench = bench_without_plugin(Role::All, &[]);
+    let backend = says(description("storage-1", "a", 5));
+    bench.driver.put_to_use(backend.clone());
+    let _task = follow(&bench.driver, None);
+    sleep(Duration::from_secs(86_400)).await;
+    assert_eq!(backend.script.count("node_info"), 1);
 }

@@ -8,10 +8,10 @@ use super::{Change, change};
 use crate::FIELD_MANAGER;
 use crate::error::KubernetesError;
 use crate::events::{About, Events};
+use crate::request::answered;
 use k8s_openapi::api::storage::v1::CSIDriver;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use std::error::Error;
 use std::future::pending;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -65,6 +65,7 @@ async fn until_applied(
     let about = About::Driver { name: name.clone() };
     let mut pause = FIRST_PAUSE;
     let mut said = String::new();
+    let mut contradicted = None;
     loop {
         let error = match attempt(client, &name, object).await {
             Ok(wrote) => {
@@ -81,11 +82,15 @@ async fn until_applied(
             }
             Err(error) => error,
         };
-        let reason = in_words(&error);
+        let reason = error.in_words();
         if reason != said {
+            // Of the object itself an API server that is away says nothing new.
+            if !error.is_unavailable() {
+                contradicted = error.contradicts().then(|| reason.clone());
+            }
             tell(CsiDriverStatus {
                 applied: false,
-                contradicted: error.contradicts().then(|| reason.clone()),
+                contradicted: contradicted.clone(),
             });
             tracing::warn!(driver = name, reason, "the CSIDriver object is not written");
             if !error.is_unavailable() {
@@ -107,8 +112,7 @@ async fn until_applied(
 /// Whether something was written. It reads first: most hosts find the object right.
 async fn attempt(client: &Client, name: &str, wanted: &CSIDriver) -> Result<bool, KubernetesError> {
     let api: Api<CSIDriver> = Api::all(client.clone());
-    let read = api.get_opt(name).await;
-    let live = read.map_err(KubernetesError::api(format!("read CSIDriver {name}")))?;
+    let live = answered(format!("read CSIDriver {name}"), api.get_opt(name)).await?;
     match change(live.as_ref(), wanted) {
         Change::Nothing => Ok(false),
         Change::Immutable { fields } => Err(KubernetesError::Immutable {
@@ -118,31 +122,91 @@ async fn attempt(client: &Client, name: &str, wanted: &CSIDriver) -> Result<bool
         Change::Apply(object) => {
             // Not forced: what another manager has set is somebody's decision.
             let params = PatchParams::apply(FIELD_MANAGER);
-            let applied = api.patch(name, &params, &Patch::Apply(&object)).await;
-            applied.map_err(|error| match error {
-                kube::Error::Api(status) if status.is_conflict() => {
-                    KubernetesError::OwnedByOthers {
-                        driver: name.to_owned(),
-                        conflicts: status.message.clone(),
-                    }
-                }
-                error => KubernetesError::api(format!("apply CSIDriver {name}"))(error),
-            })?;
-            Ok(true)
+            let patch = Patch::Apply(&object);
+            let applied = api.patch(name, &params, &patch);
+            match answered(format!("apply CSIDriver {name}"), applied).await {
+                Ok(_) => Ok(true),
+                Err(error) => Err(owned_by_others(name, &error).unwrap_or(error)),
+            }
         }
     }
 }
 
-fn in_words(error: &KubernetesError) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if !words.contains(&text) {
-            words.push_str(": ");
-            words.push_str(&text);
-        }
-        cause = error.source();
+fn owned_by_others(name: &str, error: &KubernetesError) -> Option<KubernetesError> {
+    let KubernetesError::Api { source, .. } = error else {
+        return None;
+    };
+    match source.as_ref() {
+        kube::Error::Api(status) if status.is_conflict() => Some(KubernetesError::OwnedByOthers {
+            driver: name.to_owned(),
+            conflicts: status.message.clone(),
+        }),
+        _ => None,
     }
-    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api_double::{Reply, api_double};
+    use http::StatusCode;
+    use serde_json::{Value, json};
+    use std::sync::{Arc, Mutex};
+
+    fn object(attach_required: bool) -> Value {
+        json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": { "name": "a.b" },
+            "spec": { "attachRequired": attach_required },
+        })
+    }
+
+    /// What is told until `last` says that this was the last of it.
+    async fn told(
+        client: Client,
+        last: impl Fn(&[CsiDriverStatus]) -> bool,
+    ) -> Vec<CsiDriverStatus> {
+        let wanted = serde_json::from_value(object(true)).unwrap();
+        let (_wants, wanted) = watch::channel(Some(wanted));
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let events = Events::new(Some(client.clone()), "n".to_owned());
+        let kept = told.clone();
+        let tell = move |status| kept.lock().unwrap().push(status);
+        let ended = async {
+            while !last(&told.lock().unwrap()) {
+                sleep(Duration::from_secs(1)).await;
+            }
+        };
+        tokio::select! {
+            () = keep(client, events, wanted, tell) => {}
+            () = ended => {}
+        }
+        told.lock().unwrap().clone()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_api_server_that_goes_away_ends_no_contradiction() {
+        let reads = Mutex::new(0);
+        let (client, _) = api_double(move |asked| {
+            if asked.method != http::Method::GET {
+                return Reply::Object(asked.body.clone());
+            }
+            let mut reads = reads.lock().unwrap();
+            *reads += 1;
+            match *reads {
+                1 => Reply::Object(object(false)),
+                2 => Reply::Failure(StatusCode::SERVICE_UNAVAILABLE),
+                3 => Reply::Never,
+                _ => Reply::Object(object(true)),
+            }
+        });
+        let applied = |told: &[CsiDriverStatus]| told.last().is_some_and(|it| it.applied);
+        let told = told(client, applied).await;
+        let (end, before) = told.split_last().unwrap();
+        assert_eq!(end.contradicted, None);
+        assert_eq!(before.len(), 3, "{before:?}");
+        for status in before {
+            let words = status.contradicted.as_deref().unwrap();
+            assert!(words.contains("`attachRequired` is false, wanted true"));
+        }
+    }
 }

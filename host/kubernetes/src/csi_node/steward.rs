@@ -316,3 +316,6 @@ async fn next<T>(of: &mut watch::Receiver<T>) {
         pending::<()>().await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use super::install::{
 use crate::FIELD_MANAGER;
 use crate::error::KubernetesError;
 use crate::guarded_patch::somebody_else_wrote;
+use crate::request::answered;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSINode;
 use kube::api::{PatchParams, PostParams};
@@ -86,9 +87,9 @@ impl Writer {
                 ..PostParams::default()
             };
             let new = new_csi_node(facts, &node);
-            let created = self.csi_nodes.create(&parameters, &new).await;
+            let created = self.csi_nodes.create(&parameters, &new);
             let what = format!("create CSINode {}", self.node_name);
-            return created.map(drop).map_err(KubernetesError::api(what));
+            return answered(what, created).await.map(drop);
         };
         for _ in 0..PATCHES {
             let Some(patch) = next_csi_node_patch(facts, &node, &csi_node) else {
@@ -142,14 +143,12 @@ impl Writer {
 
     async fn node(&self) -> Result<Node, KubernetesError> {
         let what = format!("read Node {}", self.node_name);
-        let node = self.nodes.get(&self.node_name).await;
-        node.map_err(KubernetesError::api(what))
+        answered(what, self.nodes.get(&self.node_name)).await
     }
 
     async fn csi_node(&self) -> Result<Option<CSINode>, KubernetesError> {
         let what = format!("read CSINode {}", self.node_name);
-        let csi_node = self.csi_nodes.get_opt(&self.node_name).await;
-        csi_node.map_err(KubernetesError::api(what))
+        answered(what, self.csi_nodes.get_opt(&self.node_name)).await
     }
 
     /// By the status, as kubelet does: the right to change a Node's status cannot make it unschedulable.
@@ -158,11 +157,11 @@ impl Writer {
             "write the labels and annotations of Node {}",
             self.node_name
         );
+        let parameters = self.parameters();
         let patched = self
             .nodes
-            .patch_status(&self.node_name, &self.parameters(), &patch)
-            .await;
-        patched.map(drop).map_err(KubernetesError::api(what))
+            .patch_status(&self.node_name, &parameters, &patch);
+        answered(what, patched).await.map(drop)
     }
 
     async fn patch_csi_node(
@@ -170,11 +169,9 @@ impl Writer {
         patch: kube::api::Patch<()>,
     ) -> Result<CSINode, KubernetesError> {
         let what = format!("write CSINode {}", self.node_name);
-        let patched = self
-            .csi_nodes
-            .patch(&self.node_name, &self.parameters(), &patch)
-            .await;
-        patched.map_err(KubernetesError::api(what))
+        let parameters = self.parameters();
+        let patched = self.csi_nodes.patch(&self.node_name, &parameters, &patch);
+        answered(what, patched).await
     }
 
     fn parameters(&self) -> PatchParams {

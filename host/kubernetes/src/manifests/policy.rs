@@ -83,7 +83,10 @@ impl Parts<'_> {
                  object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences && \
                  object.metadata.?finalizers == oldObject.metadata.?finalizers && \
                  object.spec.?unschedulable == oldObject.spec.?unschedulable && \
-                 object.spec.?providerID == oldObject.spec.?providerID)",
+                 object.spec.?providerID == oldObject.spec.?providerID && \
+                 object.spec.?podCIDR == oldObject.spec.?podCIDR && \
+                 object.spec.?podCIDRs == oldObject.spec.?podCIDRs && \
+                 object.spec.?configSource == oldObject.spec.?configSource)",
                 "a driver's pod changes nothing of a node but its own startup taint".to_owned(),
             ),
             rule(

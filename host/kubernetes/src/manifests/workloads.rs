@@ -109,6 +109,8 @@ impl Parts<'_> {
             spec: Some(PodDisruptionBudgetSpec {
                 max_unavailable: Some(IntOrString::Int(1)),
                 selector: Some(self.selector(part)),
+                // Pods that are unready serve nobody, and must not hold up a drain.
+                unhealthy_pod_eviction_policy: Some("AlwaysAllow".to_owned()),
                 ..PodDisruptionBudgetSpec::default()
             }),
             ..PodDisruptionBudget::default()

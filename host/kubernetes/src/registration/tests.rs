@@ -1,11 +1,14 @@
 //! The task, over a real socket and a real directory, in time that passes only when everybody waits.
 
 use super::*;
+use crate::api_double::{Reply, api_double};
 use crate::status::GapStart;
 use crate::wire::pluginregistration::registration_client::RegistrationClient;
 use crate::wire::pluginregistration::{InfoRequest, RegistrationStatus as Status};
+use kube::Client;
 use std::os::unix::net::UnixListener;
 use tempfile::TempDir;
+use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
 use wasmount_socket::SOCKET_PATH_BYTES;
 
@@ -19,6 +22,10 @@ struct Scene {
 impl Scene {
     fn begin(since: Option<Since>) -> Self {
         let directory = tempfile::tempdir().unwrap();
+        Self::of(directory, since, None)
+    }
+
+    fn of(directory: TempDir, since: Option<Since>, api: Option<Client>) -> Self {
         let introduction = Introduction {
             driver: DriverName::parse("a.b").unwrap(),
             registry: directory.path().to_owned(),
@@ -27,7 +34,7 @@ impl Scene {
         let node = About::Node {
             name: "n".to_owned(),
         };
-        let registrar = Registrar::new(introduction, node, Events::new(None, "n".to_owned()));
+        let registrar = Registrar::new(introduction, node, Events::new(api, "n".to_owned()));
         let closed = CancellationToken::new();
         let task = tokio::spawn({
             let (registrar, closed) = (registrar.clone(), closed.clone());
@@ -260,5 +267,43 @@ async fn the_gap_is_the_first_registrations_alone() {
     scene.notify(true, "").await;
     let again = scene.until(|status| status.registrations == 2).await;
     assert_eq!(again.gap, Some(gap));
+    scene.ends().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn people_hear_that_a_trouble_is_over_exactly_when_they_heard_of_it() {
+    let (client, asked) = api_double(|asked| Reply::Object(asked.body.clone()));
+    let directory = tempfile::tempdir().unwrap();
+    let others = UnixListener::bind(directory.path().join("a.b@reg.sock")).unwrap();
+    let scene = Scene::of(directory, None, Some(client));
+    let reasons = || {
+        let asked = asked.lock().unwrap();
+        let reasons = asked.iter().map(|it| it.body["reason"].clone());
+        reasons.collect::<Vec<_>>()
+    };
+    let told = async |count| {
+        let looks = async {
+            while reasons().len() < count {
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        timeout(SILENCE, looks).await.unwrap();
+    };
+    // Before it was bound for the first time.
+    scene
+        .until(|it| it.reason.is_some() && it.rebinds == 0 && !it.registered)
+        .await;
+    told(1).await;
+    drop(others);
+    scene.notify(true, "").await;
+    scene.until(|it| it.registrations == 1).await;
+    told(2).await;
+    // Nobody heard of this one.
+    scene.registrar.renew();
+    scene.until(|it| it.rebinds == 1 && !it.registered).await;
+    scene.notify(true, "").await;
+    scene.until(|it| it.registrations == 2).await;
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(reasons(), ["DriverRegistrationBlocked", "DriverRegistered"]);
     scene.ends().await;
 }

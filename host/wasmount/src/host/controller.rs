@@ -6,6 +6,7 @@
 
 use super::HostOptions;
 use crate::fault::{Fault, chain};
+use crate::readiness::Readiness;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -40,6 +41,7 @@ pub(crate) enum StateOptions {
 pub(super) struct Shared {
     client: kube::Client,
     namespace: String,
+    store: Arc<KubernetesStore>,
 }
 
 /// The election of a serving host.
@@ -64,14 +66,18 @@ impl Shared {
         let namespace = namespace
             .clone()
             .unwrap_or_else(|| client.default_namespace().to_owned());
-        Ok(Some(Self { client, namespace }))
+        let store = KubernetesStore::new(client.clone(), &namespace)
+            .map_err(Fault::room("the records are not usable"))?;
+        Ok(Some(Self {
+            client,
+            namespace,
+            store,
+        }))
     }
 
     /// The records.
-    pub(super) fn store(&self) -> Result<Arc<dyn StateStore>, Fault> {
-        let store = KubernetesStore::new(self.client.clone(), &self.namespace)
-            .map_err(Fault::room("the records are not usable"))?;
-        Ok(store)
+    pub(super) fn store(&self) -> Arc<dyn StateStore> {
+        self.store.clone()
     }
 }
 
@@ -81,6 +87,7 @@ impl Leading {
         shared: &Shared,
         options: &HostOptions,
         drivers: Vec<Arc<Driver>>,
+        readiness: Arc<Readiness>,
     ) -> Result<Self, Fault> {
         let election = Election::new(
             shared.client.clone(),
@@ -90,8 +97,9 @@ impl Leading {
         )
         .map_err(Fault::room("no election is possible"))?;
         let (stop, stopped) = oneshot::channel();
+        let store = shared.store.clone();
         Ok(Self {
-            task: tokio::spawn(lead(election, drivers, stopped)),
+            task: tokio::spawn(lead(election, store, drivers, readiness, stopped)),
             stop,
         })
     }
@@ -114,22 +122,32 @@ impl Leading {
 
 async fn lead(
     election: Election,
+    store: Arc<KubernetesStore>,
     drivers: Vec<Arc<Driver>>,
+    readiness: Arc<Readiness>,
     mut stopped: oneshot::Receiver<()>,
 ) -> Fault {
     let waiting = |lease: &str, by: &str| {
         tracing::info!(lease, leader = by, "standing by");
     };
+    let won = async {
+        // Sidecars whose Probe is answered ask for capabilities at once, and exit where no plugin can say them. One that cannot be loaded keeps
+        // no other from its turn.
+        readiness.all_tried().await;
+        election.win(waiting).await
+    };
     let won = tokio::select! {
-        won = election.win(waiting) => won,
+        won = won => won,
         _ = &mut stopped => return Fault::room("the election ended")("the host stops"),
     };
     let mut leadership = match won {
         Ok(leadership) => leadership,
         Err(error) => return Fault::room("this host cannot lead")(error),
     };
+    store.forget();
     for driver in &drivers {
-        driver.stand_by(false);
+        let term = leadership.term();
+        driver.work_while(move || term.lasts());
     }
     tracing::info!("leading");
     let error = tokio::select! {
@@ -140,7 +158,7 @@ async fn lead(
         }
     };
     for driver in &drivers {
-        driver.stand_by(true);
+        driver.stand_by();
     }
     tracing::error!(reason = chain(&error), "leading no more: the host ends");
     Fault::room("another host may lead")(error)

@@ -11,19 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep};
-use wasmount_core::call::Incoming;
 use wasmount_core::document::CsiDriver;
 use wasmount_core::driver::Driver;
 use wasmount_core::names::DriverName;
-use wasmount_core::secrets::Secrets;
 use wasmount_kubernetes::csi_node::{
     Hand, Renewal, Seen, Steward, Writer, clear_to_register, watch,
 };
-
-/// Between questions to a driver that has no answer yet, at first and at last: its plugin is being compiled, or mended by a person.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// What all drivers of a host share; nothing where nobody looks at CSINode.
 pub(super) struct CsiNodes {
@@ -90,7 +83,8 @@ impl CsiNodes {
     ) {
         let seconds = document.node_allocatable_update_period_seconds;
         let update_period = seconds.map(Duration::from_secs);
-        background.spawn(keep_answer(driver.clone(), update_period));
+        let asked = driver.clone();
+        background.spawn(async move { asked.watch_node_info(update_period).await });
         let (Some(seen), Some(client)) = (&self.seen, cluster.client()) else {
             return;
         };
@@ -110,33 +104,5 @@ impl CsiNodes {
             tell: Arc::new(move |status| readiness.set_listing(&name, status)),
         };
         background.spawn(steward.run());
-    }
-}
-
-/// Has the driver answer NodeGetInfo once, and then anew in each period. Without a period kubelet never asks again either.
-async fn keep_answer(driver: Arc<Driver>, period: Option<Duration>) {
-    let mut pause = FIRST_PAUSE;
-    // Why it cannot answer is admission's to tell.
-    while driver.node_get_info(incoming()).await.is_err() {
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-    let Some(period) = period else { return };
-    let mut ticks = interval(period);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks.tick().await;
-    loop {
-        ticks.tick().await;
-        if let Err(error) = driver.refresh_node_info(incoming()).await {
-            tracing::warn!(driver = %driver.name(), %error, "the volume limit was not refreshed: the last one stands");
-        }
-    }
-}
-
-fn incoming() -> Incoming {
-    Incoming {
-        request_id: "node-info".to_owned(),
-        secrets: Arc::new(Secrets::default()),
-        origin: Default::default(),
     }
 }

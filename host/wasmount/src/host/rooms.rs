@@ -69,7 +69,7 @@ impl Rooms {
         let engine = EngineOptions::for_backends(Some(data_dir.join("compiled")), &limits);
         blocking(move || {
             let (state, lock): (Arc<dyn StateStore>, _) = match &shared {
-                Some(shared) => (shared.store()?, Some(Arc::new(lock))),
+                Some(shared) => (shared.store(), Some(Arc::new(lock))),
                 None => {
                     let store = RedbStore::open_locked(lock)
                         .map_err(Fault::room("the state store is not usable"))?;

@@ -93,7 +93,9 @@ impl Serving {
                 pod_info: PodInfo::of(&document.csi_driver),
             };
             let driver = Driver::new(config, rooms.mounter.clone(), rooms.state.clone());
-            driver.stand_by(options.controller.elects);
+            if options.controller.elects {
+                driver.stand_by();
+            }
             // With a mounter of its own process, as soon as that answers.
             if rooms.remote.is_none() {
                 mounter_watch::recover(&driver).await;
@@ -144,7 +146,9 @@ impl Serving {
             serving.background.spawn(admission::run(admission));
         }
         if let Some(shared) = rooms.shared.as_ref().filter(|_| options.controller.elects) {
-            serving.leading = Some(Leading::start(shared, options, serving.drivers.clone())?);
+            let drivers = serving.drivers.clone();
+            let leading = Leading::start(shared, options, drivers, readiness.clone())?;
+            serving.leading = Some(leading);
         }
         serving.watch_mounts(options, &rooms, readiness);
         if options.role != Role::Controller {

@@ -1,0 +1,65 @@
+//! An API server of the unit tests' own, for what a real one does not do on demand: answer never, or refuse one question. It keeps what it was
+//! asked, and knows no object.
+
+use http::{Method, Request, Response, StatusCode};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+
+/// What one question is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Asked {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) body: Value,
+}
+
+/// How one is answered.
+pub(crate) enum Reply {
+    /// With an object.
+    Object(Value),
+    /// With a failure.
+    Failure(StatusCode),
+    /// Not at all.
+    Never,
+}
+
+/// A client of such a server, and all that it was asked.
+pub(crate) fn api_double(
+    reply: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+) -> (Client, Arc<Mutex<Vec<Asked>>>) {
+    let log: Arc<Mutex<Vec<Asked>>> = Arc::default();
+    let (reply, kept) = (Arc::new(reply), log.clone());
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (reply, kept) = (reply.clone(), kept.clone());
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await.unwrap();
+            let asked = Asked {
+                method: head.method,
+                path: head.uri.path().to_owned(),
+                body: serde_json::from_slice(&body).unwrap_or_default(),
+            };
+            kept.lock().unwrap().push(asked.clone());
+            let (status, body) = match reply(&asked) {
+                Reply::Object(object) => (StatusCode::OK, object),
+                Reply::Failure(status) => {
+                    let code = status.as_u16();
+                    let body = json!({
+                        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                        "message": "not now", "reason": "Test", "code": code,
+                    });
+                    (status, body)
+                }
+                Reply::Never => pending().await,
+            };
+            let body = Body::from(serde_json::to_vec(&body).unwrap());
+            let response = Response::builder().status(status).body(body).unwrap();
+            Ok::<_, Infallible>(response)
+        }
+    });
+    (Client::new(service, "default"), log)
+}

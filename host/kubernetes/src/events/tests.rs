@@ -1,0 +1,90 @@
+//! What is sent to the API server, and what when it does not answer.
+
+use super::*;
+use crate::api_double::{Reply, api_double};
+
+#[test]
+fn a_note_is_cut_between_characters_to_what_the_api_server_takes() {
+    assert_eq!(within_api("short".to_owned()), "short");
+    let whole = "ä".repeat(NOTE_BYTES / 2);
+    assert_eq!(within_api(whole.clone()), whole);
+    let cut = within_api("ä".repeat(NOTE_BYTES));
+    assert_eq!(cut.len(), 1023, "one more character would be too much");
+    assert!(cut.ends_with("ä…"));
+}
+
+#[test]
+fn an_event_refers_to_its_object_as_kubectl_looks_for_it() {
+    let snapshot = About::Snapshot {
+        namespace: "n".to_owned(),
+        name: "s".to_owned(),
+        uid: Some("u".to_owned()),
+    };
+    let reference = snapshot.reference();
+    assert_eq!(
+        reference.api_version.as_deref(),
+        Some("snapshot.storage.k8s.io/v1")
+    );
+    assert_eq!(reference.uid.as_deref(), Some("u"));
+    let node = About::Node {
+        name: "w".to_owned(),
+    };
+    assert_eq!(node.reference().uid.as_deref(), Some("w"));
+}
+
+fn node() -> About {
+    About::Node {
+        name: "n".to_owned(),
+    }
+}
+
+async fn warn(events: &Events, note: &str) -> bool {
+    let note = note.to_owned();
+    events.warn(&node(), "CSINodeDrift", "Compare", note).await
+}
+
+#[tokio::test]
+async fn each_note_is_an_event_and_a_repeated_one_is_counted_in_its_own() {
+    let (client, asked) = api_double(|asked| Reply::Object(asked.body.clone()));
+    let events = Events::new(Some(client), "n".to_owned());
+    for note in ["a.b: no entry", "c.d: no entry", "a.b: no label"] {
+        assert!(warn(&events, note).await);
+    }
+    // Of the same host, by another part of it.
+    assert!(warn(&events.clone(), "c.d: no entry").await);
+    let asked = asked.lock().unwrap();
+    let told: Vec<_> = asked
+        .iter()
+        .map(|it| (it.method.as_str(), it.body["note"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("POST", "a.b: no entry"),
+            ("POST", "c.d: no entry"),
+            ("POST", "a.b: no label"),
+            ("PATCH", "c.d: no entry"),
+        ]
+    );
+    assert_eq!(asked[3].body["series"]["count"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn notes_that_were_not_said_for_long_are_forgotten() {
+    let (client, _) = api_double(|asked| Reply::Object(asked.body.clone()));
+    let events = Events::new(Some(client), "n".to_owned());
+    for number in 0..100 {
+        assert!(warn(&events, &number.to_string()).await);
+    }
+    tokio::time::sleep(COUNTED).await;
+    assert!(warn(&events, "last").await);
+    assert_eq!(events.0.unwrap().by_note.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_never_answers_holds_nobody_up() {
+    let (client, asked) = api_double(|_| Reply::Never);
+    let events = Events::new(Some(client), "n".to_owned());
+    assert!(!warn(&events, "x").await);
+    assert_eq!(asked.lock().unwrap().len(), 1);
+}
