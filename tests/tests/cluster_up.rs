@@ -346,12 +346,12 @@ fn crashes(newcomer: &Newcomer, export: &str, apply: &str) {
     newcomer.assert_nothing_is_left(&volumes);
 }
 
-/// By Ctrl-C, as soon as there is a node.
+/// As Ctrl-C does, which a background job ignores, as soon as there is a node.
 fn is_interrupted(newcomer: &Newcomer) {
     let mut up = newcomer.xtask(&["up"]).spawn().unwrap();
     let lab = Lab::at(&newcomer.root()).unwrap();
     wait_until("it begins", || lab.log("kubelet").exists());
-    command::read(Command::new("kill").args(["-INT", &up.id().to_string()])).unwrap();
+    command::read(Command::new("kill").args(["-TERM", &up.id().to_string()])).unwrap();
     assert!(!up.wait().unwrap().success());
     newcomer.cluster(&["down"]);
     newcomer.assert_nothing_is_left(&[]);

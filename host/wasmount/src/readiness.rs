@@ -131,8 +131,9 @@ impl Report {
         };
         let not_registered = || {
             let status = driver.registration.as_ref()?;
-            let why = status.reason.as_deref().unwrap_or("it was not asked yet");
-            (!status.registered).then(|| format!("kubelet has not taken it: {why}"))
+            let why = status.reason.as_deref();
+            let why = why.unwrap_or("kubelet was not asked for it yet");
+            (!status.registered).then(|| why.to_owned())
         };
         let not_listed = || {
             let status = driver.listing.as_ref()?;

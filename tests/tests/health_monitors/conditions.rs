@@ -148,6 +148,15 @@ async fn privileged_a_mount_that_was_taken_off_is_told_until_kubelet_publishes_i
 }
 
 #[tokio::test]
+async fn privileged_a_pod_whose_own_mount_was_taken_off_is_told() {
+    let used = InUse::of(Kind::Directory).await;
+    used.kubelet_comes_to_say(None).await;
+    mount(&["umount"], &used.volume.target);
+    used.kubelet_comes_to_say(Some("MountLost: ")).await;
+    used.ends().await;
+}
+
+#[tokio::test]
 async fn privileged_a_mount_that_was_made_read_only_is_told_until_it_can_be_written_to() {
     let used = InUse::of(Kind::Filesystem("ext4")).await;
     used.kubelet_comes_to_say(None).await;

@@ -59,7 +59,7 @@ async fn privileged_with_registration_off_kubelets_directory_is_not_touched() {
     let left = registry.join("a.b@reg.sock");
     drop(std::os::unix::net::UnixListener::bind(&left).unwrap());
     let mut host = scene.host("host", &["--registration", "off"]);
-    host.health.becomes("/readyz", "200", READY).unwrap();
+    host.health.becomes("/readyz/a.b", "200", READY).unwrap();
     assert!(left.exists());
     // What node-driver-registrar and kubelet ask of the CSI socket.
     assert_eq!(

@@ -12,8 +12,8 @@ use crate::capabilities::NodeCapability;
 use crate::claims::{Subject, claims};
 use crate::error::Error;
 use crate::mounter::{
-    ExpandVolume, PublishVolume, StageVolume, Staged, StagedQuery, StatVolume, UnpublishVolume,
-    UnstageVolume,
+    ExpandVolume, HealthQuery, MountError, PublishVolume, StageVolume, Staged, StagedQuery,
+    StatVolume, UnpublishVolume, UnstageVolume,
 };
 use crate::names::{NodePath, VolumeId};
 use crate::plan::Plan;
@@ -163,8 +163,18 @@ impl Driver {
                 volume_path: request.volume_path,
                 staging_path: request.staging_path,
             };
-            let usage = work.driver.mounter.stats(stat).await?;
-            let condition = if work.node_offers(NodeCapability::VolumeCondition) {
+            let tells_condition = work.node_offers(NodeCapability::VolumeCondition);
+            let usage = match work.driver.mounter.stats(stat.clone()).await {
+                Ok(usage) => Some(usage),
+                // kubelet tells the pod of a condition, and nobody of an error. It takes an answer without usage then.
+                Err(MountError::NotFound { .. })
+                    if tells_condition && work.was_published(stat).await =>
+                {
+                    None
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let condition = if tells_condition {
                 Some(work.node_condition(&request.id).await)
             } else {
                 None
@@ -199,6 +209,17 @@ impl Work {
     fn node_offers(&self, capability: NodeCapability) -> bool {
         self.plugin()
             .is_some_and(|plugin| plugin.capabilities.node.contains(&capability))
+    }
+
+    /// Whether the volume should be at a path at which it is not.
+    async fn was_published(&self, stat: StatVolume) -> bool {
+        let query = HealthQuery {
+            key: stat.key,
+            publish_path: Some(stat.volume_path),
+            staging_path: None,
+        };
+        let found = self.driver.mounter.health(query).await;
+        found.is_ok_and(|found| !found.is_empty())
     }
 
     /// Where the volume was staged; absent for one without a stage step, which needs a plan instead. While no plugin is loaded, the driver

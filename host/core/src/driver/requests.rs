@@ -118,8 +118,8 @@ pub struct NodeStatsRequest {
 /// The answer to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeStats {
-    /// What the kernel says.
-    pub usage: VolumeStats,
+    /// What the kernel says; absent for a mount that is gone, of which the condition tells.
+    pub usage: Option<VolumeStats>,
     /// What host and backend find; absent where no condition is told.
     pub condition: Option<VolumeCondition>,
 }

@@ -10,14 +10,15 @@ use wire::volume_usage::Unit;
 
 pub(crate) fn node_stats(stats: NodeStats) -> wire::NodeGetVolumeStatsResponse {
     let NodeStats {
-        usage: VolumeStats { bytes, inodes },
+        usage: used,
         condition: health,
     } = stats;
-    let inodes = inodes.map(|inodes| usage(Unit::Inodes, inodes));
+    let usages = |VolumeStats { bytes, inodes }| {
+        let inodes = inodes.map(|inodes| usage(Unit::Inodes, inodes));
+        std::iter::once(usage(Unit::Bytes, bytes)).chain(inodes)
+    };
     wire::NodeGetVolumeStatsResponse {
-        usage: std::iter::once(usage(Unit::Bytes, bytes))
-            .chain(inodes)
-            .collect(),
+        usage: used.into_iter().flat_map(usages).collect(),
         volume_condition: health.map(condition),
     }
 }

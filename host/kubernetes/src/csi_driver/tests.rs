@@ -1,3 +1,5 @@
+//! The object of each kind of driver, and what a change of it comes to.
+
 use super::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry};
 use serde_json::{Value, json};

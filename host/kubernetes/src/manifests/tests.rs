@@ -1,3 +1,5 @@
+//! Which objects, sidecars, flags and rights each kind of backend gets.
+
 use super::sidecars::Kind;
 use super::*;
 use crate::csi_driver::csi_driver;

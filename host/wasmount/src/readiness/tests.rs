@@ -46,11 +46,11 @@ fn a_driver_that_kubelet_has_not_taken_is_not_reached() {
     let (name, readiness) = well();
     let mut status = RegistrationStatus::default();
     readiness.set_registration(&name, status.clone());
-    let expected = both("kubelet has not taken it: it was not asked yet");
+    let expected = both("kubelet was not asked for it yet");
     assert_eq!(reached_and_ready(&readiness), expected);
     status.reason = Some("it said no".to_owned());
     readiness.set_registration(&name, status.clone());
-    let expected = both("kubelet has not taken it: it said no");
+    let expected = both("it said no");
     assert_eq!(reached_and_ready(&readiness), expected);
     status.registered = true;
     readiness.set_registration(&name, status);
