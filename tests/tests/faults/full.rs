@@ -1,7 +1,7 @@
 //! Disks that are full: what needs space is refused with RESOURCE_EXHAUSTED, tear-down needs none, and with space again all works again.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tonic::Code;
 use wasmount_tests::documents;
@@ -33,20 +33,27 @@ struct Filled {
 
 impl Filled {
     fn start() -> Self {
+        Self::start_on(|_| ()).0
+    }
+
+    /// On a disk for its pool, which is there before the host: the host keeps the pool that it finds.
+    fn start_on<D>(disk: impl FnOnce(&Path) -> D) -> (Self, D) {
         needs_root();
         let folder = tempfile::tempdir().unwrap();
         let pool = folder.path().join("pool");
         fs::create_dir(&pool).unwrap();
+        let disk = disk(&pool);
         let document = documents::directory_over_pool(folder.path(), &pool).unwrap();
         let host = Host::start(HostOptions {
             backends: vec![document],
             ..HostOptions::default()
         });
-        Self {
+        let filled = Self {
             host: host.unwrap(),
             pool,
             _folder: folder,
-        }
+        };
+        (filled, disk)
     }
 
     async fn orchestrator(&self) -> Orchestrator {
@@ -57,6 +64,10 @@ impl Filled {
         let left = left_behind(&self.host, &self.pool).unwrap();
         assert!(left.is_empty(), "{left:#?}");
     }
+}
+
+fn small_pool(pool: &Path) -> SmallDisk {
+    SmallDisk::mount(pool, POOL_BYTES).unwrap()
 }
 
 #[tokio::test]
@@ -101,8 +112,7 @@ async fn privileged_a_full_data_directory_refuses_new_volumes_and_nothing_else()
 
 #[tokio::test]
 async fn privileged_a_pool_that_pods_have_filled_refuses_new_volumes_and_nothing_else() {
-    let filled = Filled::start();
-    let disk = SmallDisk::mount(&filled.pool, POOL_BYTES).unwrap();
+    let (filled, disk) = Filled::start_on(small_pool);
     let orchestrator = filled.orchestrator().await;
     let volume = orchestrator.created("pvc").await.unwrap();
     let other = orchestrator.created("other").await.unwrap();
@@ -130,8 +140,7 @@ async fn privileged_a_pool_that_pods_have_filled_refuses_new_volumes_and_nothing
 
 #[tokio::test]
 async fn privileged_a_pool_is_not_promised_twice() {
-    let filled = Filled::start();
-    let _disk = SmallDisk::mount(&filled.pool, POOL_BYTES).unwrap();
+    let (filled, _disk) = Filled::start_on(small_pool);
     let orchestrator = filled.orchestrator().await;
     let whole = orchestrator.capacity().await.unwrap();
     let half = whole / 2 + 1;
@@ -152,8 +161,7 @@ async fn privileged_a_pool_is_not_promised_twice() {
 
 #[tokio::test]
 async fn privileged_a_pool_without_inodes_refuses_new_volumes_and_leaves_none_half_made() {
-    let filled = Filled::start();
-    let _disk = SmallDisk::of_inodes(&filled.pool, INODES).unwrap();
+    let (filled, _disk) = Filled::start_on(|pool| SmallDisk::of_inodes(pool, INODES).unwrap());
     let orchestrator = filled.orchestrator().await;
     let mut ids = Vec::new();
     let refused = loop {
