@@ -165,13 +165,21 @@ impl Lab {
 
     /// The files behind loop devices have the names that they had in namespaces which are gone: they are known by their inodes.
     fn detach_loop_devices(&self) -> Result<(), Failure> {
-        let columns = ["--list", "--json", "--output", "NAME,BACK-INO,BACK-MAJ:MIN"];
-        let table = command::read(Command::new("losetup").args(columns))?;
-        let files = inodes(&self.root);
-        for device in devices_of(&table, &files) {
-            command::read(Command::new("losetup").args(["--detach", &device]))?;
+        for device in self.loop_devices()? {
+            let detached = command::read(Command::new("losetup").args(["--detach", &device]));
+            // One that is detached by itself goes with its last user, which may have been in between.
+            if detached.is_err() && self.loop_devices()?.contains(&device) {
+                return detached.map(drop);
+            }
         }
         Ok(())
+    }
+
+    /// Those over files of the cluster.
+    fn loop_devices(&self) -> Result<Vec<String>, Failure> {
+        let columns = ["--list", "--json", "--output", "NAME,BACK-INO,BACK-MAJ:MIN"];
+        let table = command::read(Command::new("losetup").args(columns))?;
+        Ok(devices_of(&table, &inodes(&self.root)))
     }
 }
 
