@@ -7,6 +7,7 @@
 mod lease;
 
 use crate::error::KubernetesError;
+use crate::request::answered_within;
 use crate::unique;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -16,7 +17,7 @@ use lease::{Observed, RENEW_DEADLINE, RETRY, Verdict};
 use std::future::Future;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use wasmount_core::names::DriverName;
 
 /// Begins the name of every lease of ours; those of the sidecars begin otherwise.
@@ -237,12 +238,5 @@ async fn ask<T>(
     name: &str,
     request: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, KubernetesError> {
-    let what = || format!("{verb} Lease {name}");
-    match timeout(RETRY, request).await {
-        Ok(answer) => answer.map_err(|error| KubernetesError::api(what())(error)),
-        Err(_) => Err(KubernetesError::Silent {
-            what: what(),
-            seconds: RETRY.as_secs(),
-        }),
-    }
+    answered_within(RETRY, format!("{verb} Lease {name}"), request).await
 }

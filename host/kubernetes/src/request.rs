@@ -14,11 +14,20 @@ pub(crate) async fn answered<T>(
     what: String,
     request: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, KubernetesError> {
-    match timeout(REQUEST, request).await {
+    answered_within(REQUEST, what, request).await
+}
+
+/// The same for whoever asks again sooner.
+pub(crate) async fn answered_within<T>(
+    limit: Duration,
+    what: String,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, KubernetesError> {
+    match timeout(limit, request).await {
         Ok(answer) => answer.map_err(KubernetesError::api(what)),
         Err(_) => Err(KubernetesError::Silent {
             what,
-            seconds: REQUEST.as_secs(),
+            seconds: limit.as_secs(),
         }),
     }
 }

@@ -1,10 +1,17 @@
 //! What others may do to the registration socket: remove it, take its place, serve under its name first.
 
 use crate::kubelet::{Heard, Kubelet};
-use crate::scene::Scene;
+use crate::scene::{Host, Scene};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
+
+/// For the second time.
+async fn is_taken_again(kubelet: &Kubelet, host: &Host) {
+    let is_taken = |heard: &Heard| matches!(heard, Heard::Told { error, .. } if error.is_empty());
+    kubelet.hears(2, is_taken).await;
+    host.is_ready();
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_a_removed_socket_comes_back_and_kubelet_takes_the_driver_again() {
@@ -14,13 +21,7 @@ async fn privileged_a_removed_socket_comes_back_and_kubelet_takes_the_driver_aga
     kubelet.takes("a.b").await;
     host.is_ready();
     fs::remove_file(kubelet.socket("a.b")).unwrap();
-    kubelet
-        .hears(
-            2,
-            |heard| matches!(heard, Heard::Told { error, .. } if error.is_empty()),
-        )
-        .await;
-    host.is_ready();
+    is_taken_again(&kubelet, &host).await;
     assert!(host.terminate().success());
 }
 
@@ -43,13 +44,7 @@ async fn privileged_a_process_in_the_sockets_place_is_left_alone_until_it_is_gon
     assert_eq!(fs::metadata(&socket).unwrap().ino(), inode);
     // It dies, and leaves its file behind.
     drop(other);
-    kubelet
-        .hears(
-            2,
-            |heard| matches!(heard, Heard::Told { error, .. } if error.is_empty()),
-        )
-        .await;
-    host.is_ready();
+    is_taken_again(&kubelet, &host).await;
     assert!(host.terminate().success());
 }
 
