@@ -8,10 +8,17 @@ pub mod amounts;
 mod check;
 mod csi_driver;
 mod key_path;
+mod plugin_source;
 pub mod raw;
+mod version_policy;
 
 pub use csi_driver::{CsiDriver, FsGroupPolicy, TokenRequest, VolumeLifecycleMode};
 pub use key_path::{InvalidDocument, KeyPath};
+pub use plugin_source::{
+    DIGEST_PREFIX, InvalidReference, PluginPlace, PluginSource, PublicKey, REFERENCE_SCHEME,
+    Reference, RegistryPlace, Signers, is_digest,
+};
+pub use version_policy::VersionPolicy;
 
 use crate::attributes::Attributes;
 use crate::capabilities::Hidden;
@@ -40,21 +47,12 @@ pub struct StorageBackend {
     pub grants: Grants,
     /// How much it may use.
     pub limits: Limits,
+    /// How its versions follow one another.
+    pub versions: VersionPolicy,
     /// Capabilities that are neither advertised nor served.
     pub hidden: Hidden,
     /// What the Kubernetes object of the driver says beyond what the exports tell.
     pub csi_driver: CsiDriver,
-}
-
-/// Where a component comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PluginSource {
-    /// The file; absolute, or relative to the document.
-    pub path: PathBuf,
-    /// `sha256:..`, checked if given.
-    pub digest: Option<String>,
-    /// What of WASI it may import.
-    pub wasi: Wasi,
 }
 
 /// How much of WASI is there to be imported. With neither word a plugin has files or a network: the first does not offer them, the second
@@ -73,6 +71,15 @@ pub enum Wasi {
 pub enum SecretSource {
     /// A file; its content without a last line break. Absolute, or relative to the document.
     File(PathBuf),
+    /// One value of a Kubernetes Secret.
+    Object {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Which of its values.
+        key: String,
+    },
 }
 
 /// What a plugin may use. Absent means denied.

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use wasmount_core::document::PluginSource;
+use wasmount_core::document::{PluginPlace, PluginSource};
 
 /// Largest component: three times the largest that was measured, a Python one.
 pub(crate) const PLUGIN_BYTES: u64 = 64 << 20;
@@ -21,11 +21,18 @@ const DIGEST_DIGITS: usize = 64;
 /// Reads a component; relative paths start at `base`, the folder of the document.
 pub(crate) async fn read(source: &PluginSource, base: &Path) -> Result<Vec<u8>, Refusal> {
     let PluginSource {
-        path,
+        place,
         digest,
         wasi: _,
+        signers: _,
     } = source.clone();
+    let PluginPlace::File(path) = place else {
+        return Err(Refusal::NotAFile {
+            path: base.to_owned(),
+        });
+    };
     let path = base.join(path);
+    let named = path.clone();
     let reading = tokio::task::spawn_blocking(move || {
         let wasm = read_blocking(&path)?;
         if let Some(wanted) = digest {
@@ -36,7 +43,7 @@ pub(crate) async fn read(source: &PluginSource, base: &Path) -> Result<Vec<u8>, 
     });
     reading.await.unwrap_or_else(|error| {
         Err(Refusal::Unreadable {
-            path: source.path.clone(),
+            path: named,
             source: io::Error::other(error),
         })
     })
@@ -99,7 +106,6 @@ fn check_kind(wasm: &[u8]) -> Result<(), Refusal> {
 mod tests {
     use super::*;
     use rustix::fs::FileType;
-    use wasmount_core::document::Wasi;
 
     const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 
@@ -107,9 +113,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("plugin.wasm"), bytes).unwrap();
         let source = PluginSource {
-            path: PathBuf::from("plugin.wasm"),
             digest: digest.map(str::to_owned),
-            wasi: Wasi::default(),
+            ..PluginSource::file("plugin.wasm")
         };
         read(&source, folder.path()).await
     }
@@ -157,11 +162,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = File::create(folder.path().join("plugin.wasm")).unwrap();
         file.set_len(PLUGIN_BYTES + 1).unwrap();
-        let source = PluginSource {
-            path: PathBuf::from("plugin.wasm"),
-            digest: None,
-            wasi: Wasi::default(),
-        };
+        let source = PluginSource::file("plugin.wasm");
         let refusal = read(&source, folder.path()).await.unwrap_err();
         assert!(matches!(refusal, Refusal::TooLarge { limit } if limit == 64 << 20));
     }
@@ -169,11 +170,7 @@ mod tests {
     #[tokio::test]
     async fn a_missing_file_a_folder_and_a_pipe_are_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let source = |path: &str| PluginSource {
-            path: PathBuf::from(path),
-            digest: None,
-            wasi: Wasi::default(),
-        };
+        let source = |path: &str| PluginSource::file(path);
         let refusal = read(&source("missing.wasm"), folder.path()).await;
         assert!(matches!(refusal, Err(Refusal::Unreadable { .. })));
         let pipe = folder.path().join("pipe.wasm");

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{Backend, BackendError};
-use wasmount_core::document::{Grants, Limits, PluginSource, PoolGrant, Wasi};
+use wasmount_core::document::{Grants, Limits, PluginSource, PoolGrant};
 use wasmount_core::driver::Role;
 use wasmount_core::names::DriverName;
 use wasmount_core::services::Service;
@@ -70,11 +70,7 @@ async fn admit_with(
         state: memory.clone(),
         mounter: memory.clone(),
     };
-    let plugin = PluginSource {
-        path: path.to_owned(),
-        digest: None,
-        wasi: Wasi::default(),
-    };
+    let plugin = PluginSource::file(path);
     let base = Path::new("/nowhere");
     let admitted = admit(engine(), &plugin, base, grants, parts, role).await;
     (admitted, memory)

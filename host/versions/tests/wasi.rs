@@ -48,9 +48,8 @@ async fn admitted(wasi: Wasi) -> Result<Arc<WasmBackend>, Refusal> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../plugins/target/wasm32-wasip2/release/insistent.wasm");
     let plugin = PluginSource {
-        path,
-        digest: None,
         wasi,
+        ..PluginSource::file(path)
     };
     let options = EngineOptions::for_backends(None, [&Limits::default()]);
     let engine = Engine::new(options).unwrap();

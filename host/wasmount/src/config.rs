@@ -12,7 +12,7 @@ pub(crate) use complaint::{Complaint, Complaints};
 use crate::regular_file::{self, Refused};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use wasmount_core::document::{KeyPath, SecretSource, StorageBackend};
+use wasmount_core::document::{KeyPath, PluginPlace, SecretSource, StorageBackend};
 
 /// Largest document, in bytes: what etcd, and so a CRD, can hold at most by default.
 const DOCUMENT_BYTES: u64 = 3 << 19;
@@ -82,9 +82,20 @@ fn resolved(file: &Path, mut document: StorageBackend) -> Configured {
         .ok()
         .and_then(|file| file.parent().map(Path::to_owned))
         .unwrap_or_default();
-    for SecretSource::File(path) in document.secrets.values_mut() {
-        *path = folder.join(&*path);
+    let mut secrets: Vec<&mut SecretSource> = document.secrets.values_mut().collect();
+    if let PluginPlace::Registry(place) = &mut document.plugin.place {
+        secrets.extend(&mut place.credentials);
+        if let Some(path) = &mut place.ca_file {
+            *path = folder.join(&*path);
+        }
     }
+    for secret in secrets {
+        if let SecretSource::File(path) = secret {
+            *path = folder.join(&*path);
+        }
+    }
+    let signers = std::mem::take(&mut document.plugin.signers);
+    document.plugin.signers = signers.resolved(&folder);
     Configured { document, folder }
 }
 

@@ -12,7 +12,7 @@ struct Wall {
     must_not_know: &'static [&'static str],
 }
 
-const WALLS: [Wall; 12] = [
+const WALLS: [Wall; 15] = [
     Wall {
         name: "wasmount-core",
         may_know: &[],
@@ -66,6 +66,21 @@ const WALLS: [Wall; 12] = [
         must_not_know: &["tonic", "prost", "hyper", "wasmtime"],
     },
     Wall {
+        name: "wasmount-artifact",
+        may_know: &["wasmount-core", "wasmount-child"],
+        must_not_know: &["tonic", "prost", "wasmtime", "redb", "kube"],
+    },
+    Wall {
+        name: "wasmount-child",
+        may_know: &[],
+        must_not_know: &["tonic", "prost", "hyper", "wasmtime", "redb", "kube"],
+    },
+    Wall {
+        name: "wasmount-control",
+        may_know: &["wasmount-core"],
+        must_not_know: &["tonic", "prost", "wasmtime", "redb", "kube"],
+    },
+    Wall {
         name: "wasmount-guest",
         may_know: &[],
         must_not_know: &["tonic", "tokio", "wasmtime", "rustix", "redb", "kube"],
@@ -73,6 +88,9 @@ const WALLS: [Wall; 12] = [
     Wall {
         name: "wasmount",
         may_know: &[
+            "wasmount-artifact",
+            "wasmount-child",
+            "wasmount-control",
             "wasmount-core",
             "wasmount-csi",
             "wasmount-engine",

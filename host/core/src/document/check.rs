@@ -4,14 +4,13 @@
 //! It does not know lines: each refusal names its key, the reader of the text finds the place.
 
 mod grants;
+mod plugin;
+mod secrets;
+mod versions;
 
-use super::{
-    Grants, InvalidDocument, KeyPath, Limits, PluginSource, SecretSource, StorageBackend, Wasi,
-    amounts, csi_driver, raw,
-};
+use super::{Grants, InvalidDocument, KeyPath, Limits, StorageBackend, amounts, csi_driver, raw};
 use crate::capabilities::Hidden;
 use crate::names::DriverName;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,10 +24,6 @@ const MEMORY_BYTES_MAX: u64 = 4 << 30;
 const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most calls, handles or table elements that a limit may allow: what the host keeps 32-bit counts of.
 const COUNT_MAX: u64 = i32::MAX as u64;
-/// The digest that a plugin may be pinned to, before its hexadecimal digits.
-const DIGEST_PREFIX: &str = "sha256:";
-/// Hexadecimal digits of a SHA-256 digest.
-const DIGEST_DIGITS: usize = 64;
 
 type Checked<T> = Result<T, InvalidDocument>;
 
@@ -57,6 +52,7 @@ pub(super) fn document(document: raw::Document) -> Checked<StorageBackend> {
         secrets,
         grants,
         limits,
+        versions,
         csi,
         csi_driver,
     } = spec;
@@ -65,14 +61,15 @@ pub(super) fn document(document: raw::Document) -> Checked<StorageBackend> {
     Ok(StorageBackend {
         name: backend_name,
         driver_name: named_driver(&KeyPath::of("spec.driverName"), driver_name)?,
-        plugin: plugin_source(&KeyPath::of("spec.plugin"), plugin)?,
+        plugin: plugin::source(&KeyPath::of("spec.plugin"), plugin)?,
         settings: settings.into(),
-        secrets: secret_sources(&KeyPath::of("spec.secrets"), secrets)?,
+        secrets: secrets::sources(&KeyPath::of("spec.secrets"), secrets)?,
         grants: Grants {
             selinux_mount: csi_driver.selinux_mount == Some(true),
             ..grants::checked(&KeyPath::of("spec.grants"), grants)?
         },
         limits: limited(&KeyPath::of("spec.limits"), limits)?,
+        versions: versions::policy(&KeyPath::of("spec.versions"), versions)?,
         hidden: hidden(
             &KeyPath::of("spec.csi.hideCapabilities"),
             &hide_capabilities,
@@ -111,46 +108,6 @@ fn named_driver(key: &KeyPath, name: String) -> Checked<DriverName> {
         let reason = message.strip_prefix("driverName ").unwrap_or(&message);
         key.invalid(reason)
     })
-}
-
-fn plugin_source(key: &KeyPath, plugin: raw::Plugin) -> Checked<PluginSource> {
-    let raw::Plugin { path, digest, wasi } = plugin;
-    let path = file_path(&key.key("path"), path)?;
-    if let Some(digest) = &digest {
-        let digits = digest.strip_prefix(DIGEST_PREFIX).unwrap_or_default();
-        let lower_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        if digits.len() != DIGEST_DIGITS || !digits.bytes().all(lower_hex) {
-            return Err(key
-                .key("digest")
-                .invalid("must be `sha256:` and 64 lower-case hexadecimal digits"));
-        }
-    }
-    let wasi = match wasi.as_deref() {
-        None => Wasi::default(),
-        Some("minimal") => Wasi::Minimal,
-        Some("full") => Wasi::Full,
-        Some(_) => {
-            return Err(key.key("wasi").invalid(
-                "must be `minimal`, or `full` for a plugin whose language runtime imports files and sockets, which then fail",
-            ));
-        }
-    };
-    Ok(PluginSource { path, digest, wasi })
-}
-
-fn secret_sources(
-    key: &KeyPath,
-    secrets: BTreeMap<String, raw::Secret>,
-) -> Checked<BTreeMap<String, SecretSource>> {
-    secrets
-        .into_iter()
-        .map(|(name, raw::Secret { file })| {
-            let key = key.key(&name);
-            non_empty(&key, &name)?;
-            let path = file_path(&key.key("file"), file)?;
-            Ok((name, SecretSource::File(path)))
-        })
-        .collect()
 }
 
 fn limited(key: &KeyPath, limits: raw::Limits) -> Checked<Limits> {

@@ -51,6 +51,8 @@ pub struct Spec {
     #[serde(default)]
     pub limits: Limits,
     #[serde(default)]
+    pub versions: Versions,
+    #[serde(default)]
     pub csi: Csi,
     #[serde(default)]
     pub csi_driver: CsiDriver,
@@ -60,16 +62,55 @@ pub struct Spec {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[allow(missing_docs, reason = "the fields are the document's keys")]
 pub struct Plugin {
-    pub path: String,
+    pub path: Option<String>,
+    pub reference: Option<String>,
+    pub registry: Option<RegistryAccess>,
     pub digest: Option<String>,
     pub wasi: Option<String>,
+    pub verify: Option<Verify>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct RegistryAccess {
+    pub credentials: Option<Secret>,
+    pub ca_file: Option<String>,
+    pub plain_http: bool,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct Verify {
+    pub any_of: Vec<VerifyKey>,
+    pub all_of: Vec<VerifyKey>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct VerifyKey {
+    pub file: Option<String>,
+    pub pem: Option<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[allow(missing_docs, reason = "the fields are the document's keys")]
 pub struct Secret {
-    pub file: String,
+    pub file: Option<String>,
+    pub secret: Option<SecretKey>,
+}
+
+/// One value of a Kubernetes Secret.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct SecretKey {
+    pub namespace: String,
+    pub name: String,
+    pub key: String,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -127,6 +168,23 @@ pub struct Limits {
     pub handles: Option<u64>,
     pub state_bytes: Option<Amount>,
     pub long_ids: Option<bool>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct Versions {
+    pub keep: Option<u64>,
+    pub drain: Option<String>,
+    pub rollback: Rollback,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[allow(missing_docs, reason = "the fields are the document's keys")]
+pub struct Rollback {
+    pub faults: Option<u64>,
+    pub window: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use wasmount_core::capabilities::{Capabilities, PluginCapability, Profile};
+use wasmount_core::document::PluginPlace;
 use wasmount_core::driver::Role;
 use wasmount_kubernetes::csi_driver::csi_driver;
 use wasmount_kubernetes::manifests::{
@@ -153,7 +154,14 @@ impl Flags {
         let (component, plugin) = match &self.plugin_in_image {
             Some(path) => (Component::InImage, path.clone()),
             None => {
-                let path = folder.join(&document.plugin.path);
+                let PluginPlace::File(path) = &document.plugin.place else {
+                    return Err(Fault::room(
+                        "the component is in a registry, and a ConfigMap would hold it",
+                    )(
+                        "write --plugin-in-image, or a `path` in the document"
+                    ));
+                };
+                let path = folder.join(path);
                 let read = regular_file::read(&path, COMPONENT_BYTES);
                 let unreadable = format!(
                     "the component {} does not fit into a ConfigMap of {CONFIG_MAP_BYTES} bytes",

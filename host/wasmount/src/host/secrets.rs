@@ -33,6 +33,14 @@ pub(super) enum SecretError {
         /// Which file.
         path: PathBuf,
     },
+    /// It stands in an API server, and there is none.
+    #[error(
+        "secret `{name}`: it is a Kubernetes Secret, and this host has no API server to read it from; name a `file`"
+    )]
+    NoCluster {
+        /// Which secret.
+        name: String,
+    },
     /// The host is going down.
     #[error("the reading of secrets was stopped")]
     Stopped,
@@ -43,8 +51,11 @@ pub(super) async fn read(sources: BTreeMap<String, SecretSource>) -> Result<Secr
     let work = move || {
         sources
             .into_iter()
-            .map(|(name, SecretSource::File(path))| {
-                let value = secret(&name, &path)?;
+            .map(|(name, source)| {
+                let value = match source {
+                    SecretSource::File(path) => secret(&name, &path)?,
+                    SecretSource::Object { .. } => return Err(SecretError::NoCluster { name }),
+                };
                 Ok((name, value))
             })
             .collect()

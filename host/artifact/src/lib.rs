@@ -1,0 +1,2 @@
+//! Plugins as OCI artifacts: registries, bundles, signatures.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The words of the admin socket, and the client that speaks them.
+#![forbid(unsafe_code)]

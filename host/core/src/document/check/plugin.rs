@@ -1,0 +1,139 @@
+//! `spec.plugin`: one place, and what must be true of what lies there. Apart because it is the longest of the document's parts that say
+//! either this or that.
+
+use super::{Checked, file_path, secrets};
+use crate::document::{
+    KeyPath, PluginPlace, PluginSource, PublicKey, Reference, RegistryPlace, Signers, Wasi,
+    is_digest, raw,
+};
+
+/// How a public key begins that is meant, whatever is before it (RFC 7468).
+const PEM_BEGINS: &str = "-----BEGIN PUBLIC KEY-----";
+/// Most keys of a list: as many are compared with every signature.
+const KEYS_MAX: usize = 16;
+
+/// Where the plugin comes from.
+pub(super) fn source(key: &KeyPath, plugin: raw::Plugin) -> Checked<PluginSource> {
+    let raw::Plugin {
+        path,
+        reference,
+        registry,
+        digest,
+        wasi,
+        verify,
+    } = plugin;
+    let place = place(key, path, reference, registry)?;
+    if digest.as_deref().is_some_and(|digest| !is_digest(digest)) {
+        return Err(key
+            .key("digest")
+            .invalid("must be `sha256:` and 64 lower-case hexadecimal digits"));
+    }
+    let wasi = match wasi.as_deref() {
+        None => Wasi::default(),
+        Some("minimal") => Wasi::Minimal,
+        Some("full") => Wasi::Full,
+        Some(_) => {
+            return Err(key.key("wasi").invalid(
+                "must be `minimal`, or `full` for a plugin whose language runtime imports files and sockets, which then fail",
+            ));
+        }
+    };
+    let signers = match verify {
+        None => Signers::default(),
+        Some(verify) => signers(&key.key("verify"), verify)?,
+    };
+    Ok(PluginSource {
+        place,
+        digest,
+        wasi,
+        signers,
+    })
+}
+
+fn place(
+    key: &KeyPath,
+    path: Option<String>,
+    reference: Option<String>,
+    registry: Option<raw::RegistryAccess>,
+) -> Checked<PluginPlace> {
+    match (path, reference) {
+        (Some(path), None) => {
+            if registry.is_some() {
+                return Err(key
+                    .key("registry")
+                    .invalid("is for a `reference`; a file needs no registry"));
+            }
+            Ok(PluginPlace::File(file_path(&key.key("path"), path)?))
+        }
+        (None, Some(reference)) => {
+            let key_of_reference = key.key("reference");
+            let reference = Reference::parse(&reference)
+                .map_err(|invalid| key_of_reference.invalid(invalid.to_string()))?;
+            let key = key.key("registry");
+            let raw::RegistryAccess {
+                credentials,
+                ca_file,
+                plain_http,
+            } = registry.unwrap_or_default();
+            let credentials = credentials
+                .map(|secret| secrets::source(&key.key("credentials"), secret))
+                .transpose()?;
+            let ca_file = ca_file
+                .map(|path| file_path(&key.key("caFile"), path))
+                .transpose()?;
+            Ok(PluginPlace::Registry(RegistryPlace {
+                reference,
+                credentials,
+                ca_file,
+                plain_http,
+            }))
+        }
+        (None, None) => Err(key.invalid(
+            "must have a `path`, the file of the component, or a `reference`, its name in a registry",
+        )),
+        (Some(_), Some(_)) => Err(key.invalid("has both `path` and `reference`; name one place")),
+    }
+}
+
+fn signers(key: &KeyPath, verify: raw::Verify) -> Checked<Signers> {
+    let raw::Verify { any_of, all_of } = verify;
+    if any_of.is_empty() && all_of.is_empty() {
+        return Err(key.invalid(
+            "names no key, so it would let everything pass; name one in `anyOf` or `allOf`, or leave the key out",
+        ));
+    }
+    Ok(Signers {
+        any_of: public_keys(&key.key("anyOf"), any_of)?,
+        all_of: public_keys(&key.key("allOf"), all_of)?,
+    })
+}
+
+fn public_keys(key: &KeyPath, keys: Vec<raw::VerifyKey>) -> Checked<Vec<PublicKey>> {
+    if keys.len() > KEYS_MAX {
+        return Err(key.invalid(format!("has more than {KEYS_MAX} keys")));
+    }
+    let numbered = keys.into_iter().enumerate();
+    numbered
+        .map(|(index, public)| public_key(&key.index(index), public))
+        .collect()
+}
+
+fn public_key(key: &KeyPath, public: raw::VerifyKey) -> Checked<PublicKey> {
+    match public {
+        raw::VerifyKey {
+            file: Some(path),
+            pem: None,
+        } => Ok(PublicKey::File(file_path(&key.key("file"), path)?)),
+        raw::VerifyKey {
+            file: None,
+            pem: Some(pem),
+        } if pem.contains(PEM_BEGINS) => Ok(PublicKey::Inline(pem)),
+        raw::VerifyKey {
+            file: None,
+            pem: Some(_),
+        } => Err(key.key("pem").invalid(format!(
+            "must be a public key that begins with `{PEM_BEGINS}`"
+        ))),
+        _ => Err(key.invalid("must have one of `file` and `pem`")),
+    }
+}

@@ -1,0 +1,366 @@
+//! Where a plugin comes from, and who must have signed it. Apart because three rooms read it (the one that fetches, the one that admits and the
+//! one that shows), and none of the others.
+//!
+//! It knows the form of an artifact's name, not the registry that has it.
+
+use crate::document::Wasi;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What an artifact's name begins with in a document and on the command line.
+pub const REFERENCE_SCHEME: &str = "oci://";
+/// The digest of a component or of a manifest, before its hexadecimal digits.
+pub const DIGEST_PREFIX: &str = "sha256:";
+
+/// Hexadecimal digits of a SHA-256 digest.
+const DIGEST_DIGITS: usize = 64;
+/// Longest name of a repository and longest tag, in bytes (OCI distribution specification 1.1, "Pulling manifests").
+const REPOSITORY_BYTES: usize = 255;
+const TAG_BYTES: usize = 128;
+
+/// Where a component comes from, and what must be true of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginSource {
+    /// Where it lies.
+    pub place: PluginPlace,
+    /// `sha256:..` of the component itself, checked if given.
+    pub digest: Option<String>,
+    /// What of WASI it may import.
+    pub wasi: Wasi,
+    /// Who must have signed it.
+    pub signers: Signers,
+}
+
+/// Where a component lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PluginPlace {
+    /// A file; absolute, or relative to the document.
+    File(PathBuf),
+    /// An artifact in a registry.
+    Registry(RegistryPlace),
+}
+
+/// An artifact in a registry, and how that is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegistryPlace {
+    /// Which artifact.
+    pub reference: Reference,
+    /// What authorises the pull: docker's `config.json`, or a Secret of the type `kubernetes.io/dockerconfigjson`.
+    pub credentials: Option<super::SecretSource>,
+    /// Certificates, PEM, that are trusted beside the system's; absolute, or relative to the document.
+    pub ca_file: Option<PathBuf>,
+    /// Speaks HTTP without TLS.
+    pub plain_http: bool,
+}
+
+/// Whose signatures a component needs. Both empty: nobody's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Signers {
+    /// One of these at least, if there are any.
+    pub any_of: Vec<PublicKey>,
+    /// Each of these.
+    pub all_of: Vec<PublicKey>,
+}
+
+/// A public key, as PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PublicKey {
+    /// In a file; absolute, or relative to the document.
+    File(PathBuf),
+    /// In the document itself.
+    Inline(String),
+}
+
+/// The name of an artifact: `host[:port]/repository[:tag][@sha256:..]`, one of tag and digest at least.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reference {
+    registry: String,
+    repository: String,
+    tag: Option<String>,
+    digest: Option<String>,
+}
+
+/// Not the name of an artifact.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidReference(&'static str);
+
+impl PluginSource {
+    /// A file, whoever made it.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self {
+            place: PluginPlace::File(path.into()),
+            digest: None,
+            wasi: Wasi::default(),
+            signers: Signers::default(),
+        }
+    }
+}
+
+impl Signers {
+    /// Whether anybody must have signed.
+    pub fn is_empty(&self) -> bool {
+        self.any_of.is_empty() && self.all_of.is_empty()
+    }
+
+    /// All keys that are named.
+    pub fn keys(&self) -> impl Iterator<Item = &PublicKey> {
+        self.any_of.iter().chain(&self.all_of)
+    }
+
+    /// The same, with relative files below `base`.
+    pub fn resolved(mut self, base: &Path) -> Self {
+        for key in self.any_of.iter_mut().chain(&mut self.all_of) {
+            if let PublicKey::File(path) = key {
+                *path = base.join(&*path);
+            }
+        }
+        self
+    }
+}
+
+impl Reference {
+    /// Reads a name, with or without `oci://` before it. Unlike docker's names it has no default: registry, and tag or digest, are named.
+    pub fn parse(text: &str) -> Result<Self, InvalidReference> {
+        let text = text.strip_prefix(REFERENCE_SCHEME).unwrap_or(text);
+        let (name, digest) = match text.split_once('@') {
+            None => (text, None),
+            Some((name, digest)) if is_digest(digest) => (name, Some(digest.to_owned())),
+            Some(_) => {
+                return Err(InvalidReference(
+                    "has a digest that is not `sha256:` and 64 lower-case hexadecimal digits",
+                ));
+            }
+        };
+        let (registry, rest) = name.split_once('/').ok_or(InvalidReference(
+            "must be `oci://registry/repository:tag`, or `@sha256:..` in place of the tag",
+        ))?;
+        let (repository, tag) = match rest.rsplit_once(':') {
+            None => (rest, None),
+            Some((repository, tag)) => (repository, Some(tag.to_owned())),
+        };
+        if !is_registry(registry) {
+            return Err(InvalidReference(
+                "has no registry before its first `/`: a host name with a dot or a port, or `localhost`",
+            ));
+        }
+        if !is_repository(repository) {
+            return Err(InvalidReference(
+                "has a repository that is not lower-case words of letters, digits, `.`, `_` and `-`, with `/` between",
+            ));
+        }
+        if tag.as_deref().is_some_and(|tag| !is_tag(tag)) {
+            return Err(InvalidReference(
+                "has a tag that is not 1 to 128 letters, digits, `.`, `_` and `-`",
+            ));
+        }
+        if tag.is_none() && digest.is_none() {
+            return Err(InvalidReference(
+                "names neither a tag nor a digest; write `:tag` or `@sha256:..` after it",
+            ));
+        }
+        Ok(Self {
+            registry: registry.to_owned(),
+            repository: repository.to_owned(),
+            tag,
+            digest,
+        })
+    }
+
+    /// Host, with its port if one is named.
+    pub fn registry(&self) -> &str {
+        &self.registry
+    }
+
+    /// The name within the registry.
+    pub fn repository(&self) -> &str {
+        &self.repository
+    }
+
+    /// The tag, if one is named.
+    pub fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    /// The digest of the manifest, if it is pinned.
+    pub fn digest(&self) -> Option<&str> {
+        self.digest.as_deref()
+    }
+
+    /// What is asked of the registry: the digest before the tag.
+    pub fn wanted(&self) -> &str {
+        self.digest().or(self.tag()).unwrap_or_default()
+    }
+
+    /// The same artifact by this digest alone.
+    pub fn pinned(&self, digest: String) -> Self {
+        Self {
+            tag: None,
+            digest: Some(digest),
+            ..self.clone()
+        }
+    }
+
+    /// Another tag of the same repository.
+    pub fn tagged(&self, tag: String) -> Self {
+        Self {
+            tag: Some(tag),
+            digest: None,
+            ..self.clone()
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            registry,
+            repository,
+            tag,
+            digest,
+        } = self;
+        write!(f, "{REFERENCE_SCHEME}{registry}/{repository}")?;
+        if let Some(tag) = tag {
+            write!(f, ":{tag}")?;
+        }
+        if let Some(digest) = digest {
+            write!(f, "@{digest}")?;
+        }
+        Ok(())
+    }
+}
+
+/// `sha256:` and 64 lower-case hexadecimal digits.
+pub fn is_digest(text: &str) -> bool {
+    let digits = text.strip_prefix(DIGEST_PREFIX).unwrap_or_default();
+    let lower_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    digits.len() == DIGEST_DIGITS && digits.bytes().all(lower_hex)
+}
+
+fn is_registry(text: &str) -> bool {
+    let (host, port) = match text.rsplit_once(':') {
+        None => (text, None),
+        Some((host, port)) => (host, Some(port)),
+    };
+    // An address of IPv6 stands in brackets.
+    let bracketed = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let named = |host: &str| {
+        !host.is_empty()
+            && host
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-')
+    };
+    let known = match bracketed {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => named(host),
+    };
+    let port_is_number = port.is_none_or(|port| port.parse::<u16>().is_ok());
+    known
+        && port_is_number
+        && (port.is_some() || host.contains('.') || host == "localhost" || bracketed.is_some())
+}
+
+fn is_repository(text: &str) -> bool {
+    let word = |word: &str| {
+        let inner =
+            |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-');
+        let end = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        word.bytes().all(inner) && end(word.bytes().next()) && end(word.bytes().last())
+    };
+    text.len() <= REPOSITORY_BYTES && text.split('/').all(word)
+}
+
+fn is_tag(text: &str) -> bool {
+    let first = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let rest = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    text.len() <= TAG_BYTES && first(text.bytes().next()) && text.bytes().all(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn the_name_of_an_artifact_is_read_and_written_alike() {
+        for (text, registry, repository, tag, digest) in [
+            (
+                "oci://ghcr.io/acme/csi:1.2",
+                "ghcr.io",
+                "acme/csi",
+                Some("1.2"),
+                None,
+            ),
+            ("oci://localhost/a:b", "localhost", "a", Some("b"), None),
+            (
+                "oci://nas:5000/a/b_c/d.e-f:v1",
+                "nas:5000",
+                "a/b_c/d.e-f",
+                Some("v1"),
+                None,
+            ),
+            ("oci://[::1]:5000/a:b", "[::1]:5000", "a", Some("b"), None),
+            (
+                &format!("oci://a.b/c@{DIGEST}"),
+                "a.b",
+                "c",
+                None,
+                Some(DIGEST),
+            ),
+            (
+                &format!("oci://a.b/c:d@{DIGEST}"),
+                "a.b",
+                "c",
+                Some("d"),
+                Some(DIGEST),
+            ),
+        ] {
+            let reference = Reference::parse(text).unwrap();
+            assert_eq!(reference.to_string(), text);
+            assert_eq!(
+                (
+                    reference.registry(),
+                    reference.repository(),
+                    reference.tag(),
+                    reference.digest()
+                ),
+                (registry, repository, tag, digest)
+            );
+            let short = text.strip_prefix(REFERENCE_SCHEME).unwrap();
+            assert_eq!(Reference::parse(short).unwrap(), reference);
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused_with_the_reason() {
+        for (text, reason) in [
+            ("oci://plugin", "must be `oci://registry/repository:tag`"),
+            ("oci://acme/csi:1", "has no registry"),
+            ("oci://a.b:x/c:1", "has no registry"),
+            ("oci://a.b/C:1", "has a repository"),
+            ("oci://a.b/c//d:1", "has a repository"),
+            ("oci://a.b/../d:1", "has a repository"),
+            ("oci://a.b/c:-1", "has a tag"),
+            ("oci://a.b/c", "names neither a tag nor a digest"),
+            ("oci://a.b/c@sha256:12", "has a digest"),
+            ("oci://a.b/c d:1", "has a repository"),
+            ("", "must be"),
+        ] {
+            let refused = Reference::parse(text).unwrap_err().to_string();
+            assert!(refused.starts_with(reason), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_pinned_name_asks_for_its_digest() {
+        let reference = Reference::parse("oci://a.b/c:d").unwrap();
+        assert_eq!(reference.wanted(), "d");
+        let pinned = reference.pinned(DIGEST.to_owned());
+        assert_eq!(pinned.wanted(), DIGEST);
+        assert_eq!(pinned.to_string(), format!("oci://a.b/c@{DIGEST}"));
+        assert_eq!(pinned.tagged("e".to_owned()).to_string(), "oci://a.b/c:e");
+    }
+}
