@@ -1,8 +1,10 @@
-//! A child process that the kernel kills when its parent dies (`PR_SET_PDEATHSIG`, prctl(2)). Apart because code between fork and exec is
-//! `unsafe`: only calls that are safe in a signal handler may be made there (`CommandExt::pre_exec`).
+//! A child process that the kernel kills when its parent dies (`PR_SET_PDEATHSIG`, prctl(2)), or that is left no descriptor but three
+//! (`close_range(2)`). Apart because code between fork and exec is `unsafe`: only calls that are safe in a signal handler may be made there
+//! (`CommandExt::pre_exec`).
 //!
 //! It knows no program: which are run, and for how long, is decided elsewhere.
 
+use crate::check;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 use std::io;
@@ -18,6 +20,19 @@ pub fn dies_with_parent(command: &mut Command) -> &mut Command {
         command.pre_exec(move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
             still_child_of(parent)
+        })
+    }
+}
+
+/// The child gets standard input, output and error and no other descriptor, not even one that this program was started with.
+pub fn keeps_standard_streams(command: &mut Command) -> &mut Command {
+    let (first, last) = (libc::STDERR_FILENO + 1, libc::c_uint::MAX);
+    // SAFETY: one system call, which closes nothing before exec: until then the standard library needs a descriptor of its own.
+    unsafe {
+        command.pre_exec(move || {
+            let flags = libc::CLOSE_RANGE_CLOEXEC;
+            check(libc::syscall(libc::SYS_close_range, first, last, flags))?;
+            Ok(())
         })
     }
 }
@@ -47,6 +62,17 @@ mod tests {
     fn a_child_runs_while_its_parent_lives() {
         let status = dies_with_parent(&mut Command::new("true")).status();
         assert!(status.unwrap().success());
+    }
+
+    #[test]
+    fn a_child_is_given_three_descriptors() {
+        let careless = std::fs::File::open("/dev/null").unwrap();
+        rustix::io::fcntl_setfd(&careless, rustix::io::FdFlags::empty()).unwrap();
+        let listed = |command: &mut Command| command.arg("/proc/self/fd").output().unwrap().stdout;
+        // The directory that is read is the fourth.
+        let few = listed(keeps_standard_streams(&mut Command::new("ls")));
+        assert_eq!(few, b"0\n1\n2\n3\n");
+        assert!(listed(&mut Command::new("ls")).len() > few.len());
     }
 
     #[test]

@@ -1,0 +1,169 @@
+//! The child's side: gives up, for good, everything that its work does not need. Apart because the order matters and each step says why.
+//!
+//! It must run before any other thread is started: identity, rights and Landlock are each thread's own, and are inherited by new ones.
+
+use crate::{Bounds, ChildError, walls};
+use rustix::io::Errno;
+use rustix::process::{
+    Gid, Pid, Resource, Rlimit, Signal, Uid, geteuid, getppid, getrlimit,
+    set_parent_process_death_signal, setpriority_process, setrlimit,
+};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid,
+};
+use std::fs;
+use std::io;
+
+/// The user and the group that own nothing, by the kernel's own number (`/proc/sys/kernel/overflowuid`).
+const NOBODY: u32 = 65534;
+/// How much a child waits for others, as `nice(2)` counts: it gets half of the processor that a call of a client gets beside it.
+const NICE: i32 = 3;
+/// Makes the kernel take a child first where memory runs out (proc(5), `oom_score_adj`).
+const TAKE_FIRST: &str = "1000";
+/// Address space beyond the memory that it may write to, in bytes: program, libraries, and what the allocator reserves and does not use. It
+/// bounds what `RLIMIT_DATA` does not count: memory that is shared.
+const ADDRESS_ROOM_BYTES: u64 = 2 << 30;
+/// Descriptors of a child that may open something: connections, files, and those of a runtime.
+const DESCRIPTORS: u64 = 64;
+/// Standard input, output and error: a child that may open nothing has these.
+const STANDARD_STREAMS: u64 = 3;
+/// Seconds from SIGXCPU, which ends a program that does not expect it, to SIGKILL.
+const CPU_GRACE_SECONDS: u64 = 1;
+
+/// Gives up everything beyond `bounds`. What a kernel does not have is left out; what it refuses is an error, and then nothing may be done.
+pub fn confine(bounds: &Bounds) -> Result<(), ChildError> {
+    let parent = getppid();
+    // Neither is a wall: a child that is taken no later than others is still bounded.
+    let _ = fs::write("/proc/self/oom_score_adj", TAKE_FIRST);
+    let _ = setpriority_process(None, NICE);
+    become_nobody()?;
+    step("giving up capabilities", set_capabilities(None, nothing()))?;
+    step("giving up new rights", set_no_new_privs(true))?;
+    die_with(parent)?;
+    for (resource, soft, hard) in limits(bounds) {
+        limit(resource, soft, hard)?;
+    }
+    walls::raise(bounds).map_err(|error| failed("Landlock", io::Error::other(error)))?;
+    // Last, since the steps above open files.
+    let descriptors = descriptors(bounds);
+    limit(Resource::Nofile, descriptors, descriptors)
+}
+
+/// What the kernel holds of the bounds, but for descriptors: soft and hard limit.
+fn limits(bounds: &Bounds) -> [(Resource, u64, u64); 6] {
+    let memory = bounds.memory_bytes;
+    let address_space = memory.saturating_add(ADDRESS_ROOM_BYTES);
+    let cpu = bounds.cpu.as_secs().max(1);
+    [
+        (Resource::Data, memory, memory),
+        (Resource::As, address_space, address_space),
+        (Resource::Cpu, cpu, cpu.saturating_add(CPU_GRACE_SECONDS)),
+        (Resource::Core, 0, 0),
+        (Resource::Fsize, 0, 0),
+        (Resource::Memlock, 0, 0),
+    ]
+}
+
+fn descriptors(bounds: &Bounds) -> u64 {
+    if bounds.network || !bounds.readable.is_empty() {
+        DESCRIPTORS
+    } else {
+        STANDARD_STREAMS
+    }
+}
+
+/// Root becomes nobody. Where it may not, without the capability or in a user namespace that has no such user, it stays what it is, and loses
+/// its capabilities all the same.
+fn become_nobody() -> Result<(), ChildError> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    let changed = set_thread_groups(&[])
+        .and_then(|()| set_thread_res_gid(group, group, group))
+        .and_then(|()| set_thread_res_uid(user, user, user));
+    match changed {
+        Err(Errno::PERM | Errno::INVAL) => Ok(()),
+        changed => step("becoming nobody", changed),
+    }
+}
+
+/// A change of user clears the order that was given before the start.
+fn die_with(parent: Option<Pid>) -> Result<(), ChildError> {
+    let order = set_parent_process_death_signal(Some(Signal::KILL));
+    step("asking to die with the parent", order)?;
+    if getppid() == parent {
+        return Ok(());
+    }
+    Err(failed("looking for the parent", Errno::SRCH.into()))
+}
+
+/// Never above what it has already: only root could.
+fn limit(resource: Resource, soft: u64, hard: u64) -> Result<(), ChildError> {
+    let now = getrlimit(resource);
+    let least = |wanted: u64, now: Option<u64>| Some(now.map_or(wanted, |now| now.min(wanted)));
+    let new = Rlimit {
+        current: least(soft, now.maximum),
+        maximum: least(hard, now.maximum),
+    };
+    step("setting a limit", setrlimit(resource, new))
+}
+
+fn nothing() -> CapabilitySets {
+    CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    }
+}
+
+fn step(step: &'static str, done: Result<(), Errno>) -> Result<(), ChildError> {
+    done.map_err(|errno| failed(step, errno.into()))
+}
+
+fn failed(step: &'static str, source: io::Error) -> ChildError {
+    ChildError::Confine { step, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    fn bounds() -> Bounds {
+        Bounds {
+            memory_bytes: 1 << 30,
+            cpu: Duration::from_secs(30),
+            wall: Duration::from_secs(60),
+            output_bytes: 1,
+            network: false,
+            readable: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn memory_and_cpu_are_what_the_bounds_say_and_nothing_is_written_to_disk() {
+        let limits = limits(&bounds());
+        assert!(limits.contains(&(Resource::Data, 1 << 30, 1 << 30)));
+        assert!(limits.contains(&(Resource::As, 3 << 30, 3 << 30)));
+        assert!(limits.contains(&(Resource::Cpu, 30, 31)));
+        assert!(limits.contains(&(Resource::Core, 0, 0)));
+        assert!(limits.contains(&(Resource::Fsize, 0, 0)));
+    }
+
+    #[test]
+    fn whoever_may_open_nothing_cannot() {
+        assert_eq!(descriptors(&bounds()), 3);
+        let reader = Bounds {
+            readable: vec![PathBuf::from("/etc")],
+            ..bounds()
+        };
+        let client = Bounds {
+            network: true,
+            ..bounds()
+        };
+        assert_eq!((descriptors(&reader), descriptors(&client)), (64, 64));
+    }
+}

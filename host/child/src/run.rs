@@ -1,0 +1,174 @@
+//! The parent's side: starts a child, feeds it, hears it within its bounds, and leaves nothing of it behind. Apart because only this side may
+//! be trusted.
+
+use crate::end::Ended;
+use crate::spawner;
+use crate::{ChildError, Task};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::time::timeout;
+use wasmount_sys::child::{dies_with_parent, keeps_standard_streams};
+
+/// This program, whatever lies at its path by now.
+const OURSELVES: &str = "/proc/self/exe";
+/// Threads that libraries in a child may start, as they are told by the environment: more would only take more memory.
+const THREADS: &str = "4";
+/// Variables by which rayon, tokio and glibc's allocator are told.
+const THREAD_VARIABLES: [&str; 3] = [
+    "RAYON_NUM_THREADS",
+    "TOKIO_WORKER_THREADS",
+    "MALLOC_ARENA_MAX",
+];
+/// How much is kept of what a child says, in bytes: the end of it.
+const WORDS_BYTES: usize = 4 << 10;
+/// What messages of this program begin with.
+const OWN_NAME: &str = "wasmount: ";
+
+/// A child and all that it started; killed when dropped.
+struct Running {
+    child: Child,
+}
+
+impl Running {
+    /// Returns when the child has ended; what it started is killed then, or would keep its streams open. It is not reaped yet.
+    #[expect(
+        deprecated,
+        reason = "what takes its place is `unsafe`, and asks for what `OwnedFd` keeps anyway (tokio#8587)"
+    )]
+    async fn ended(&self) -> Result<(), ChildError> {
+        let process = self.number().ok_or(Errno::SRCH);
+        let process = process.and_then(|number| pidfd_open(number, PidfdFlags::NONBLOCK));
+        let process = process.map_err(|errno| unheard(errno.into()))?;
+        let process = AsyncFd::new(process).map_err(unheard)?;
+        process.readable().await.map_err(unheard)?.retain_ready();
+        self.kill();
+        Ok(())
+    }
+
+    fn number(&self) -> Option<Pid> {
+        let id = i32::try_from(self.child.id()?).ok()?;
+        Pid::from_raw(id)
+    }
+
+    /// Until it is waited for, no other process group can have its number.
+    fn kill(&self) {
+        if let Some(group) = self.number() {
+            // Gone already is what is wanted.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Runs a child to its end and gives its answer. Dropped before, it kills the child.
+pub async fn run(task: &Task, input: Vec<u8>) -> Result<Vec<u8>, ChildError> {
+    run_program(Path::new(OURSELVES), task, input).await
+}
+
+async fn run_program(program: &Path, task: &Task, input: Vec<u8>) -> Result<Vec<u8>, ChildError> {
+    let start = |source| ChildError::Start { source };
+    let child = spawner::spawn(command(program, task))
+        .await
+        .map_err(start)?;
+    let mut running = Running { child };
+    let streams = (
+        running.child.stdin.take(),
+        running.child.stdout.take(),
+        running.child.stderr.take(),
+    );
+    let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
+        return Err(start(io::Error::other("a stream is missing")));
+    };
+    let bounds = &task.bounds;
+    let heard = async {
+        let (_, answer, words, ()) = tokio::try_join!(
+            feed(stdin, &input),
+            hear(stdout, bounds.output_bytes),
+            listen(stderr),
+            running.ended()
+        )?;
+        Ok::<_, ChildError>((answer, words))
+    };
+    let heard = timeout(bounds.wall, heard).await;
+    running.kill();
+    let status = running.child.wait().await.map_err(unheard)?;
+    let (answer, words) = heard.unwrap_or(Err(ChildError::Time {
+        limit_seconds: bounds.wall.as_secs(),
+    }))?;
+    let ended = Ended {
+        status,
+        answer,
+        words,
+    };
+    ended.judge(bounds)
+}
+
+fn command(program: &Path, task: &Task) -> tokio::process::Command {
+    let mut command = Command::new(program);
+    command
+        .arg(task.subcommand)
+        .args(&task.arguments)
+        .env_clear()
+        .envs(THREAD_VARIABLES.map(|variable| (variable, THREADS)))
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    dies_with_parent(&mut command);
+    keeps_standard_streams(&mut command);
+    let mut command = tokio::process::Command::from(command);
+    command.kill_on_drop(true);
+    command
+}
+
+/// A child that does not want to hear it all says so by its end.
+async fn feed(mut stdin: ChildStdin, input: &[u8]) -> Result<(), ChildError> {
+    let _ = stdin.write_all(input).await;
+    Ok(())
+}
+
+async fn hear(stdout: ChildStdout, limit_bytes: u64) -> Result<Vec<u8>, ChildError> {
+    let mut answer = Vec::new();
+    // One byte more than allowed, to see that there is more.
+    let mut read = stdout.take(limit_bytes.saturating_add(1));
+    let length = read.read_to_end(&mut answer).await.map_err(unheard)?;
+    if u64::try_from(length).unwrap_or(u64::MAX) > limit_bytes {
+        return Err(ChildError::TooMuch { limit_bytes });
+    }
+    Ok(answer)
+}
+
+/// The end of what it says.
+async fn listen(mut stderr: ChildStderr) -> Result<String, ChildError> {
+    let mut words = Vec::new();
+    loop {
+        let read = stderr.read_buf(&mut words).await.map_err(unheard)?;
+        let surplus = words.len().saturating_sub(WORDS_BYTES);
+        words.drain(..surplus);
+        if read == 0 {
+            let words = String::from_utf8_lossy(&words);
+            let words = words.trim();
+            return Ok(words.strip_prefix(OWN_NAME).unwrap_or(words).to_owned());
+        }
+    }
+}
+
+fn unheard(source: io::Error) -> ChildError {
+    ChildError::Unheard { source }
+}
+
+#[cfg(test)]
+mod tests;

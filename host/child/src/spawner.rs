@@ -1,0 +1,56 @@
+//! The thread that starts children. Apart because the kernel kills a child when the *thread* that started it ends, and threads of a runtime
+//! come and go: this one stays as long as the process.
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+/// What the thread is asked for.
+struct Order {
+    command: Command,
+    /// Whose reactor hears of the child.
+    runtime: Handle,
+    answer: oneshot::Sender<io::Result<Child>>,
+}
+
+/// The way to the thread, once there is one.
+static ORDERS: Mutex<Option<Sender<Order>>> = Mutex::new(None);
+
+/// Starts a child on the thread.
+pub(crate) async fn spawn(command: Command) -> io::Result<Child> {
+    let (answer, started) = oneshot::channel();
+    let runtime = Handle::current();
+    let gone = || io::Error::other("the thread that starts processes has ended");
+    let order = Order {
+        command,
+        runtime,
+        answer,
+    };
+    orders()?.send(order).map_err(|_| gone())?;
+    started.await.map_err(|_| gone())?
+}
+
+fn orders() -> io::Result<Sender<Order>> {
+    let mut orders = ORDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(orders) = &*orders {
+        return Ok(orders.clone());
+    }
+    let (sender, taken) = channel();
+    thread::Builder::new()
+        .name("children".to_owned())
+        .spawn(move || start_all(&taken))?;
+    *orders = Some(sender.clone());
+    Ok(sender)
+}
+
+fn start_all(orders: &Receiver<Order>) {
+    for mut order in orders {
+        let _entered = order.runtime.enter();
+        // Who ordered may have gone: then the child goes too, as it is dropped.
+        let _ = order.answer.send(order.command.spawn());
+    }
+}

@@ -1,0 +1,25 @@
+//! Landlock: files and network that a child does not reach, whoever it runs as. Apart because it is a library's vocabulary, and because a
+//! kernel may have all, some or none of it: it stands behind the other walls and not in place of one.
+
+use crate::Bounds;
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
+    Scope, path_beneath_rules,
+};
+
+/// The newest form of the rules that the hosts we test on have (Linux 6.15). An older kernel enforces as much as it knows.
+const RULES: ABI = ABI::V7;
+
+/// Leaves files below `readable`, to be read and not to be run, and TCP where there is a network; signals and abstract sockets of others
+/// are out of reach.
+pub(crate) fn raise(bounds: &Bounds) -> Result<(), RulesetError> {
+    let mut rules = Ruleset::default()
+        .handle_access(AccessFs::from_all(RULES))?
+        .scope(Scope::from_all(RULES))?;
+    if !bounds.network {
+        rules = rules.handle_access(AccessNet::from_all(RULES))?;
+    }
+    let readable = path_beneath_rules(&bounds.readable, AccessFs::ReadFile | AccessFs::ReadDir);
+    rules.create()?.add_rules(readable)?.restrict_self()?;
+    Ok(())
+}
