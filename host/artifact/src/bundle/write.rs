@@ -1,0 +1,99 @@
+//! Writes a bundle. Apart from reading: this side knows what it has. The same bundle is the same bytes.
+
+use super::{Bundle, BundleError};
+use crate::attached::AttachedManifest;
+use crate::digest::Digest;
+use crate::manifest::{Descriptor, Index};
+use crate::media_type::plain;
+use std::collections::BTreeSet;
+use std::io::Write;
+use tar::{Builder, EntryType, Header};
+
+/// The file that says that this is a layout, and its only content.
+pub(super) const LAYOUT_FILE: &str = "oci-layout";
+const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
+/// The file that lists what is in it.
+pub(super) const INDEX_FILE: &str = "index.json";
+/// Where everything else lies, by its digest.
+pub(super) const BLOBS: &str = "blobs/sha256/";
+/// The tag of an entry of the list.
+pub(super) const NAME: &str = "org.opencontainers.image.ref.name";
+
+/// Everybody may read it.
+const MODE: u32 = 0o644;
+
+impl Bundle {
+    /// Writes all of it. `tag` is what the artifact is called in the list.
+    pub fn write(&self, tag: Option<&str>, to: impl Write) -> Result<(), BundleError> {
+        let mut archive = Archive {
+            tar: Builder::new(to),
+            written: BTreeSet::new(),
+        };
+        archive.file(LAYOUT_FILE, LAYOUT)?;
+        archive.file(INDEX_FILE, &self.list(tag).to_bytes())?;
+        archive.blob(&self.raw.bytes)?;
+        archive.blob(&self.config)?;
+        archive.blob(&self.component)?;
+        for AttachedManifest {
+            raw,
+            config,
+            layers,
+            tag: _,
+            manifest: _,
+        } in &self.attached
+        {
+            archive.blob(&raw.bytes)?;
+            archive.blob(config)?;
+            for layer in layers {
+                archive.blob(layer)?;
+            }
+        }
+        archive.tar.into_inner()?.flush()?;
+        Ok(())
+    }
+
+    fn list(&self, tag: Option<&str>) -> Index {
+        let entry = |media_type: &str, bytes: &[u8], tag: Option<&str>| {
+            let mut entry = Descriptor::of(plain(media_type), bytes);
+            if let Some(tag) = tag {
+                entry.annotations.insert(NAME.to_owned(), tag.to_owned());
+            }
+            entry
+        };
+        let mut entries = vec![entry(&self.raw.media_type, &self.raw.bytes, tag)];
+        for beside in &self.attached {
+            let raw = &beside.raw;
+            let mut entry = entry(&raw.media_type, &raw.bytes, beside.tag.as_deref());
+            entry
+                .artifact_type
+                .clone_from(&beside.manifest.artifact_type);
+            entries.push(entry);
+        }
+        Index::new(entries)
+    }
+}
+
+struct Archive<W: Write> {
+    tar: Builder<W>,
+    written: BTreeSet<Digest>,
+}
+
+impl<W: Write> Archive<W> {
+    /// Signatures share their config: each blob is there once.
+    fn blob(&mut self, bytes: &[u8]) -> Result<(), BundleError> {
+        let digest = Digest::of(bytes);
+        let name = format!("{BLOBS}{}", digest.hex());
+        if self.written.insert(digest) {
+            self.file(&name, bytes)?;
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, name: &str, bytes: &[u8]) -> Result<(), BundleError> {
+        let mut header = Header::new_ustar();
+        header.set_entry_type(EntryType::Regular);
+        header.set_mode(MODE);
+        header.set_size(bytes.len() as u64);
+        Ok(self.tar.append_data(&mut header, name, bytes)?)
+    }
+}

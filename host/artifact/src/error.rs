@@ -1,0 +1,200 @@
+//! What can go wrong between a registry and us. Apart because whoever waits for a plugin must learn what failed, on what, and what to do, and
+//! because it travels: the process that fetches is not the one that tells.
+
+use serde::{Deserialize, Serialize};
+
+/// Why an artifact was not moved.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+pub enum RegistryError {
+    /// Nobody answers there.
+    #[error(
+        "the registry {host} cannot be reached: {reason}; check that it runs, its name and its port, and that this machine may connect to it"
+    )]
+    Down {
+        /// Its host.
+        host: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// It is not who it should be.
+    #[error(
+        "the registry {host} is not trusted: {reason}; name the certificate of its authority (`caFile` in a document, --ca-file here), or \
+         `plainHttp` for one without TLS"
+    )]
+    Untrusted {
+        /// Its host.
+        host: String,
+        /// What is wrong with its certificate, or with the handshake.
+        reason: String,
+    },
+    /// The certificates that are to be trusted.
+    #[error(
+        "the certificates to trust cannot be used: {reason}; name a file of certificates in PEM"
+    )]
+    BadCertificates {
+        /// What is wrong.
+        reason: String,
+    },
+    /// It took too long.
+    #[error(
+        "{what}: the registry {host} was too slow: {reason}; try again when it is faster, or allow more time (--timeout of the command)"
+    )]
+    Slow {
+        /// What was wanted.
+        what: String,
+        /// Its host.
+        host: String,
+        /// Which limit was met.
+        reason: String,
+    },
+    /// It has no time for us, or is broken.
+    #[error(
+        "{what}: the registry {host} answered {status} in {attempts} attempts{words}; look at its log, or wait until it is less busy"
+    )]
+    Busy {
+        /// What was wanted.
+        what: String,
+        /// Its host.
+        host: String,
+        /// The status of HTTP.
+        status: u16,
+        /// How often was asked.
+        attempts: u32,
+        /// What it said beside.
+        words: String,
+    },
+    /// The bytes are others than were named.
+    #[error(
+        "{what}: the registry sent bytes with the digest {got} where {wanted} was asked for; it, or somebody on the way, changed them: do not \
+         use them, and push the artifact again"
+    )]
+    WrongDigest {
+        /// What was wanted.
+        what: String,
+        /// Its digest.
+        wanted: String,
+        /// That of what came.
+        got: String,
+    },
+    /// It ended early.
+    #[error(
+        "{what}: the answer of the registry {host} ended after {got} bytes, before its end{reason}; look at the registry, and at proxies before it"
+    )]
+    Truncated {
+        /// What was wanted.
+        what: String,
+        /// Its host.
+        host: String,
+        /// How many bytes came.
+        got: u64,
+        /// What the connection said.
+        reason: String,
+    },
+    /// The size is another than was named.
+    #[error("{what}: it has {got} bytes, and its manifest says {wanted}; push the artifact again")]
+    WrongSize {
+        /// What was wanted.
+        what: String,
+        /// Its size, in bytes.
+        wanted: u64,
+        /// How many bytes came, or would have come.
+        got: u64,
+    },
+    /// More than is ever needed.
+    #[error(
+        "{what}: it is larger than {most} bytes, the most that is read of such a thing; it is no plugin"
+    )]
+    TooLarge {
+        /// What was wanted.
+        what: String,
+        /// The bound, in bytes.
+        most: u64,
+    },
+    /// Sent on too often.
+    #[error(
+        "{what}: the registry {host} sent us on more than {most} times; its redirects lead in a circle: mend its address, or that of its storage"
+    )]
+    RedirectLoop {
+        /// What was wanted.
+        what: String,
+        /// The host that did so last.
+        host: String,
+        /// How many are followed.
+        most: u32,
+    },
+    /// Sent on to where nobody may be sent.
+    #[error(
+        "{what}: {host} sends us on to `{location}`, {reason}; it is not followed: mend the registry's own address"
+    )]
+    BadRedirect {
+        /// What was wanted.
+        what: String,
+        /// Who did so.
+        host: String,
+        /// Where to.
+        location: String,
+        /// Why that is not followed.
+        reason: String,
+    },
+    /// We may not.
+    #[error(
+        "{what}: the registry {host} does not allow it ({status}); {credentials}{words}: give credentials that may (`credentials` in a document, \
+         --registry-config of the command)"
+    )]
+    Unauthorised {
+        /// What was wanted.
+        what: String,
+        /// Its host.
+        host: String,
+        /// The status of HTTP.
+        status: u16,
+        /// Who asked.
+        credentials: String,
+        /// What it said beside.
+        words: String,
+    },
+    /// There is none.
+    #[error(
+        "{what}: the registry {host} has no such thing; check name and tag, and that it was pushed there"
+    )]
+    NotFound {
+        /// What was wanted.
+        what: String,
+        /// Its host.
+        host: String,
+    },
+    /// Any other answer.
+    #[error(
+        "{what}: the registry {host} answered {status}{words}; is it a registry of OCI artifacts?"
+    )]
+    Refused {
+        /// What was wanted.
+        what: String,
+        /// Its host.
+        host: String,
+        /// The status of HTTP.
+        status: u16,
+        /// What it said beside.
+        words: String,
+    },
+    /// There is something, and it is no plugin.
+    #[error("{what} is not a Wasm artifact: {reason}")]
+    NotWasm {
+        /// What was wanted.
+        what: String,
+        /// What it is, and what to do.
+        reason: String,
+    },
+    /// Not what the specification says.
+    #[error(
+        "{what}: the answer of the registry {host} is not as the OCI distribution specification says: {reason}"
+    )]
+    Malformed {
+        /// What was wanted.
+        what: String,
+        /// Its host.
+        host: String,
+        /// What is wrong.
+        reason: String,
+    },
+}

@@ -1,0 +1,231 @@
+//! Everything between a name and a component that may be looked at: resolved, signatures checked, fetched, digest compared. Apart because it is the
+//! work of a process of its own, which may do nothing else (it speaks TLS, HTTP and JSON with strangers, and reads their signatures): request
+//! and answer travel as bytes (`message`).
+
+mod message;
+
+use crate::access::Access;
+use crate::attached::AttachedManifest;
+use crate::digest::Digest;
+use crate::error::RegistryError;
+use crate::media_type::COSIGN_SIGNATURE;
+use crate::progress::silent;
+use crate::pull::Resolved;
+use crate::registry::{RawManifest, Registry};
+use crate::signature::{
+    Evidence, Gathered, SignatureError, SignerKeys, Subject, check, is_bundle_type,
+};
+pub use message::BadMessage;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use wasmount_core::document::Reference;
+
+/// Where cosign writes the signature of a payload: the annotation of its layer.
+pub(crate) const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
+
+/// A component that is wanted, and what must be true of it.
+#[derive(Debug, Clone)]
+pub struct FetchRequest {
+    /// Which.
+    pub wanted: Wanted,
+    /// The digest of the component itself, `sha256:..`, if it is known before.
+    pub digest: Option<String>,
+    /// Who must have signed it.
+    pub signers: SignerKeys,
+}
+
+/// Which component.
+#[derive(Debug, Clone)]
+pub enum Wanted {
+    /// One in a registry.
+    Artifact {
+        /// Its name.
+        reference: Reference,
+        /// How its registry is reached.
+        access: Box<Access>,
+    },
+    /// One that was read from a file, with what lay beside it.
+    File {
+        /// What the file holds.
+        wasm: Vec<u8>,
+        /// Signatures over these bytes.
+        beside: Beside,
+    },
+}
+
+/// Files beside that of a component.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beside {
+    /// `.sig`, as `cosign sign-blob` writes it.
+    pub signature: Option<Vec<u8>>,
+    /// `.bundle`, a Sigstore bundle.
+    pub bundle: Option<Vec<u8>>,
+}
+
+/// A component that is what was wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetched {
+    /// It itself.
+    pub wasm: Vec<u8>,
+    /// Its digest.
+    pub digest: Digest,
+    /// The artifact by the digest of its manifest; absent for a file.
+    pub reference: Option<String>,
+    /// The names of the keys by which it is signed, of those that were asked for.
+    pub signed_by: Vec<String>,
+}
+
+/// Why a component is not had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+pub enum FetchError {
+    /// Something between the registry and us.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The signatures.
+    #[error(transparent)]
+    Signature(#[from] SignatureError),
+    /// It is another one than was named.
+    #[error(
+        "{what} has the digest {got}, and {wanted} is wanted (`plugin.digest`); write the new digest if the change is meant, or name the artifact \
+         by the digest of its manifest"
+    )]
+    AnotherComponent {
+        /// Where it was found.
+        what: String,
+        /// The digest that was named.
+        wanted: String,
+        /// The digest that it has.
+        got: String,
+    },
+}
+
+/// Does all of it.
+pub async fn fetch(request: FetchRequest) -> Result<Fetched, FetchError> {
+    let FetchRequest {
+        wanted,
+        digest,
+        signers,
+    } = request;
+    match wanted {
+        Wanted::Artifact { reference, access } => {
+            let registry = Registry::connect(&reference, *access, Arc::new(silent))?;
+            artifact(&registry, digest.as_deref(), &signers).await
+        }
+        Wanted::File { wasm, beside } => check_file(wasm, &beside, digest.as_deref(), &signers),
+    }
+}
+
+/// Who signed what an artifact's name means, and its name by digest; the component is not fetched.
+pub async fn signers(
+    registry: &Registry,
+    keys: &SignerKeys,
+) -> Result<(Reference, Vec<String>), FetchError> {
+    let found = Resolved::find(registry).await?;
+    let signed_by = signed(registry, &found, keys).await?;
+    let reference = registry.reference().pinned(found.raw.digest.to_string());
+    Ok((reference, signed_by))
+}
+
+async fn artifact(
+    registry: &Registry,
+    digest: Option<&str>,
+    signers: &SignerKeys,
+) -> Result<Fetched, FetchError> {
+    let found = Resolved::find(registry).await?;
+    // Both are known from the manifest: what would be refused is not even fetched.
+    same(&registry.reference().to_string(), digest, found.component())?;
+    let signed_by = signed(registry, &found, signers).await?;
+    let pulled = found.fetch(registry).await?;
+    Ok(Fetched {
+        wasm: pulled.wasm,
+        digest: pulled.digest,
+        reference: Some(pulled.reference.to_string()),
+        signed_by,
+    })
+}
+
+/// All of it for a file. It opens nothing and waits for nothing, so a process that may do neither can do it.
+pub fn check_file(
+    wasm: Vec<u8>,
+    beside: &Beside,
+    digest: Option<&str>,
+    signers: &SignerKeys,
+) -> Result<Fetched, FetchError> {
+    let got = Digest::of(&wasm);
+    same("the file", digest, &got)?;
+    let mut gathered = Gathered::default();
+    if let Some(signature) = &beside.signature {
+        gathered.add("the .sig file", Evidence::from_signature_file(signature));
+    }
+    if let Some(bundle) = &beside.bundle {
+        gathered.add("the .bundle file", Evidence::from_bundle(bundle));
+    }
+    let signed_by = check(signers, &Subject::new(&wasm), &gathered)?;
+    Ok(Fetched {
+        wasm,
+        digest: got,
+        reference: None,
+        signed_by,
+    })
+}
+
+fn same(what: &str, wanted: Option<&str>, got: &Digest) -> Result<(), FetchError> {
+    match wanted {
+        Some(wanted) if wanted != got.as_str() => Err(FetchError::AnotherComponent {
+            what: what.to_owned(),
+            wanted: wanted.to_owned(),
+            got: got.to_string(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// By whom it is signed: the manifest itself, or the list that its name led to, which names it by digest.
+async fn signed(
+    registry: &Registry,
+    found: &Resolved,
+    signers: &SignerKeys,
+) -> Result<Vec<String>, FetchError> {
+    if signers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let own = signed_one(registry, &found.raw, signers).await;
+    match (own, &found.list) {
+        (Err(FetchError::Signature(refused)), Some(list)) => {
+            let of_list = signed_one(registry, list, signers).await;
+            of_list.map_err(|_| refused.into())
+        }
+        (own, _) => own,
+    }
+}
+
+async fn signed_one(
+    registry: &Registry,
+    raw: &RawManifest,
+    signers: &SignerKeys,
+) -> Result<Vec<String>, FetchError> {
+    let attached = registry.attached(&raw.digest).await?;
+    let subject = Subject::new(&raw.bytes);
+    Ok(check(signers, &subject, &gathered(&attached))?)
+}
+
+/// What of the things beside an artifact may prove that somebody signed it.
+pub fn gathered(attached: &[AttachedManifest]) -> Gathered {
+    let mut gathered = Gathered::default();
+    for beside in attached {
+        let place = match &beside.tag {
+            Some(tag) => format!("the tag {tag}"),
+            None => format!("the referrer {}", beside.raw.digest),
+        };
+        for (layer, bytes) in beside.blobs() {
+            if layer.media_type == COSIGN_SIGNATURE {
+                let encoded = layer.annotations.get(SIGNATURE);
+                let encoded = encoded.map(String::as_str).unwrap_or_default();
+                gathered.add(&place, Evidence::from_simple_signing(bytes, encoded));
+            } else if is_bundle_type(&layer.media_type) {
+                gathered.add(&place, Evidence::from_bundle(bytes));
+            }
+        }
+    }
+    gathered
+}

@@ -1,0 +1,260 @@
+//! What a registry says an artifact is made of (OCI image specification 1.1, "Image Manifest" and "Image Index"). Apart because it is a
+//! stranger's JSON that decides what is fetched next: it is read once into types that hold only what is used, and chosen from without a registry.
+
+use crate::digest::Digest;
+use crate::media_type::{
+    OCI_INDEX, OCI_MANIFEST, WASM_ARCHITECTURE, is_component, is_index, is_manifest, plain,
+};
+use crate::wasm_config::Annotations;
+use serde::{Deserialize, Serialize};
+
+/// The number of the form of manifests, the only one there is.
+const SCHEMA: u32 = 2;
+
+/// Something with a digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Descriptor {
+    /// What it is.
+    pub media_type: String,
+    /// Its digest.
+    pub digest: Digest,
+    /// Its size, in bytes.
+    pub size: u64,
+    /// What the artifact is, in an index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact_type: Option<String>,
+    /// What runs it, in an index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
+    /// What is said of it.
+    #[serde(default, skip_serializing_if = "Annotations::is_empty")]
+    pub annotations: Annotations,
+}
+
+/// What runs an artifact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Platform {
+    /// `wasm`, for what is of use here.
+    pub architecture: String,
+    /// The kind of system.
+    pub os: String,
+}
+
+/// An artifact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Manifest {
+    schema_version: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    media_type: Option<String>,
+    /// What the artifact is, where its config does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact_type: Option<String>,
+    /// What is said of its layers.
+    pub config: Descriptor,
+    /// What it is made of.
+    pub layers: Vec<Descriptor>,
+    /// What it speaks of: a signature names what is signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Descriptor>,
+    /// What is said of it.
+    #[serde(default, skip_serializing_if = "Annotations::is_empty")]
+    pub annotations: Annotations,
+}
+
+/// Several artifacts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Index {
+    schema_version: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    media_type: Option<String>,
+    /// Which.
+    pub manifests: Vec<Descriptor>,
+    /// What is said of them all.
+    #[serde(default, skip_serializing_if = "Annotations::is_empty")]
+    pub annotations: Annotations,
+}
+
+/// Either of the two.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Document {
+    /// An artifact.
+    Manifest(Box<Manifest>),
+    /// Several.
+    Index(Index),
+}
+
+/// Only what tells the two apart.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Shape {
+    #[serde(default)]
+    media_type: Option<String>,
+    #[serde(default)]
+    layers: Option<serde::de::IgnoredAny>,
+    #[serde(default)]
+    manifests: Option<serde::de::IgnoredAny>,
+}
+
+impl Document {
+    /// Reads one. `said` is the media type that it came with; where it names itself too, both must agree, and it must be one of the two alone:
+    /// bytes that are an artifact to one reader and a list to another have one digest for both (CVE-2021-41190).
+    pub fn parse(bytes: &[u8], said: Option<&str>) -> Result<Self, String> {
+        let json = |error: serde_json::Error| error.to_string();
+        let shape: Shape = serde_json::from_slice(bytes).map_err(json)?;
+        let named = shape.media_type.as_deref();
+        let said = said.map(plain).filter(|it| is_index(it) || is_manifest(it));
+        if let (Some(said), Some(named)) = (said, named)
+            && said != named
+        {
+            return Err(format!("it came as `{said}` and calls itself `{named}`"));
+        }
+        let is_list = match said.or(named) {
+            Some(kind) if is_index(kind) => true,
+            Some(kind) if is_manifest(kind) => false,
+            Some(other) => return Err(format!("`{other}` is neither a manifest nor an index")),
+            None => shape.manifests.is_some(),
+        };
+        if shape.layers.is_some() && shape.manifests.is_some() {
+            return Err("it has both layers and manifests".to_owned());
+        }
+        let (document, schema) = if is_list {
+            let index: Index = serde_json::from_slice(bytes).map_err(json)?;
+            let schema = index.schema_version;
+            (Self::Index(index), schema)
+        } else {
+            let manifest: Box<Manifest> = serde_json::from_slice(bytes).map_err(json)?;
+            let schema = manifest.schema_version;
+            (Self::Manifest(manifest), schema)
+        };
+        match schema {
+            SCHEMA => Ok(document),
+            other => Err(format!("its `schemaVersion` is {other}, not {SCHEMA}")),
+        }
+    }
+}
+
+impl Descriptor {
+    /// Of these bytes.
+    pub fn of(media_type: &str, bytes: &[u8]) -> Self {
+        Self {
+            media_type: media_type.to_owned(),
+            digest: Digest::of(bytes),
+            size: bytes.len() as u64,
+            artifact_type: None,
+            platform: None,
+            annotations: Annotations::new(),
+        }
+    }
+}
+
+impl Manifest {
+    /// One that is ours to push.
+    pub fn new(config: Descriptor, layers: Vec<Descriptor>, annotations: Annotations) -> Self {
+        Self {
+            schema_version: SCHEMA,
+            media_type: Some(OCI_MANIFEST.to_owned()),
+            artifact_type: None,
+            config,
+            layers,
+            subject: None,
+            annotations,
+        }
+    }
+
+    /// The type that it is pushed as.
+    pub fn media_type(&self) -> &str {
+        self.media_type.as_deref().unwrap_or(OCI_MANIFEST)
+    }
+
+    /// As it is pushed.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        json(self)
+    }
+
+    /// The layer that is a component, or what it is instead and what to do.
+    pub fn component(&self) -> Result<&Descriptor, String> {
+        match self.layers.as_slice() {
+            [one] if is_component(&one.media_type) => Ok(one),
+            [one] => Err(format!(
+                "its layer is `{}`{}; push a component with `wasmount push`",
+                one.media_type,
+                hint(&one.media_type)
+            )),
+            [] => Err("it has no layer; push a component with `wasmount push`".to_owned()),
+            many => Err(format!(
+                "it has {} layers, and a component is one; link them into one component, and push that",
+                many.len()
+            )),
+        }
+    }
+}
+
+impl Index {
+    /// One that is ours to write.
+    pub fn new(manifests: Vec<Descriptor>) -> Self {
+        Self {
+            schema_version: SCHEMA,
+            media_type: Some(OCI_INDEX.to_owned()),
+            manifests,
+            annotations: Annotations::new(),
+        }
+    }
+
+    /// The type that it is pushed as.
+    pub fn media_type(&self) -> &str {
+        self.media_type.as_deref().unwrap_or(OCI_INDEX)
+    }
+
+    /// As it is pushed.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        json(self)
+    }
+
+    /// The entry that is for Wasm; the only one, where none says for what it is.
+    pub fn component(&self) -> Result<&Descriptor, String> {
+        let manifests = || {
+            self.manifests
+                .iter()
+                .filter(|it| is_manifest(&it.media_type))
+        };
+        let for_wasm = |it: &&Descriptor| {
+            let platform = it.platform.as_ref();
+            platform.is_some_and(|it| it.architecture == WASM_ARCHITECTURE)
+        };
+        let chosen: Vec<_> = match manifests().filter(for_wasm).collect::<Vec<_>>() {
+            none if none.is_empty() => manifests().filter(|it| it.platform.is_none()).collect(),
+            some => some,
+        };
+        match chosen.as_slice() {
+            [one] => Ok(one),
+            [] => Err(format!(
+                "it is a list of {} manifests, none of them for the architecture `{WASM_ARCHITECTURE}`; name one by its digest",
+                self.manifests.len()
+            )),
+            many => Err(format!(
+                "it is a list with {} manifests that could be meant; name one by its digest",
+                many.len()
+            )),
+        }
+    }
+}
+
+/// It cannot fail: all keys are texts, and nothing is written but into memory.
+pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+/// For whoever has mixed up two names.
+fn hint(media_type: &str) -> &'static str {
+    if media_type.contains("tar") {
+        ", so it is a container image"
+    } else {
+        ""
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! Fetches a component by its name. Apart because of the order: the name becomes a digest once, everything after that goes by digests, and
+//! whoever wants signatures looks at them in between, before the component itself is fetched.
+
+use crate::COMPONENT_BYTES;
+use crate::digest::Digest;
+use crate::error::RegistryError;
+use crate::manifest::{Descriptor, Document, Manifest};
+use crate::registry::{RawManifest, Registry};
+use crate::wasm_config::Annotations;
+use wasmount_core::document::Reference;
+
+/// An artifact that was found, and not yet fetched.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// Its manifest as it came.
+    pub raw: RawManifest,
+    /// What that says.
+    pub manifest: Manifest,
+    /// The list that the name led to, if it was one: a signature may be of that.
+    pub list: Option<RawManifest>,
+    layer: Descriptor,
+}
+
+/// A component that was fetched.
+#[derive(Debug, Clone)]
+pub struct Pulled {
+    /// It itself.
+    pub wasm: Vec<u8>,
+    /// Its digest.
+    pub digest: Digest,
+    /// That of its manifest.
+    pub manifest_digest: Digest,
+    /// Its name by that digest.
+    pub reference: Reference,
+    /// What its manifest says of it: for people, not to be believed.
+    pub annotations: Annotations,
+}
+
+/// All of it.
+pub async fn pull(registry: &Registry) -> Result<Pulled, RegistryError> {
+    Resolved::find(registry).await?.fetch(registry).await
+}
+
+impl Resolved {
+    /// Follows a name to a manifest.
+    pub async fn find(registry: &Registry) -> Result<Self, RegistryError> {
+        let reference = registry.reference();
+        let not_wasm = |reason| RegistryError::NotWasm {
+            what: reference.to_string(),
+            reason,
+        };
+        let first = registry.manifest(reference.wanted()).await?;
+        let (raw, list) = match &first.document {
+            Document::Manifest(_) => (first, None),
+            Document::Index(index) => {
+                let entry = index.component().map_err(not_wasm)?;
+                let chosen = registry.manifest(entry.digest.as_str()).await?;
+                (chosen, Some(first))
+            }
+        };
+        let Document::Manifest(manifest) = &raw.document else {
+            return Err(not_wasm("its list names another list".to_owned()));
+        };
+        let layer = manifest.component().map_err(not_wasm)?.clone();
+        if layer.size > COMPONENT_BYTES {
+            return Err(RegistryError::TooLarge {
+                what: format!("the component of {reference}"),
+                most: COMPONENT_BYTES,
+            });
+        }
+        Ok(Self {
+            manifest: (**manifest).clone(),
+            layer,
+            list,
+            raw,
+        })
+    }
+
+    /// Digest of the component.
+    pub fn component(&self) -> &Digest {
+        &self.layer.digest
+    }
+
+    /// Fetches the component.
+    pub async fn fetch(self, registry: &Registry) -> Result<Pulled, RegistryError> {
+        let wasm = registry
+            .blob(&self.layer, "the component", COMPONENT_BYTES)
+            .await?;
+        let reference = registry.reference().pinned(self.raw.digest.to_string());
+        Ok(Pulled {
+            wasm,
+            digest: self.layer.digest,
+            manifest_digest: self.raw.digest,
+            reference,
+            annotations: self.manifest.annotations,
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! Puts a component into a registry as a CNCF Wasm OCI artifact. Apart because it is a bundle that goes to a registry: both are made in one way.
+
+use crate::bundle::Bundle;
+use crate::digest::Digest;
+use crate::error::RegistryError;
+use crate::manifest::{Descriptor, Manifest};
+use crate::registry::Registry;
+use crate::wasm_config::ComponentFacts;
+use bytes::Bytes;
+use wasmount_core::document::Reference;
+
+/// An artifact that was pushed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pushed {
+    /// Its name by the digest of its manifest.
+    pub reference: Reference,
+    /// The digest of the component.
+    pub digest: Digest,
+    /// How many manifests beside it were taken along.
+    pub attached: usize,
+}
+
+/// One component.
+pub async fn push(
+    registry: &Registry,
+    wasm: Vec<u8>,
+    facts: &ComponentFacts,
+) -> Result<Pushed, RegistryError> {
+    Bundle::of_component(wasm, facts).push(registry).await
+}
+
+impl Bundle {
+    /// Everything that it holds, under the name that the registry was connected for: blobs first, then its signatures, and the tag last, so that
+    /// nobody finds half of it, or finds it unsigned.
+    pub async fn push(self, registry: &Registry) -> Result<Pushed, RegistryError> {
+        let Self {
+            raw,
+            manifest: _,
+            config,
+            component,
+            attached,
+        } = self;
+        let digest = Digest::of(&component);
+        registry
+            .push_blob("the component", Bytes::from(component))
+            .await?;
+        registry
+            .push_blob("the config", Bytes::from(config))
+            .await?;
+        let count = attached.len();
+        for beside in attached {
+            registry
+                .push_blob("the config of a signature", Bytes::from(beside.config))
+                .await?;
+            for layer in beside.layers {
+                registry
+                    .push_blob("a signature", Bytes::from(layer))
+                    .await?;
+            }
+            let media_type = beside.raw.media_type;
+            match beside.tag {
+                Some(tag) => {
+                    registry
+                        .push_manifest(&tag, &media_type, beside.raw.bytes)
+                        .await?;
+                }
+                None => {
+                    let mut entry = Descriptor::of(&media_type, &beside.raw.bytes);
+                    entry.artifact_type = Some(kind(&beside.manifest));
+                    registry
+                        .attach(&raw.digest, &entry, beside.raw.bytes)
+                        .await?;
+                }
+            }
+        }
+        let wanted = registry.reference().wanted();
+        let manifest_digest = registry
+            .push_manifest(wanted, &raw.media_type, raw.bytes)
+            .await?;
+        Ok(Pushed {
+            reference: registry.reference().pinned(manifest_digest.to_string()),
+            digest,
+            attached: count,
+        })
+    }
+}
+
+/// What an artifact is: its own word, else its config's ("Listing Referrers").
+fn kind(manifest: &Manifest) -> String {
+    let own = manifest.artifact_type.clone();
+    own.unwrap_or_else(|| manifest.config.media_type.clone())
+}

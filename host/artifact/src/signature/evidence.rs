@@ -1,0 +1,342 @@
+//! What may prove that somebody signed: one signature, or several over one thing, in whatever form it came. Apart so that the policy sees one
+//! kind of thing, and the forms know nothing of keys.
+//!
+//! Anybody who may write to a registry can put rubbish beside a good signature. So what cannot be read is kept as a remark, and refuses nothing.
+
+use super::{SIGNATURE_BYTES, SIGNATURES_MAX, VerifyingKey, bundle, simple_signing};
+use crate::digest::Digest;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// Bytes of a signature by Ed25519, which has no form around it.
+const ED25519_SIGNATURE_BYTES: usize = 64;
+/// Most remarks that a refusal has, and the longest, in characters: it goes into logs and Events, and strangers' words are in it.
+const REMARKS: usize = 4;
+const REMARK_CHARACTERS: usize = 200;
+/// Begins ASN.1's sequence, as which ECDSA writes a signature (RFC 3279, section 2.2.3).
+const SEQUENCE: u8 = 0x30;
+
+/// What should be signed: a component's bytes, or those of its manifest.
+#[derive(Debug, Clone)]
+pub struct Subject<'a> {
+    bytes: &'a [u8],
+    digest: String,
+}
+
+/// A signature, and what it is over. That it exists says that it is well-formed, not that it is right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    signed: Signed,
+    signatures: Vec<Vec<u8>>,
+}
+
+/// What the bytes are that were signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Signed {
+    /// Those of the subject itself.
+    Subject,
+    /// These, which speak of subjects by digest.
+    Statement { bytes: Vec<u8>, of: Vec<String> },
+}
+
+/// All that was found, good or not, in the order in which it was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gathered {
+    evidence: Vec<Evidence>,
+    remarks: Vec<String>,
+    left_out: usize,
+}
+
+/// Why something is no evidence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// Larger than a signature may be.
+    #[error("has {0} bytes, and a signature at most {SIGNATURE_BYTES}")]
+    TooLarge(usize),
+    /// The bytes are not those of a signature.
+    #[error("is no signature in base64; was it cut off?")]
+    NotASignature,
+    /// The payload is not what cosign signs.
+    #[error("is no payload of cosign: {0}")]
+    Payload(String),
+    /// The bundle is not one that is known.
+    #[error("is no Sigstore bundle of a key's signature: {0}")]
+    Bundle(String),
+    /// The manifest is none of signatures.
+    #[error("is no manifest of signatures: {0}")]
+    Manifest(String),
+}
+
+/// What a key says of a piece of evidence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// Its owner signed the subject.
+    Signed,
+    /// Its owner signed something else: what.
+    Another(String),
+    /// Its owner did not sign this.
+    NotTheirs,
+}
+
+impl<'a> Subject<'a> {
+    /// Of all its bytes.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            bytes,
+            digest: Digest::of(bytes).to_string(),
+        }
+    }
+
+    /// Its digest, `sha256:` and hexadecimal digits.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+}
+
+impl Evidence {
+    /// A file as `cosign sign-blob` writes it: base64 of a signature over the subject's own bytes. Where several people must sign, it has a line for
+    /// each (cosign reads such a file no more).
+    pub fn from_signature_file(bytes: &[u8]) -> Result<Self, Unreadable> {
+        let bytes = bounded(bytes)?;
+        let text = std::str::from_utf8(bytes).map_err(|_| Unreadable::NotASignature)?;
+        let lines: Vec<_> = text
+            .lines()
+            .map(str::trim)
+            .filter(|it| !it.is_empty())
+            .collect();
+        if lines.is_empty() || lines.len() > SIGNATURES_MAX {
+            return Err(Unreadable::NotASignature);
+        }
+        let signatures = lines.into_iter().map(signature);
+        Ok(Self {
+            signed: Signed::Subject,
+            signatures: signatures.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// A payload, and the signature in base64 that a manifest has beside it.
+    pub fn from_simple_signing(payload: &[u8], encoded: &str) -> Result<Self, Unreadable> {
+        let payload = bounded(payload)?;
+        let of = simple_signing::signed_digest(payload)?;
+        bounded(encoded.as_bytes())?;
+        Ok(Self {
+            signed: Signed::Statement {
+                bytes: payload.to_vec(),
+                of: vec![of],
+            },
+            signatures: vec![signature(encoded)?],
+        })
+    }
+
+    /// A Sigstore bundle.
+    pub fn from_bundle(json: &[u8]) -> Result<Self, Unreadable> {
+        bundle::read(bounded(json)?)
+    }
+
+    pub(super) fn of_subject(signature: Vec<u8>) -> Self {
+        Self {
+            signed: Signed::Subject,
+            signatures: vec![signature],
+        }
+    }
+
+    pub(super) fn of_statement(bytes: Vec<u8>, of: Vec<String>, signatures: Vec<Vec<u8>>) -> Self {
+        Self {
+            signed: Signed::Statement { bytes, of },
+            signatures,
+        }
+    }
+
+    /// Whether this key's owner signed the subject.
+    pub fn signs(&self, key: &VerifyingKey, subject: &Subject<'_>) -> bool {
+        self.examine(key, subject) == Finding::Signed
+    }
+
+    /// What this key says of it. What it speaks of counts only once the signature is right.
+    pub(super) fn examine(&self, key: &VerifyingKey, subject: &Subject<'_>) -> Finding {
+        let bytes = match &self.signed {
+            Signed::Subject => subject.bytes,
+            Signed::Statement { bytes, .. } => bytes,
+        };
+        let mut signatures = self.signatures.iter();
+        if !signatures.any(|signature| key.verifies(bytes, signature)) {
+            return Finding::NotTheirs;
+        }
+        match &self.signed {
+            Signed::Statement { of, .. } if !of.contains(&subject.digest) => {
+                Finding::Another(of.join(", "))
+            }
+            Signed::Statement { .. } | Signed::Subject => Finding::Signed,
+        }
+    }
+}
+
+impl Gathered {
+    /// Adds what was found at `place`, which names it in remarks.
+    pub fn add(&mut self, place: &str, found: Result<Evidence, Unreadable>) {
+        if self.found() >= SIGNATURES_MAX {
+            self.left_out += 1;
+            return;
+        }
+        match found {
+            Ok(evidence) => self.evidence.push(evidence),
+            Err(unreadable) => self.remarks.push(quoted(&format!("{place} {unreadable}"))),
+        }
+    }
+
+    /// Whether nothing at all was found.
+    pub fn is_empty(&self) -> bool {
+        self.found() == 0
+    }
+
+    /// How many things were looked at.
+    pub fn found(&self) -> usize {
+        self.evidence.len() + self.remarks.len()
+    }
+
+    /// What can be examined.
+    pub fn evidence(&self) -> &[Evidence] {
+        &self.evidence
+    }
+
+    /// What was found besides, in words.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let mut remarks: Vec<_> = self.remarks.iter().take(REMARKS).cloned().collect();
+        if let Some(more) = self.remarks.len().checked_sub(REMARKS + 1) {
+            remarks.push(format!("{} more of this kind", more + 1));
+        }
+        if self.left_out > 0 {
+            remarks.push(format!(
+                "{} more were not looked at, {SIGNATURES_MAX} being the most",
+                self.left_out
+            ));
+        }
+        remarks
+    }
+}
+
+/// Words that may be a stranger's, cut and without control characters.
+fn quoted(text: &str) -> String {
+    let printable = text.chars().filter(|c| !c.is_control());
+    printable.take(REMARK_CHARACTERS).collect()
+}
+
+/// The same bytes, if they are not too many.
+fn bounded(bytes: &[u8]) -> Result<&[u8], Unreadable> {
+    match bytes.len() {
+        0..=SIGNATURE_BYTES => Ok(bytes),
+        length => Err(Unreadable::TooLarge(length)),
+    }
+}
+
+/// A signature as files and annotations have it.
+pub fn encoded(signature: &[u8]) -> String {
+    STANDARD.encode(signature)
+}
+
+/// Reads base64 of a signature, and sees that it is whole.
+pub(super) fn signature(encoded: &str) -> Result<Vec<u8>, Unreadable> {
+    let bytes = STANDARD
+        .decode(encoded)
+        .map_err(|_| Unreadable::NotASignature)?;
+    let whole = match bytes.as_slice() {
+        // A sequence of P-256 is never so long that its length needs more than this byte.
+        [SEQUENCE, length, rest @ ..] => usize::from(*length) == rest.len(),
+        _ => false,
+    };
+    if whole || bytes.len() == ED25519_SIGNATURE_BYTES {
+        return Ok(bytes);
+    }
+    Err(Unreadable::NotASignature)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::PrivateKey;
+    use super::*;
+
+    #[test]
+    fn a_signature_file_speaks_of_the_bytes_that_were_signed() {
+        let key = PrivateKey::generate().unwrap();
+        let encoded = STANDARD.encode(key.sign(b"a component").unwrap());
+        // Editors and `echo` add an end of line.
+        let file = format!("{encoded}\n");
+        let evidence = Evidence::from_signature_file(file.as_bytes()).unwrap();
+        let public = key.verifying_key();
+        let subject = Subject::new(b"a component");
+        assert_eq!(evidence.examine(&public, &subject), Finding::Signed);
+        let changed = Subject::new(b"a cOmponent");
+        assert_eq!(evidence.examine(&public, &changed), Finding::NotTheirs);
+    }
+
+    #[test]
+    fn a_signature_file_may_have_a_line_for_each_of_several() {
+        let keys = [
+            PrivateKey::generate().unwrap(),
+            PrivateKey::generate().unwrap(),
+        ];
+        let line = |key: &PrivateKey| STANDARD.encode(key.sign(b"a component").unwrap());
+        let file = format!("{}\n{}\n", line(&keys[0]), line(&keys[1]));
+        let evidence = Evidence::from_signature_file(file.as_bytes()).unwrap();
+        let subject = Subject::new(b"a component");
+        for key in &keys {
+            assert!(evidence.signs(&key.verifying_key(), &subject));
+        }
+        let stranger = PrivateKey::generate().unwrap().verifying_key();
+        assert!(!evidence.signs(&stranger, &subject));
+        let crowd = format!("{}\n", line(&keys[0])).repeat(SIGNATURES_MAX + 1);
+        let refused = Evidence::from_signature_file(crowd.as_bytes()).unwrap_err();
+        assert_eq!(refused, Unreadable::NotASignature);
+    }
+
+    #[test]
+    fn what_is_cut_off_is_told_from_what_somebody_else_signed() {
+        let key = PrivateKey::generate().unwrap();
+        let signature = key.sign(b"a component").unwrap();
+        for cut in [0, 1, signature.len() / 2, signature.len() - 1] {
+            let encoded = STANDARD.encode(&signature[..cut]);
+            let read = Evidence::from_signature_file(encoded.as_bytes());
+            assert_eq!(read.unwrap_err(), Unreadable::NotASignature, "{cut}");
+        }
+        let text = STANDARD.encode(&signature);
+        let half = Evidence::from_signature_file(&text.as_bytes()[..text.len() / 2 - 1]);
+        assert_eq!(half.unwrap_err(), Unreadable::NotASignature);
+        let long = vec![b'A'; SIGNATURE_BYTES + 1];
+        let read = Evidence::from_signature_file(&long);
+        assert_eq!(read.unwrap_err(), Unreadable::TooLarge(SIGNATURE_BYTES + 1));
+    }
+
+    #[test]
+    fn words_of_strangers_are_few_and_harmless() {
+        let mut gathered = Gathered::default();
+        for _ in 0..REMARKS + 2 {
+            let words = format!("\x1b[2J\n{}", "x".repeat(10_000));
+            gathered.add("y", Err(Unreadable::Payload(words)));
+        }
+        let remarks = gathered.remarks();
+        assert_eq!(remarks.len(), REMARKS + 1);
+        assert_eq!(remarks[REMARKS], "2 more of this kind");
+        assert!(remarks[0].starts_with("y is no payload of cosign: [2Jxxx"));
+        assert_eq!(remarks[0].chars().count(), REMARK_CHARACTERS);
+    }
+
+    #[test]
+    fn only_so_many_are_looked_at_and_the_rest_is_said() {
+        let mut gathered = Gathered::default();
+        assert!(gathered.is_empty());
+        for _ in 0..SIGNATURES_MAX - 1 {
+            gathered.add("x.sig", Ok(Evidence::of_subject(Vec::new())));
+        }
+        for _ in 0..4 {
+            gathered.add("x.sig", Err(Unreadable::NotASignature));
+        }
+        assert_eq!(gathered.evidence().len(), SIGNATURES_MAX - 1);
+        assert_eq!(
+            gathered.remarks(),
+            [
+                "x.sig is no signature in base64; was it cut off?",
+                "3 more were not looked at, 32 being the most"
+            ]
+        );
+    }
+}

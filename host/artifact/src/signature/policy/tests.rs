@@ -1,0 +1,233 @@
+//! Every verdict, with keys that are made for it.
+
+use super::super::{Evidence, PrivateKey, Unreadable, payload};
+use super::*;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// What is signed, and what is not.
+const MANIFEST: &[u8] = b"{\"the\":\"manifest\"}";
+const OTHER: &[u8] = b"{\"another\":\"manifest\"}";
+
+/// Two people and a stranger.
+struct People {
+    ann: PrivateKey,
+    bob: PrivateKey,
+    eve: PrivateKey,
+}
+
+impl People {
+    fn new() -> Self {
+        let key = || PrivateKey::generate().unwrap();
+        Self {
+            ann: key(),
+            bob: key(),
+            eve: key(),
+        }
+    }
+
+    fn named(&self, names: &[&str]) -> Vec<NamedKey> {
+        let key = |name: &&str| match *name {
+            "ann" => &self.ann,
+            "bob" => &self.bob,
+            _ => &self.eve,
+        };
+        let named = |name: &&str| NamedKey::new(*name, key(name).verifying_key());
+        names.iter().map(named).collect()
+    }
+}
+
+fn bare(key: &PrivateKey, bytes: &[u8]) -> Result<Evidence, Unreadable> {
+    let encoded = STANDARD.encode(key.sign(bytes).unwrap());
+    Evidence::from_signature_file(encoded.as_bytes())
+}
+
+fn simple(key: &PrivateKey, of: &[u8]) -> Result<Evidence, Unreadable> {
+    let payload = payload("nas.example/csi", Subject::new(of).digest()).unwrap();
+    let signature = STANDARD.encode(key.sign(payload.as_bytes()).unwrap());
+    Evidence::from_simple_signing(payload.as_bytes(), &signature)
+}
+
+fn gathered(all: impl IntoIterator<Item = Result<Evidence, Unreadable>>) -> Gathered {
+    let mut gathered = Gathered::default();
+    for one in all {
+        gathered.add("x.sig", one);
+    }
+    gathered
+}
+
+#[test]
+fn any_of_wants_one_and_all_of_wants_each() {
+    let people = People::new();
+    let People { ann, bob, eve } = &people;
+    // any-of, all-of, who signed, who is said to have.
+    type Row<'a> = (
+        &'a [&'a str],
+        &'a [&'a str],
+        Vec<&'a PrivateKey>,
+        Option<&'a [&'a str]>,
+    );
+    let table: Vec<Row<'_>> = vec![
+        (&[], &[], vec![], Some(&[])),
+        (&[], &[], vec![eve], Some(&[])),
+        (&["ann", "bob"], &[], vec![bob], Some(&["bob"])),
+        (
+            &["ann", "bob"],
+            &[],
+            vec![eve, ann, bob],
+            Some(&["ann", "bob"]),
+        ),
+        (&["ann", "bob"], &[], vec![eve], None),
+        (&["ann", "bob"], &[], vec![], None),
+        (&[], &["ann", "bob"], vec![bob, ann], Some(&["ann", "bob"])),
+        (&[], &["ann", "bob"], vec![ann, ann], None),
+        (&["ann"], &["bob"], vec![ann, bob], Some(&["ann", "bob"])),
+        (&["ann"], &["bob"], vec![ann], None),
+        (&["ann"], &["bob"], vec![bob], None),
+        (&["ann"], &["ann"], vec![ann], Some(&["ann"])),
+    ];
+    for (any_of, all_of, signed_by, expected) in table {
+        let keys = SignerKeys::new(people.named(any_of), people.named(all_of));
+        for form in [bare, simple] {
+            let found = gathered(signed_by.iter().map(|key| form(key, MANIFEST)));
+            let verdict = check(&keys, &Subject::new(MANIFEST), &found);
+            let expected =
+                expected.map(|names| names.iter().map(|&name| name.to_owned()).collect());
+            assert_eq!(verdict.ok(), expected, "{any_of:?} {all_of:?}");
+        }
+    }
+}
+
+#[test]
+fn each_refusal_says_what_is_wrong_and_whose_signature_is_wanted() {
+    let people = People::new();
+    let People { ann, bob, eve } = &people;
+    let subject = Subject::new(MANIFEST);
+    let said = |any_of: &[&str], all_of: &[&str], found: &Gathered| {
+        let keys = SignerKeys::new(people.named(any_of), people.named(all_of));
+        check(&keys, &subject, found).unwrap_err()
+    };
+    let described =
+        |key: &PrivateKey, name: &str| format!("{name} ({})", key.verifying_key().fingerprint());
+    let digest = subject.digest().to_owned();
+    assert_eq!(
+        said(&["ann", "bob"], &[], &Gathered::default()),
+        SignatureError::Unsigned {
+            digest: digest.clone(),
+            wanted: format!("{} or {}", described(ann, "ann"), described(bob, "bob")),
+        }
+    );
+    let strange = gathered([bare(eve, MANIFEST), Err(Unreadable::NotASignature)]);
+    assert_eq!(
+        said(&["ann"], &["bob"], &strange),
+        SignatureError::ByNobodyNamed {
+            digest: digest.clone(),
+            found: 2,
+            wanted: format!("{}, and {}", described(ann, "ann"), described(bob, "bob")),
+            remarks: " (x.sig is no signature in base64; was it cut off?)".to_owned(),
+        }
+    );
+    assert_eq!(
+        said(&[], &["ann", "bob"], &gathered([simple(ann, MANIFEST)])),
+        SignatureError::Missing {
+            digest: digest.clone(),
+            missing: described(bob, "bob"),
+            remarks: String::new(),
+        }
+    );
+    assert_eq!(
+        said(&["bob"], &["ann"], &gathered([simple(ann, MANIFEST)])),
+        SignatureError::Missing {
+            digest: digest.clone(),
+            missing: described(bob, "bob"),
+            remarks: String::new(),
+        }
+    );
+    assert_eq!(
+        said(
+            &["ann"],
+            &[],
+            &gathered([simple(ann, OTHER), simple(eve, MANIFEST)])
+        ),
+        SignatureError::AnotherDigest {
+            digest,
+            signer: described(ann, "ann"),
+            signed: Subject::new(OTHER).digest().to_owned(),
+        }
+    );
+}
+
+#[test]
+fn a_signature_for_another_manifest_beside_the_right_one_harms_nothing() {
+    let people = People::new();
+    let keys = SignerKeys::new(people.named(&["ann"]), Vec::new());
+    let found = gathered([
+        Err(Unreadable::NotASignature),
+        simple(&people.ann, OTHER),
+        simple(&people.eve, MANIFEST),
+        simple(&people.ann, MANIFEST),
+    ]);
+    let verdict = check(&keys, &Subject::new(MANIFEST), &found);
+    assert_eq!(verdict.unwrap(), ["ann"]);
+}
+
+#[test]
+fn no_byte_of_payload_or_signature_can_change() {
+    let people = People::new();
+    let keys = SignerKeys::new(people.named(&["ann"]), Vec::new());
+    let payload = payload("nas.example/csi", Subject::new(MANIFEST).digest()).unwrap();
+    let signature = people.ann.sign(payload.as_bytes()).unwrap();
+    let accepts = |payload: &[u8], signature: &[u8]| {
+        let evidence = Evidence::from_simple_signing(payload, &STANDARD.encode(signature));
+        check(&keys, &Subject::new(MANIFEST), &gathered([evidence])).is_ok()
+    };
+    assert!(accepts(payload.as_bytes(), &signature));
+    for at in 0..payload.as_bytes().len() {
+        let mut changed = payload.as_bytes().to_vec();
+        changed[at] ^= 1;
+        assert!(!accepts(&changed, &signature), "byte {at} of the payload");
+    }
+    for at in 0..signature.len() {
+        let mut changed = signature.clone();
+        changed[at] ^= 1;
+        assert!(
+            !accepts(payload.as_bytes(), &changed),
+            "byte {at} of the signature"
+        );
+    }
+}
+
+#[test]
+fn the_keys_of_a_document_are_read_from_files_and_from_itself() {
+    let key = PrivateKey::generate().unwrap().verifying_key();
+    let signers = Signers {
+        any_of: vec![PublicKey::File("/etc/keys/ann.pub".into())],
+        all_of: vec![PublicKey::Inline(key.to_pem())],
+    };
+    let pem = key.to_pem().into_bytes();
+    let keys = SignerKeys::of(&signers, |_| Ok(pem.clone())).unwrap();
+    let expected = SignerKeys::new(
+        vec![NamedKey::new("/etc/keys/ann.pub", key.clone())],
+        vec![NamedKey::new("allOf[0]", key)],
+    );
+    assert_eq!(keys, expected);
+    let json = serde_json::to_string(&keys).unwrap();
+    assert_eq!(serde_json::from_str::<SignerKeys>(&json).unwrap(), keys);
+    for (read, said) in [
+        (
+            Err("is missing".to_owned()),
+            "the public key /etc/keys/ann.pub: is missing",
+        ),
+        (
+            Ok(vec![0xff]),
+            "the public key /etc/keys/ann.pub: is not text",
+        ),
+        (
+            Ok(b"?".to_vec()),
+            "the public key /etc/keys/ann.pub is not PEM: it has no line `-----BEGIN ..-----`",
+        ),
+    ] {
+        let refused = SignerKeys::of(&signers, |_| read.clone()).unwrap_err();
+        assert_eq!(refused.to_string(), said);
+    }
+}

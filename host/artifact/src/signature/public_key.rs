@@ -1,0 +1,202 @@
+//! Public keys: ECDSA on P-256 with SHA-256, which is what cosign makes, and Ed25519. Apart from private keys because hosts have only these.
+//!
+//! It does not know what is signed, nor what a key is called.
+
+use super::{KeyError, pem};
+use crate::digest::Digest;
+use ring::signature::{
+    ECDSA_P256_SHA256_ASN1, ED25519, ED25519_PUBLIC_KEY_LEN, UnparsedPublicKey,
+    VerificationAlgorithm,
+};
+use serde::{Deserialize, Serialize};
+
+/// Before the point of a P-256 key in its SubjectPublicKeyInfo: id-ecPublicKey, prime256v1, a bit string of 65 bytes (RFC 5480, section 2). DER
+/// has one encoding of a thing, so the whole prefix is compared.
+const P256_PREFIX: &[u8] = &[
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
+    0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+];
+/// Bytes of a point that is not compressed: its first byte is 4 (SEC 1, section 2.3.3).
+const P256_POINT_BYTES: usize = 65;
+const UNCOMPRESSED: u8 = 4;
+/// The same of Ed25519 (RFC 8410, section 4).
+const ED25519_PREFIX: &[u8] = &[
+    0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+];
+/// What PEM of a public key says.
+const LABEL: &str = "PUBLIC KEY";
+/// What is known.
+const WANTED: &str = "ECDSA on P-256 and Ed25519";
+
+/// Whose signatures can be verified.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
+pub struct VerifyingKey {
+    algorithm: Algorithm,
+    /// As the algorithm has it, without SubjectPublicKeyInfo around it.
+    key: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Algorithm {
+    EcdsaP256,
+    Ed25519,
+}
+
+impl VerifyingKey {
+    /// Reads PEM, `-----BEGIN PUBLIC KEY-----`.
+    pub fn from_pem(text: &str) -> Result<Self, KeyError> {
+        let block = pem::parse(text)?;
+        match block.label.as_str() {
+            LABEL => Self::from_der(&block.bytes),
+            label if label.ends_with("PRIVATE KEY") => Err(KeyError::AnotherKind {
+                label: block.label,
+                wanted: "a public key; a private one is never given to a host: name the file that was made beside it",
+            }),
+            _ => Err(KeyError::AnotherKind {
+                label: block.label,
+                wanted: "a public key (`-----BEGIN PUBLIC KEY-----`)",
+            }),
+        }
+    }
+
+    /// Reads a SubjectPublicKeyInfo.
+    fn from_der(der: &[u8]) -> Result<Self, KeyError> {
+        if let Some(point) = der.strip_prefix(P256_PREFIX)
+            && point.len() == P256_POINT_BYTES
+            && point.first() == Some(&UNCOMPRESSED)
+        {
+            return Ok(Self::p256(point));
+        }
+        if let Some(key) = der.strip_prefix(ED25519_PREFIX)
+            && key.len() == ED25519_PUBLIC_KEY_LEN
+        {
+            return Ok(Self {
+                algorithm: Algorithm::Ed25519,
+                key: key.to_vec(),
+            });
+        }
+        Err(KeyError::AnotherAlgorithm { wanted: WANTED })
+    }
+
+    /// Of the point of a P-256 key.
+    pub(super) fn p256(point: &[u8]) -> Self {
+        Self {
+            algorithm: Algorithm::EcdsaP256,
+            key: point.to_vec(),
+        }
+    }
+
+    /// As PEM.
+    pub fn to_pem(&self) -> String {
+        pem::write(LABEL, &self.to_der()).as_str().to_owned()
+    }
+
+    /// SHA-256 of the key as DER, by which people and logs tell keys apart: `openssl pkey -pubin -outform der | sha256sum`.
+    pub fn fingerprint(&self) -> String {
+        Digest::of(&self.to_der()).to_string()
+    }
+
+    /// Whether this key's owner signed these bytes.
+    pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        let algorithm: &'static dyn VerificationAlgorithm = match self.algorithm {
+            Algorithm::EcdsaP256 => &ECDSA_P256_SHA256_ASN1,
+            Algorithm::Ed25519 => &ED25519,
+        };
+        UnparsedPublicKey::new(algorithm, &self.key)
+            .verify(message, signature)
+            .is_ok()
+    }
+
+    fn to_der(&self) -> Vec<u8> {
+        let prefix = match self.algorithm {
+            Algorithm::EcdsaP256 => P256_PREFIX,
+            Algorithm::Ed25519 => ED25519_PREFIX,
+        };
+        [prefix, &self.key].concat()
+    }
+}
+
+impl TryFrom<Vec<u8>> for VerifyingKey {
+    type Error = KeyError;
+
+    fn try_from(der: Vec<u8>) -> Result<Self, KeyError> {
+        Self::from_der(&der)
+    }
+}
+
+impl From<VerifyingKey> for Vec<u8> {
+    fn from(key: VerifyingKey) -> Self {
+        key.to_der()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
+    /// RFC 8032, section 7.1, test 3.
+    const ED25519_KEY: [u8; 32] = [
+        0xfc, 0x51, 0xcd, 0x8e, 0x62, 0x18, 0xa1, 0xa3, 0x8d, 0xa4, 0x7e, 0xd0, 0x02, 0x30, 0xf0,
+        0x58, 0x08, 0x16, 0xed, 0x13, 0xba, 0x33, 0x03, 0xac, 0x5d, 0xeb, 0x91, 0x15, 0x48, 0x90,
+        0x80, 0x25,
+    ];
+    const ED25519_MESSAGE: [u8; 2] = [0xaf, 0x82];
+    const ED25519_SIGNATURE: &str =
+        "YpHWV97sJAJIJ+acOr4BowzlSKKEdDpEXjaA19taw6wY/5tTjRbykK5n92CYTcZZSnwV6XFu0o3AJ77O6h7ECg==";
+
+    fn pem(label: &str, bytes: &[u8]) -> String {
+        super::pem::write(label, bytes).as_str().to_owned()
+    }
+
+    #[test]
+    fn an_ed25519_key_verifies_what_its_rfc_signs_and_nothing_else() {
+        let text = pem(LABEL, &[ED25519_PREFIX, &ED25519_KEY].concat());
+        let key = VerifyingKey::from_pem(&text).unwrap();
+        let signature = STANDARD.decode(ED25519_SIGNATURE).unwrap();
+        assert!(key.verifies(&ED25519_MESSAGE, &signature));
+        assert!(!key.verifies(&[0xaf, 0x83], &signature));
+        assert!(!key.verifies(&ED25519_MESSAGE, &[]));
+        assert_eq!(key.to_pem(), text);
+    }
+
+    #[test]
+    fn a_key_survives_postcard_like_forms_and_keeps_its_fingerprint() {
+        let key = VerifyingKey::p256(&[UNCOMPRESSED; P256_POINT_BYTES]);
+        let again = VerifyingKey::try_from(Vec::from(key.clone())).unwrap();
+        assert_eq!(again, key);
+        assert_eq!(VerifyingKey::from_pem(&key.to_pem()).unwrap(), key);
+        assert_eq!(again.fingerprint(), key.fingerprint());
+        assert!(key.fingerprint().starts_with("sha256:"));
+    }
+
+    #[test]
+    fn what_is_no_known_public_key_is_refused_with_what_it_is() {
+        let p256 = [P256_PREFIX, &[UNCOMPRESSED; P256_POINT_BYTES]].concat();
+        let mut compressed = p256.clone();
+        compressed[P256_PREFIX.len()] = 2;
+        let other = KeyError::AnotherAlgorithm { wanted: WANTED };
+        for der in [&p256[..p256.len() - 1], &compressed, b"", &[0x30, 0x82]] {
+            assert_eq!(
+                VerifyingKey::from_pem(&pem(LABEL, der)).unwrap_err(),
+                other,
+                "{der:?}"
+            );
+        }
+        for (label, said) in [
+            (
+                "EC PRIVATE KEY",
+                "holds `EC PRIVATE KEY`, not a public key; a private one is never",
+            ),
+            (
+                "CERTIFICATE",
+                "holds `CERTIFICATE`, not a public key (`-----BEGIN",
+            ),
+        ] {
+            let refused = VerifyingKey::from_pem(&pem(label, &p256)).unwrap_err();
+            assert!(refused.to_string().starts_with(said), "{refused}");
+        }
+    }
+}

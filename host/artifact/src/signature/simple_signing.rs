@@ -1,0 +1,137 @@
+//! The payload that cosign signs for an artifact in a registry: JSON that names the manifest's digest (containers/image,
+//! containers-signature(5), "JSON data format"). Apart because its words are another project's.
+//!
+//! Who the artifact claims to be, `docker-reference`, is written and never asked for: a mirror has another name, and the digest says all.
+
+use super::evidence::Unreadable;
+use serde::{Deserialize, Serialize};
+use wasmount_core::document::is_digest;
+
+/// What cosign calls it.
+const TYPE: &str = "cosign container image signature";
+
+/// The whole. Order and names are cosign's.
+#[derive(Debug, Serialize, Deserialize)]
+struct Whole {
+    critical: Critical,
+    /// Annotations of the signer; nothing here depends on them.
+    #[serde(default)]
+    optional: Option<serde_json::Value>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Critical {
+    identity: Identity,
+    image: Image,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Identity {
+    #[serde(rename = "docker-reference")]
+    docker_reference: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Image {
+    #[serde(rename = "docker-manifest-digest")]
+    docker_manifest_digest: String,
+}
+
+/// A payload to be signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payload(Vec<u8>);
+
+impl Payload {
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// What is signed for a manifest; `repository` is `host/name`, without tag or digest.
+pub fn payload(repository: &str, manifest_digest: &str) -> Result<Payload, Unreadable> {
+    let whole = Whole {
+        critical: Critical {
+            identity: Identity {
+                docker_reference: repository.to_owned(),
+            },
+            image: Image {
+                docker_manifest_digest: manifest_digest.to_owned(),
+            },
+            kind: TYPE.to_owned(),
+        },
+        optional: None,
+    };
+    let json = serde_json::to_vec(&whole);
+    json.map(Payload)
+        .map_err(|error| Unreadable::Payload(error.to_string()))
+}
+
+/// The digest of the manifest that a payload speaks of.
+pub(super) fn signed_digest(payload: &[u8]) -> Result<String, Unreadable> {
+    let refused = |reason: String| Err(Unreadable::Payload(reason));
+    let whole: Whole = match serde_json::from_slice(payload) {
+        Ok(whole) => whole,
+        Err(error) => return refused(error.to_string()),
+    };
+    let Critical { image, kind, .. } = whole.critical;
+    if kind != TYPE {
+        return refused(format!("its type is not `{TYPE}`"));
+    }
+    if !is_digest(&image.docker_manifest_digest) {
+        return refused("its digest is not `sha256:` and 64 hexadecimal digits".to_owned());
+    }
+    Ok(image.docker_manifest_digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Digest;
+
+    #[test]
+    fn a_payload_is_byte_for_byte_what_cosign_writes() {
+        let of = Digest::of(b"manifest").to_string();
+        let payload = payload("nas.example/acme/csi", &of).unwrap();
+        let expected = format!(
+            "{{\"critical\":{{\"identity\":{{\"docker-reference\":\"nas.example/acme/csi\"}},\
+             \"image\":{{\"docker-manifest-digest\":\"{of}\"}},\"type\":\"cosign container image signature\"}},\"optional\":null}}"
+        );
+        assert_eq!(std::str::from_utf8(payload.as_bytes()).unwrap(), expected);
+        assert_eq!(signed_digest(payload.as_bytes()).unwrap(), of);
+    }
+
+    #[test]
+    fn annotations_of_the_signer_change_nothing() {
+        let of = Digest::of(b"manifest").to_string();
+        let whole = payload("a.b/c", &of).unwrap();
+        let text = String::from_utf8(whole.0).unwrap();
+        for optional in ["{\"creator\":\"x\"}", "{}", "null"] {
+            let text = text.replace("\"optional\":null", &format!("\"optional\":{optional}"));
+            assert_eq!(signed_digest(text.as_bytes()).unwrap(), of);
+        }
+    }
+
+    #[test]
+    fn what_does_not_say_what_cosign_says_is_refused() {
+        let of = Digest::of(b"manifest").to_string();
+        let text = String::from_utf8(payload("a.b/c", &of).unwrap().0).unwrap();
+        let twice = format!("\"image\":{{\"docker-manifest-digest\":\"{of}\"}},\"image\":");
+        for changed in [
+            text.replace("cosign container", "atomic container"),
+            text.replace("sha256:", "sha512:"),
+            text.replace("docker-manifest-digest", "docker-digest"),
+            // Two parsers could each take another of the two.
+            text.replace("\"image\":", &twice),
+            text[..text.len() - 1].to_owned(),
+            format!("{text}{text}"),
+            String::new(),
+            "[".repeat(10_000),
+        ] {
+            let refused = signed_digest(changed.as_bytes());
+            assert!(matches!(refused, Err(Unreadable::Payload(_))), "{changed}");
+        }
+    }
+}
