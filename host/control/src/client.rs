@@ -1,0 +1,228 @@
+//! The side of the command: one connection for each question. Apart because it must not wait for ever for a host that hangs, nor read for ever
+//! from one that does not stop talking.
+
+use crate::error::ControlError;
+use crate::refusal::{Refusal, RefusalKind};
+use crate::words::{Delete, Done, Drain, Drained, History, HostStatus, Rollback, Swap, Volumes};
+use crate::{ANSWER_BYTES, paths};
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+/// The name of the other end, which HTTP wants and nobody reads.
+const HOST: &str = "wasmount";
+
+/// How long a question may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// 10 s: it is answered from memory.
+    Short,
+    /// 20 min: a component may be fetched, compiled and asked whether it is ready.
+    Long,
+    /// As long as the host was asked to wait, and a short time.
+    Asked(Duration),
+}
+
+/// Asks one host.
+#[derive(Debug, Clone)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+impl Patience {
+    fn duration(self) -> Duration {
+        match self {
+            Self::Short => Duration::from_secs(10),
+            Self::Long => Duration::from_secs(20 * 60),
+            Self::Asked(asked) => asked + Duration::from_secs(10),
+        }
+    }
+}
+
+impl Client {
+    /// Of the host at a socket. Connects at each question.
+    pub fn new(socket: impl Into<PathBuf>) -> Self {
+        Self {
+            socket: socket.into(),
+        }
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The host and its drivers.
+    pub async fn status(&self) -> Result<HostStatus, ControlError> {
+        let get = Method::GET;
+        self.ask(get, paths::STATUS, None::<&()>, Patience::Short)
+            .await
+    }
+
+    /// The versions of a driver.
+    pub async fn history(&self, driver: &str) -> Result<History, ControlError> {
+        let path = path(paths::HISTORY, driver)?;
+        self.ask(Method::GET, &path, None::<&()>, Patience::Short)
+            .await
+    }
+
+    /// Its volumes on the host's node.
+    pub async fn volumes(&self, driver: &str) -> Result<Volumes, ControlError> {
+        let path = path(paths::VOLUMES, driver)?;
+        self.ask(Method::GET, &path, None::<&()>, Patience::Short)
+            .await
+    }
+
+    /// Has it load what its document says, or another component.
+    pub async fn swap(&self, driver: &str, swap: &Swap) -> Result<Done, ControlError> {
+        self.change(paths::SWAP, driver, swap, Patience::Long).await
+    }
+
+    /// Has it go back.
+    pub async fn rollback(&self, driver: &str, to: &Rollback) -> Result<Done, ControlError> {
+        self.change(paths::ROLLBACK, driver, to, Patience::Long)
+            .await
+    }
+
+    /// Has it change nothing by itself.
+    pub async fn pause(&self, driver: &str) -> Result<Done, ControlError> {
+        self.change(paths::PAUSE, driver, &(), Patience::Short)
+            .await
+    }
+
+    /// Ends a pause and a drain.
+    pub async fn resume(&self, driver: &str) -> Result<Done, ControlError> {
+        self.change(paths::RESUME, driver, &(), Patience::Short)
+            .await
+    }
+
+    /// Has it take no new work.
+    pub async fn drain(&self, driver: &str, drain: &Drain) -> Result<Drained, ControlError> {
+        let patience = Patience::Asked(Duration::from_secs(drain.patience_seconds));
+        self.change(paths::DRAIN, driver, drain, patience).await
+    }
+
+    /// Has the host serve it no more.
+    pub async fn delete(&self, driver: &str, delete: &Delete) -> Result<Done, ControlError> {
+        self.change(paths::DELETE, driver, delete, Patience::Long)
+            .await
+    }
+
+    async fn change<T: DeserializeOwned>(
+        &self,
+        to: &str,
+        driver: &str,
+        words: &impl Serialize,
+        patience: Patience,
+    ) -> Result<T, ControlError> {
+        let path = path(to, driver)?;
+        self.ask(Method::POST, &path, Some(words), patience).await
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        words: Option<&impl Serialize>,
+        patience: Patience,
+    ) -> Result<T, ControlError> {
+        let patience = patience.duration();
+        let body = match words {
+            None => Bytes::new(),
+            Some(words) => {
+                let written = serde_json::to_vec(words);
+                Bytes::from(written.map_err(|error| self.broken(error))?)
+            }
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, HOST)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::CONNECTION, "close")
+            .body(Full::new(body))
+            .map_err(|error| self.broken(error))?;
+        let answered = timeout(patience, self.answer(request)).await;
+        let (status, bytes) = answered.map_err(|_| ControlError::TooSlow {
+            path: self.socket.clone(),
+            patience,
+        })??;
+        if status.is_success() {
+            return serde_json::from_slice(&bytes).map_err(|error| self.broken(error));
+        }
+        let refusal: Refusal = serde_json::from_slice(&bytes)
+            .map_err(|_| self.broken(format!("HTTP status {status}")))?;
+        Err(match refusal.kind {
+            RefusalKind::Forbidden => ControlError::Forbidden {
+                path: self.socket.clone(),
+            },
+            _ => refusal.into(),
+        })
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(StatusCode, Bytes), ControlError> {
+        let stream = UnixStream::connect(&self.socket).await;
+        let stream = stream.map_err(|error| self.not_connected(error))?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| self.broken(error))?;
+        // It ends with the answer, or with this call.
+        let mut connection = std::pin::pin!(connection);
+        let mut asked = std::pin::pin!(async {
+            let response = sender.send_request(request).await;
+            let response = response.map_err(|error| self.broken(error))?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), ANSWER_BYTES);
+            let collected = body.collect().await;
+            let bytes = collected.map_err(|error| self.broken(error))?.to_bytes();
+            Ok((status, bytes))
+        });
+        let mut is_open = true;
+        loop {
+            tokio::select! {
+                answer = &mut asked => return answer,
+                // Its errors are the question's as well.
+                _ = &mut connection, if is_open => is_open = false,
+            }
+        }
+    }
+
+    fn not_connected(&self, source: io::Error) -> ControlError {
+        let path = self.socket.clone();
+        match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                ControlError::NotRunning { path }
+            }
+            io::ErrorKind::PermissionDenied => ControlError::Forbidden { path },
+            _ => ControlError::Connection { path, source },
+        }
+    }
+
+    fn broken(&self, reason: impl ToString) -> ControlError {
+        ControlError::Broken {
+            path: self.socket.clone(),
+            reason: reason.to_string(),
+        }
+    }
+}
+
+fn path(path: &str, driver: &str) -> Result<String, ControlError> {
+    if paths::is_driver(driver) {
+        return Ok(paths::of(path, driver));
+    }
+    Err(ControlError::NoDriver {
+        word: driver.to_owned(),
+    })
+}

@@ -1,0 +1,154 @@
+//! The side of the host: who may connect, and how long anybody may take. Apart because every bound of the admin socket stands here; what is
+//! answered is the routes'.
+//!
+//! A connection carries one request. One that says nothing, or does not read, costs its own place for some seconds and nobody else anything.
+
+use crate::refusal::{Refusal, RefusalKind};
+use axum::Router;
+use axum::response::IntoResponse;
+use http::Request;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// How long not to accept after accepting failed: it fails for want of descriptors or memory, and at once again if asked at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Largest request, in bytes. 64 KiB: a path and some flags.
+const REQUEST_BYTES: usize = 64 << 10;
+/// Root's number.
+const ROOT: u32 = 0;
+
+/// What a connection may take.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerLimits {
+    /// At a time; further ones wait.
+    pub connections: usize,
+    /// To send the words of a request, headers and body.
+    pub asking: Duration,
+    /// To read the answer.
+    pub reading: Duration,
+}
+
+impl Default for ServerLimits {
+    /// 64 places: as many commands at a time as no person starts. 5 s to ask and 10 s to read: both are some packets on the same machine.
+    fn default() -> Self {
+        Self {
+            connections: 64,
+            asking: Duration::from_secs(5),
+            reading: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Serves these routes to root and to the user of this process, until dropped.
+pub async fn serve(listener: OwnedFd, routes: Router, limits: ServerLimits) -> io::Result<()> {
+    let listener = UnixListener::from_std(listener.into())?;
+    let own = rustix::process::geteuid().as_raw();
+    let places = Arc::new(Semaphore::new(limits.connections));
+    let mut connections = JoinSet::new();
+    // Fails only if the semaphore is closed, which nobody does.
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        while connections.try_join_next().is_some() {}
+        let stream = accepted(&listener).await;
+        let routes = match stream.peer_cred() {
+            Ok(peer) if may_ask(peer.uid(), own) => routes.clone(),
+            peer => refusing(peer.map(|peer| peer.uid()).ok()),
+        };
+        connections.spawn(async move {
+            converse(stream, routes, limits).await;
+            drop(place);
+        });
+    }
+    Ok(())
+}
+
+async fn accepted(listener: &UnixListener) -> UnixStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            Err(_) => sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+/// The mode of the socket keeps others out; this holds also for one that was handed a descriptor.
+fn may_ask(uid: u32, own: u32) -> bool {
+    uid == ROOT || uid == own
+}
+
+/// Routes of somebody who may ask nothing.
+fn refusing(uid: Option<u32>) -> Router {
+    let who = uid.map_or_else(
+        || "somebody whose user is unknown".to_owned(),
+        |uid| format!("the user with the number {uid}"),
+    );
+    Router::new().fallback(async move || {
+        let message = format!("{who} may not ask: only root, and the user that the host runs as");
+        Refusal::new(RefusalKind::Forbidden, message)
+    })
+}
+
+/// Serves one request.
+async fn converse(stream: UnixStream, routes: Router, limits: ServerLimits) {
+    let answered = Arc::new(Notify::new());
+    let told = Arc::clone(&answered);
+    let routes = TowerToHyperService::new(routes);
+    let service = service_fn(move |request| {
+        let (routes, told) = (routes.clone(), Arc::clone(&told));
+        async move {
+            let answer = match whole(request, limits.asking).await {
+                Ok(request) => routes.call(request).await,
+                Err(refusal) => Ok(refusal.into_response()),
+            };
+            told.notify_one();
+            answer
+        }
+    });
+    let connection = http1::Builder::new()
+        .keep_alive(false)
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.asking)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        // However it ends, nobody is left to be told.
+        _ = connection => {}
+        () = async {
+            answered.notified().await;
+            sleep(limits.reading).await;
+        } => {}
+    }
+}
+
+/// The request with all of its body: routes wait for no client.
+async fn whole(
+    request: Request<Incoming>,
+    within: Duration,
+) -> Result<Request<Full<Bytes>>, Refusal> {
+    let malformed = |words: String| Refusal::new(RefusalKind::Malformed, words);
+    let (head, body) = request.into_parts();
+    let collected = timeout(within, Limited::new(body, REQUEST_BYTES).collect());
+    let body = collected
+        .await
+        .map_err(|_| {
+            malformed(format!(
+                "the request did not come within {} s",
+                within.as_secs()
+            ))
+        })?
+        .map_err(|error| malformed(format!("the request cannot be read: {error}")))?;
+    Ok(Request::from_parts(head, Full::new(body.to_bytes())))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Both sides over a real socket: what is asked comes through, and nobody holds anybody up.
+
+use super::*;
+use crate::words::{DriverStatus, HostStatus, Swap};
+use crate::{Client, ControlError, paths};
+use axum::Json;
+use axum::extract::Path;
+use axum::routing::{get, post};
+use std::path::PathBuf;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinHandle;
+
+/// Short enough that a test can wait for it.
+const SHORT: ServerLimits = ServerLimits {
+    connections: 2,
+    asking: Duration::from_millis(200),
+    reading: Duration::from_millis(200),
+};
+
+struct Bench {
+    folder: TempDir,
+    _server: JoinHandle<io::Result<()>>,
+}
+
+impl Bench {
+    async fn start(routes: Router) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = std::os::unix::net::UnixListener::bind(folder.path().join("a")).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Self {
+            folder,
+            _server: tokio::spawn(serve(listener.into(), routes, SHORT)),
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("a")
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.socket())
+    }
+}
+
+fn status() -> HostStatus {
+    HostStatus {
+        version: "1".to_owned(),
+        node: "n".to_owned(),
+        role: "all".to_owned(),
+        not_ready: None,
+        drivers: Vec::<DriverStatus>::new(),
+    }
+}
+
+fn routes() -> Router {
+    Router::new()
+        .route(paths::STATUS, get(async || Json(status())))
+        .route(
+            paths::SWAP,
+            post(async |Path(driver): Path<String>, Json(swap): Json<Swap>| {
+                let words = format!("{driver} {}", swap.allow_service_change);
+                Refusal::new(RefusalKind::NotFound, words)
+            }),
+        )
+}
+
+#[tokio::test]
+async fn a_question_is_answered_and_a_refusal_is_said_in_its_words() {
+    let bench = Bench::start(routes()).await;
+    assert_eq!(bench.client().status().await.unwrap(), status());
+    let swap = Swap {
+        allow_service_change: true,
+        plugin: None,
+    };
+    let refused = bench.client().swap("a.b", &swap).await.unwrap_err();
+    let ControlError::Refused(refusal) = refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(refusal, Refusal::new(RefusalKind::NotFound, "a.b true"));
+}
+
+#[tokio::test]
+async fn a_word_that_is_no_driver_is_not_sent() {
+    let bench = Bench::start(routes()).await;
+    let refused = bench.client().swap("../status", &Swap::default()).await;
+    assert!(matches!(refused, Err(ControlError::NoDriver { .. })));
+}
+
+#[tokio::test]
+async fn clients_that_say_nothing_or_do_not_end_keep_nobody_out_for_long() {
+    let bench = Bench::start(routes()).await;
+    let mut silent = UnixStream::connect(bench.socket()).await.unwrap();
+    let mut endless = UnixStream::connect(bench.socket()).await.unwrap();
+    let head = format!(
+        "POST {} HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n",
+        paths::of(paths::SWAP, "a")
+    );
+    endless.write_all(head.as_bytes()).await.unwrap();
+    // Both places are taken; the third waits until they are free.
+    assert_eq!(bench.client().status().await.unwrap(), status());
+    let mut said = String::new();
+    endless.read_to_string(&mut said).await.unwrap();
+    assert!(said.starts_with("HTTP/1.1 400"), "{said}");
+    let mut nothing = String::new();
+    silent
+        .read_to_string(&mut nothing)
+        .await
+        .unwrap_or_default();
+    assert!(!nothing.contains("200"), "{nothing}");
+}
+
+#[tokio::test]
+async fn a_request_that_is_too_large_is_refused() {
+    let bench = Bench::start(routes()).await;
+    let mut client = UnixStream::connect(bench.socket()).await.unwrap();
+    let head = format!(
+        "POST {} HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n",
+        paths::of(paths::SWAP, "a"),
+        REQUEST_BYTES + 1
+    );
+    client.write_all(head.as_bytes()).await.unwrap();
+    client
+        .write_all(&vec![b' '; REQUEST_BYTES + 1])
+        .await
+        .unwrap_or_default();
+    let mut said = vec![0; 12];
+    client.read_exact(&mut said).await.unwrap();
+    assert_eq!(said, b"HTTP/1.1 400");
+}
+
+#[tokio::test]
+async fn a_host_that_is_not_there_is_said_to_be_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("a");
+    let refused = Client::new(&socket).status().await;
+    assert!(matches!(refused, Err(ControlError::NotRunning { .. })));
+    // A killed host leaves its socket.
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    let refused = Client::new(&socket).status().await;
+    assert!(matches!(refused, Err(ControlError::NotRunning { .. })));
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_told_with_what_happened() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("a");
+    let listener = UnixListener::bind(&socket).unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"SSH-2.0\r\n\r\n").await.unwrap();
+        let _ = stream.read(&mut [0; 64]).await;
+    });
+    let refused = Client::new(&socket).status().await;
+    assert!(matches!(refused, Err(ControlError::Broken { .. })));
+}
+
+#[test]
+fn root_and_the_hosts_own_user_may_ask_and_nobody_else() {
+    for (uid, own, may) in [
+        (0, 0, true),
+        (0, 7, true),
+        (7, 7, true),
+        (8, 7, false),
+        (7, 0, false),
+    ] {
+        assert_eq!(may_ask(uid, own), may, "{uid} {own}");
+    }
+}
+
+#[tokio::test]
+async fn a_stranger_with_a_descriptor_is_refused_whatever_is_asked() {
+    let bench = Bench::start(refusing(Some(7))).await;
+    let refused = bench.client().status().await;
+    assert!(matches!(refused, Err(ControlError::Forbidden { .. })));
+}
