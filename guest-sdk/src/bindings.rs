@@ -138,3 +138,9 @@ service!(
     "wasmount:sdk-node-hooks/service-node-hooks",
     "wasmount_guest::bindings::node_hooks"
 );
+service!(
+    state_migration,
+    "package wasmount:sdk-state-migration; world service-state-migration { export wasmount:csi/state-migration@0.1.0; }",
+    "wasmount:sdk-state-migration/service-state-migration",
+    "wasmount_guest::bindings::state_migration"
+);

@@ -11,7 +11,7 @@ pub struct Adapter<T>(PhantomData<T>);
 
 /// Exports services from types that implement them: `identity` first, then any of `controller`, `controller_publish`, `controller_expand`,
 /// `controller_modify`, `volume_listing`, `volume_lookup`, `capacity`, `snapshots`, `snapshot_listing`, `group_snapshots`,
-/// `snapshot_metadata`, `volume_health`, `node_info`, `node_stage`, `node_publish` and `node_hooks`.
+/// `snapshot_metadata`, `volume_health`, `node_info`, `node_stage`, `node_publish`, `node_hooks` and `state_migration`.
 ///
 /// ```
 /// use wasmount_guest::{Identity, PluginInfo};
@@ -108,12 +108,13 @@ macro_rules! __export_service {
     (node_stage, $type:ty) => { $crate::__export_one!(node_stage, NodeStage, $type); };
     (node_publish, $type:ty) => { $crate::__export_one!(node_publish, NodePublish, $type); };
     (node_hooks, $type:ty) => { $crate::__export_one!(node_hooks, NodeHooks, $type); };
+    (state_migration, $type:ty) => { $crate::__export_one!(state_migration, StateMigration, $type); };
     (identity, $type:ty) => { compile_error!("identity is exported once, in the first place"); };
     ($other:ident, $type:ty) => {
         compile_error!(concat!(
             "unknown service `", stringify!($other), "`: one of controller, controller_publish, controller_expand, controller_modify, ",
             "volume_listing, volume_lookup, capacity, snapshots, snapshot_listing, group_snapshots, snapshot_metadata, volume_health, ",
-            "node_info, node_stage, node_publish, node_hooks"
+            "node_info, node_stage, node_publish, node_hooks, state_migration"
         ));
     };
 }

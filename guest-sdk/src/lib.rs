@@ -110,6 +110,7 @@ mod snapshot_listing;
 mod snapshot_metadata;
 mod snapshots;
 pub mod state;
+mod state_migration;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod topology;
@@ -140,6 +141,7 @@ pub use quantity::{NotAQuantity, Quantity};
 pub use snapshot_listing::{ListSnapshotsArgs, SnapshotListing, SnapshotPage};
 pub use snapshot_metadata::{BlockType, MetadataPage, SnapshotMetadata};
 pub use snapshots::{CreateSnapshotArgs, Snapshots};
+pub use state_migration::{Migration, RecordChange, StateMigration, StoredRecord};
 pub use volume::{
     AccessMode, AccessType, CapacityRange, ContentSource, Extent, MountAccess, NodeId, PageRequest,
     Snapshot, SnapshotId, Timestamp, Topology, TopologyRequirement, Volume, VolumeCapability,

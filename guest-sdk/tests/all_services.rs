@@ -1,4 +1,4 @@
-//! One type offers all seventeen services: every name that `export!` takes belongs to a trait of the same service, and a trait can be
+//! One type offers all eighteen services: every name that `export!` takes belongs to a trait of the same service, and a trait can be
 //! written with the types that the crate shows. Apart because the macro is for other crates.
 #![forbid(unsafe_code)]
 
@@ -24,6 +24,7 @@ export! {
     node_stage: Everything,
     node_publish: Everything,
     node_hooks: Everything,
+    state_migration: Everything,
 }
 
 fn nothing<T>() -> Result<T, Error> {
@@ -160,6 +161,16 @@ impl NodePublish for Everything {
 
 impl NodeHooks for Everything {
     fn before_unstage(_: VolumeId, _: Attributes) -> Result<(), Error> {
+        nothing()
+    }
+}
+
+impl StateMigration for Everything {
+    fn plan_migration(_: &str) -> Result<Migration, Error> {
+        Ok(Migration::Unneeded)
+    }
+
+    fn migrate_records(_: &str, _: Vec<StoredRecord>) -> Result<Vec<RecordChange>, Error> {
         nothing()
     }
 }

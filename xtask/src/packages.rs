@@ -23,7 +23,7 @@ pub struct Need {
 pub const DEMO: &[Need] = &[need("setpriv", "util-linux"), need("unshare", "util-linux")];
 
 /// What the tests need in addition: file systems in a file, what must never be formatted (partition tables, volumes of LVM, encrypted
-/// devices, another file system), interrupted system calls (kill at any point).
+/// devices, another file system), interrupted system calls (kill at any point), a registry and another client of it.
 pub const TEST: &[Need] = &[
     need("setpriv", "util-linux"),
     need("unshare", "util-linux"),
@@ -42,6 +42,10 @@ pub const TEST: &[Need] = &[
     need("cryptsetup", "cryptsetup-bin"),
     need("mksquashfs", "squashfs-tools"),
     need("strace", "strace"),
+    need("docker-registry", "docker-registry"),
+    need("skopeo", "skopeo"),
+    need("openssl", "openssl"),
+    need("script", "bsdutils"),
     CLANG,
     WASM_LD,
     WASI_LIBC,

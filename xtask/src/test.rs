@@ -18,7 +18,12 @@ use std::time::Instant;
 use totals::Totals;
 
 /// What the names of tests hold that need root (csi-sanity's are among them), and of those that need only Go.
-const NEED_ROOT_OR_GO: [&str; 3] = ["privileged_", "official_go_module", "real_api_server"];
+const NEED_ROOT_OR_GO: [&str; 4] = [
+    "privileged_",
+    "official_go_module",
+    "official_cosign",
+    "real_api_server",
+];
 
 /// Warnings are errors; what is left to taste is not.
 const STRICT: [&str; 3] = ["--", "-D", "warnings"];

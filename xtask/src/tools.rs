@@ -93,6 +93,18 @@ pub const WIRE_1_13: Tool = Tool {
     link: "",
 };
 
+/// What makes and verifies signatures, without its command line.
+pub const COSIGN: Tool = Tool {
+    name: "cosign",
+    version: "3.1.3",
+    pin: "github.com/sigstore/cosign/v3",
+    folder: "cosign",
+    manifest: "go.mod",
+    go: (1, 26),
+    package: ".",
+    link: "",
+};
+
 /// Kubernetes with etcd, in one file that is called by its programs' names: about ten minutes of CPU from cold.
 pub const KUBERNETES: Tool = Tool {
     package: ".",
@@ -165,7 +177,7 @@ pub const CLUSTER: [Tool; 6] = [
 pub const SIDECARS: [Tool; 4] = [CSI_PROVISIONER, CSI_ATTACHER, CSI_RESIZER, CSI_SNAPSHOTTER];
 
 /// All others; the first is the one that a person tries by hand.
-pub const ALL: [Tool; 4] = [CSI_SANITY_5_4, CSI_SANITY_5_6, WIRE_1_12, WIRE_1_13];
+pub const ALL: [Tool; 5] = [CSI_SANITY_5_4, CSI_SANITY_5_6, WIRE_1_12, WIRE_1_13, COSIGN];
 
 /// What the programs of a cluster have in common: one build list, so that what they share is compiled once.
 const fn cluster(name: &'static str, version: &'static str, pin: &'static str) -> Tool {

@@ -10,6 +10,8 @@ mod profile;
 mod served;
 
 pub use features::{FeatureWithoutExport, check_features};
+#[cfg(feature = "schema")]
+pub(crate) use hidden::names as hidden_names;
 pub use hidden::{Hidden, UnknownCapability};
 pub use profile::Profile;
 pub(crate) use served::{advertised_as, needs_no_plugin, serves};
@@ -179,6 +181,20 @@ impl Capabilities {
                 .collect(),
             plugin,
         }
+    }
+
+    /// Whether another list has all of these.
+    pub fn is_within(&self, other: &Self) -> bool {
+        let Self {
+            plugin,
+            controller,
+            group,
+            node,
+        } = self;
+        plugin.iter().all(|it| other.plugin.contains(it))
+            && controller.iter().all(|it| other.controller.contains(it))
+            && group.iter().all(|it| other.group.contains(it))
+            && node.iter().all(|it| other.node.contains(it))
     }
 
     /// While no plugin was ever loaded: what kubelet must know to tear volumes down.

@@ -67,7 +67,11 @@ impl Error {
             Error::State(error) => error.code(),
             Error::InFlight { .. } | Error::SnapshotNotReady { .. } => Code::Aborted,
             Error::NotServed { .. } => Code::Unimplemented,
-            Error::NoPlugin { .. } | Error::ShuttingDown | Error::StandingBy => Code::Unavailable,
+            Error::NoPlugin { .. }
+            | Error::ShuttingDown
+            | Error::StandingBy
+            | Error::NoNewWork { .. }
+            | Error::Held => Code::Unavailable,
             Error::NotFound { .. } => Code::NotFound,
             Error::Precondition(_) => Code::FailedPrecondition,
             Error::StillUnderWay { .. } => Code::DeadlineExceeded,
@@ -125,6 +129,7 @@ impl StateError {
         match self {
             StateError::TooLarge { .. } => Code::InvalidArgument,
             StateError::Full | StateError::OverLimit { .. } => Code::ResourceExhausted,
+            StateError::NoTransactions => Code::FailedPrecondition,
             // The write may or may not have reached the disk.
             StateError::Failed { .. } => Code::Unavailable,
         }

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// One backend, checked. Made only from a [`raw::Document`], so that whoever holds one need not check it again.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StorageBackend {
     /// `metadata.name`: how an administrator calls it.
@@ -57,7 +57,7 @@ pub struct StorageBackend {
 
 /// How much of WASI is there to be imported. With neither word a plugin has files or a network: the first does not offer them, the second
 /// denies each call.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wasi {
     /// Clocks, random numbers, standard output and what else needs no denial.
     #[default]
@@ -67,7 +67,7 @@ pub enum Wasi {
 }
 
 /// Where a secret of the backend's is read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SecretSource {
     /// A file; its content without a last line break. Absolute, or relative to the document.
     File(PathBuf),
@@ -129,7 +129,7 @@ pub struct DeviceGrant {
 }
 
 /// How much a plugin may use. The defaults are what a small backend never notices.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Linear memory of one call, in bytes. 64 MiB: the Rust, C and Go guests that were measured need under 20.
     pub memory_bytes: u64,

@@ -8,6 +8,7 @@ mod controller;
 mod faults;
 mod group_controller;
 mod health;
+mod hold;
 mod hooks;
 mod identity;
 mod life;
@@ -20,9 +21,13 @@ mod requests;
 mod service;
 mod snapshot_metadata;
 mod snapshots;
+mod swap;
+mod terms;
 mod work;
 
 pub use crate::capabilities::{Hidden, Profile, Role};
+pub use faults::LastFault;
+pub use hold::Held;
 pub use pod_info::{EPHEMERAL, PodInfo, SERVICE_ACCOUNT_TOKENS};
 pub use requests::{
     HealthPosition, ListSnapshotsRequest, ListVolumeHealthRequest, NodeExpandRequest,
@@ -30,9 +35,10 @@ pub use requests::{
     PluginInfo, StorageHealth, VolumeHealth, VolumeHealthPage,
 };
 pub use service::LastService;
+pub use swap::Retired;
+pub use terms::{Terms, VersionFault};
 
-use crate::backend::Backend;
-use crate::capabilities::{Capabilities, advertised_as, needs_no_plugin, serves};
+use crate::capabilities::{advertised_as, needs_no_plugin};
 use crate::claims::ClaimLock;
 use crate::error::Error;
 use crate::mounter::{Mounter, VolumeKey};
@@ -43,11 +49,11 @@ use crate::state::StateStore;
 use arc_swap::ArcSwapOption;
 use faults::Faults;
 use health::Said;
+use hold::Holds;
 use hooks::Hooks;
-use node_info::SaidOfNode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use swap::Plugin;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -63,12 +69,8 @@ pub struct DriverConfig {
     pub profile: Profile,
     /// The node's name as the host knows it.
     pub node_id: NodeId,
-    /// How long one call of the backend may take (`limits.time`).
-    pub time_budget: Duration,
-    /// What is neither advertised nor served.
-    pub hidden: Hidden,
-    /// What kubelet must tell of a pod.
-    pub pod_info: PodInfo,
+    /// The document's, until a plugin brings its own.
+    pub terms: Terms,
 }
 
 /// One CSI driver.
@@ -77,6 +79,13 @@ pub struct Driver {
     mounter: Arc<dyn Mounter>,
     state: Arc<dyn StateStore>,
     plugin: ArcSwapOption<Plugin>,
+    /// Versions that still have calls; also the turn of whoever swaps.
+    retired: Mutex<Vec<Retired>>,
+    /// How often a version brought new capabilities.
+    grown: watch::Sender<u64>,
+    holds: Holds,
+    /// Why no new work is taken.
+    refusing: ArcSwapOption<String>,
     fault: ArcSwapOption<String>,
     claims: ClaimLock,
     /// Tasks that change something.
@@ -98,20 +107,6 @@ pub struct Driver {
 /// Whether it is still this host's turn.
 type Term = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// A backend in use, with what was derived from it: taken once by a call, so that a swap never shows in the middle of one.
-struct Plugin {
-    backend: Arc<dyn Backend>,
-    capabilities: Capabilities,
-    /// What it said of the node.
-    node: SaidOfNode,
-}
-
-impl Plugin {
-    fn serves(&self, rpc: Rpc) -> bool {
-        serves(self.backend.offer(), &self.capabilities, rpc)
-    }
-}
-
 impl Driver {
     /// A driver without a plugin: tear-down works, calls that need one are refused as unavailable.
     pub fn new(
@@ -124,6 +119,10 @@ impl Driver {
             mounter,
             state,
             plugin: ArcSwapOption::empty(),
+            retired: Mutex::default(),
+            grown: watch::Sender::default(),
+            holds: Holds::default(),
+            refusing: ArcSwapOption::empty(),
             fault: ArcSwapOption::empty(),
             claims: ClaimLock::default(),
             tasks: TaskTracker::new(),
@@ -137,31 +136,6 @@ impl Driver {
             faults: Faults::default(),
             offered: watch::Sender::new(None),
         })
-    }
-
-    /// From now on calls go to this backend; running ones keep theirs.
-    pub fn put_to_use(&self, backend: Arc<dyn Backend>) {
-        let DriverConfig {
-            role,
-            profile,
-            hidden,
-            ..
-        } = &self.config;
-        let capabilities = Capabilities::derive(backend.offer(), *role, *profile, hidden);
-        let offer = backend.offer().clone();
-        self.plugin.store(Some(Arc::new(Plugin {
-            backend,
-            capabilities,
-            node: SaidOfNode::default(),
-        })));
-        self.health.forget_all();
-        self.fault.store(None);
-        self.offered.send_replace(Some(offer));
-    }
-
-    /// What the backend in use offers, now and after each change; none: there was never one.
-    pub fn offers(&self) -> watch::Receiver<Option<Offer>> {
-        self.offered.subscribe()
     }
 
     /// Why there is no plugin, for the messages of calls that need one.
@@ -179,6 +153,11 @@ impl Driver {
         self.config.role
     }
 
+    /// Which CSI is spoken.
+    pub fn profile(&self) -> Profile {
+        self.config.profile
+    }
+
     /// Whether a call is served now, and if not, why: role, document, missing plugin, missing interface.
     pub fn serves(&self, rpc: Rpc) -> Result<(), Error> {
         self.plugin_for(rpc).map(drop)
@@ -193,10 +172,13 @@ impl Driver {
         if !self.config.role.serves(rpc) {
             return not_served("this process does not run that service (--role)");
         }
-        if advertised_as(rpc).any(|name| self.config.hidden.hides(name)) {
+        let plugin = self.plugin.load_full();
+        let terms = plugin.as_ref().map(|plugin| &plugin.terms);
+        let hidden = &terms.unwrap_or(&self.config.terms).hidden;
+        if advertised_as(rpc).any(|name| hidden.hides(name)) {
             return not_served("its capability is hidden (csi.hideCapabilities)");
         }
-        match self.plugin.load_full() {
+        match plugin {
             // Tear-down is the node's; a sidecar of the controller's must not take a short list for the driver's.
             None if needs_no_plugin(rpc) && self.config.role.includes(rpc.service()) => Ok(None),
             None => Err(self.no_plugin()),

@@ -81,6 +81,15 @@ pub enum Error {
         "this host stands by, another one works for the driver (--leader-election): ask that one"
     )]
     StandingBy,
+    /// Nothing new is begun.
+    #[error("no new work is taken: {reason}")]
+    NoNewWork {
+        /// Why, in an administrator's words.
+        reason: String,
+    },
+    /// Calls wait while the records of the backend are changed, and this one waited too long, or too many do.
+    #[error("calls wait until the backend has another version: retry")]
+    Held,
     /// The work outlived the client's patience; it goes on, and a retry finds it done.
     #[error("{rpc} is still under way")]
     StillUnderWay {

@@ -23,6 +23,7 @@ pub mod driver;
 pub mod error;
 pub mod fault;
 pub mod health;
+pub mod migration;
 pub mod mounter;
 pub mod names;
 pub mod plan;

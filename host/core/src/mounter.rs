@@ -136,6 +136,17 @@ pub struct HealthQuery {
     pub staging_path: Option<NodePath>,
 }
 
+/// A volume that a node has in use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeInUse {
+    /// Which.
+    pub volume: VolumeId,
+    /// Where it is staged, if it has such a step.
+    pub staging_path: Option<String>,
+    /// Where it is published.
+    pub target_paths: Vec<String>,
+}
+
 /// Grows what the node sees.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpandVolume {
@@ -341,6 +352,8 @@ pub trait Mounter: Send + Sync + 'static {
     async fn expand(&self, request: ExpandVolume) -> Result<u64, MountError>;
     /// Volumes of a driver whose journal speaks of work that a killed host left half done, or of mounts that are gone.
     async fn unsettled(&self, driver: DriverName) -> Result<Vec<VolumeId>, MountError>;
+    /// Volumes of a driver that are staged or published here, or on their way to it or from it. It waits for no storage.
+    async fn volumes_in_use(&self, driver: DriverName) -> Result<Vec<VolumeInUse>, MountError>;
     /// One sentence for each path root that is not on a shared mount. Beside a kubelet there must be none: it would not see the volumes.
     async fn unshared_roots(&self) -> Result<Vec<String>, MountError>;
     /// Brings one such volume to a whole state.

@@ -106,6 +106,19 @@ impl PoolCall {
         )
     }
 
+    /// Whether it leaves everything as it is.
+    pub fn is_reading(&self) -> bool {
+        matches!(
+            self,
+            PoolCall::Names
+                | PoolCall::Capacity { .. }
+                | PoolCall::Stat { .. }
+                | PoolCall::List { .. }
+                | PoolCall::AllocatedExtents { .. }
+                | PoolCall::ChangedExtents { .. }
+        )
+    }
+
     /// All names and paths in it.
     pub fn words(&self) -> Vec<&str> {
         match self {

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 pub const REDACTED_VALUE_BYTES: usize = 4;
 
 /// Named secret values; wiped from memory when dropped. No `Display`; `Debug` shows how many there are.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secrets(BTreeMap<String, Zeroizing<String>>);
 
 /// The values of a plan's secret options, by the option's name. It can be serialised, unlike [`Secrets`]: it crosses to a mounter in a process

@@ -73,6 +73,17 @@ pub enum Outcome {
     Conflict(Option<StateEntry>),
 }
 
+/// One write of several that belong together; nothing is expected of what is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateWrite {
+    /// Whose key.
+    pub space: Keyspace,
+    /// Which.
+    pub key: String,
+    /// None: it is removed.
+    pub value: Option<Vec<u8>>,
+}
+
 /// Why the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
@@ -97,6 +108,9 @@ pub enum StateError {
     /// The disk is full; nothing was changed.
     #[error("no space left for the state store")]
     Full,
+    /// It writes one record at a time; nothing was changed.
+    #[error("this store cannot write several records at once")]
+    NoTransactions,
     /// Anything else that the store says.
     #[error("the state store failed to {operation}")]
     Failed {
@@ -141,6 +155,15 @@ pub trait StateStore: Send + Sync + 'static {
     async fn size(&self, space: &Keyspace) -> Result<u64, StateError>;
     /// Returns when every write that was visible before the call is on stable storage. One wait serves all who wait.
     async fn sync(&self) -> Result<(), StateError>;
+    /// Whether it can write several records at once.
+    fn has_transactions(&self) -> bool {
+        false
+    }
+    /// Writes all of these or none, whatever happens to the host, and returns when they are on stable storage. Meanwhile nobody else may write
+    /// the same keys.
+    async fn apply(&self, _writes: Vec<StateWrite>) -> Result<(), StateError> {
+        Err(StateError::NoTransactions)
+    }
 }
 
 /// Whether a key may be one.

@@ -4,7 +4,7 @@
 use futures::Stream;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -32,11 +32,54 @@ struct Accepting {
     full: bool,
 }
 
-/// Accepts, at most `most` at a time; further clients wait in the backlog until one of them closes.
-pub(crate) fn connections(
-    listener: UnixListener,
-    most: usize,
-) -> impl Stream<Item = io::Result<Connection>> {
+/// Connections as they come in, for one round of serving after another.
+pub(crate) struct Incoming(Arc<Mutex<Shared>>);
+
+/// The connections of one round. It gets none any more once the next round has begun: it is left pending, so that whoever polls it last
+/// cannot be the one that is woken.
+pub(crate) struct Round {
+    number: u64,
+    shared: Arc<Mutex<Shared>>,
+}
+
+struct Shared {
+    round: u64,
+    connections: Pin<Box<dyn Stream<Item = io::Result<Connection>> + Send>>,
+}
+
+impl Incoming {
+    /// Accepts, at most `most` at a time; further clients wait in the backlog until one of them closes.
+    pub(crate) fn new(listener: UnixListener, most: usize) -> Self {
+        Self(Arc::new(Mutex::new(Shared {
+            round: 0,
+            connections: Box::pin(connections(listener, most)),
+        })))
+    }
+
+    /// From now on connections come in here.
+    pub(crate) fn next_round(&self) -> Round {
+        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.round += 1;
+        Round {
+            number: shared.round,
+            shared: Arc::clone(&self.0),
+        }
+    }
+}
+
+impl Stream for Round {
+    type Item = io::Result<Connection>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if shared.round != self.number {
+            return Poll::Pending;
+        }
+        shared.connections.as_mut().poll_next(context)
+    }
+}
+
+fn connections(listener: UnixListener, most: usize) -> impl Stream<Item = io::Result<Connection>> {
     let most = most.clamp(1, Semaphore::MAX_PERMITS);
     let accepting = Accepting {
         listener,

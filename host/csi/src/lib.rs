@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! socket ─▶ server ─▶ identity, controller, .. ─▶ parse ─▶ core::driver
-//!                            rpc (the frame)   ◀─ answer ◀─┘
+//! by_name ───────┘           rpc (the frame)   ◀─ answer ◀─┘
 //!                                              ◀─ status ◀─┘ (errors)
 //! ```
 
@@ -13,6 +13,7 @@
 
 mod accept;
 mod answer;
+pub mod by_name;
 mod controller;
 mod error;
 mod group_controller;

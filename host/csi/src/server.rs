@@ -3,7 +3,7 @@
 //! Clients are sidecars and kubelet on the same machine, let in by the socket's mode. kubelet opens a connection for every call, so accepting
 //! must be cheap and a connection owns nothing but its descriptor. A client that is slow, silent, or sends what is not gRPC costs its own connection only.
 
-use crate::accept::connections;
+use crate::accept::{Incoming, Round};
 use crate::controller::ControllerService;
 use crate::group_controller::GroupControllerService;
 use crate::identity::IdentityService;
@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixListener;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -69,6 +70,9 @@ pub enum ServeError {
 
 /// Serves until `shutdown` is cancelled, at most `most_connections` at a time; removes the socket when it returns. To be cancelled after
 /// [`Driver::shutdown`], so that calls that may finish are answered.
+///
+/// Sidecars ask for capabilities when they connect, and end when a connection does. So when a version brings new ones, the connections that
+/// there are are closed, each when its calls have ended; the socket stays, and who connects again is served at once.
 pub async fn serve(
     socket: BoundSocket,
     driver: Arc<Driver>,
@@ -76,7 +80,68 @@ pub async fn serve(
     metrics: CallMetrics,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
+    let mut grown = driver.capabilities_grown();
     let frame = Frame::new(driver, metrics);
+    // The file is removed when this function ends in whatever way, being dropped included.
+    let (listener, file) = socket.into_parts();
+    let path = file.path();
+    let watch = |source| ServeError::Watch {
+        path: path.to_owned(),
+        source,
+    };
+    let listener = UnixListener::from_std(listener.into()).map_err(watch)?;
+    tracing::info!(socket = %path.display(), "serving CSI");
+    let incoming = Incoming::new(listener, most_connections);
+    let mut rounds = JoinSet::new();
+    loop {
+        let over = shutdown.child_token();
+        rounds.spawn(round(
+            frame.clone(),
+            incoming.next_round(),
+            over.clone(),
+            shutdown.clone(),
+        ));
+        let goes_on = loop {
+            let ended = tokio::select! {
+                ended = rounds.join_next() => ended,
+                changed = grown.changed(), if !shutdown.is_cancelled() => break changed.is_ok(),
+            };
+            match ended {
+                // The last one, which was told to.
+                None => break false,
+                Some(Ok(Ok(answered))) if over.is_cancelled() || !rounds.is_empty() => {
+                    if !answered {
+                        tracing::warn!(socket = %path.display(), "calls were left without an answer");
+                    }
+                }
+                Some(Ok(Ok(_))) => break false,
+                Some(Ok(Err(source))) => {
+                    return Err(ServeError::Ended {
+                        path: path.to_owned(),
+                        source,
+                    });
+                }
+                Some(Err(panicked)) => std::panic::resume_unwind(panicked.into_panic()),
+            }
+        };
+        if !goes_on {
+            return Ok(());
+        }
+        tracing::info!(
+            socket = %path.display(),
+            "the backend has new capabilities: clients are asked to connect again, since they ask for capabilities when they do"
+        );
+        over.cancel();
+    }
+}
+
+/// Serves what comes in until it is over, and then what came in until it has ended. Whether every call was answered.
+async fn round(
+    frame: Frame,
+    incoming: Round,
+    over: CancellationToken,
+    shutdown: CancellationToken,
+) -> Result<bool, tonic::transport::Error> {
     let calls = TaskTracker::new();
     let counted = calls.clone();
     // No HTTP/2 pings: over a Unix socket a peer that dies closes, and one that is merely stopped must not be cut off.
@@ -103,27 +168,11 @@ pub async fn serve(
                 .max_decoding_message_size(MESSAGE_BYTES),
         )
         .add_service(NodeServer::new(NodeService(frame)).max_decoding_message_size(MESSAGE_BYTES));
-
-    // The file is removed when this function ends in whatever way, being dropped included.
-    let (listener, file) = socket.into_parts();
-    let path = file.path();
-    let watch = |source| ServeError::Watch {
-        path: path.to_owned(),
-        source,
-    };
-    let listener = UnixListener::from_std(listener.into()).map_err(watch)?;
-    tracing::info!(socket = %path.display(), "serving CSI");
-    let incoming = connections(listener, most_connections);
     tokio::select! {
-        served = server.serve_with_incoming_shutdown(incoming, shutdown.cancelled()) => {
-            served.map_err(|source| ServeError::Ended { path: path.to_owned(), source })
+        served = server.serve_with_incoming_shutdown(incoming, over.cancelled()) => {
+            served.map(|()| true)
         }
-        answered = ended(&shutdown, &calls) => {
-            if !answered {
-                tracing::warn!(socket = %path.display(), "calls were left without an answer");
-            }
-            Ok(())
-        }
+        answered = ended(&shutdown, &calls) => Ok(answered),
     }
 }
 

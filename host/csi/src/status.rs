@@ -95,7 +95,9 @@ fn is_fault(error: &Error) -> bool {
             },
             DriverError::State(error) => match error {
                 StateError::Full | StateError::Failed { .. } => true,
-                StateError::TooLarge { .. } | StateError::OverLimit { .. } => false,
+                StateError::TooLarge { .. }
+                | StateError::OverLimit { .. }
+                | StateError::NoTransactions => false,
             },
             DriverError::Lost { .. } => true,
             DriverError::Invalid(_)
@@ -108,6 +110,8 @@ fn is_fault(error: &Error) -> bool {
             | DriverError::SnapshotNotReady { .. }
             | DriverError::ShuttingDown
             | DriverError::StandingBy
+            | DriverError::NoNewWork { .. }
+            | DriverError::Held
             | DriverError::StillUnderWay { .. } => false,
         },
     }

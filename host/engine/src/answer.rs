@@ -5,6 +5,7 @@
 //! name: a field that is added on one side only does not compile.
 
 mod identity;
+mod migration;
 mod snapshot;
 mod volume;
 

@@ -32,6 +32,10 @@ impl WasmBackend {
             manifest,
         }
     }
+
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
+    }
 }
 
 #[async_trait]

@@ -111,20 +111,32 @@ impl Cache {
         map_component(engine, &mut File::from(file), checksum)
     }
 
-    /// Keeps the compiled form of a component. The one that it replaces, if any, is removed.
-    pub(crate) fn put(&self, wasm: &Checksum, component: &Component) -> io::Result<()> {
-        let code = component.serialize().map_err(io::Error::other)?;
-        let checksum: Checksum = Sha256::digest(&code).into();
+    /// Keeps the compiled form of a component. The one that it replaces, if any, is removed. `code` must be what this host's own compiler
+    /// made of it just now.
+    pub(crate) fn put(&self, wasm: &Checksum, code: &[u8]) -> io::Result<()> {
+        let checksum: Checksum = Sha256::digest(code).into();
         let pointer = self.pointer(wasm);
         let before = fs::read_to_string(&pointer)
             .ok()
             .and_then(|text| parse_hex(text.trim()));
-        self.write(&self.code(wasm, &checksum), &code)?;
+        self.write(&self.code(wasm, &checksum), code)?;
         self.write(&pointer, hex(&checksum).as_bytes())?;
         match before {
             Some(before) if before != checksum => fs::remove_file(self.code(wasm, &before)),
             _ => Ok(()),
         }
+    }
+
+    /// Forgets the compiled form of a component; what is mapped of it stays mapped.
+    pub(crate) fn remove(&self, wasm: &Checksum) -> io::Result<()> {
+        let pointer = self.pointer(wasm);
+        let code = match fs::read_to_string(&pointer) {
+            Ok(text) => parse_hex(text.trim()).map(|checksum| self.code(wasm, &checksum)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(_) => None,
+        };
+        fs::remove_file(&pointer)?;
+        code.map_or(Ok(()), fs::remove_file)
     }
 
     /// Written aside, made durable, renamed: there is either all of it or nothing.
@@ -184,7 +196,8 @@ pub(crate) fn hex(checksum: &Checksum) -> String {
     checksum.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn parse_hex(text: &str) -> Option<Checksum> {
+/// What [`hex`] wrote, in either case.
+pub(crate) fn parse_hex(text: &str) -> Option<Checksum> {
     let mut checksum = Checksum::default();
     if text.len() != 2 * checksum.len() {
         return None;

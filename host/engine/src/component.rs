@@ -6,14 +6,13 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::exports::Exports;
 use crate::gate::Gate;
-use crate::load::Loaded;
 use crate::program::{BackendParts, PluginInfo, Program};
+use crate::resident::Resident;
 use std::sync::Arc;
 use wasmount_core::backend::{BackendError, PluginLabel};
 use wasmount_core::call::Call;
 use wasmount_core::document::Wasi;
 use wasmount_core::services::{Feature, Offer, Service};
-use wasmtime::component::Component;
 
 /// A version that is not known yet, in errors of a plugin that has not said it.
 const UNKNOWN_VERSION: &str = "of unknown version";
@@ -21,12 +20,9 @@ const UNKNOWN_VERSION: &str = "of unknown version";
 /// Compiled, not linked: what it imports and exports can be looked at.
 pub struct LoadedComponent {
     engine: Arc<Engine>,
-    component: Component,
-    digest: String,
+    resident: Arc<Resident>,
     from_cache: bool,
     wasi: Wasi,
-    imports: Vec<String>,
-    exports: Vec<String>,
 }
 
 /// Linked and proved: its identity can be asked.
@@ -35,25 +31,12 @@ pub struct Candidate {
 }
 
 impl LoadedComponent {
-    pub(crate) fn new(engine: Arc<Engine>, loaded: Loaded) -> Self {
-        let Loaded {
-            component,
-            digest,
-            from_cache,
-        } = loaded;
-        let ty = component.component_type();
-        let imports = ty.imports(&engine.wasmtime);
-        let imports = imports.map(|(name, _)| name.to_owned()).collect();
-        let exports = ty.exports(&engine.wasmtime);
-        let exports = exports.map(|(name, _)| name.to_owned()).collect();
+    pub(crate) fn new(engine: Arc<Engine>, resident: Arc<Resident>, from_cache: bool) -> Self {
         Self {
             engine,
-            component,
-            digest,
+            resident,
             from_cache,
             wasi: Wasi::default(),
-            imports,
-            exports,
         }
     }
 
@@ -64,7 +47,7 @@ impl LoadedComponent {
 
     /// `sha256:..` of its bytes.
     pub fn digest(&self) -> &str {
-        &self.digest
+        &self.resident.digest
     }
 
     /// Whether it was found compiled.
@@ -74,12 +57,12 @@ impl LoadedComponent {
 
     /// Names of its imports, such as `wasmount:csi/state@0.1.0`.
     pub fn imports(&self) -> &[String] {
-        &self.imports
+        &self.resident.imports
     }
 
     /// Names of its exports.
     pub fn exports(&self) -> &[String] {
-        &self.exports
+        &self.resident.exports
     }
 
     /// Links it, starts one instance, and loads every known export: what it exports has the shape of the contract.
@@ -91,16 +74,16 @@ impl LoadedComponent {
         self.check_room_for(&parts)?;
         let linker = self.engine.linkers.with(self.wasi);
         let pre = linker
-            .instantiate_pre(&self.component)
+            .instantiate_pre(&self.resident.component)
             .map_err(|error| EngineError::Link(format!("{error:#}")))?;
-        let exports = Exports::find(&pre, &self.exports)?;
+        let exports = Exports::find(&pre, &self.resident.exports)?;
         if exports.identity.is_none() {
             return Err(EngineError::NoIdentity);
         }
         let label = PluginLabel {
             name: format!("for {}", parts.driver),
             version: UNKNOWN_VERSION.to_owned(),
-            digest: self.digest.clone(),
+            digest: self.resident.digest.clone(),
         };
         let program = Program {
             pre,
@@ -108,6 +91,7 @@ impl LoadedComponent {
             gate: Gate::new(parts.limits.concurrency),
             rate: Arc::default(),
             slices: self.engine.slices.clone(),
+            usage: self.engine.usage.clone(),
             parts: Arc::new(parts),
             label,
         };
@@ -117,14 +101,20 @@ impl LoadedComponent {
 
     /// The pool's slots have one size, fixed when the host started.
     fn check_room_for(&self, parts: &BackendParts) -> Result<(), EngineError> {
-        let options = &self.engine.options;
-        let table_elements = |elements| u64::try_from(elements).unwrap_or(u64::MAX);
+        let Some(slot) = self.engine.slot else {
+            return Ok(());
+        };
+        let count = |count| u64::try_from(count).unwrap_or(u64::MAX);
         for (key, wanted, most) in [
-            ("memory", parts.limits.memory_bytes, options.memory_bytes),
+            (
+                "memory",
+                parts.limits.memory_bytes,
+                count(slot.memory_bytes),
+            ),
             (
                 "tableElements",
-                table_elements(parts.limits.table_elements),
-                table_elements(options.table_elements),
+                count(parts.limits.table_elements),
+                count(slot.table_elements),
             ),
         ] {
             if wanted > most {
@@ -136,6 +126,10 @@ impl LoadedComponent {
 }
 
 impl Candidate {
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
+    }
+
     /// The services that it exports.
     pub fn services(&self) -> Vec<Service> {
         self.program.exports.services()

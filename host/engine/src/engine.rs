@@ -1,28 +1,43 @@
 //! The engine: one per process, shared by all backends. It turns bytes into a component; what becomes of that is [`crate::component`]'s.
 
 use crate::cache::Cache;
+use crate::compile::{Compile, InProcess, Target};
 use crate::component::LoadedComponent;
 use crate::error::EngineError;
 use crate::linker::Linkers;
-use crate::load::load;
+use crate::load::{Loader, key, key_of_digest};
+use crate::resident::{Resident, Residents};
 use crate::settings::{self, PoolSize};
 use crate::slices::Slices;
 use crate::ticker;
+use crate::usage::{Usage, UsageWatch};
 use std::path::PathBuf;
 use std::sync::Arc;
 use wasmount_core::document::Limits;
+use wasmount_core::names::DriverName;
+use wasmount_sys::component::Checksum;
 
 /// Versions of one backend that may serve at a time: the one that drains and the one that came.
 const VERSIONS: u32 = 2;
 /// Instances beyond those of calls: for admissions.
 const SPARE_INSTANCES: u32 = 4;
 
+/// Instances that there is room for, if the address space allows: backends come, and documents change, while the host runs. A thousand
+/// reserve 4 TiB of the 128 that a process has, and cost 3 ms at the start, no memory, and 2,000 mappings, which make a fork 1.5 ms slower.
+const ROOMY_INSTANCES: u32 = 1000;
+/// Largest memory of a backend that may come: all that WebAssembly of 32 bits can address, and a slot is that large anyway.
+const ROOMY_MEMORY_BYTES: u64 = 4 << 30;
+/// Largest table of a backend that may come: ten times the default.
+const ROOMY_TABLE_ELEMENTS: usize = 1_000_000;
+
 /// What an engine is made for.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
     /// Where compiled components are kept; the host's own directory. Absent: each start compiles.
     pub cache_directory: Option<PathBuf>,
-    /// Instances at a time, of all backends together.
+    /// Who compiles.
+    pub compiler: Arc<dyn Compile>,
+    /// Instances at a time, of all backends together, that there must be room for.
     pub instances: u32,
     /// Largest `limits.memory` of a backend, in bytes.
     pub memory_bytes: u64,
@@ -31,13 +46,15 @@ pub struct EngineOptions {
 }
 
 impl EngineOptions {
-    /// Room for backends with these limits, also while each is swapped for a new version.
+    /// Room for backends with these limits, also while each is swapped for a new version; this process compiles. Others may come later: see
+    /// [`Engine::new`].
     pub fn for_backends<'a>(
         cache_directory: Option<PathBuf>,
         limits: impl IntoIterator<Item = &'a Limits>,
     ) -> Self {
         let mut options = Self {
             cache_directory,
+            compiler: Arc::new(InProcess),
             instances: SPARE_INSTANCES,
             memory_bytes: Limits::default().memory_bytes,
             table_elements: Limits::default().table_elements,
@@ -51,25 +68,45 @@ impl EngineOptions {
         }
         options
     }
+
+    /// What must fit.
+    fn least(&self) -> PoolSize {
+        PoolSize {
+            instances: self.instances,
+            memory_bytes: usize::try_from(self.memory_bytes).unwrap_or(usize::MAX),
+            table_elements: self.table_elements,
+        }
+    }
+
+    /// What should fit, so that no document that comes later needs a restart.
+    fn roomy(&self) -> PoolSize {
+        let least = self.least();
+        let memory_bytes = usize::try_from(ROOMY_MEMORY_BYTES).unwrap_or(usize::MAX);
+        PoolSize {
+            instances: least.instances.max(ROOMY_INSTANCES),
+            memory_bytes: least.memory_bytes.max(memory_bytes),
+            table_elements: least.table_elements.max(ROOMY_TABLE_ELEMENTS),
+        }
+    }
 }
 
 /// wasmtime, set up once.
 pub struct Engine {
     pub(crate) wasmtime: wasmtime::Engine,
     pub(crate) linkers: Linkers,
-    pub(crate) options: EngineOptions,
+    /// What fits into one slot of the pool; none: there is no pool, and each call takes what its backend may.
+    pub(crate) slot: Option<PoolSize>,
     pub(crate) slices: Slices,
-    cache: Option<Arc<Cache>>,
+    pub(crate) usage: UsageWatch,
+    loader: Arc<Loader>,
+    residents: Residents,
 }
 
 impl Engine {
-    /// Starts the engine and its clock. Without a usable cache directory it warns and goes on.
+    /// Starts the engine and its clock, with room for far more than the options ask for where the address space has it. Without a usable cache
+    /// directory it warns and goes on.
     pub fn new(options: EngineOptions) -> Result<Arc<Self>, EngineError> {
-        let wasmtime = settings::engine(PoolSize {
-            instances: options.instances,
-            memory_bytes: usize::try_from(options.memory_bytes).unwrap_or(usize::MAX),
-            table_elements: options.table_elements,
-        })?;
+        let (wasmtime, slot) = settings::engine([options.roomy(), options.least()])?;
         ticker::start(&wasmtime)?;
         let cache = options.cache_directory.as_ref().and_then(|directory| {
             Cache::open(directory, &wasmtime)
@@ -78,18 +115,63 @@ impl Engine {
                 })
                 .ok()
         });
+        let target = slot.map_or(Target::Unpooled, |_| Target::Pooled);
+        let loader = Loader::new(wasmtime.clone(), target, cache, options.compiler);
         Ok(Arc::new(Self {
             linkers: Linkers::new(&wasmtime)?,
             wasmtime,
-            options,
+            slot,
             slices: Slices::for_this_machine(),
-            cache: cache.map(Arc::new),
+            usage: UsageWatch::default(),
+            loader: Arc::new(loader),
+            residents: Residents::default(),
         }))
+    }
+
+    /// Has somebody told what each call into a guest used, on the call's own thread. One at most: false, and nothing changes, if there is
+    /// somebody already.
+    pub fn tell_usage(&self, tell: impl Fn(Usage) + Send + Sync + 'static) -> bool {
+        self.usage.set(tell)
     }
 
     /// Compiles a component, or finds its compiled form. `wasm` is WebAssembly, never machine code.
     pub async fn load(self: &Arc<Self>, wasm: Vec<u8>) -> Result<LoadedComponent, EngineError> {
-        let loaded = load(self.wasmtime.clone(), self.cache.clone(), wasm).await?;
-        Ok(LoadedComponent::new(Arc::clone(self), loaded))
+        let hashed = tokio::task::spawn_blocking(move || (key(&wasm), wasm));
+        let (key, wasm) = hashed.await.map_err(|_| EngineError::Lost)?;
+        if let Some(resident) = self.residents.get(&key) {
+            return Ok(LoadedComponent::new(Arc::clone(self), resident, true));
+        }
+        let loaded = self.loader.load(key, &wasm).await?;
+        let resident = self.reside(key, loaded.component);
+        let from_cache = loaded.from_cache;
+        Ok(LoadedComponent::new(Arc::clone(self), resident, from_cache))
+    }
+
+    /// The component of a digest that was compiled before, without its bytes: one that is loaded is found in microseconds, one of the cache is
+    /// mapped again. None: its bytes are needed. It was admitted once; whoever asks must know that it may serve.
+    pub async fn load_compiled(self: &Arc<Self>, digest: &str) -> Option<LoadedComponent> {
+        let key = key_of_digest(digest)?;
+        let resident = match self.residents.get(&key) {
+            Some(resident) => resident,
+            None => {
+                let component = self.loader.find(key).await.ok().flatten()?;
+                self.reside(key, component)
+            }
+        };
+        Some(LoadedComponent::new(Arc::clone(self), resident, true))
+    }
+
+    /// Says which digests a backend wants to go back to without compiling; what it wanted before, and neither it nor another wants any more,
+    /// goes from memory and from disk. What serves goes on: it is in use. No digests: the backend is gone.
+    pub async fn retain_compiled(&self, owner: &DriverName, digests: &[String]) {
+        let keys = digests.iter().filter_map(|digest| key_of_digest(digest));
+        let unwanted = self.residents.retain(owner, keys.collect());
+        self.loader.forget(unwanted).await;
+    }
+
+    fn reside(&self, key: Checksum, component: wasmtime::component::Component) -> Arc<Resident> {
+        let resident = Arc::new(Resident::new(&self.wasmtime, &key, component));
+        self.residents.add(key, &resident);
+        resident
     }
 }

@@ -10,6 +10,9 @@ pub enum EngineError {
     /// Not a component, or one that this engine does not take.
     #[error("the component does not compile: {0}")]
     Compile(String),
+    /// Compiling failed for a reason that is not the component's, or not surely: the same may succeed a moment later.
+    #[error("the component was not compiled: {0}; it is tried again")]
+    NotCompiled(String),
     /// It imports something that the host does not have, or has in another shape.
     #[error("the component does not link: {0}")]
     Link(String),
@@ -29,7 +32,9 @@ pub enum EngineError {
         reason: String,
     },
     /// Its limits are larger than what the host was started with.
-    #[error("limits.{key} is {wanted}, this host has at most {most}")]
+    #[error(
+        "limits.{key} is {wanted}, this host was started with room for {most}; lower it, or restart the host"
+    )]
     LimitTooHigh {
         /// Which limit.
         key: &'static str,

@@ -13,6 +13,8 @@ use wasmtime::component::{Instance, InstancePre};
 
 macro_rules! exports {
     ($($field:ident = $interface:literal: $($service:ident)?),+ $(,)?) => {
+        const INTERFACES: &[&str] = &[$($interface),+];
+
         /// Where the functions of each exported interface are.
         #[derive(Clone)]
         pub(crate) struct Exports {
@@ -79,6 +81,12 @@ exports! {
     node_stage = "node-stage": NodeStage,
     node_publish = "node-publish": NodePublish,
     node_hooks = "node-hooks": NodeHooks,
+    state_migration = "state-migration":,
+}
+
+/// Whether an interface of the contract is one that this host asks for something, service or not.
+pub fn is_known_export(interface: &str) -> bool {
+    INTERFACES.contains(&interface)
 }
 
 fn is_exported(names: &[String], interface: &str) -> bool {

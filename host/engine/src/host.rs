@@ -65,7 +65,7 @@ impl From<StateError> for HostError {
         match error {
             StateError::TooLarge { .. } => told.blaming_the_plugin(Code::Internal),
             StateError::OverLimit { .. } => told.blaming_the_plugin(Code::ResourceExhausted),
-            StateError::Full | StateError::Failed { .. } => told,
+            StateError::Full | StateError::NoTransactions | StateError::Failed { .. } => told,
         }
     }
 }

@@ -27,10 +27,14 @@ pub(crate) struct Invocation {
     pub(crate) redactor: Redactor,
     pub(crate) log: Arc<GuestLog>,
     pub(crate) recorder: Recorder,
+    /// Nothing may be changed by it.
+    pub(crate) is_pure: bool,
     /// The last that is the plugin's fault.
     pub(crate) refusal: Option<Refusal>,
     /// Set before a write begins: a write that was cut off may have happened.
     pub(crate) unsynced: bool,
+    /// Calls of the contract's functions so far.
+    pub(crate) host_calls: u64,
 }
 
 impl Invocation {
@@ -57,13 +61,21 @@ impl Invocation {
             table,
             memory: MemoryLimiter::new(limits),
             recorder: Recorder::new(function.records, redactor.clone()),
+            is_pure: function.is_pure,
             call: call.clone(),
             parts: Arc::clone(parts),
             redactor,
             log,
             refusal: None,
             unsynced: false,
+            host_calls: 0,
         }
+    }
+
+    /// What the linker reaches a function of the contract by: once a call.
+    pub(crate) fn counted(&mut self) -> &mut Self {
+        self.host_calls = self.host_calls.saturating_add(1);
+        self
     }
 
     /// Where this backend's keys are.

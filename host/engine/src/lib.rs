@@ -6,7 +6,7 @@
 //! ```text
 //! Engine ── load ──▶ LoadedComponent ── prepare ──▶ Candidate ── into_backend ──▶ WasmBackend (trait Backend)
 //!              │                            │                                          │
-//!        cache, compile              link, trial load                     session: gate, store, limits, call, sync
+//!   resident, cache, compile         link, trial load                     session: gate, store, limits, call, sync
 //! ```
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod backend;
 #[allow(unreachable_pub, reason = "generated code")]
 mod bindings;
 mod cache;
+mod compile;
 mod component;
 mod controller;
 mod convert;
@@ -36,17 +37,24 @@ mod node;
 mod program;
 mod recorder;
 mod redact;
+mod refused;
+mod resident;
 mod session;
 mod settings;
 mod slices;
 mod snapshot_metadata;
 mod snapshots;
+mod state_migration;
 mod stdio;
 mod ticker;
+mod usage;
 
 pub use backend::WasmBackend;
+pub use compile::{Compile, InProcess, Target, compile};
 pub use component::{Candidate, LoadedComponent};
 pub use engine::{Engine, EngineOptions};
 pub use error::EngineError;
+pub use exports::is_known_export;
 pub use linker::{CONTRACT_LINE, CONTRACT_PACKAGE, is_linked, is_of_line};
 pub use program::{BackendParts, PluginInfo};
+pub use usage::Usage;

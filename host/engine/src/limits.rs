@@ -41,6 +41,11 @@ impl MemoryLimiter {
             table_limit: limits.table_elements,
         }
     }
+
+    /// Of all memories together.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::try_from(self.memory_bytes).unwrap_or(u64::MAX)
+    }
 }
 
 impl ResourceLimiter for MemoryLimiter {

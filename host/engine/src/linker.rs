@@ -129,11 +129,11 @@ fn add_harmless_wasi(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
 
 fn add_contract(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
     types::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)?;
-    imported::call::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)?;
-    imported::secrets::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)?;
-    imported::state::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)?;
-    imported::pool::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)?;
-    imported::node_plan::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)
+    imported::call::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
+    imported::secrets::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
+    imported::state::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
+    imported::pool::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
+    imported::node_plan::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)
 }
 
 #[cfg(test)]

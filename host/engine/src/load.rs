@@ -1,72 +1,222 @@
-//! From bytes to a component: found in the cache or compiled. Apart because it is the one place of this crate that blocks; all of it runs in
-//! one task on a blocking thread.
+//! From bytes to machine code that is mapped: found in the cache, or compiled and mapped from there. Apart because it is the one place of this
+//! crate that blocks, on blocking threads, and the one through which compiled code comes in.
 
-use crate::cache::{Cache, hex};
+use crate::cache::{Cache, parse_hex};
+use crate::compile::{Compile, Target};
 use crate::error::EngineError;
+use crate::refused::Refused;
+use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, memfd_create};
 use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::{self, Write};
 use std::sync::Arc;
-use wasmount_sys::component::Checksum;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use wasmount_sys::component::{Checksum, map_component};
 use wasmtime::Engine;
 use wasmtime::component::Component;
+
+/// What digests begin with.
+pub(crate) const DIGEST_PREFIX: &str = "sha256:";
+/// One compiler at a time for as many processors: what it takes, calls do not have.
+const PROCESSORS_OF_A_COMPILER: usize = 2;
+/// At least as many: a component that takes minutes must not keep all others waiting.
+const COMPILERS_MIN: usize = 2;
+/// At most as many, for what they take of memory.
+const COMPILERS_MAX: usize = 4;
+
+/// Makes code available.
+pub(crate) struct Loader {
+    pub(crate) engine: Engine,
+    pub(crate) target: Target,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) compiler: Arc<dyn Compile>,
+    refused: Refused,
+    compilers: Semaphore,
+}
 
 /// Machine code, ready to be linked.
 pub(crate) struct Loaded {
     pub(crate) component: Component,
-    /// `sha256:..` of the bytes that it was made from.
-    pub(crate) digest: String,
     pub(crate) from_cache: bool,
 }
 
-/// Finds or compiles a component. Only WebAssembly is taken: machine code from outside is refused by wasmtime's parser.
-pub(crate) async fn load(
-    engine: Engine,
-    cache: Option<Arc<Cache>>,
-    wasm: Vec<u8>,
-) -> Result<Loaded, EngineError> {
-    tokio::task::spawn_blocking(move || load_blocking(&engine, cache.as_deref(), &wasm))
+impl Loader {
+    pub(crate) fn new(
+        engine: Engine,
+        target: Target,
+        cache: Option<Cache>,
+        compiler: Arc<dyn Compile>,
+    ) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let compilers = processors / PROCESSORS_OF_A_COMPILER;
+        Self {
+            engine,
+            target,
+            cache,
+            compiler,
+            refused: Refused::default(),
+            compilers: Semaphore::new(compilers.clamp(COMPILERS_MIN, COMPILERS_MAX)),
+        }
+    }
+
+    /// Finds or compiles a component of this digest.
+    pub(crate) async fn load(
+        self: &Arc<Self>,
+        key: Checksum,
+        wasm: &[u8],
+    ) -> Result<Loaded, EngineError> {
+        if let Some(component) = self.find(key).await? {
+            return Ok(Loaded {
+                component,
+                from_cache: true,
+            });
+        }
+        let _turn = self.compilers.acquire().await;
+        // Whoever had a turn before may have compiled the same, or tried.
+        if let Some(component) = self.find(key).await? {
+            return Ok(Loaded {
+                component,
+                from_cache: true,
+            });
+        }
+        let code = self.compile(key, wasm).await?;
+        let component = self
+            .blocking(move |loader| loader.keep_and_map(&key, &code))
+            .await??;
+        Ok(Loaded {
+            component,
+            from_cache: false,
+        })
+    }
+
+    async fn compile(&self, key: Checksum, wasm: &[u8]) -> Result<Vec<u8>, EngineError> {
+        if let Some(reason) = self.refused.reason(&key) {
+            return Err(EngineError::Compile(reason));
+        }
+        let compiled = self.compiler.compile(self.target, wasm).await;
+        if let Err(EngineError::Compile(reason)) = &compiled {
+            self.refused.remember(key, reason);
+        }
+        compiled
+    }
+
+    /// What is in the cache of it.
+    pub(crate) async fn find(
+        self: &Arc<Self>,
+        key: Checksum,
+    ) -> Result<Option<Component>, EngineError> {
+        self.blocking(move |loader| {
+            let component = loader.cache.as_ref()?.get(&loader.engine, &key)?;
+            share_images(&component);
+            Some(component)
+        })
         .await
-        .map_err(|_| EngineError::Lost)?
+    }
+
+    /// Takes components out of the cache. One that cannot be removed only takes room.
+    pub(crate) async fn forget(self: &Arc<Self>, keys: Vec<Checksum>) {
+        let forgotten = self.blocking(move |loader| {
+            for key in keys {
+                if let Some(Err(error)) = loader.cache.as_ref().map(|cache| cache.remove(&key)) {
+                    tracing::warn!(%error, "a compiled component that nobody wants stays in the cache");
+                }
+            }
+        });
+        let _ = forgotten.await;
+    }
+
+    fn keep_and_map(&self, key: &Checksum, code: &[u8]) -> Result<Component, EngineError> {
+        let kept = self.cache.as_ref().and_then(|cache| {
+            if let Err(error) = cache.put(key, code) {
+                tracing::warn!(%error, "the compiled component is not kept: the next start compiles again");
+                return None;
+            }
+            cache.get(&self.engine, key)
+        });
+        let component = match kept {
+            Some(component) => component,
+            None => map_unkept(&self.engine, code)?,
+        };
+        share_images(&component);
+        Ok(component)
+    }
+
+    async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let loader = Arc::clone(self);
+        spawn_blocking(move || work(&loader))
+            .await
+            .map_err(|_| EngineError::Lost)
+    }
 }
 
-fn load_blocking(
-    engine: &Engine,
-    cache: Option<&Cache>,
-    wasm: &[u8],
-) -> Result<Loaded, EngineError> {
-    let key: Checksum = Sha256::digest(wasm).into();
-    let cached = cache.and_then(|cache| cache.get(engine, &key));
-    let from_cache = cached.is_some();
-    let component = match cached {
-        Some(component) => component,
-        None => compile(engine, cache, &key, wasm)?,
-    };
-    // Else the first call would pay for it.
+/// The key of a component.
+pub(crate) fn key(wasm: &[u8]) -> Checksum {
+    Sha256::digest(wasm).into()
+}
+
+/// The key of a digest as [`crate::LoadedComponent::digest`] writes it.
+pub(crate) fn key_of_digest(digest: &str) -> Option<Checksum> {
+    parse_hex(digest.strip_prefix(DIGEST_PREFIX)?)
+}
+
+/// Else the first call would pay for it.
+fn share_images(component: &Component) {
     if let Err(error) = component.initialize_copy_on_write_image() {
         tracing::warn!(
             error = format!("{error:#}"),
             "memory images cannot be shared: instances start more slowly"
         );
     }
-    Ok(Loaded {
-        component,
-        digest: format!("sha256:{}", hex(&key)),
-        from_cache,
-    })
 }
 
-fn compile(
-    engine: &Engine,
-    cache: Option<&Cache>,
-    key: &Checksum,
-    wasm: &[u8],
-) -> Result<Component, EngineError> {
-    let component = Component::from_binary(engine, wasm)
-        .map_err(|error| EngineError::Compile(format!("{error:#}")))?;
-    if let Some(Err(error)) = cache.map(|cache| cache.put(key, &component)) {
-        tracing::warn!(
-            error = format!("{error:#}"),
-            "the compiled component is not kept: the next start compiles again"
-        );
+/// Maps code without a cache: from a file in memory that nobody can write any more.
+fn map_unkept(engine: &Engine, code: &[u8]) -> Result<Component, EngineError> {
+    let not_mapped = |error: &dyn std::fmt::Display| {
+        EngineError::NotCompiled(format!("its code cannot be mapped: {error}"))
+    };
+    let mut file = sealed(code).map_err(|error| not_mapped(&error))?;
+    map_component(engine, &mut file, &key(code)).map_err(|error| not_mapped(&error))
+}
+
+fn sealed(code: &[u8]) -> io::Result<File> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let mut file = File::from(memfd_create("compiled", flags)?);
+    fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+    file.write_all(code)?;
+    fcntl_add_seals(
+        &file,
+        SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL,
+    )?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::compile;
+
+    const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+
+    #[test]
+    fn code_is_mapped_without_a_cache_and_only_for_its_engine() {
+        let engine = crate::settings::compiler(Target::Pooled).unwrap();
+        let code = compile(Target::Pooled, COMPONENT).unwrap();
+        assert!(map_unkept(&engine, &code).is_ok());
+        let other = crate::settings::compiler(Target::Unpooled).unwrap();
+        assert!(map_unkept(&other, &code).is_err());
+        assert!(map_unkept(&engine, COMPONENT).is_err());
     }
-    Ok(component)
+
+    #[test]
+    fn a_digest_and_its_key_are_one() {
+        let digest = format!("{DIGEST_PREFIX}{}", crate::cache::hex(&key(COMPONENT)));
+        assert_eq!(key_of_digest(&digest), Some(key(COMPONENT)));
+        for other in ["", "sha256:", "sha512:00", &digest[..70]] {
+            assert_eq!(key_of_digest(other), None, "{other}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ use crate::gate::{Gate, Share};
 use crate::guest_log::LogRate;
 use crate::invocation::Invocation;
 use crate::slices::Slices;
+use crate::usage::UsageWatch;
 use std::sync::Arc;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::PluginLabel;
@@ -57,6 +58,8 @@ pub(crate) struct Function {
     pub(crate) share: Share,
     /// Whether it may record a plan.
     pub(crate) records: bool,
+    /// Whether it answers with what is to be changed, and changes nothing itself.
+    pub(crate) is_pure: bool,
 }
 
 impl Function {
@@ -67,6 +70,7 @@ impl Function {
             name,
             share: Share::Ordinary,
             records: false,
+            is_pure: false,
         }
     }
 
@@ -85,6 +89,14 @@ impl Function {
             ..Self::reserved(interface, name)
         }
     }
+
+    /// One whose effects are the host's alone.
+    pub(crate) const fn pure(interface: &'static str, name: &'static str) -> Self {
+        Self {
+            is_pure: true,
+            ..Self::reserved(interface, name)
+        }
+    }
 }
 
 /// A linked component with what it was given.
@@ -95,5 +107,6 @@ pub(crate) struct Program {
     pub(crate) gate: Gate,
     pub(crate) rate: Arc<LogRate>,
     pub(crate) slices: Slices,
+    pub(crate) usage: UsageWatch,
     pub(crate) label: PluginLabel,
 }

@@ -125,6 +125,12 @@ impl Time {
         }
     }
 
+    /// What it came to.
+    fn tell(&self, program: &Program, function: Function, invocation: &Invocation) {
+        let (wall, cpu) = (self.began.elapsed(), self.used.so_far());
+        program.usage.tell(function, wall, cpu, invocation);
+    }
+
     fn budget_seconds(&self) -> u64 {
         let budget = self.deadline.saturating_duration_since(self.began);
         budget.as_secs_f64().ceil() as u64
@@ -173,7 +179,10 @@ impl<'a> Session<'a> {
                 instance,
                 _place: place,
             }),
-            Err(stop) => Err(stopped(program, function, &time, stop, store.data())),
+            Err(stop) => {
+                time.tell(program, function, store.data());
+                Err(stopped(program, function, &time, stop, store.data()))
+            }
         }
     }
 
@@ -191,6 +200,7 @@ impl<'a> Session<'a> {
             program, function, ..
         } = self;
         let synced = tokio::time::timeout(SYNC_PATIENCE, self.store.data_mut().sync()).await;
+        self.time.tell(program, function, self.store.data());
         let answered = match outcome {
             Ok(answered) => answered,
             Err(stop) => {

@@ -2,6 +2,7 @@
 //!
 //! With these a fresh instance per call costs about 20 us in a release build, with wasmtime's defaults three times that.
 
+use crate::compile::Target;
 use crate::error::EngineError;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
@@ -27,7 +28,7 @@ const TABLE_KEPT_BYTES: usize = 16 << 10;
 const SHORT_GUARD_BYTES: u64 = 64 << 10;
 
 /// What the pool must hold.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PoolSize {
     /// Instances at a time, of all backends.
     pub(crate) instances: u32,
@@ -37,20 +38,37 @@ pub(crate) struct PoolSize {
     pub(crate) table_elements: usize,
 }
 
-/// Makes the engine. Pooled slots reserve 4 GiB of address space each; where that much is not to be had (`RLIMIT_AS`, a 39-bit machine), each
-/// call allocates its own memory instead: slower, otherwise the same.
-pub(crate) fn engine(size: PoolSize) -> Result<Engine, EngineError> {
-    match Engine::new(&pooled(size)) {
-        Ok(engine) => Ok(engine),
-        Err(error) => {
-            tracing::warn!(
-                error = format!("{error:#}"),
-                instances = size.instances,
-                "no address space for pooled instances: every call allocates its own, which is slower; raise RLIMIT_AS (ulimit -v)"
-            );
-            Engine::new(&unpooled()).map_err(|error| EngineError::Start(format!("{error:#}")))
+/// Makes an engine with a pool of the first of these sizes that there is room for. Pooled slots reserve 4 GiB of address space each; where
+/// there is room for none (`RLIMIT_AS`, a 39-bit machine), each call allocates its own memory instead: slower, otherwise the same, and then
+/// there is no size: none.
+pub(crate) fn engine(
+    sizes: impl IntoIterator<Item = PoolSize>,
+) -> Result<(Engine, Option<PoolSize>), EngineError> {
+    for size in sizes {
+        match Engine::new(&pooled(size)) {
+            Ok(engine) => return Ok((engine, Some(size))),
+            Err(error) => {
+                tracing::debug!(error = format!("{error:#}"), ?size, "a pool does not fit");
+            }
         }
     }
+    tracing::warn!(
+        "no address space for pooled instances: every call allocates its own, which is slower; raise RLIMIT_AS (ulimit -v)"
+    );
+    Ok((made(&unpooled())?, None))
+}
+
+/// Makes an engine that compiles for [`engine`]'s, and runs nothing: it reserves no address space, so that it fits into a confined process.
+/// How instances are allocated is no part of the code; how memories lie is.
+pub(crate) fn compiler(target: Target) -> Result<Engine, EngineError> {
+    made(&match target {
+        Target::Pooled => common(),
+        Target::Unpooled => unpooled(),
+    })
+}
+
+fn made(config: &Config) -> Result<Engine, EngineError> {
+    Engine::new(config).map_err(|error| EngineError::Start(format!("{error:#}")))
 }
 
 fn pooled(size: PoolSize) -> Config {
@@ -111,6 +129,7 @@ fn common() -> Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::hash::{DefaultHasher, Hash, Hasher};
 
     const SMALL: PoolSize = PoolSize {
         instances: 2,
@@ -118,18 +137,40 @@ mod tests {
         table_elements: 100,
     };
 
+    /// A million slots of 4 GiB are more than the 47 bits that a process has.
+    const HUGE: PoolSize = PoolSize {
+        instances: 1_000_000,
+        ..SMALL
+    };
+
+    fn compatibility(engine: &Engine) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        hasher.finish()
+    }
+
     #[test]
-    fn a_pool_that_fits_into_the_address_space_is_used() {
-        assert!(engine(SMALL).unwrap().pooling_allocator_metrics().is_some());
+    fn the_first_pool_that_fits_into_the_address_space_is_used() {
+        let (engine, size) = engine([HUGE, SMALL]).unwrap();
+        assert!(engine.pooling_allocator_metrics().is_some());
+        assert_eq!(size.unwrap().instances, SMALL.instances);
     }
 
     #[test]
     fn an_engine_without_enough_address_space_runs_without_a_pool() {
-        // A million slots of 4 GiB are more than the 47 bits that a process has.
-        let size = PoolSize {
-            instances: 1_000_000,
-            ..SMALL
-        };
-        assert!(engine(size).unwrap().pooling_allocator_metrics().is_none());
+        let (engine, size) = engine([HUGE]).unwrap();
+        assert!(engine.pooling_allocator_metrics().is_none() && size.is_none());
+    }
+
+    #[test]
+    fn code_of_a_compiler_fits_its_engine_and_no_other() {
+        let pooled = compatibility(&engine([SMALL]).unwrap().0);
+        let unpooled = compatibility(&engine([]).unwrap().0);
+        assert_eq!(compatibility(&compiler(Target::Pooled).unwrap()), pooled);
+        assert_eq!(
+            compatibility(&compiler(Target::Unpooled).unwrap()),
+            unpooled
+        );
+        assert_ne!(pooled, unpooled);
     }
 }

@@ -48,9 +48,12 @@ pub(crate) fn api_double(
                 Reply::Object(object) => (StatusCode::OK, object),
                 Reply::Failure(status) => {
                     let code = status.as_u16();
+                    // The word, not the number, is what the library goes by.
+                    let not_found = status == StatusCode::NOT_FOUND;
+                    let reason = if not_found { "NotFound" } else { "Test" };
                     let body = json!({
                         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                        "message": "not now", "reason": "Test", "code": code,
+                        "message": "not now", "reason": reason, "code": code,
                     });
                     (status, body)
                 }

@@ -15,6 +15,8 @@ use kube::api::{Api, PostParams};
 use kube::{Client, Error};
 use lease::{Observed, RENEW_DEADLINE, RETRY, Verdict};
 use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -48,6 +50,8 @@ pub struct Term {
 struct Candidate {
     leases: Api<Lease>,
     me: String,
+    /// Between two looks at a lease that another holds.
+    patience: Arc<dyn Fn() -> Duration + Send + Sync>,
 }
 
 impl Election {
@@ -64,11 +68,24 @@ impl Election {
         // All hosts ask in the same order, so that no two wait for one another.
         leases.sort_unstable();
         Ok(Self {
-            candidate: Candidate {
-                leases: Api::namespaced(client, namespace),
-                me: format!("{host}_{}", unique::word()?),
-            },
+            candidate: Candidate::new(client, namespace, host, || RETRY)?,
             leases,
+        })
+    }
+
+    /// For work that is not a driver's, under a lease of this name. Who loses looks again after `patience`, which may change: where thousands
+    /// wait, they must not ask as often as the one who renews.
+    pub(crate) fn of_lease(
+        client: Client,
+        namespace: &str,
+        host: &str,
+        lease: String,
+        patience: impl Fn() -> Duration + Send + Sync + 'static,
+    ) -> Result<Self, KubernetesError> {
+        let patience = move || patience().max(RETRY);
+        Ok(Self {
+            candidate: Candidate::new(client, namespace, host, patience)?,
+            leases: vec![lease],
         })
     }
 
@@ -130,6 +147,19 @@ impl Leadership {
 }
 
 impl Candidate {
+    fn new(
+        client: Client,
+        namespace: &str,
+        host: &str,
+        patience: impl Fn() -> Duration + Send + Sync + 'static,
+    ) -> Result<Self, KubernetesError> {
+        Ok(Self {
+            leases: Api::namespaced(client, namespace),
+            me: format!("{host}_{}", unique::word()?),
+            patience: Arc::new(patience),
+        })
+    }
+
     /// Returns when the lease is ours, with the moment from which on it is.
     async fn take(&self, name: &str, waiting: &mut impl FnMut(&str)) -> Instant {
         let mut observed = None;
@@ -146,7 +176,7 @@ impl Candidate {
                 }
                 Err(error) => tracing::warn!(lease = name, %error, "trying again"),
             }
-            sleep(RETRY).await;
+            sleep((self.patience)()).await;
         }
     }
 

@@ -24,6 +24,7 @@ mod repeated;
 mod request;
 mod state;
 mod status;
+pub mod storage_backend;
 mod taints;
 mod unique;
 pub mod wire;

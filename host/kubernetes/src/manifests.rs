@@ -5,6 +5,7 @@
 
 mod classes;
 mod config;
+mod objects;
 mod pods;
 mod policy;
 mod rbac;
@@ -12,7 +13,8 @@ mod sidecars;
 mod workloads;
 mod yaml;
 
-pub use config::{CONFIG_MAP_BYTES, PLUGIN_IN_CONFIG, secret_path};
+pub use config::{CONFIG_MAP_BYTES, PLUGIN_IN_CONFIG, plugin_path, secret_object, secret_path};
+pub use objects::definition_manifests;
 pub use yaml::to_yaml;
 
 use crate::csi_driver::tells_capacity;
@@ -52,6 +54,8 @@ pub struct Backend {
     pub mounts_from_network: bool,
     /// It may use block devices.
     pub uses_devices: bool,
+    /// The document as an object, where hosts follow that; then the one in the pods is the mounter's alone.
+    pub object: Option<Value>,
 }
 
 /// Where the component is in the cluster.
@@ -192,6 +196,7 @@ pub fn manifests(backend: &Backend, choices: &Choices) -> Result<Vec<Manifest>, 
     all.push(parts.driver_object()?);
     all.extend(parts.classes()?);
     all.push(parts.config_map()?);
+    all.extend(parts.followed()?);
     all.extend(parts.access()?);
     all.extend(parts.own_node_only()?);
     all.extend(parts.workloads()?);

@@ -61,6 +61,7 @@ mod stats;
 mod teardown;
 mod threads;
 mod tools;
+mod volumes_in_use;
 
 pub use failure::MountSetupError;
 pub use local::{LocalMounter, MounterConfig};

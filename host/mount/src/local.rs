@@ -18,12 +18,12 @@ use crate::tools::Tools;
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use wasmount_core::document::Grants;
 use wasmount_core::health::Health;
 use wasmount_core::mounter::{
     ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
-    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, VolumeKey, VolumeStats,
+    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, VolumeInUse, VolumeKey, VolumeStats,
 };
 use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::pool::{PoolCall, PoolReply};
@@ -46,8 +46,17 @@ pub struct MounterConfig {
 /// The node's mounts, in this process.
 pub struct LocalMounter {
     node: Arc<Node>,
-    pools: BTreeMap<DriverName, Arc<Pools>>,
+    pools: RwLock<Served>,
     pub(crate) freezer: Arc<Freezer>,
+}
+
+/// The pools of all drivers.
+#[derive(Default)]
+struct Served {
+    granted: BTreeMap<DriverName, Arc<Pools>>,
+    /// Grants that were taken back while their driver had volumes in use: held, so that another driver of the same directory removes none of
+    /// what those use.
+    withdrawn: Vec<(DriverName, Arc<Pools>)>,
 }
 
 impl LocalMounter {
@@ -59,7 +68,7 @@ impl LocalMounter {
         let node = Arc::new(Node {
             roots: Roots::new(config.roots),
             journal: Journal::open(&config.run_dir)?,
-            grants: config.grants,
+            grants: RwLock::default(),
             durable: Durable::open(&config.state_dir)?,
             tools: Tools::new()?,
             figures: Figures::default(),
@@ -68,11 +77,41 @@ impl LocalMounter {
         });
         // The journal is locked: nobody else has what is in the run directory.
         let freezer = Arc::new(Freezer::open(&config.run_dir)?);
-        Ok(Self {
-            pools: pools(&node, &freezer),
+        let mounter = Self {
+            pools: RwLock::default(),
             node,
             freezer,
-        })
+        };
+        for (driver, grants) in config.grants {
+            mounter.set_grants(&driver, Some(grants));
+        }
+        Ok(mounter)
+    }
+
+    /// From now on a driver is granted this; none: nothing, as a driver without a document. What is staged stays, and is torn down as ever;
+    /// calls that run end with what they began with.
+    pub fn set_grants(&self, driver: &DriverName, grants: Option<Grants>) {
+        if !self.node.grant(driver, grants.clone()) {
+            return;
+        }
+        let mut served = self.pools.write().unwrap_or_else(PoisonError::into_inner);
+        let has_volumes = |driver: &DriverName| !self.node.journal.of_driver(driver).is_empty();
+        served.withdrawn.retain(|(driver, _)| has_volumes(driver));
+        let before = match &grants {
+            Some(grants) => {
+                let pools = Arc::new(pools(&self.node, &self.freezer, driver, grants));
+                served.granted.insert(driver.clone(), pools)
+            }
+            None => served.granted.remove(driver),
+        };
+        if let Some(before) = before.filter(|_| has_volumes(driver)) {
+            served.withdrawn.push((driver.clone(), before));
+        }
+    }
+
+    fn pools_of(&self, driver: &DriverName) -> Option<Arc<Pools>> {
+        let served = self.pools.read().unwrap_or_else(PoisonError::into_inner);
+        served.granted.get(driver).cloned()
     }
 
     fn threads(&self, driver: &DriverName) -> Threads {
@@ -171,6 +210,12 @@ impl Mounter for LocalMounter {
             .await
     }
 
+    async fn volumes_in_use(&self, driver: DriverName) -> Result<Vec<VolumeInUse>, MountError> {
+        let of = driver.clone();
+        self.tear_down(&driver, move |node| node.volumes_in_use(&of))
+            .await
+    }
+
     async fn unshared_roots(&self) -> Result<Vec<String>, MountError> {
         let node = self.node.clone();
         threads::unbudgeted(move || node.unshared_roots()).await
@@ -183,7 +228,7 @@ impl Mounter for LocalMounter {
     }
 
     async fn pool(&self, driver: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {
-        let Some(pools) = self.pools.get(&driver).cloned() else {
+        let Some(pools) = self.pools_of(&driver) else {
             return Err(MountError::NotGranted {
                 step: "pool".to_owned(),
                 reason: format!("driver {driver} has no backend document on this node"),
@@ -194,11 +239,7 @@ impl Mounter for LocalMounter {
     }
 }
 
-fn pools(node: &Arc<Node>, freezer: &Arc<Freezer>) -> BTreeMap<DriverName, Arc<Pools>> {
-    let pools_of = |(driver, grants): (&DriverName, &Grants)| {
-        let in_use = DriverVolumes::new(node.clone(), driver.clone());
-        let pools = Pools::new(&grants.pools, Arc::new(in_use), Arc::clone(freezer));
-        (driver.clone(), Arc::new(pools))
-    };
-    node.grants.iter().map(pools_of).collect()
+fn pools(node: &Arc<Node>, freezer: &Arc<Freezer>, driver: &DriverName, grants: &Grants) -> Pools {
+    let in_use = DriverVolumes::new(node.clone(), driver.clone());
+    Pools::new(&grants.pools, Arc::new(in_use), Arc::clone(freezer))
 }

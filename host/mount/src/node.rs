@@ -15,7 +15,7 @@ use crate::tools::Tools;
 use rustix::fs::FileType;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use wasmount_core::document::Grants;
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::DriverName;
@@ -25,7 +25,8 @@ use wasmount_core::names::DriverName;
 pub(crate) struct Node {
     pub(crate) roots: Roots,
     pub(crate) journal: Journal,
-    pub(crate) grants: BTreeMap<DriverName, Grants>,
+    /// Those of the versions that serve.
+    pub(crate) grants: RwLock<BTreeMap<DriverName, Grants>>,
     pub(crate) durable: Durable,
     pub(crate) tools: Tools,
     pub(crate) figures: Figures,
@@ -61,7 +62,18 @@ pub(crate) enum Place {
 impl Node {
     /// What a driver was granted; a driver without a document was granted nothing.
     pub(crate) fn grants_of(&self, driver: &DriverName) -> Grants {
-        self.grants.get(driver).cloned().unwrap_or_default()
+        let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
+        grants.get(driver).cloned().unwrap_or_default()
+    }
+
+    /// From now on a driver is granted this; whether that is something else than before.
+    pub(crate) fn grant(&self, driver: &DriverName, granted: Option<Grants>) -> bool {
+        let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
+        let before = match granted.clone() {
+            Some(granted) => grants.insert(driver.clone(), granted),
+            None => grants.remove(driver),
+        };
+        before != granted
     }
 
     /// Keeps other publishes of a volume out while it is made. A client tries again.

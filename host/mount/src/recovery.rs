@@ -16,7 +16,7 @@ use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::{DriverName, VolumeId};
 
 /// Every path at which something is mounted.
-struct MountPoints(HashSet<PathBuf>);
+pub(crate) struct MountPoints(HashSet<PathBuf>);
 
 impl Node {
     /// Volumes with work that is half done, or with records of mounts that are gone.
@@ -133,14 +133,14 @@ impl Node {
 }
 
 impl MountPoints {
-    fn read() -> Result<Self, MountError> {
+    pub(crate) fn read() -> Result<Self, MountError> {
         let table = mountinfo::read()?;
         Ok(Self(
             table.into_iter().map(|line| line.mount_point).collect(),
         ))
     }
 
-    fn has(&self, path: &CheckedPath) -> Result<bool, MountError> {
+    pub(crate) fn has(&self, path: &CheckedPath) -> Result<bool, MountError> {
         Ok(path
             .in_mount_table()?
             .is_some_and(|path| self.0.contains(&path)))

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use wasmount_core::health::Health;
 use wasmount_core::mounter::{
     ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
-    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, VolumeKey, VolumeStats,
+    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, VolumeInUse, VolumeKey, VolumeStats,
 };
 use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::pool::{PoolCall, PoolReply};
@@ -206,6 +206,10 @@ impl Mounter for SocketMounter {
 
     async fn unsettled(&self, driver: DriverName) -> Result<Vec<VolumeId>, MountError> {
         asked!(self, Request::Unsettled(driver), Answer::Unsettled(volumes) => volumes)
+    }
+
+    async fn volumes_in_use(&self, driver: DriverName) -> Result<Vec<VolumeInUse>, MountError> {
+        asked!(self, Request::VolumesInUse(driver), Answer::VolumesInUse(volumes) => volumes)
     }
 
     async fn unshared_roots(&self) -> Result<Vec<String>, MountError> {

@@ -23,6 +23,10 @@ pub(crate) async fn perform(mounter: &dyn Mounter, request: Request) -> Reply {
         Request::UnsharedRoots => mounter.unshared_roots().await.map(Answer::UnsharedRoots),
         Request::Recover(key) => mounter.recover(key).await.map(done),
         Request::Pool(driver, call) => mounter.pool(driver, call).await.map(Answer::Pool),
+        Request::VolumesInUse(driver) => {
+            let volumes = mounter.volumes_in_use(driver).await;
+            volumes.map(Answer::VolumesInUse)
+        }
     }
 }
 
@@ -42,9 +46,11 @@ pub(crate) fn subjects(request: &Request) -> Vec<Subject> {
         Request::Unpublish(request) => vec![volume(&request.key), path(&request.target_path)],
         Request::Expand(request) => vec![volume(&request.key)],
         Request::Pool(driver, call) => entries(driver, call),
-        Request::Stats(_) | Request::Health(_) | Request::Unsettled(_) | Request::UnsharedRoots => {
-            Vec::new()
-        }
+        Request::Stats(_)
+        | Request::Health(_)
+        | Request::Unsettled(_)
+        | Request::UnsharedRoots
+        | Request::VolumesInUse(_) => Vec::new(),
     }
 }
 

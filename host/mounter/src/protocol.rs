@@ -19,14 +19,14 @@ use std::collections::BTreeMap;
 use wasmount_core::health::Health;
 use wasmount_core::mounter::{
     ExpandVolume, HealthQuery, MountError, PublishVolume, StageVolume, Staged, StagedQuery,
-    StatVolume, UnpublishVolume, UnstageVolume, VolumeKey, VolumeStats,
+    StatVolume, UnpublishVolume, UnstageVolume, VolumeInUse, VolumeKey, VolumeStats,
 };
 use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::pool::{PoolCall, PoolReply};
 use zeroize::Zeroizing;
 
 /// Of this file and of all types that cross. Two processes with different ones refuse each other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What no other protocol begins with.
 const MAGIC: [u8; 8] = *b"wasmount";
@@ -82,6 +82,7 @@ pub(crate) enum Request {
     UnsharedRoots,
     Recover(VolumeKey),
     Pool(DriverName, PoolCall),
+    VolumesInUse(DriverName),
 }
 
 /// What a method that succeeded gave.
@@ -105,6 +106,8 @@ pub(crate) enum Answer {
     UnsharedRoots(Vec<String>),
     /// To `Pool`.
     Pool(PoolReply),
+    /// To `VolumesInUse`.
+    VolumesInUse(Vec<VolumeInUse>),
 }
 
 /// What a server answers.

@@ -12,12 +12,16 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use wasmount_core::state::{
-    Expect, Keyspace, Outcome, STATE_SCAN_ENTRIES, StateEntry, StateError, StateStore, check_key,
-    check_value,
+    Expect, Keyspace, Outcome, STATE_SCAN_ENTRIES, StateEntry, StateError, StateStore, StateWrite,
+    check_key, check_value,
 };
 
 /// Most bytes of one scan answer: half of what one guest call may carry by default, as one entry may still come on top.
 const SCAN_BYTES: usize = 2 << 20;
+
+/// Most writes of one transaction: with what puts them back a quarter of how far revisions jump at each start
+/// ([`crate::pending::REVISIONS_AHEAD`]).
+const TRANSACTION_WRITES: usize = 1 << 17;
 
 /// The store in a file of the data directory.
 #[derive(Debug)]
@@ -177,6 +181,59 @@ impl StateStore for RedbStore {
         }
         self.committer.commit().await
     }
+
+    fn has_transactions(&self) -> bool {
+        true
+    }
+
+    async fn apply(&self, writes: Vec<StateWrite>) -> Result<(), StateError> {
+        if writes.len() > TRANSACTION_WRITES {
+            return Err(StateError::TooLarge {
+                what: "transaction",
+                length: writes.len(),
+                limit: TRANSACTION_WRITES,
+            });
+        }
+        for write in &writes {
+            check_key(&write.key)?;
+            check_value(write.value.as_deref().unwrap_or_default())?;
+        }
+        if !self.shared.database.has_space() {
+            return Err(StateError::Full);
+        }
+        let shared = Arc::clone(&self.shared);
+        let written = tokio::task::spawn_blocking(move || write_all(&shared, writes));
+        let before = written.await.map_err(|error| StateError::Failed {
+            operation: "write to",
+            source: Box::new(error),
+        })??;
+        // One commit takes all that waits, so the disk has all of it or nothing.
+        let committed = self.committer.commit().await;
+        if committed.is_err() {
+            let mut pending = self.shared.pending();
+            for write in before {
+                pending.write(&write.space, &write.key, write.value.map(Arc::from));
+            }
+        }
+        committed
+    }
+}
+
+/// Writes all under one lock. Returns what puts back what was there.
+fn write_all(shared: &Shared, writes: Vec<StateWrite>) -> Result<Vec<StateWrite>, StateError> {
+    let mut pending = shared.pending();
+    let mut before = Vec::new();
+    for write in &writes {
+        let there = current(&shared.database, &pending, &write.space, &write.key)?;
+        before.push(StateWrite {
+            value: there.map(|entry| entry.value),
+            ..write.clone()
+        });
+    }
+    for write in writes {
+        pending.write(&write.space, &write.key, write.value.map(Arc::from));
+    }
+    Ok(before)
 }
 
 fn current(

@@ -3,11 +3,7 @@
 
 use crate::refusal::Refusal;
 use wasmount_core::document::Wasi;
-use wasmount_core::services::Service;
-use wasmount_engine::{CONTRACT_LINE, CONTRACT_PACKAGE, is_linked, is_of_line};
-
-/// The one interface that every plugin exports.
-const IDENTITY: &str = "identity";
+use wasmount_engine::{CONTRACT_LINE, CONTRACT_PACKAGE, is_known_export, is_linked, is_of_line};
 
 /// Everything of the contract that the plugin names must be of this host's line. A newer version of the line may bring an export that this
 /// host does not know: the plugin works without it, so that is a warning.
@@ -22,12 +18,9 @@ pub(crate) fn check_line(imports: &[String], exports: &[String]) -> Result<Vec<S
             });
         }
     }
-    let unknown = exports.iter().filter(|name| {
-        of_contract(name).is_some_and(|(interface, _)| {
-            let known = |service: &Service| service.interface() == interface;
-            interface != IDENTITY && !Service::ALL.iter().any(known)
-        })
-    });
+    let unknown = exports
+        .iter()
+        .filter(|name| of_contract(name).is_some_and(|(interface, _)| !is_known_export(interface)));
     Ok(unknown
         .map(|name| format!("the export {name} is newer than this host: it is not used"))
         .collect())
@@ -91,6 +84,7 @@ mod tests {
     fn names_of_the_line_are_taken_and_a_newer_export_is_a_warning() {
         let exports = names([
             "wasmount:csi/identity@0.1.0",
+            "wasmount:csi/state-migration@0.1.0",
             "wasmount:csi/replication@0.1.4",
         ]);
         let warnings = check_line(&names(["wasmount:csi/state@0.1.2"]), &exports).unwrap();

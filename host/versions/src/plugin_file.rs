@@ -1,5 +1,5 @@
-//! The plugin's bytes: found, bounded, and the ones that were meant. Apart because it is the one place of this crate that reads a file; it
-//! does so on a blocking thread.
+//! The plugin's bytes in a file: found, bounded, and the ones that were meant. Apart because it reads what administrators write, on a blocking
+//! thread; the host's own files are another's.
 
 use crate::refusal::Refusal;
 use rustix::fs::{Mode, OFlags};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use wasmount_core::document::{PluginPlace, PluginSource};
 
 /// Largest component: three times the largest that was measured, a Python one.
-pub(crate) const PLUGIN_BYTES: u64 = 64 << 20;
+pub const PLUGIN_BYTES: u64 = 64 << 20;
 /// What every WebAssembly binary begins with (component model, `Binary.md`): the magic word, then version and layer.
 const MAGIC: &[u8] = b"\0asm";
 const COMPONENT: &[u8] = &[0x0d, 0x00, 0x01, 0x00];
@@ -18,8 +18,8 @@ const CORE_MODULE: &[u8] = &[0x01, 0x00, 0x00, 0x00];
 const DIGEST_PREFIX: &str = "sha256:";
 const DIGEST_DIGITS: usize = 64;
 
-/// Reads a component; relative paths start at `base`, the folder of the document.
-pub(crate) async fn read(source: &PluginSource, base: &Path) -> Result<Vec<u8>, Refusal> {
+/// Reads the component of a file; relative paths start at `base`, the folder of the document. Its signatures are not looked at.
+pub async fn read(source: &PluginSource, base: &Path) -> Result<Vec<u8>, Refusal> {
     let PluginSource {
         place,
         digest,
@@ -35,10 +35,7 @@ pub(crate) async fn read(source: &PluginSource, base: &Path) -> Result<Vec<u8>, 
     let named = path.clone();
     let reading = tokio::task::spawn_blocking(move || {
         let wasm = read_blocking(&path)?;
-        if let Some(wanted) = digest {
-            check_digest(&wanted, &wasm)?;
-        }
-        check_kind(&wasm)?;
+        check_bytes(&wasm, digest.as_deref())?;
         Ok(wasm)
     });
     reading.await.unwrap_or_else(|error| {
@@ -75,31 +72,43 @@ fn read_blocking(path: &Path) -> Result<Vec<u8>, Refusal> {
     Ok(wasm)
 }
 
+/// Whether bytes are those that a document means, and a component at all.
+pub fn check_bytes(wasm: &[u8], digest: Option<&str>) -> Result<(), Refusal> {
+    if let Some(wanted) = digest {
+        check_digest(wanted, wasm)?;
+    }
+    check_kind(wasm)
+}
+
 fn check_digest(wanted: &str, wasm: &[u8]) -> Result<(), Refusal> {
     let digits = wanted
         .strip_prefix(DIGEST_PREFIX)
         .filter(|digits| digits.len() == DIGEST_DIGITS)
         .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
         .ok_or(Refusal::BadDigest)?;
-    let found: String = Sha256::digest(wasm)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    if !digits.eq_ignore_ascii_case(&found) {
+    let found = digest_of(wasm);
+    if !found.ends_with(&digits.to_ascii_lowercase()) {
         return Err(Refusal::OtherDigest {
             wanted: wanted.to_owned(),
-            found: format!("{DIGEST_PREFIX}{found}"),
+            found,
         });
     }
     Ok(())
 }
 
-fn check_kind(wasm: &[u8]) -> Result<(), Refusal> {
+pub(crate) fn check_kind(wasm: &[u8]) -> Result<(), Refusal> {
     match wasm.strip_prefix(MAGIC) {
         Some(rest) if rest.starts_with(COMPONENT) => Ok(()),
         Some(rest) if rest.starts_with(CORE_MODULE) => Err(Refusal::CoreModule),
         _ => Err(Refusal::NotWasm),
     }
+}
+
+/// `sha256:` and 64 hexadecimal digits.
+pub(crate) fn digest_of(bytes: &[u8]) -> String {
+    let digits = Sha256::digest(bytes);
+    let digits: String = digits.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{DIGEST_PREFIX}{digits}")
 }
 
 #[cfg(test)]

@@ -1,5 +1,9 @@
 //! Why a plugin is not put to use, each with what to do about it. Apart because these are the sentences that an administrator reads first.
 
+mod kind;
+
+pub use kind::{Patience, RefusalKind};
+
 use std::io;
 use std::path::PathBuf;
 use wasmount_core::backend::{BackendError, PluginLabel};
@@ -106,4 +110,100 @@ pub enum Refusal {
     /// `probe` trapped or went over a limit.
     #[error("the plugin cannot say whether it is ready: {0}; this is a fault of the plugin")]
     Probe(#[source] BackendError),
+    /// It could not be had from where the document says.
+    #[error("the plugin cannot be had from {place}: {reason}")]
+    Source {
+        /// Where from.
+        place: String,
+        /// Why, and what to do.
+        reason: String,
+        /// Whether it may pass by itself.
+        passes: bool,
+    },
+    /// Not signed as the document wants.
+    #[error("the signatures of the plugin do not suffice: {reason}")]
+    Signature {
+        /// What is missing, and what to do.
+        reason: String,
+    },
+    /// A secret of the document could not be had.
+    #[error("{reason}")]
+    Secret {
+        /// Which, why, and what to do; never a value.
+        reason: String,
+    },
+    /// Sidecars know of capabilities that would be gone: they ask once, when they start.
+    #[error(
+        "{plugin} does not offer what the running version does: {}; build it with them, or swap with --allow-service-change and restart the sidecars",
+        removed.join(", ")
+    )]
+    ServicesRemoved {
+        /// Which plugin.
+        plugin: PluginLabel,
+        /// What would be gone, by CSI's names and the contract's.
+        removed: Vec<String>,
+    },
+    /// The records of the version before cannot become those of this one.
+    #[error("the records of the version before cannot be taken over: {reason}")]
+    Migration {
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The mount room does not take the grants.
+    #[error("the grants of the document cannot be put to use: {reason}")]
+    Grants {
+        /// Why.
+        reason: String,
+    },
+    /// The host cannot write down which version serves, so none is put to use that a restart would not find.
+    #[error("could not {operation} {path}: {source}; mend the disk of the data directory")]
+    Disk {
+        /// What was tried.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// No such version is on disk.
+    #[error(
+        "version {number} is not kept; those that can be gone back to: {}",
+        if kept.is_empty() { "none".to_owned() } else { list(kept) }
+    )]
+    NotKept {
+        /// Which was asked for.
+        number: u64,
+        /// Those that are.
+        kept: Vec<u64>,
+    },
+    /// There is no version before.
+    #[error("no earlier version is kept to which this backend could go back; swap to another one")]
+    NothingToGoBackTo,
+    /// It is the one that serves.
+    #[error("version {number} serves already")]
+    Serves {
+        /// Which.
+        number: u64,
+    },
+    /// Records were changed since they were migrated.
+    #[error(
+        "version {number} cannot read what was written since version {since} took its records over; go forward with a mended version instead"
+    )]
+    Written {
+        /// The version that was to come back.
+        number: u64,
+        /// The version that took over.
+        since: u64,
+    },
+    /// A rollback, or another wish, came before it was done.
+    #[error("something else was asked of this backend meanwhile: look at its status and ask again")]
+    Overtaken,
+    /// The host, or the backend, is going away.
+    #[error("the backend is being taken away: nothing more is swapped")]
+    Stopped,
+}
+
+fn list(numbers: &[u64]) -> String {
+    let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    words.join(", ")
 }

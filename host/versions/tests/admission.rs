@@ -87,7 +87,9 @@ fn refused(admitted: Result<Admitted, Refusal>) -> Refusal {
 #[tokio::test]
 async fn a_plugin_within_the_rules_is_admitted_and_nothing_was_touched() {
     let (admitted, memory) = admit_file(&built("directory"), "").await;
-    let Admitted { backend, warnings } = admitted.unwrap();
+    let Admitted {
+        backend, warnings, ..
+    } = admitted.unwrap();
     let label = backend.label();
     assert_eq!(label.name, "directory.wasmount.io");
     assert!(label.digest.starts_with("sha256:"), "{label}");

@@ -3,10 +3,29 @@
 //!
 //! Every flag is an environment variable too (`WASMOUNT_` and its name), for manifests.
 
+mod admin;
+mod call;
+mod check;
 mod common;
+mod compile_child;
+mod fetch_child;
+mod inspect;
+mod keygen;
+mod keys;
+mod load;
 mod manifests;
 mod mounter;
+mod password;
+mod pull;
+mod push;
+mod registry;
+mod save;
 mod serve;
+mod show;
+mod sign;
+mod subject;
+mod transfer;
+mod verify;
 
 use crate::fault::Fault;
 use clap::{Parser, Subcommand};
@@ -28,9 +47,32 @@ pub(crate) struct Words {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(serve::Flags),
-    Mounter(mounter::Flags),
+    Serve(Box<serve::Flags>),
+    Mounter(Box<mounter::Flags>),
     Manifests(Box<manifests::Flags>),
+    Status(admin::status::Flags),
+    Swap(admin::swap::Flags),
+    Rollback(admin::rollback::Flags),
+    Pause(admin::pause::Flags),
+    Resume(admin::resume::Flags),
+    Drain(admin::drain::Flags),
+    History(admin::history::Flags),
+    Volumes(admin::volumes::Flags),
+    Delete(admin::delete::Flags),
+    Push(push::Flags),
+    Pull(pull::Flags),
+    Save(save::Flags),
+    Load(load::Flags),
+    Keygen(keygen::Flags),
+    Sign(sign::Flags),
+    Verify(verify::Flags),
+    Inspect(inspect::Flags),
+    Check(check::Flags),
+    Call(call::Flags),
+    #[command(hide = true)]
+    CompileChild(compile_child::Flags),
+    #[command(hide = true)]
+    FetchChild(fetch_child::Flags),
 }
 
 /// Reads the command line.
@@ -41,9 +83,30 @@ pub(crate) fn parse() -> Result<Words, Fault> {
 /// Does what it says.
 pub(crate) fn run(words: Words) -> Result<(), Fault> {
     match words.command {
-        Command::Serve(flags) => serve::run(flags),
-        Command::Mounter(flags) => mounter::run(flags),
+        Command::Serve(flags) => serve::run(*flags),
+        Command::Mounter(flags) => mounter::run(*flags),
         Command::Manifests(flags) => manifests::run(*flags),
+        Command::Status(flags) => admin::status::run(flags),
+        Command::Swap(flags) => admin::swap::run(flags),
+        Command::Rollback(flags) => admin::rollback::run(flags),
+        Command::Pause(flags) => admin::pause::run(flags),
+        Command::Resume(flags) => admin::resume::run(flags),
+        Command::Drain(flags) => admin::drain::run(flags),
+        Command::History(flags) => admin::history::run(flags),
+        Command::Volumes(flags) => admin::volumes::run(flags),
+        Command::Delete(flags) => admin::delete::run(flags),
+        Command::Push(flags) => push::run(flags),
+        Command::Pull(flags) => pull::run(flags),
+        Command::Save(flags) => save::run(flags),
+        Command::Load(flags) => load::run(flags),
+        Command::Keygen(flags) => keygen::run(&flags),
+        Command::Sign(flags) => sign::run(flags),
+        Command::Verify(flags) => verify::run(flags),
+        Command::Inspect(flags) => inspect::run(flags),
+        Command::Check(flags) => check::run(flags),
+        Command::Call(flags) => call::run(flags),
+        Command::CompileChild(flags) => compile_child::run(&flags),
+        Command::FetchChild(flags) => fetch_child::run(&flags),
     }
 }
 
@@ -51,6 +114,11 @@ pub(crate) fn run(words: Words) -> Result<(), Fault> {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    /// All but those that the host starts by itself.
+    fn for_people(words: &clap::Command) -> impl Iterator<Item = &clap::Command> {
+        words.get_subcommands().filter(|it| !it.is_hide_set())
+    }
 
     #[test]
     fn every_flag_is_declared_without_contradiction() {
@@ -70,7 +138,7 @@ mod tests {
 
     #[test]
     fn every_subcommand_has_an_example_that_it_takes_itself() {
-        for command in Words::command().get_subcommands() {
+        for command in for_people(&Words::command()) {
             let name = command.get_name();
             let help = command.get_after_help().unwrap_or_default().to_string();
             let lines = help.replace("\\\n", " ");
@@ -89,10 +157,11 @@ mod tests {
 
     #[test]
     fn every_flag_of_a_subcommand_can_come_from_the_environment() {
-        for command in Words::command().get_subcommands() {
+        for command in for_people(&Words::command()) {
             for flag in command
                 .get_arguments()
-                .filter(|flag| flag.get_id() != "help")
+                // What has no name of its own stands on the command line.
+                .filter(|flag| flag.get_id() != "help" && !flag.is_positional())
             {
                 let name = flag.get_long().unwrap_or_default();
                 let wanted = format!("WASMOUNT_{}", name.to_uppercase().replace('-', "_"));

@@ -24,6 +24,8 @@ pub(crate) struct Configured {
     pub(crate) document: StorageBackend,
     /// Where it lies: relative paths begin here.
     pub(crate) folder: PathBuf,
+    /// It itself, absolute.
+    pub(crate) file: PathBuf,
 }
 
 /// Reads all documents. Everything that is wrong is said at once, one line each.
@@ -60,6 +62,12 @@ pub(crate) fn load(files: &[PathBuf]) -> Result<Vec<Configured>, Complaints> {
     }
 }
 
+/// Reads one document, for itself.
+pub(crate) fn load_one(file: &Path) -> Result<Configured, Complaint> {
+    let (document, _) = read(file).and_then(|text| yaml::parse(file, &text))?;
+    Ok(resolved(file, document))
+}
+
 fn read(file: &Path) -> Result<String, Complaint> {
     let unreadable = |reason: String| Complaint {
         file: file.to_owned(),
@@ -78,10 +86,8 @@ fn read(file: &Path) -> Result<String, Complaint> {
 
 /// Paths of a document are meant from where it lies: it then serves from any working directory.
 fn resolved(file: &Path, mut document: StorageBackend) -> Configured {
-    let folder = std::path::absolute(file)
-        .ok()
-        .and_then(|file| file.parent().map(Path::to_owned))
-        .unwrap_or_default();
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let folder = file.parent().map(Path::to_owned).unwrap_or_default();
     let mut secrets: Vec<&mut SecretSource> = document.secrets.values_mut().collect();
     if let PluginPlace::Registry(place) = &mut document.plugin.place {
         secrets.extend(&mut place.credentials);
@@ -96,7 +102,11 @@ fn resolved(file: &Path, mut document: StorageBackend) -> Configured {
     }
     let signers = std::mem::take(&mut document.plugin.signers);
     document.plugin.signers = signers.resolved(&folder);
-    Configured { document, folder }
+    Configured {
+        document,
+        folder,
+        file,
+    }
 }
 
 #[cfg(test)]

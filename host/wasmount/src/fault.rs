@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use wasmount_control::ControlError;
 
 /// Wrong flags or documents (BSD `sysexits.h`).
 const EX_USAGE: u8 = 64;
@@ -62,6 +63,12 @@ pub(crate) enum Fault {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The command did its work and printed what it found, which is not well.
+    #[error("not well")]
+    Found,
+    /// The host that was asked says no, or nothing.
+    #[error(transparent)]
+    Admin(#[from] ControlError),
     /// A room could not be set up, or ended by itself.
     #[error("{what}: {}", chain(.source.as_ref()))]
     Room {
@@ -90,15 +97,21 @@ impl Fault {
         // A closed standard error must not turn into another exit code.
         let said = match self {
             Self::Words(error) => error.print(),
+            Self::Found => Ok(()),
             other => writeln!(io::stderr(), "wasmount: {other}"),
         };
         drop(said);
         match self {
             Self::Words(asked) if !asked.use_stderr() => ExitCode::SUCCESS,
-            Self::Words(_) | Self::Flag { .. } | Self::Documents(_) => ExitCode::from(EX_USAGE),
+            Self::Words(_)
+            | Self::Flag { .. }
+            | Self::Documents(_)
+            | Self::Admin(ControlError::NoDriver { .. }) => ExitCode::from(EX_USAGE),
             Self::Unwritable { .. }
             | Self::NoMountRight { .. }
             | Self::HealthAddress { .. }
+            | Self::Found
+            | Self::Admin(_)
             | Self::Room { .. } => ExitCode::from(EX_FAILURE),
         }
     }

@@ -2,19 +2,25 @@
 //! only place that knows every room; it holds no rule of any.
 //!
 //! ```text
-//! leftovers ─▶ preflight ─▶ health ─▶ data directory ─▶ rooms ─▶ sockets bound ─▶ recovery claimed ─▶ serving ─▶ signal ─▶ drained
-//!                                                                                └─▶ admission, one task a backend
+//! leftovers ─▶ preflight ─▶ health ─▶ data directory ─▶ rooms ─▶ backends ─▶ serving ─▶ signal ─▶ drained
+//!                                              each: socket ─▶ recovery claimed ─▶ keeper of its versions
 //! ```
 //!
 //! Nothing after the sockets waits for a plugin: a backend without one serves tear-down, and no backend waits for another. Nor does anything
 //! wait for a mounter in a process of its own, which is put together in `mounter`.
 
-mod admission;
+mod backend;
+mod backends;
+mod compiler;
+mod control;
 mod controller;
 mod csi_drivers;
 mod csi_node;
 mod descriptors;
+mod documents;
 mod events;
+mod fetching;
+mod follow;
 mod inspect;
 mod kubernetes;
 mod local_mounts;
@@ -23,18 +29,26 @@ mod mounter_watch;
 mod preflight;
 mod registration;
 mod rooms;
+mod secret_watch;
 mod secrets;
 mod serving;
+mod settled_file;
 mod shared_roots;
 mod signals;
+mod sources;
+mod storage_backends;
 mod storage_watch;
+mod version_watch;
+mod workbench;
 
 use crate::config::Configured;
 use crate::fault::Fault;
 use crate::health::{self, HealthAddress};
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
+pub(crate) use compiler::compile_as_child;
 pub(crate) use controller::{ControllerOptions, StateOptions};
+pub(crate) use fetching::{FetchWork, fetch_as_child};
 pub(crate) use inspect::{Inspected, inspect};
 pub(crate) use kubernetes::{CsiNodeMode, KubernetesOptions, Registering};
 pub(crate) use mounter::{MounterOptions, mount};
@@ -47,8 +61,13 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+pub(crate) use storage_backends::StorageBackendsOptions;
 use wasmount_core::driver::{Profile, Role};
 use wasmount_core::names::{DriverName, NodeId};
+pub(crate) use workbench::{
+    Called, Change, Identity, Place, Pools, Recorded, Records, Workbench, block_on, changes,
+    signer_keys,
+};
 
 /// How long threads that wait for dead storage, or for the data directory, may keep the process. 1 s: they hold nothing that a kill loses, for
 /// what a copy has frozen is thawed when the mounter is dropped, with the last task.
@@ -67,6 +86,8 @@ pub(crate) struct HostOptions {
     pub(crate) mounts: MountsOptions,
     /// Sockets.
     pub(crate) socket_dir: PathBuf,
+    /// Where an administrator asks.
+    pub(crate) admin_socket: PathBuf,
     /// kubelet's root.
     pub(crate) kubelet_dir: PathBuf,
     /// This node.
@@ -83,6 +104,8 @@ pub(crate) struct HostOptions {
     pub(crate) controller: ControllerOptions,
     /// What is done for Kubernetes.
     pub(crate) kubernetes: KubernetesOptions,
+    /// Which objects of the API server are served; none: files alone.
+    pub(crate) storage_backends: Option<StorageBackendsOptions>,
 }
 
 /// Who mounts for the drivers of a host.
@@ -121,13 +144,12 @@ fn private_directory(path: &Path) -> io::Result<()> {
 pub(crate) fn serve(options: HostOptions, backends: Vec<Configured>) -> Result<(), Fault> {
     let place = registration::prepare(&options, &backends)?;
     preflight::check(&options, &backends)?;
-    let limit = descriptors::raise();
-    let connections = descriptors::connections_of_each(limit, backends.len());
+    let descriptors = descriptors::raise();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(Fault::room("the host's threads cannot be started"))?;
-    let ended = runtime.block_on(run(options, backends, connections, place));
+    let ended = runtime.block_on(run(options, backends, descriptors, place));
     runtime.shutdown_timeout(LAST_JOBS);
     ended
 }
@@ -135,7 +157,7 @@ pub(crate) fn serve(options: HostOptions, backends: Vec<Configured>) -> Result<(
 async fn run(
     options: HostOptions,
     backends: Vec<Configured>,
-    connections: usize,
+    descriptors: u64,
     place: registration::Place,
 ) -> Result<(), Fault> {
     let mut signals = Signals::watch()?;
@@ -146,7 +168,7 @@ async fn run(
 
     let grace = options.grace;
     let mut serving = tokio::select! {
-        started = start(options, backends, readiness, metrics, connections, place) => started?,
+        started = start(options, backends, readiness, metrics, descriptors, place) => started?,
         signal = signals.next() => {
             tracing::info!(signal, "stopped before anything was served");
             return Ok(());
@@ -171,20 +193,21 @@ async fn start(
     backends: Vec<Configured>,
     readiness: Arc<Readiness>,
     metrics: Arc<Metrics>,
-    connections: usize,
+    descriptors: u64,
     place: registration::Place,
 ) -> Result<Serving, Fault> {
     let rooms = Rooms::open(&options, &backends, &readiness).await?;
+    let (role, node) = (options.role, options.node_id.clone());
     let serving = Serving::start(
-        &options,
+        options,
         rooms,
         backends,
         &readiness,
         &metrics,
-        connections,
+        descriptors,
         place,
     )
     .await?;
-    tracing::info!(role = ?options.role, node = %options.node_id, "serving");
+    tracing::info!(?role, %node, "serving");
     Ok(serving)
 }

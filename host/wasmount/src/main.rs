@@ -6,15 +6,18 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod component_facts;
 mod config;
 mod fault;
 mod health;
 mod host;
 mod metrics;
 mod node;
+mod progress_bar;
 mod readiness;
 mod regular_file;
 mod telemetry;
+mod whole_file;
 
 use std::process::ExitCode;
 

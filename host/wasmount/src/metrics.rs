@@ -12,14 +12,16 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+use std::collections::BTreeMap;
 use std::collections::btree_map::Iter;
 use std::fmt::Debug;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wasmount_core::driver::Driver;
 use wasmount_core::fault::FaultKind;
 use wasmount_core::names::DriverName;
 use wasmount_csi::CallMetrics;
+use wasmount_versions::{Keeper, RefusalKind};
 
 /// OpenMetrics 1.0, which Prometheus reads since 2.5.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -28,7 +30,14 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 pub(crate) struct Metrics {
     readiness: Arc<Readiness>,
     calls: CallMetrics,
-    drivers: Mutex<Vec<Arc<Driver>>>,
+    drivers: Mutex<BTreeMap<DriverName, Shown>>,
+}
+
+/// What is shown of a driver that serves.
+struct Shown {
+    driver: Arc<Driver>,
+    keeper: Arc<Keeper>,
+    counts: Arc<VersionCounts>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -40,6 +49,21 @@ struct OfDriver {
 struct OfFault {
     driver: String,
     kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfVersion {
+    driver: String,
+    version: String,
+    digest: String,
+}
+
+/// What has happened to the versions of one driver since the host began.
+#[derive(Debug, Default)]
+pub(crate) struct VersionCounts {
+    swaps: AtomicU64,
+    rollbacks: AtomicU64,
+    refusals: Mutex<BTreeMap<RefusalKind, u64>>,
 }
 
 impl Metrics {
@@ -57,13 +81,25 @@ impl Metrics {
         self.calls.clone()
     }
 
-    /// Shows the faults of this driver's plugin too.
-    pub(crate) fn add(&self, driver: Arc<Driver>) {
-        let drivers = &self.drivers;
-        drivers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(driver);
+    /// Shows this driver's plugin too: its faults, and its versions, which whoever watches them counts.
+    pub(crate) fn add(&self, driver: Arc<Driver>, keeper: Arc<Keeper>) -> Arc<VersionCounts> {
+        let counts = Arc::<VersionCounts>::default();
+        let shown = Shown {
+            driver: driver.clone(),
+            keeper,
+            counts: counts.clone(),
+        };
+        self.drivers().insert(driver.name().clone(), shown);
+        counts
+    }
+
+    /// Shows a driver no more.
+    pub(crate) fn remove(&self, driver: &DriverName) {
+        self.drivers().remove(driver);
+    }
+
+    fn drivers(&self) -> MutexGuard<'_, BTreeMap<DriverName, Shown>> {
+        self.drivers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All of them now.
@@ -74,6 +110,7 @@ impl Metrics {
         self.calls.register(&mut registry);
         self.register_drivers(&mut registry);
         self.register_faults(&mut registry);
+        self.register_versions(&mut registry);
         let mut text = String::new();
         if let Err(error) = encode(&mut text, &registry) {
             tracing::error!(%error, "the metrics cannot be written");
@@ -137,8 +174,7 @@ impl Metrics {
 
     fn register_faults(&self, registry: &mut Registry) {
         let faults = Family::<OfFault, Counter>::default();
-        let drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
-        for driver in drivers.iter() {
+        for Shown { driver, .. } in self.drivers().values() {
             let counts = driver.fault_counts();
             for kind in FaultKind::ALL {
                 // Those that never were are shown as well: a rate needs a zero to begin at.
@@ -152,6 +188,69 @@ impl Metrics {
         }
         let help = "Calls that failed by a fault of the driver's plugin";
         registry.register("plugin_faults", help, faults);
+    }
+}
+
+impl Metrics {
+    fn register_versions(&self, registry: &mut Registry) {
+        let infos = Family::<OfVersion, Gauge>::default();
+        let swaps = Family::<OfDriver, Counter>::default();
+        let rollbacks = Family::<OfDriver, Counter>::default();
+        let refusals = Family::<OfFault, Counter>::default();
+        for (name, shown) in self.drivers().iter() {
+            if let Some(version) = shown.keeper.status().current {
+                let labels = OfVersion {
+                    driver: name.to_string(),
+                    version: version.plugin_version,
+                    digest: version.digest,
+                };
+                infos.get_or_create(&labels).set(1);
+            }
+            let counts = &shown.counts;
+            swaps
+                .get_or_create(&of(name))
+                .inc_by(counts.swaps.load(Ordering::Relaxed));
+            let back = counts.rollbacks.load(Ordering::Relaxed);
+            rollbacks.get_or_create(&of(name)).inc_by(back);
+            let refused = counts
+                .refusals
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            for kind in RefusalKind::ALL {
+                let labels = OfFault {
+                    driver: name.to_string(),
+                    kind: kind.as_str(),
+                };
+                let count = refused.get(kind).copied().unwrap_or(0);
+                refusals.get_or_create(&labels).inc_by(count);
+            }
+        }
+        let help = "The version that serves; always 1";
+        registry.register("plugin_info", help, infos);
+        let help = "How often another version was put to use";
+        registry.register("plugin_swaps", help, swaps);
+        let help = "How often a version was taken back, by the host or by hand";
+        registry.register("plugin_rollbacks", help, rollbacks);
+        let help = "Versions that were refused";
+        registry.register("plugin_refusals", help, refusals);
+    }
+}
+
+impl VersionCounts {
+    /// Another version serves.
+    pub(crate) fn swapped(&self) {
+        self.swaps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A version was taken back.
+    pub(crate) fn rolled_back(&self) {
+        self.rollbacks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A version was refused.
+    pub(crate) fn refused(&self, kind: RefusalKind) {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        *refusals.entry(kind).or_default() += 1;
     }
 }
 

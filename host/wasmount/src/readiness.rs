@@ -1,4 +1,4 @@
-//! Who serves, who is ready, and why not. Apart because start-up and admission write it and the health checks read it.
+//! Who serves, who is ready, and why not. Apart because start-up and keepers write it and the health checks read it.
 //!
 //! It decides nothing: a reason is kept in the words of whoever found it.
 
@@ -10,7 +10,7 @@ use wasmount_kubernetes::{ListingStatus, RegistrationStatus, TroubleKind, Troubl
 
 /// What is said until something is known: no trouble, only not yet ready.
 const STARTING: &str = "the host is starting";
-const LOADING: &str = "its plugin is being loaded";
+pub(crate) const LOADING: &str = "its plugin is being loaded";
 
 /// Shared by all of a host.
 #[derive(Debug)]
@@ -45,14 +45,9 @@ pub(crate) struct DriverReport {
 impl Readiness {
     /// Nobody is ready yet.
     pub(crate) fn new(drivers: impl IntoIterator<Item = DriverName>) -> Self {
-        let starting = DriverReport {
-            socket: None,
-            no_plugin: Some(LOADING.to_owned()),
-            ..DriverReport::default()
-        };
         let drivers = drivers
             .into_iter()
-            .map(|name| (name, starting.clone()))
+            .map(|name| (name, DriverReport::starting()))
             .collect();
         Self(watch::Sender::new(Report {
             host: Some(STARTING.to_owned()),
@@ -85,6 +80,23 @@ impl Readiness {
         self.0.send_modify(|report| report.host = reason);
     }
 
+    /// A driver that comes while the host serves; one that is there already stays as it is.
+    pub(crate) fn add(&self, driver: &DriverName) {
+        self.0.send_modify(|report| {
+            let drivers = &mut report.drivers;
+            drivers
+                .entry(driver.clone())
+                .or_insert_with(DriverReport::starting);
+        });
+    }
+
+    /// A driver that is served no more.
+    pub(crate) fn remove(&self, driver: &DriverName) {
+        self.0.send_modify(|report| {
+            report.drivers.remove(driver);
+        });
+    }
+
     /// A driver's socket accepts calls.
     pub(crate) fn set_socket(&self, driver: &DriverName, socket: PathBuf) {
         self.change(driver, |report| report.socket = Some(socket));
@@ -115,9 +127,23 @@ impl Readiness {
         self.change(driver, |report| report.contradicted = reason);
     }
 
+    /// What is known of a driver; a late word of one that was removed is nobody's.
     fn change(&self, driver: &DriverName, change: impl FnOnce(&mut DriverReport)) {
-        self.0
-            .send_modify(|report| change(report.drivers.entry(driver.clone()).or_default()));
+        self.0.send_modify(|report| {
+            if let Some(report) = report.drivers.get_mut(driver) {
+                change(report);
+            }
+        });
+    }
+}
+
+impl DriverReport {
+    /// Nothing is known yet.
+    fn starting() -> Self {
+        Self {
+            no_plugin: Some(LOADING.to_owned()),
+            ..Self::default()
+        }
     }
 }
 

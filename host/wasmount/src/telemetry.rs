@@ -2,6 +2,10 @@
 //!
 //! It does not know what is logged; no room hands it a request or a secret.
 
+mod spoken;
+
+pub(crate) use spoken::{Said, Spoken};
+
 use clap::ValueEnum;
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -104,7 +108,8 @@ fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -
     }
 }
 
-fn on_one_line(text: &str) -> String {
+/// Text of a plugin or a person, harmless on a terminal.
+pub(crate) fn on_one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
         if character.is_control() {

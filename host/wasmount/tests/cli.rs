@@ -79,7 +79,10 @@ fn help_is_asked_for_with_success_and_has_an_example() {
 fn wrong_flags_end_with_64_and_name_the_flag() {
     for (words, part) in [
         (&[][..], "Usage: wasmount"),
-        (&["sreve"], "tip: a similar subcommand exists: 'serve'"),
+        (
+            &["manifets"],
+            "tip: a similar subcommand exists: 'manifests'",
+        ),
         (&["serve"], "--backend <FILE>"),
         (
             &["serve", "--bakend", "x"],

@@ -151,7 +151,7 @@ async fn a_backend_without_its_plugin_answers_who_it_is_and_is_alive_and_only_it
         .await
         .unwrap();
     assert_eq!(info.get_ref().name, DRIVER);
-    let line = host.says("the backend has no plugin");
+    let line = host.says("the version is refused");
     assert!(line.contains("absent.wasm cannot be read"), "{line}");
     let probe = client.probe(ProbeRequest {}).await.unwrap();
     assert_eq!(probe.get_ref().ready, Some(true));

@@ -8,7 +8,7 @@ pub mod resources;
 pub mod secrets;
 pub mod state;
 
-use crate::identity;
+use crate::{identity, migration};
 use std::hash::{BuildHasher, RandomState};
 use wasmount_guest::{Attributes, Error};
 
@@ -69,6 +69,7 @@ pub fn known() -> Attributes {
         ("outside", names(plans::OUTSIDE)),
         ("plans", names(plans::PLANS)),
         ("deletions", names(deletions::DELETIONS)),
+        ("migrations", migration::all_names()),
     ]
     .map(|(kind, names)| (kind.to_owned(), names))
     .into()

@@ -7,6 +7,7 @@
 mod behaviour;
 mod controller;
 mod identity;
+mod migration;
 mod node;
 mod snapshots;
 
@@ -22,7 +23,8 @@ export! {
     identity: Misbehave, controller: Misbehave, controller_publish: Misbehave, controller_expand: Misbehave,
     controller_modify: Misbehave, volume_listing: Misbehave, volume_lookup: Misbehave, capacity: Misbehave, snapshots: Misbehave,
     snapshot_listing: Misbehave, group_snapshots: Misbehave, snapshot_metadata: Misbehave, volume_health: Misbehave,
-    node_info: Misbehave, node_stage: Misbehave, node_publish: Misbehave, node_hooks: Misbehave
+    node_info: Misbehave, node_stage: Misbehave, node_publish: Misbehave, node_hooks: Misbehave,
+    state_migration: Misbehave
 }
 
 /// The word of a call that brings attributes.

@@ -4,10 +4,12 @@
 //! A name that several services share (`EXPAND_VOLUME`, `VOLUME_CONDITION`) is hidden in all of them.
 
 use super::{ControllerCapability, GroupCapability, NodeCapability, PluginCapability};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// A set of names that are neither advertised nor served.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct Hidden(BTreeSet<&'static str>);
 
 /// A name that CSI does not have.
@@ -38,6 +40,20 @@ impl Hidden {
     }
 }
 
+impl TryFrom<Vec<String>> for Hidden {
+    type Error = UnknownCapability;
+
+    fn try_from(names: Vec<String>) -> Result<Self, UnknownCapability> {
+        Self::parse(names)
+    }
+}
+
+impl From<Hidden> for Vec<String> {
+    fn from(hidden: Hidden) -> Self {
+        hidden.0.into_iter().map(str::to_owned).collect()
+    }
+}
+
 fn known(name: &str) -> Result<&'static str, UnknownCapability> {
     if let Some(known) = names().find(|known| *known == name) {
         return Ok(known);
@@ -51,7 +67,8 @@ fn known(name: &str) -> Result<&'static str, UnknownCapability> {
     })
 }
 
-fn names() -> impl Iterator<Item = &'static str> {
+/// All names, those that several services share more than once.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let plugin = PluginCapability::ALL.iter().map(|c| c.name());
     let controller = ControllerCapability::ALL.iter().map(|c| c.name());
     let group = GroupCapability::ALL.iter().map(|c| c.name());

@@ -191,6 +191,14 @@ fn count(key: &KeyPath, number: u64) -> Checked<usize> {
         .ok_or_else(|| key.invalid(format!("must be between 1 and {COUNT_MAX}")))
 }
 
+/// Bounds a list or a group of keys.
+fn few(key: &KeyPath, number: usize) -> Checked<()> {
+    if number > raw::PARTS_MAX {
+        return Err(key.invalid(format!("has more than {} entries", raw::PARTS_MAX)));
+    }
+    Ok(())
+}
+
 fn file_path(key: &KeyPath, path: String) -> Checked<PathBuf> {
     non_empty(key, &path)?;
     Ok(PathBuf::from(path))

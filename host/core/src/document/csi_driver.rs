@@ -5,7 +5,7 @@
 //! `controller-publish` decides it.
 
 use super::key_path::{InvalidDocument, KeyPath};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Shortest life of a token and shortest period of node updates, in seconds (Kubernetes API validation of `CSIDriver`): the API server
 /// would refuse less, but only when the object is written.
@@ -15,25 +15,46 @@ const UPDATE_PERIOD_SECONDS_MIN: u64 = 10;
 const TOKEN_SECONDS_MAX: u64 = 1 << 32;
 
 /// Parts of `CSIDriver.spec`. Absent: Kubernetes' own default, or what the host derives.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[allow(missing_docs, reason = "the fields are CSIDriver's")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "!has(self.serviceAccountTokenInSecrets) || (has(self.tokenRequests) && self.tokenRequests.size() > 0)",
+        "message": "`serviceAccountTokenInSecrets` says where tokens go, and `tokenRequests` asks for none",
+    },
+    {
+        "rule": "!has(self.volumeLifecycleModes) || !('Ephemeral' in self.volumeLifecycleModes) || !has(self.podInfoOnMount) || self.podInfoOnMount",
+        "message": "`podInfoOnMount` contradicts `volumeLifecycleModes`: a driver learns that a volume is Ephemeral with the pod's name only",
+    },
+])))]
 pub struct CsiDriver {
     pub fs_group_policy: Option<FsGroupPolicy>,
+    #[cfg_attr(
+        feature = "schema",
+        schemars(length(max = 2), extend("x-kubernetes-list-type" = "set"))
+    )]
     pub volume_lifecycle_modes: Vec<VolumeLifecycleMode>,
+    #[cfg_attr(feature = "schema", schemars(length(max = 64), extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["audience"],
+    )))]
     pub token_requests: Vec<TokenRequest>,
     pub pod_info_on_mount: Option<bool>,
     pub requires_republish: Option<bool>,
     #[serde(rename = "seLinuxMount")]
     pub selinux_mount: Option<bool>,
     pub storage_capacity: Option<bool>,
+    #[cfg_attr(feature = "schema", schemars(range(min = UPDATE_PERIOD_SECONDS_MIN)))]
     pub node_allocatable_update_period_seconds: Option<u64>,
     pub service_account_token_in_secrets: Option<bool>,
     pub prevent_pod_scheduling_if_missing: Option<bool>,
 }
 
 /// How kubelet treats `fsGroup`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[allow(missing_docs, reason = "the variants are CSIDriver's")]
 pub enum FsGroupPolicy {
     ReadWriteOnceWithFSType,
@@ -42,7 +63,8 @@ pub enum FsGroupPolicy {
 }
 
 /// Which volumes a driver serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[allow(missing_docs, reason = "the variants are CSIDriver's")]
 pub enum VolumeLifecycleMode {
     Persistent,
@@ -50,11 +72,14 @@ pub enum VolumeLifecycleMode {
 }
 
 /// A service account token that kubelet passes along.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[allow(missing_docs, reason = "the fields are CSIDriver's")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokenRequest {
+    #[cfg_attr(feature = "schema", schemars(length(max = 1024)))]
     pub audience: String,
+    #[cfg_attr(feature = "schema", schemars(range(min = TOKEN_SECONDS_MIN, max = TOKEN_SECONDS_MAX)))]
     pub expiration_seconds: Option<u64>,
 }
 

@@ -4,6 +4,7 @@
 //! It knows the form of an artifact's name, not the registry that has it.
 
 use crate::document::Wasi;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,7 @@ const REPOSITORY_BYTES: usize = 255;
 const TAG_BYTES: usize = 128;
 
 /// Where a component comes from, and what must be true of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginSource {
     /// Where it lies.
     pub place: PluginPlace,
@@ -32,7 +33,7 @@ pub struct PluginSource {
 }
 
 /// Where a component lies.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PluginPlace {
     /// A file; absolute, or relative to the document.
     File(PathBuf),
@@ -41,7 +42,7 @@ pub enum PluginPlace {
 }
 
 /// An artifact in a registry, and how that is reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegistryPlace {
     /// Which artifact.
     pub reference: Reference,
@@ -54,7 +55,7 @@ pub struct RegistryPlace {
 }
 
 /// Whose signatures a component needs. Both empty: nobody's.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signers {
     /// One of these at least, if there are any.
     pub any_of: Vec<PublicKey>,
@@ -63,7 +64,7 @@ pub struct Signers {
 }
 
 /// A public key, as PEM.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PublicKey {
     /// In a file; absolute, or relative to the document.
     File(PathBuf),
@@ -72,7 +73,7 @@ pub enum PublicKey {
 }
 
 /// The name of an artifact: `host[:port]/repository[:tag][@sha256:..]`, one of tag and digest at least.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Reference {
     registry: String,
     repository: String,

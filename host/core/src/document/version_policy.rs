@@ -1,10 +1,11 @@
 //! How versions of a backend follow one another: how many are kept, how long an old one may drain, and when a new one is taken back. Apart
 //! because only the room of versions acts on it.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// What an administrator says of it. The defaults suit a backend that is swapped by hand.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionPolicy {
     /// Versions on disk, the serving one among them. 5: two good ones behind two that were tried in between.
     pub keep: usize,

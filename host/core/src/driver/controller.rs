@@ -1,10 +1,10 @@
 //! CSI's Controller service, but for snapshots: volumes as the backend knows them. What CSI lets no backend decide is decided here: whether
 //! a source or a mutable parameter is offered at all, whether the answer echoes its source.
 
+use super::Driver;
 use super::health::in_time;
 use super::paging::{bytes_of_volume, joined};
 use super::work::Work;
-use super::{Driver, DriverConfig};
 use crate::attributes::Attributes;
 use crate::backend::{
     Available, ControllerExpand, ControllerPublish, CreateVolume, Expanded, GetCapacity,
@@ -231,9 +231,7 @@ impl Work {
     /// Brings listed volumes in line with what is advertised: no published nodes without the feature, a condition with VOLUME_CONDITION, a
     /// place where volumes have one.
     async fn complete(&self, entries: &mut [VolumeEntry], until: Instant) {
-        let DriverConfig {
-            profile, hidden, ..
-        } = &self.driver.config;
+        let (profile, hidden) = (self.driver.profile(), &self.terms().hidden);
         let lists_nodes = !hidden.hides(ControllerCapability::ListVolumesPublishedNodes.name())
             && self
                 .plugin()

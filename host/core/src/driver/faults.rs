@@ -9,6 +9,7 @@ use crate::fault::{FaultKind, Origin, PluginFault};
 use crate::rpc::Rpc;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 use tokio::sync::broadcast;
 
 /// Faults that a slow listener may have ahead of it. 64: listeners tell people, and who sees so many has seen enough.
@@ -17,13 +18,24 @@ const KEPT: usize = 64;
 /// Of one driver.
 pub(super) struct Faults {
     counts: Mutex<BTreeMap<FaultKind, u64>>,
+    last: Mutex<Option<LastFault>>,
     told: broadcast::Sender<Arc<PluginFault>>,
+}
+
+/// The newest fault.
+#[derive(Debug, Clone)]
+pub struct LastFault {
+    /// When it was found.
+    pub at: SystemTime,
+    /// What it was.
+    pub fault: Arc<PluginFault>,
 }
 
 impl Default for Faults {
     fn default() -> Self {
         Self {
             counts: Mutex::default(),
+            last: Mutex::default(),
             told: broadcast::Sender::new(KEPT),
         }
     }
@@ -34,8 +46,13 @@ impl Faults {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry(fault.kind).or_default() += 1;
         drop(counts);
+        let fault = Arc::new(fault);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(LastFault {
+            at: SystemTime::now(),
+            fault: Arc::clone(&fault),
+        });
         // It fails when nobody listens.
-        let _ = self.told.send(Arc::new(fault));
+        let _ = self.told.send(fault);
     }
 }
 
@@ -54,13 +71,25 @@ impl Driver {
             .clone()
     }
 
+    /// The newest of all; none: there was none since the host began.
+    pub fn last_fault(&self) -> Option<LastFault> {
+        let last = self.faults.last.lock();
+        last.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Counts and tells what a failed call says of the plugin. That one is still being loaded says nothing of it.
     pub fn note(&self, rpc: Rpc, error: &Error, origin: &Origin) {
+        self.noted(rpc, error, origin);
+    }
+
+    /// The same; what kind it is, if it is one.
+    pub(super) fn noted(&self, rpc: Rpc, error: &Error, origin: &Origin) -> Option<FaultKind> {
         if matches!(error, Error::NoPlugin { .. }) && self.fault.load().is_none() {
-            return;
+            return None;
         }
-        if let Some(fault) = PluginFault::of(&self.config.name, rpc, error, origin) {
-            self.faults.tell(fault);
-        }
+        let fault = PluginFault::of(&self.config.name, rpc, error, origin)?;
+        let kind = fault.kind;
+        self.faults.tell(fault);
+        Some(kind)
     }
 }

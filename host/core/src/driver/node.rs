@@ -3,8 +3,7 @@
 
 use super::work::Work;
 use super::{
-    Driver, DriverConfig, NodeExpandRequest, NodePublishRequest, NodeStageRequest, NodeStats,
-    NodeStatsRequest,
+    Driver, NodeExpandRequest, NodePublishRequest, NodeStageRequest, NodeStats, NodeStatsRequest,
 };
 use crate::backend::{NodePublish, NodeStage};
 use crate::call::Incoming;
@@ -243,7 +242,8 @@ impl Work {
 
     /// Of what was staged nobody asks whose it is.
     fn require_pod_info(&self, request: &NodePublishRequest) -> Result<(), Error> {
-        let DriverConfig { name, pod_info, .. } = &self.driver.config;
+        let name = self.driver.name();
+        let pod_info = self.terms().pod_info;
         pod_info.require(name, &request.volume_context, &self.call.secrets)
     }
 

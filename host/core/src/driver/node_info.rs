@@ -4,8 +4,9 @@
 //! What the backend said first is kept in the host's keyspace and stands; only the volume limit follows the backend. Calls are answered from
 //! memory; who wants a newer limit asks the backend anew, and whoever follows the answers hears of it.
 
+use super::swap::Plugin;
 use super::work::Work;
-use super::{Driver, NodeInfo, Plugin};
+use super::{Driver, NodeInfo};
 use crate::backend::NodeDescription;
 use crate::call::Incoming;
 use crate::capabilities::PluginCapability;
@@ -103,8 +104,7 @@ impl Driver {
 
     fn as_node_info(&self, kept: KeptNode) -> NodeInfo {
         let hides_topology = self
-            .config
-            .hidden
+            .hidden()
             .hides(PluginCapability::VolumeAccessibilityConstraints.name());
         NodeInfo {
             id: kept.id.unwrap_or_else(|| self.config.node_id.clone()),

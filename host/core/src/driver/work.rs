@@ -4,12 +4,14 @@
 //! A client that hangs up drops the future of [`Driver::run`]; the task of a change goes on under its claims, so that the retry finds the
 //! work done. A read that nobody waits for is told to stop. It does not know what a call does.
 
-use super::{Driver, Plugin};
+use super::swap::{Entered, Plugin};
+use super::{Driver, Terms};
 use crate::backend::{Backend, BackendError};
 use crate::call::{Call, Incoming};
 use crate::capabilities::ControllerCapability;
 use crate::claims::{Claim, changes};
 use crate::error::Error;
+use crate::fault::Origin;
 use crate::mounter::MountError;
 use crate::rpc::Rpc;
 use std::future::Future;
@@ -24,7 +26,7 @@ use tracing::Instrument;
 pub(super) struct Work {
     pub(super) driver: Arc<Driver>,
     pub(super) call: Call,
-    plugin: Option<Arc<Plugin>>,
+    entered: Entered,
 }
 
 /// Logs a panic of a call's task, which may have nobody left to tell.
@@ -51,7 +53,9 @@ impl Driver {
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        let plugin = self.plugin_for(rpc)?;
+        let until = Instant::now() + self.time_budget();
+        let entered = self.enter(rpc, until).await?;
+        self.may_begin(rpc)?;
         // Taken before `closing` is read: shutdown sets it first and then waits for all tokens, so no change slips in between.
         let tracked = changes(rpc).then(|| self.tasks.token());
         // Reads are answered until the sockets go: a probe that fails while the last change ends would have the process killed.
@@ -69,10 +73,10 @@ impl Driver {
                 rpc,
                 request_id: incoming.request_id,
                 secrets: incoming.secrets,
-                deadline: Instant::now() + self.config.time_budget,
+                deadline: Instant::now() + entered.terms(self).time_budget,
                 cancelled: self.cancelled.child_token(),
             },
-            plugin,
+            entered,
         });
         let stop_reading = (!changes(rpc)).then(|| work.call.cancelled.clone().drop_guard());
         let body = body(Arc::clone(&work));
@@ -80,9 +84,7 @@ impl Driver {
         let task = async move {
             let _told = Told(rpc);
             let answer = work.within_budget(body).await;
-            if let Err(error) = &answer {
-                work.driver.note(rpc, error, &incoming.origin);
-            }
+            work.tell(&answer, &incoming.origin);
             drop(claimed);
             drop(tracked);
             // A read is told to stop when its client goes: how it ends is nobody's concern.
@@ -114,7 +116,25 @@ impl Driver {
 impl Work {
     /// The plugin that this call began with, for calls that can do without.
     pub(super) fn plugin(&self) -> Option<&Plugin> {
-        self.plugin.as_deref()
+        self.entered.plugin.as_deref()
+    }
+
+    /// The terms that this call began with.
+    pub(super) fn terms(&self) -> &Terms {
+        self.entered.terms(&self.driver)
+    }
+
+    /// Counts how the call ended, for the driver and for the version that it asked.
+    fn tell<T>(&self, answer: &Result<T, Error>, origin: &Origin) {
+        let fault = answer
+            .as_ref()
+            .err()
+            .and_then(|error| self.driver.noted(self.call.rpc, error, origin));
+        match (self.plugin(), fault) {
+            (Some(plugin), Some(kind)) => plugin.has_failed(self.call.rpc, kind),
+            (Some(plugin), None) if self.entered.asks() => plugin.has_answered(),
+            _ => {}
+        }
     }
 
     /// The backend that this call began with.
@@ -183,7 +203,7 @@ impl Work {
                 Err(Error::Backend(BackendError::OutOfTime {
                     plugin: plugin.backend.label().clone(),
                     function: self.call.rpc.name(),
-                    seconds: self.driver.config.time_budget.as_secs(),
+                    seconds: self.terms().time_budget.as_secs(),
                 }))
             }
             (answer, _) => answer,

@@ -11,7 +11,7 @@
 use crate::names::DriverName;
 use crate::state::{
     Expect, Keyspace, KeyspaceOwner, Outcome, STATE_KEY_BYTES, STATE_SCAN_ENTRIES,
-    STATE_VALUE_BYTES, StateEntry, StateError, StateStore, record_bytes,
+    STATE_VALUE_BYTES, StateEntry, StateError, StateStore, StateWrite, record_bytes,
 };
 use std::sync::Arc;
 
@@ -34,7 +34,47 @@ pub async fn conforms(store: Arc<dyn StateStore>) {
     a_scan_answer_is_bounded(&*store).await;
     limits_are_kept(&*store).await;
     the_size_of_a_space_is_that_of_its_records(&*store).await;
+    several_writes_are_one(&*store).await;
     of_many_callers_one_wins(&store).await;
+}
+
+/// Where the store can, and where it says that it cannot nothing is changed.
+async fn several_writes_are_one(store: &dyn StateStore) {
+    let (one, other) = (space("several"), space("several-others"));
+    done(store, &one, "gone", "1").await;
+    let write = |space: &Keyspace, key: &str, value: Option<&str>| StateWrite {
+        space: space.clone(),
+        key: key.to_owned(),
+        value: value.map(|value| value.as_bytes().to_owned()),
+    };
+    let writes = vec![
+        write(&one, "new", Some("2")),
+        write(&one, "gone", None),
+        write(&other, "new", Some("3")),
+        write(&other, "absent", None),
+    ];
+    let applied = store.apply(writes).await;
+    let value = async |space: &Keyspace, key: &str| {
+        let entry = store.get(space, key).await.unwrap();
+        entry.map(|entry| String::from_utf8(entry.value).unwrap())
+    };
+    let there = [
+        value(&one, "new").await,
+        value(&one, "gone").await,
+        value(&other, "new").await,
+    ];
+    if store.has_transactions() {
+        applied.unwrap();
+        assert_eq!(there, [Some("2".to_owned()), None, Some("3".to_owned())]);
+        let too_long = "k".repeat(STATE_KEY_BYTES + 1);
+        let writes = vec![write(&one, "new", None), write(&one, &too_long, Some("1"))];
+        let refused = store.apply(writes).await;
+        assert!(matches!(refused, Err(StateError::TooLarge { .. })));
+        assert_eq!(value(&one, "new").await.as_deref(), Some("2"));
+    } else {
+        assert!(matches!(applied, Err(StateError::NoTransactions)));
+        assert_eq!(there, [None, Some("1".to_owned()), None]);
+    }
 }
 
 async fn the_size_of_a_space_is_that_of_its_records(store: &dyn StateStore) {

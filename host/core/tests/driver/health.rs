@@ -118,9 +118,10 @@ async fn what_an_earlier_version_of_a_backend_said_is_not_told_by_the_next() {
         Code::Internal
     );
     bench.backend.health_of.lock().unwrap().clear();
-    bench
-        .driver
-        .put_to_use(Arc::clone(&bench.backend) as Arc<dyn Backend>);
+    bench.driver.put_to_use(
+        Arc::clone(&bench.backend) as Arc<dyn Backend>,
+        bench.terms.clone(),
+    );
     assert_eq!(health(&bench, "v").await.unwrap(), []);
 }
 

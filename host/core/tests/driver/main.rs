@@ -23,4 +23,5 @@ mod script;
 mod served;
 mod snapshots;
 mod state;
+mod swap;
 mod words;

@@ -7,7 +7,8 @@ use std::sync::Mutex;
 use wasmount_core::health::Health;
 use wasmount_core::mounter::{
     ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
-    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, Usage, VolumeKey, VolumeStats,
+    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, Usage, VolumeInUse, VolumeKey,
+    VolumeStats,
 };
 use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::pool::{PoolCall, PoolReply, PoolUsage};
@@ -102,6 +103,9 @@ impl Mounter for FakeMounter {
     }
     async fn unsettled(&self, _: DriverName) -> Result<Vec<VolumeId>> {
         Ok(self.unsettled.lock().unwrap().clone())
+    }
+    async fn volumes_in_use(&self, _: DriverName) -> Result<Vec<VolumeInUse>> {
+        Ok(Vec::new())
     }
     async fn unshared_roots(&self) -> Result<Vec<String>> {
         Ok(Vec::new())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wasmount_core::call::Incoming;
 use wasmount_core::code::Code;
 use wasmount_core::driver::{
-    DriverConfig, EPHEMERAL, NodePublishRequest, PodInfo, Role, SERVICE_ACCOUNT_TOKENS,
+    DriverConfig, EPHEMERAL, NodePublishRequest, PodInfo, Role, SERVICE_ACCOUNT_TOKENS, Terms,
 };
 use wasmount_core::services::Service;
 
@@ -17,7 +17,10 @@ const ALL: PodInfo = PodInfo {
 /// A driver that wants this, and whose backend offers these.
 fn wanting(pod_info: PodInfo, services: &[Service]) -> Bench {
     let config = DriverConfig {
-        pod_info,
+        terms: Terms {
+            pod_info,
+            ..terms(&[])
+        },
         ..config(Role::All, &[])
     };
     with_backend(without_plugin(config), services, &[])

@@ -35,7 +35,9 @@ fn a_role_serves_its_own_services() {
         (Role::Node, Some(Code::Unimplemented), None),
     ] {
         let bench = without_plugin(in_1_13(config(role, &[])));
-        bench.driver.put_to_use(bench.backend.clone());
+        bench
+            .driver
+            .put_to_use(bench.backend.clone(), bench.terms.clone());
         for rpc in Rpc::ALL {
             let expected = match rpc.service() {
                 "Identity" => None,
@@ -94,7 +96,9 @@ fn the_health_calls_are_of_csi_1_13_and_unimplemented_before() {
 #[tokio::test]
 async fn what_is_hidden_is_not_served() {
     let bench = bench_without_plugin(Role::All, &["GET_SNAPSHOT", "STAGE_UNSTAGE_VOLUME"]);
-    bench.driver.put_to_use(bench.backend.clone());
+    bench
+        .driver
+        .put_to_use(bench.backend.clone(), bench.terms.clone());
     let refused = bench
         .driver
         .get_snapshot(incoming(), snapshot_id("s"))
@@ -138,6 +142,8 @@ async fn a_swap_shows_in_the_next_call() {
     assert_eq!(bench.driver.plugin_info().vendor_version, "1.2.3");
     assert!(bench.driver.serves(Rpc::GetCapacity).is_ok());
     let poorer = crate::backend::FakeBackend::new(Default::default());
-    bench.driver.put_to_use(std::sync::Arc::new(poorer));
+    bench
+        .driver
+        .put_to_use(std::sync::Arc::new(poorer), bench.terms.clone());
     assert_eq!(refusal(&bench, Rpc::GetCapacity), Some(Code::Unimplemented));
 }

@@ -10,8 +10,8 @@ use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{CreateSnapshot, CreateVolume};
 use wasmount_core::call::Incoming;
 use wasmount_core::driver::{
-    Driver, DriverConfig, Hidden, NodePublishRequest, NodeStageRequest, NodeStatsRequest, PodInfo,
-    Profile, Role,
+    Driver, DriverConfig, Hidden, NodePublishRequest, NodeStageRequest, NodeStatsRequest, Profile,
+    Role, Terms,
 };
 use wasmount_core::error::Error;
 use wasmount_core::fault::Origin;
@@ -29,6 +29,7 @@ pub(crate) struct Bench {
     pub(crate) backend: Arc<FakeBackend>,
     pub(crate) mounter: Arc<FakeMounter>,
     pub(crate) state: Arc<FakeState>,
+    pub(crate) terms: Terms,
 }
 
 /// A driver whose backend offers these.
@@ -39,7 +40,9 @@ pub(crate) fn bench(services: &[Service], features: &[Feature]) -> Bench {
 pub(crate) fn with_backend(bench: Bench, services: &[Service], features: &[Feature]) -> Bench {
     let offer = Offer::new(services.iter().copied(), features.iter().copied());
     let backend = Arc::new(FakeBackend::new(offer));
-    bench.driver.put_to_use(backend.clone());
+    bench
+        .driver
+        .put_to_use(backend.clone(), bench.terms.clone());
     Bench { backend, ..bench }
 }
 
@@ -84,9 +87,16 @@ pub(crate) fn config(role: Role, hidden: &[&str]) -> DriverConfig {
         role,
         profile: Profile::V1_12,
         node_id: NodeId::parse("node_id", "host-node").unwrap(),
+        terms: terms(hidden),
+    }
+}
+
+/// The terms of a document that hides these.
+pub(crate) fn terms(hidden: &[&str]) -> Terms {
+    Terms {
         time_budget: BUDGET,
         hidden: Hidden::parse(hidden).unwrap(),
-        pod_info: PodInfo::default(),
+        ..Terms::default()
     }
 }
 
@@ -99,6 +109,7 @@ pub(crate) fn without_plugin(config: DriverConfig) -> Bench {
     let mounter = Arc::new(FakeMounter::default());
     let state = Arc::new(FakeState::default());
     Bench {
+        terms: config.terms.clone(),
         driver: Driver::new(config, mounter.clone(), state.clone()),
         backend: Arc::new(FakeBackend::new(Offer::new(
             Service::ALL.iter().copied(),

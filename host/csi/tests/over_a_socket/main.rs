@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     reason = "a test: clippy.toml allows it in test functions, the helpers beside them are meant too"
 )]
 
+mod by_name;
 mod controller;
 mod health;
 mod hostile;
@@ -18,3 +20,4 @@ mod patience;
 mod snapshot_metadata;
 mod snapshots;
 mod support;
+mod swap;

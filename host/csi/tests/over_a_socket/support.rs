@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
-use wasmount_core::driver::{Driver, DriverConfig, Hidden, PodInfo, Profile, Role};
+use wasmount_core::driver::{Driver, DriverConfig, Profile, Role, Terms};
 use wasmount_core::names::{DriverName, NodeId};
 use wasmount_core::services::{Feature, Offer, Service};
 use wasmount_csi::CallMetrics;
@@ -40,9 +40,10 @@ pub(crate) fn config(role: Role) -> DriverConfig {
         role,
         profile: Profile::V1_12,
         node_id: NodeId::parse("node", "node-1").unwrap(),
-        time_budget: PATIENCE,
-        hidden: Hidden::default(),
-        pod_info: PodInfo::default(),
+        terms: Terms {
+            time_budget: PATIENCE,
+            ..Terms::default()
+        },
     }
 }
 
@@ -99,12 +100,13 @@ impl Served {
     pub(crate) fn configured(config: DriverConfig, offer: Offer, most: usize) -> Self {
         let backend = Arc::new(MemoryBackend::new(offer));
         let mounter = Arc::new(MemoryMounter::default());
+        let terms = config.terms.clone();
         let driver = Driver::new(
             config,
             Arc::clone(&mounter) as _,
             Arc::new(MemoryStore::default()),
         );
-        driver.put_to_use(Arc::clone(&backend) as _);
+        driver.put_to_use(Arc::clone(&backend) as _, terms);
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("csi.sock");
         let bound = BoundSocket::bind(&socket, Connections::Stream).unwrap();

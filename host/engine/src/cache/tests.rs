@@ -35,8 +35,8 @@ impl Fixture {
     }
 
     fn put(&self) {
-        let component = Component::from_binary(&self.engine, COMPONENT).unwrap();
-        self.cache.put(&KEY, &component).unwrap();
+        let code = self.engine.precompile_component(COMPONENT).unwrap();
+        self.cache.put(&KEY, &code).unwrap();
     }
 
     fn is_found(&self) -> bool {
@@ -96,6 +96,19 @@ fn a_damaged_entry_is_thrown_away_and_can_be_put_again() {
 }
 
 #[test]
+fn what_is_removed_is_gone_whole_and_may_be_removed_again() {
+    let fixture = Fixture::filled();
+    fixture.cache.remove(&[8; 32]).unwrap();
+    assert!(fixture.is_found());
+    for _ in 0..2 {
+        fixture.cache.remove(&KEY).unwrap();
+        assert_eq!(fixture.files(), [""; 0].map(PathBuf::from));
+    }
+    fixture.put();
+    assert!(fixture.is_found());
+}
+
+#[test]
 fn code_of_another_engine_is_not_found() {
     let fixture = Fixture::filled();
     let mut config = wasmtime::Config::new();
@@ -112,8 +125,8 @@ fn code_that_was_made_for_another_engine_is_not_mapped_even_under_the_right_name
     let mut config = wasmtime::Config::new();
     config.epoch_interruption(true);
     let other = Engine::new(&config).unwrap();
-    let component = Component::from_binary(&other, COMPONENT).unwrap();
-    fixture.cache.put(&KEY, &component).unwrap();
+    let code = other.precompile_component(COMPONENT).unwrap();
+    fixture.cache.put(&KEY, &code).unwrap();
     assert!(!fixture.is_found());
 }
 
@@ -157,8 +170,7 @@ fn two_starts_of_one_process_number_do_not_meet_in_a_name() {
 fn a_cache_that_cannot_be_written_says_so_and_leaves_nothing() {
     let fixture = Fixture::empty();
     fs::remove_dir(&fixture.directory).unwrap();
-    let component = Component::from_binary(&fixture.engine, COMPONENT).unwrap();
-    assert!(fixture.cache.put(&KEY, &component).is_err());
+    assert!(fixture.cache.put(&KEY, b"code").is_err());
     assert!(!fixture.is_found());
 }
 

@@ -22,6 +22,12 @@ impl Invocation {
             )
             .blaming_the_plugin(Code::Internal));
         }
+        if self.is_pure && !call.is_reading() {
+            return Err(HostError::told(
+                Code::FailedPrecondition,
+                "a pool is not changed while records are migrated: that could not be taken back",
+            ));
+        }
         if call.is_destructive() {
             self.sync().await?;
         }

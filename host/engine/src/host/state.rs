@@ -21,6 +21,12 @@ impl Invocation {
                 "state is not available on a node: pass what the node must know in the volume context",
             ));
         }
+        if self.is_pure {
+            return Err(HostError::told(
+                Code::FailedPrecondition,
+                "state is not available while records are migrated: the page has the records, answer with the changes",
+            ));
+        }
         Ok(self.keyspace())
     }
 

@@ -2,13 +2,16 @@
 
 use crate::harness::{self, call, engine, parts, wasm};
 use crate::memory::Memory;
+use async_trait::async_trait;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use wasmount_core::document::Limits;
+use wasmount_core::names::DriverName;
 use wasmount_core::rpc::Rpc;
 use wasmount_core::secrets::Secrets;
 use wasmount_core::services::Service;
-use wasmount_engine::{Engine, EngineError, EngineOptions};
+use wasmount_engine::{Compile, Engine, EngineError, EngineOptions, InProcess, Target};
 
 /// A component without imports or exports.
 const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
@@ -84,16 +87,34 @@ async fn a_component_without_identity_is_no_plugin() {
 
 #[tokio::test]
 async fn limits_beyond_what_the_host_was_started_with_are_refused() {
-    let memory_bytes = Limits::default().memory_bytes + 1;
-    let limits = Limits {
-        memory_bytes,
+    let limits = |table_elements| Limits {
+        table_elements,
         ..Limits::default()
     };
-    let error = refusal(&wasm("directory"), limits).await;
+    let error = refusal(&wasm("directory"), limits(1_000_001)).await;
     assert!(
-        matches!(error, EngineError::LimitTooHigh { key: "memory", .. }),
+        matches!(
+            error,
+            EngineError::LimitTooHigh {
+                key: "tableElements",
+                most: 1_000_000,
+                ..
+            }
+        ),
         "{error}"
     );
+    // Far more than any document had when the host started, and within what a later one may ask for.
+    let parts = parts(
+        &Arc::new(Memory::default()),
+        Limits {
+            memory_bytes: 4 << 30,
+            ..limits(1_000_000)
+        },
+        Secrets::default(),
+    );
+    let call = call(Rpc::GetPluginInfo, Duration::from_secs(60));
+    let component = engine().load(wasm("directory")).await.unwrap();
+    assert!(component.prepare(parts, &call).await.is_ok());
 }
 
 #[tokio::test]
@@ -130,6 +151,107 @@ async fn a_component_is_compiled_once_and_then_found() {
     let call = call(Rpc::GetPluginInfo, Duration::from_secs(60));
     let candidate = second.prepare(parts, &call).await.unwrap();
     assert!(candidate.probe(&call).await.unwrap());
+}
+
+#[tokio::test]
+async fn what_was_compiled_is_found_by_its_digest_until_nobody_wants_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = || {
+        let cache = Some(folder.path().join("cache"));
+        EngineOptions::for_backends(cache, [&Limits::default()])
+    };
+    let engine = Engine::new(options()).unwrap();
+    let digest = engine.load(EMPTY_COMPONENT.to_owned()).await.unwrap();
+    let digest = digest.digest().to_owned();
+    let found = engine.load_compiled(&digest).await.unwrap();
+    assert!(found.is_from_cache() && found.digest() == digest);
+    assert!(engine.load_compiled("sha256:00").await.is_none());
+
+    // Another start finds it on disk.
+    let engine = Engine::new(options()).unwrap();
+    assert!(engine.load_compiled(&digest).await.is_some());
+    let [one, other] = ["one", "other"].map(|name| DriverName::parse(name).unwrap());
+    for owner in [&one, &other] {
+        let digests = std::slice::from_ref(&digest);
+        engine.retain_compiled(owner, digests).await;
+    }
+    engine.retain_compiled(&one, &[]).await;
+    assert!(engine.load_compiled(&digest).await.is_some());
+    engine.retain_compiled(&other, &[]).await;
+    assert!(engine.load_compiled(&digest).await.is_none());
+    let left = std::fs::read_dir(folder.path().join("cache")).unwrap();
+    assert_eq!(left.count(), 0);
+}
+
+/// Answers as a compiler that is away at first.
+#[derive(Debug, Default)]
+struct Flaky {
+    asked: AtomicUsize,
+}
+
+#[async_trait]
+impl Compile for Flaky {
+    async fn compile(&self, target: Target, wasm: &[u8]) -> Result<Vec<u8>, EngineError> {
+        match self.asked.fetch_add(1, Ordering::Relaxed) {
+            0 => Err(EngineError::NotCompiled("it was killed".to_owned())),
+            1 => Ok(b"no machine code".to_vec()),
+            _ => InProcess.compile(target, wasm).await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_compiler_that_fails_or_talks_nonsense_costs_one_refusal_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let compiler = Arc::new(Flaky::default());
+    for cache in [None, Some(folder.path().join("cache"))] {
+        compiler.asked.store(0, Ordering::Relaxed);
+        let engine = Engine::new(EngineOptions {
+            compiler: compiler.clone(),
+            ..EngineOptions::for_backends(cache, [&Limits::default()])
+        });
+        let engine = engine.unwrap();
+        for _ in 0..2 {
+            let refused = engine.load(EMPTY_COMPONENT.to_owned()).await;
+            assert!(matches!(refused, Err(EngineError::NotCompiled(_))));
+        }
+        assert!(engine.load(EMPTY_COMPONENT.to_owned()).await.is_ok());
+        // It is loaded by now.
+        assert!(engine.load(EMPTY_COMPONENT.to_owned()).await.is_ok());
+        assert_eq!(compiler.asked.load(Ordering::Relaxed), 3);
+    }
+}
+
+/// Says no to everything, and counts.
+#[derive(Debug, Default)]
+struct Refusing {
+    asked: AtomicUsize,
+}
+
+#[async_trait]
+impl Compile for Refusing {
+    async fn compile(&self, _: Target, _: &[u8]) -> Result<Vec<u8>, EngineError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        Err(EngineError::Compile("it takes too long".to_owned()))
+    }
+}
+
+#[tokio::test]
+async fn a_component_that_did_not_compile_is_not_compiled_again() {
+    let compiler = Arc::new(Refusing::default());
+    let engine = Engine::new(EngineOptions {
+        compiler: compiler.clone(),
+        ..EngineOptions::for_backends(None, [&Limits::default()])
+    });
+    let engine = engine.unwrap();
+    for _ in 0..3 {
+        let refused = engine.load(EMPTY_COMPONENT.to_owned()).await;
+        let refused = refused.err().unwrap().to_string();
+        assert_eq!(refused, "the component does not compile: it takes too long");
+    }
+    assert_eq!(compiler.asked.load(Ordering::Relaxed), 1);
+    assert!(engine.load(wasm("directory")).await.is_err());
+    assert_eq!(compiler.asked.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test]

@@ -15,9 +15,12 @@ mod isolation;
 mod limits;
 mod loading;
 mod log;
+#[allow(dead_code, reason = "tests of other crates ask more of it")]
 mod memory;
+mod migration;
 mod plan;
 mod secrets;
 mod shapes;
 mod speed;
 mod state;
+mod usage;

@@ -3,13 +3,15 @@
 
 use async_trait::async_trait;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use wasmount_core::mounter::*;
 use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::pool::{PoolCall, PoolReply, PoolUsage};
 use wasmount_core::state::{
-    Expect, Keyspace, Outcome, StateEntry, StateError, StateStore, record_bytes,
+    Expect, Keyspace, KeyspaceOwner, Outcome, StateEntry, StateError, StateStore, StateWrite,
+    record_bytes,
 };
 
 /// A pool whose path leads nowhere.
@@ -19,8 +21,11 @@ const MISSING_POOL: &str = "missing";
 #[derive(Default)]
 pub(crate) struct Memory {
     events: Mutex<Vec<String>>,
-    entries: Mutex<BTreeMap<String, StateEntry>>,
+    entries: Mutex<BTreeMap<(KeyspaceOwner, String), StateEntry>>,
     is_full: AtomicBool,
+    is_simple: AtomicBool,
+    /// While somebody holds it for writing, writes wait.
+    gate: Arc<RwLock<()>>,
 }
 
 impl Memory {
@@ -33,6 +38,21 @@ impl Memory {
         self.is_full.store(true, Ordering::Relaxed);
     }
 
+    /// What is written reaches it again.
+    pub(crate) fn empty_disk(&self) {
+        self.is_full.store(false, Ordering::Relaxed);
+    }
+
+    /// From now on it writes one record at a time, as a store of Kubernetes objects does.
+    pub(crate) fn lose_transactions(&self) {
+        self.is_simple.store(true, Ordering::Relaxed);
+    }
+
+    /// Writes wait for as long as this lives.
+    pub(crate) fn hold(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.gate).try_write_owned().unwrap()
+    }
+
     fn note(&self, event: impl Into<String>) {
         self.events.lock().unwrap().push(event.into());
     }
@@ -40,8 +60,9 @@ impl Memory {
 
 #[async_trait]
 impl StateStore for Memory {
-    async fn get(&self, _: &Keyspace, key: &str) -> Result<Option<StateEntry>, StateError> {
-        Ok(self.entries.lock().unwrap().get(key).cloned())
+    async fn get(&self, space: &Keyspace, key: &str) -> Result<Option<StateEntry>, StateError> {
+        let place = (space.owner, key.to_owned());
+        Ok(self.entries.lock().unwrap().get(&place).cloned())
     }
 
     async fn put(
@@ -52,49 +73,72 @@ impl StateStore for Memory {
         expect: Expect,
     ) -> Result<Outcome, StateError> {
         self.note(format!("put {} {key}", space.driver));
+        drop(self.gate.read().await);
         let mut entries = self.entries.lock().unwrap();
-        let there = entries.get(key).cloned();
+        let place = (space.owner, key.to_owned());
+        let there = entries.get(&place).cloned();
         if expect == Expect::Absent && there.is_some() {
             return Ok(Outcome::Conflict(there));
         }
         let revision = there.map_or(1, |entry| entry.revision + 1);
-        let key = key.to_owned();
         let entry = StateEntry {
-            key: key.clone(),
+            key: key.to_owned(),
             value,
             revision,
         };
-        entries.insert(key, entry);
+        entries.insert(place, entry);
         Ok(Outcome::Done(revision))
     }
 
-    async fn remove(&self, _: &Keyspace, key: &str, _: Expect) -> Result<Outcome, StateError> {
+    async fn remove(&self, space: &Keyspace, key: &str, _: Expect) -> Result<Outcome, StateError> {
         self.note(format!("remove {key}"));
-        let removed = self.entries.lock().unwrap().remove(key);
+        let place = (space.owner, key.to_owned());
+        let removed = self.entries.lock().unwrap().remove(&place);
         Ok(Outcome::Done(removed.map_or(0, |entry| entry.revision)))
     }
 
     async fn scan(
         &self,
-        _: &Keyspace,
+        space: &Keyspace,
         prefix: &str,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<StateEntry>, StateError> {
         let entries = self.entries.lock().unwrap();
         let wanted = entries
-            .values()
+            .iter()
+            .filter(|((owner, _), _)| *owner == space.owner)
+            .map(|(_, entry)| entry)
             .filter(|entry| entry.key.starts_with(prefix))
             .filter(|entry| after.is_none_or(|after| entry.key.as_str() > after));
         Ok(wanted.take(limit as usize).cloned().collect())
     }
 
-    async fn size(&self, _: &Keyspace) -> Result<u64, StateError> {
+    async fn size(&self, space: &Keyspace) -> Result<u64, StateError> {
         let entries = self.entries.lock().unwrap();
         let sizes = entries
             .iter()
-            .map(|(key, entry)| record_bytes(key, entry.value.len()));
+            .filter(|((owner, _), _)| *owner == space.owner)
+            .map(|((_, key), entry)| record_bytes(key, entry.value.len()));
         Ok(sizes.sum())
+    }
+
+    fn has_transactions(&self) -> bool {
+        !self.is_simple.load(Ordering::Relaxed)
+    }
+
+    async fn apply(&self, writes: Vec<StateWrite>) -> Result<(), StateError> {
+        self.note(format!("apply {}", writes.len()));
+        if self.is_full.load(Ordering::Relaxed) {
+            return Err(StateError::Full);
+        }
+        for StateWrite { space, key, value } in writes {
+            match value {
+                Some(value) => drop(self.put(&space, &key, value, Expect::Any).await?),
+                None => drop(self.remove(&space, &key, Expect::Any).await?),
+            }
+        }
+        Ok(())
     }
 
     async fn sync(&self) -> Result<(), StateError> {
@@ -163,6 +207,12 @@ impl Mounter for Memory {
     }
     async fn unsettled(&self, _: DriverName) -> Result<Vec<VolumeId>, MountError> {
         unreachable!("no guest recovers")
+    }
+    async fn volumes_in_use(
+        &self,
+        _: DriverName,
+    ) -> Result<Vec<wasmount_core::mounter::VolumeInUse>, MountError> {
+        unreachable!("no guest asks")
     }
     async fn unshared_roots(&self) -> Result<Vec<String>, MountError> {
         Ok(Vec::new())

@@ -31,6 +31,19 @@ pub fn secret_path(name: &str) -> String {
     Path::new(SECRETS_DIR).join(name).display().to_string()
 }
 
+/// Where the component is in a pod.
+pub fn plugin_path() -> String {
+    Path::new(CONFIG_DIR)
+        .join(PLUGIN_IN_CONFIG)
+        .display()
+        .to_string()
+}
+
+/// Name of the Secret of a backend.
+pub fn secret_object(backend: &str) -> String {
+    format!("wasmount-{backend}-secrets")
+}
+
 impl Parts<'_> {
     pub(super) fn labels(&self) -> BTreeMap<String, String> {
         [

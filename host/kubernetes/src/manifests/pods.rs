@@ -68,14 +68,14 @@ impl Parts<'_> {
         } else {
             CSI_DIR.to_owned()
         };
-        let mut args = vec![
-            "serve".to_owned(),
-            format!("--backend={CONFIG_DIR}/{DOCUMENT_KEY}"),
+        let mut args = vec!["serve".to_owned()];
+        args.extend(self.documents(part, format!("{CONFIG_DIR}/{DOCUMENT_KEY}")));
+        args.extend([
             format!("--role={role}"),
             format!("--data-dir={DATA_DIR}"),
             format!("--socket-dir={sockets}"),
             format!("--listen-health={}", self.health_address(part)),
-        ];
+        ]);
         if on_a_node {
             args.push(format!("--kubelet-dir={}", self.kubelet_dir("")));
             args.push("--node-id=$(NODE_NAME)".to_owned());
@@ -130,7 +130,7 @@ impl Parts<'_> {
             seen.push(mount(RUN, RUN_DIR));
             seen.extend(self.pools());
         }
-        if !self.backend.secrets.is_empty() {
+        if self.mounts_secrets() {
             seen.push(read_only(SECRETS, SECRETS_DIR));
         }
         seen

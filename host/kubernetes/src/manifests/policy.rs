@@ -27,10 +27,7 @@ impl Parts<'_> {
             spec: Some(ValidatingAdmissionPolicySpec {
                 failure_policy: Some("Fail".to_owned()),
                 match_constraints: Some(MatchResources {
-                    resource_rules: Some(vec![
-                        writes("", &["nodes", "nodes/status"]),
-                        writes("storage.k8s.io", &["csinodes"]),
-                    ]),
+                    resource_rules: Some(self.guarded()),
                     ..MatchResources::default()
                 }),
                 match_conditions: Some(vec![MatchCondition {
@@ -67,9 +64,9 @@ impl Parts<'_> {
             reason: Some("Forbidden".to_owned()),
             ..Validation::default()
         };
-        vec![
+        let mut rules = vec![
             rule(
-                "variables.node != '' && request.name == variables.node",
+                self.own_name(),
                 "a driver's pod writes the objects of its own node only".to_owned(),
             ),
             rule(
@@ -97,7 +94,38 @@ impl Parts<'_> {
                 ),
                 format!("a driver's pod removes the taint {taint} and no other, and adds none"),
             ),
-        ]
+        ];
+        // Where the node's pods summarise as well, one of them takes reports away whose node is no more.
+        if self.follows() {
+            rules.push(rule(
+                "request.resource.resource != 'storagebackendnodes' || request.operation == 'DELETE' || (\
+                 object.spec.host == variables.node && \
+                 (request.operation == 'CREATE' || oldObject.spec.host == variables.node))",
+                "a driver's pod reports of its own node only".to_owned(),
+            ));
+        }
+        rules
+    }
+
+    /// Reports are not named by their node.
+    fn own_name(&self) -> &'static str {
+        if self.follows() {
+            "variables.node != '' && (request.resource.group == 'wasmount.io' || request.name == variables.node)"
+        } else {
+            "variables.node != '' && request.name == variables.node"
+        }
+    }
+
+    /// What the node's account may write at all, and must be narrowed to its node.
+    fn guarded(&self) -> Vec<NamedRuleWithOperations> {
+        let mut all = vec![
+            writes("", &["nodes", "nodes/status"]),
+            writes("storage.k8s.io", &["csinodes"]),
+        ];
+        if self.follows() {
+            all.push(writes("wasmount.io", &["storagebackendnodes"]));
+        }
+        all
     }
 }
 

@@ -10,7 +10,8 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, Role, RoleBinding, RoleRef, Subject,
 };
-use rights::{Right, reasons};
+pub(super) use rights::Right;
+use rights::reasons;
 
 /// A pod's part in the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

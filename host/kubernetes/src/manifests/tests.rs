@@ -1,5 +1,7 @@
 //! Which objects, sidecars, flags and rights each kind of backend gets.
 
+mod objects;
+
 use super::sidecars::Kind;
 use super::*;
 use crate::csi_driver::csi_driver;
@@ -25,6 +27,7 @@ fn backend(services: &[Service], features: &[Feature]) -> Backend {
         pools: BTreeMap::new(),
         mounts_from_network: false,
         uses_devices: false,
+        object: None,
     }
 }
 

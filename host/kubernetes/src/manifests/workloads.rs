@@ -224,7 +224,7 @@ impl Parts<'_> {
                 volumes.push(of_node(&pool_volume(pool), &path, "Directory"));
             }
         }
-        if !self.backend.secrets.is_empty() {
+        if self.mounts_secrets() {
             volumes.push(Volume {
                 name: SECRETS.to_owned(),
                 secret: Some(SecretVolumeSource {

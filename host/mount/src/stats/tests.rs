@@ -29,7 +29,7 @@ fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
         journal: Journal::open(run).unwrap(),
         durable: Durable::open(&run.join("state")).unwrap(),
         tools: Tools::new().unwrap(),
-        grants: BTreeMap::new(),
+        grants: Default::default(),
         figures: Figures::default(),
         budgets: Budgets::new(4),
         preparing: Mutex::default(),

@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use wasmount_core::health::{Health, HealthStatus};
 use wasmount_core::mounter::{
     ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
-    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, Usage, VolumeKey, VolumeStats,
+    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, Usage, VolumeInUse, VolumeKey,
+    VolumeStats,
 };
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
 use wasmount_core::pool::{Extents, PoolCall, PoolReply};
@@ -96,6 +97,14 @@ impl Mounter for Recording {
     async fn unsettled(&self, driver: DriverName) -> Result<Vec<VolumeId>> {
         self.call(format!("unsettled {driver}")).await?;
         Ok(vec![key("v").volume])
+    }
+    async fn volumes_in_use(&self, driver: DriverName) -> Result<Vec<VolumeInUse>> {
+        self.call(format!("volumes_in_use {driver}")).await?;
+        Ok(vec![VolumeInUse {
+            volume: key("v").volume,
+            staging_path: Some("/s".to_owned()),
+            target_paths: vec!["/t".to_owned()],
+        }])
     }
     async fn unshared_roots(&self) -> Result<Vec<String>> {
         self.call("unshared_roots".to_owned()).await?;

@@ -189,6 +189,15 @@ impl SmallDisk {
         while file.write_all(&[0; 4096]).is_ok() {}
         path
     }
+
+    /// Leaves so many bytes.
+    fn fill_but(&self, bytes: u64) -> std::path::PathBuf {
+        let path = self.fill();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let length = file.metadata().unwrap().len();
+        file.set_len(length - bytes).unwrap();
+        path
+    }
 }
 
 impl Drop for SmallDisk {
@@ -223,6 +232,60 @@ async fn privileged_a_full_disk_refuses_new_values_and_still_lets_remove() {
     std::fs::remove_file(filler).unwrap();
     let put = store.put(&space, "new", vec![7], Expect::Any).await;
     assert!(matches!(put.unwrap(), Outcome::Done(_)));
+}
+
+#[tokio::test]
+async fn privileged_a_transaction_that_does_not_reach_the_disk_has_changed_nothing() {
+    let disk = SmallDisk::mount(64 << 20);
+    let store = RedbStore::open(disk.0.path()).unwrap();
+    let space = space("a");
+    let write = |key: &str, value: Option<Vec<u8>>| StateWrite {
+        space: space.clone(),
+        key: key.to_owned(),
+        value,
+    };
+    store
+        .apply(vec![
+            write("old", Some(vec![1])),
+            write("other", Some(vec![2])),
+        ])
+        .await
+        .unwrap();
+    let filler = disk.fill_but(20 << 20);
+    let mut writes = vec![write("old", Some(vec![3])), write("other", None)];
+    writes.extend((0..40).map(|i: u8| write(&i.to_string(), Some(vec![i; 1 << 20]))));
+    let applied = store.apply(writes).await;
+    assert!(matches!(applied, Err(StateError::Full)), "{applied:?}");
+    let value = async |key: &str| {
+        let entry = store.get(&space, key).await.unwrap();
+        entry.map(|entry| entry.value)
+    };
+    assert_eq!(value("old").await, Some(vec![1]));
+    assert_eq!(value("other").await, Some(vec![2]));
+    assert_eq!(value("7").await, None);
+    std::fs::remove_file(filler).unwrap();
+    store.sync().await.unwrap();
+    drop(store);
+    let store = RedbStore::open(disk.0.path()).unwrap();
+    assert_eq!(store.scan(&space, "", None, 10).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_transaction_of_too_many_writes_is_refused_whole() {
+    let (_directory, store) = store();
+    let write = |number: usize| StateWrite {
+        space: space("a"),
+        key: number.to_string(),
+        value: Some(Vec::new()),
+    };
+    let applied = store
+        .apply((0..=TRANSACTION_WRITES).map(write).collect())
+        .await;
+    assert!(matches!(
+        applied,
+        Err(StateError::TooLarge { what: "transaction", limit, .. }) if limit == TRANSACTION_WRITES
+    ));
+    assert_eq!(store.size(&space("a")).await.unwrap(), 0);
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 //!
 //! What is printed depends on those and on the flags alone. Which objects there are is the room's (`wasmount_kubernetes::manifests`).
 
+mod object;
+
 use super::common::plain;
 use crate::config::{self, Configured};
 use crate::fault::Fault;
@@ -17,8 +19,8 @@ use wasmount_core::document::PluginPlace;
 use wasmount_core::driver::Role;
 use wasmount_kubernetes::csi_driver::csi_driver;
 use wasmount_kubernetes::manifests::{
-    Backend, CONFIG_MAP_BYTES, Choices, Component, Form, PLUGIN_IN_CONFIG, manifests, secret_path,
-    to_yaml, warnings,
+    Backend, CONFIG_MAP_BYTES, Choices, Component, Form, Manifest, PLUGIN_IN_CONFIG,
+    definition_manifests, manifests, plugin_path, secret_path, to_yaml, warnings,
 };
 
 /// Largest component that is read, in bytes; a little more than could be shipped, so that the refusal can say how much it is.
@@ -35,8 +37,25 @@ Apply it with `kubectl apply --server-side -f -`: a component is too large for t
 Exit codes: 0, 64 for wrong flags or documents, 1 for any other failure.")]
 pub(crate) struct Flags {
     /// A StorageBackend document; its plugin is loaded, to see what it offers
-    #[arg(long, value_name = "FILE", env = "WASMOUNT_BACKEND")]
-    backend: PathBuf,
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "WASMOUNT_BACKEND",
+        required_unless_present = "crd"
+    )]
+    backend: Option<PathBuf>,
+
+    /// Print the definitions of StorageBackend objects, and nothing else
+    #[arg(long, env = "WASMOUNT_CRD")]
+    crd: bool,
+
+    /// Print the document as a StorageBackend object, with full paths, and nothing else
+    #[arg(long, env = "WASMOUNT_AS_OBJECT", conflicts_with = "crd")]
+    as_object: bool,
+
+    /// Have the pods follow the backend as an object: a change of it is served without a restart
+    #[arg(long, env = "WASMOUNT_STORAGE_BACKENDS")]
+    storage_backends: bool,
 
     /// Where volumes are [default: node-local for a plugin with topology and a pool of each node, else network]
     #[arg(long, value_enum, env = "WASMOUNT_TOPOLOGY")]
@@ -106,11 +125,24 @@ enum TopologyWord {
 
 /// Prints them.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    let impossible = "no manifests can be printed";
+    let Some(file) = flags.backend.clone() else {
+        let all = definition_manifests().map_err(Fault::room(impossible))?;
+        return print(&all);
+    };
+    if flags.crd {
+        let all = definition_manifests().map_err(Fault::room(impossible))?;
+        return print(&all);
+    }
     plain("--kubelet-dir", &flags.kubelet_dir)?;
-    let mut configured = config::load(std::slice::from_ref(&flags.backend))?;
+    let mut configured = config::load(std::slice::from_ref(&file))?;
     let Some(configured) = configured.pop() else {
         return Ok(());
     };
+    if flags.as_object {
+        let text = read_again(&file)?;
+        return print(&[object::of_folder(&text, &configured.folder)?]);
+    }
     let Inspected {
         offer,
         warnings: said,
@@ -118,17 +150,24 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let hidden = &configured.document.hidden;
     let capabilities = Capabilities::derive(&offer, Role::All, Profile::V1_12, hidden);
     let form = flags.form(&configured, &capabilities);
-    let backend = flags.facts(configured, capabilities)?;
+    let backend = flags.facts(&file, configured, capabilities)?;
     let choices = flags.choices(form);
-    let impossible = "no manifests can be printed";
     let all = manifests(&backend, &choices).map_err(Fault::room(impossible))?;
-    let text = to_yaml(&all).map_err(Fault::room(impossible))?;
     for warning in said.into_iter().chain(warnings(&backend, &choices)) {
         // A closed standard error must not keep the YAML from being printed.
         let _ = writeln!(io::stderr(), "wasmount: warning: {warning}");
     }
+    print(&all)
+}
+
+fn print(all: &[Manifest]) -> Result<(), Fault> {
+    let text = to_yaml(all).map_err(Fault::room("no manifests can be printed"))?;
     let printed = io::stdout().write_all(text.as_bytes());
     printed.map_err(Fault::room("the manifests cannot be printed"))
+}
+
+fn read_again(file: &Path) -> Result<String, Fault> {
+    std::fs::read_to_string(file).map_err(Fault::room("the document cannot be read again"))
 }
 
 impl Flags {
@@ -147,12 +186,25 @@ impl Flags {
         }
     }
 
-    fn facts(&self, configured: Configured, capabilities: Capabilities) -> Result<Backend, Fault> {
-        let Configured { document, folder } = configured;
+    fn facts(
+        &self,
+        file: &Path,
+        configured: Configured,
+        capabilities: Capabilities,
+    ) -> Result<Backend, Fault> {
+        let Configured {
+            document, folder, ..
+        } = configured;
         let csi_driver = csi_driver(&document.driver_name, &capabilities, &document.csi_driver)
             .map_err(Fault::room("the document contradicts its plugin"))?;
         let (component, plugin) = match &self.plugin_in_image {
             Some(path) => (Component::InImage, path.clone()),
+            // Hosts that follow the object pull it themselves; the document of the mounter needs no component.
+            None if self.storage_backends
+                && matches!(document.plugin.place, PluginPlace::Registry(_)) =>
+            {
+                (Component::InImage, PathBuf::new())
+            }
             None => {
                 let PluginPlace::File(path) = &document.plugin.place else {
                     return Err(Fault::room(
@@ -174,9 +226,22 @@ impl Flags {
                 )
             }
         };
-        let text = std::fs::read_to_string(&self.backend)
-            .map_err(Fault::room("the document cannot be read again"))?;
+        let text = read_again(file)?;
+        let object = match (&component, self.storage_backends) {
+            (_, false) => None,
+            (component, true) => {
+                let path = match component {
+                    Component::InConfigMap(_) => plugin_path(),
+                    Component::InImage => plugin.display().to_string(),
+                };
+                let secrets = document.secrets.keys();
+                let in_pod =
+                    object::in_pods(&text, &path, &document.name, &self.namespace, secrets)?;
+                Some(in_pod)
+            }
+        };
         Ok(Backend {
+            object,
             document: in_the_pod(&text, &plugin, document.secrets.keys())?,
             name: document.name,
             driver: document.driver_name,

@@ -4,7 +4,9 @@
 
 mod controller;
 mod kubernetes;
+mod storage_backends;
 
+use super::admin::ADMIN_SOCKET;
 use super::common::{CommonFlags, MountFlags, makeable, plain, socket_fits};
 use crate::config::Configured;
 use crate::fault::Fault;
@@ -15,15 +17,21 @@ use clap::{Args, ValueEnum};
 use controller::ControllerFlags;
 use kubernetes::KubernetesFlags;
 use std::path::{Path, PathBuf};
+use storage_backends::StorageBackendsFlags;
 use wasmount_core::driver::{Profile, Role};
 use wasmount_core::names::NodeId;
 use wasmount_kubernetes::{registration_socket, registry};
 
 /// Serve backends as CSI drivers, each on `<socket-dir>/<driverName>/csi.sock`
 #[derive(Debug, Args)]
+// A host of objects needs no file.
+#[command(mut_arg("backend", |it| it.required(false).required_unless_present("storage_backends")))]
 #[command(after_help = "\
 Example, beside a kubelet, with two backends:
   $ wasmount serve --backend directory.yaml --backend nfs.yaml --node-id worker-1
+
+Example, in a cluster, with the backends that are objects of it:
+  $ wasmount serve --storage-backends --role node --node-id worker-1
 
 Example, on a workstation, with all files in one place:
   $ mkdir -p /tmp/try/mounts
@@ -51,6 +59,10 @@ pub(crate) struct Flags {
     /// Directory of the CSI sockets [default: plugins, in --kubelet-dir]
     #[arg(long, value_name = "DIR", env = "WASMOUNT_SOCKET_DIR")]
     socket_dir: Option<PathBuf>,
+
+    /// Socket for `wasmount status`, `swap` and their like, for root and the host's own user [default: admin.sock, in --data-dir]
+    #[arg(long, value_name = "FILE", env = "WASMOUNT_ADMIN_SOCKET")]
+    admin_socket: Option<PathBuf>,
 
     /// CSI's name of this node [default: the host name]
     #[arg(long, value_name = "ID", env = "WASMOUNT_NODE_ID", value_parser = node_id)]
@@ -96,6 +108,9 @@ pub(crate) struct Flags {
 
     #[command(flatten)]
     kubernetes: KubernetesFlags,
+
+    #[command(flatten)]
+    storage_backends: StorageBackendsFlags,
 }
 
 /// The roles as words.
@@ -111,13 +126,22 @@ enum RoleWord {
 
 /// The versions of CSI as words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ProfileWord {
+pub(super) enum ProfileWord {
     /// What kubelet, sidecars and tools know that were built with CSI 1.12 or earlier
     #[value(name = "1.12")]
     V1_12,
     /// For clients that were built with CSI 1.13
     #[value(name = "1.13")]
     V1_13,
+}
+
+impl From<ProfileWord> for Profile {
+    fn from(word: ProfileWord) -> Self {
+        match word {
+            ProfileWord::V1_12 => Self::V1_12,
+            ProfileWord::V1_13 => Self::V1_13,
+        }
+    }
 }
 
 /// Serves until a signal.
@@ -127,6 +151,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         mount,
         data_dir,
         socket_dir,
+        admin_socket,
         node_id,
         role,
         csi_profile,
@@ -134,6 +159,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         listen_health,
         controller,
         kubernetes,
+        storage_backends,
     } = flags;
     let (backends, grace) = common.begin()?;
     let role = match role {
@@ -142,12 +168,14 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         RoleWord::Controller => Role::Controller,
     };
     let controller = controller.options(role)?;
-    let profile = match csi_profile {
-        ProfileWord::V1_12 => Profile::V1_12,
-        ProfileWord::V1_13 => Profile::V1_13,
-    };
+    let profile = Profile::from(csi_profile);
     let socket_dir = socket_dir.unwrap_or_else(|| mount.kubelet_dir.join("plugins"));
     makeable("--data-dir", &data_dir)?;
+    if let Some(socket) = &admin_socket {
+        plain("--admin-socket", socket)?;
+        socket_fits("--admin-socket", socket, socket)?;
+    }
+    let admin_socket = admin_socket.unwrap_or_else(|| data_dir.join(ADMIN_SOCKET));
     makeable("--socket-dir", &socket_dir)?;
     plain("--kubelet-dir", &mount.kubelet_dir)?;
     let mounts = match mounter {
@@ -169,10 +197,12 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         None => node::host_name()?,
     };
     let kubernetes = kubernetes.options(role, || node_id.to_string());
+    let storage_backends = storage_backends.options(role);
     let options = HostOptions {
         data_dir,
         mounts,
         socket_dir,
+        admin_socket,
         kubelet_dir: mount.kubelet_dir,
         node_id,
         role,
@@ -181,6 +211,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         grace,
         controller,
         kubernetes,
+        storage_backends,
     };
     sockets_fit(&options, &backends)?;
     host::serve(options, backends)

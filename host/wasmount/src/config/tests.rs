@@ -84,7 +84,7 @@ fn each_wrong_key_is_named_with_its_line_and_what_was_meant() {
         ),
         (
             "  zzz: 1\n",
-            "9: spec.zzz: unknown key; known are `driverName`, `plugin`, `settings`, `secrets`, `grants`, `limits`, `csi`, `csiDriver`",
+            "9: spec.zzz: unknown key; known are `driverName`, `plugin`, `settings`, `secrets`, `grants`, `limits`, `versions`, `csi`, `csiDriver`",
         ),
         (
             "status: {}\n",
@@ -152,7 +152,7 @@ fn each_wrong_value_is_named_by_its_key_and_never_repeated() {
         ),
         (
             "  secrets:\n    b: {value: hunter2}\n",
-            "10: spec.secrets.b.value: unknown key; known are `file`",
+            "10: spec.secrets.b.value: unknown key; known are `file`, `secret`",
         ),
         (
             "  limits:\n    handles: many\n",
@@ -305,7 +305,37 @@ fn what_every_document_needs_is_asked_for() {
         (
             "path: plugin.wasm",
             "image: x",
-            "8: spec.plugin.image: unknown key; known are `path`, `digest`, `wasi`",
+            "8: spec.plugin.image: unknown key; known are `path`, `reference`, `registry`, `digest`, `wasi`, `verify`",
+        ),
+        (
+            "path: plugin.wasm",
+            "reference: oci://a.b/c",
+            "8: spec.plugin.reference: names neither a tag nor a digest; write `:tag` or `@sha256:..` after it",
+        ),
+        (
+            "    path: plugin.wasm\n",
+            "    path: plugin.wasm\n    reference: oci://a.b/c:d\n",
+            "7: spec.plugin: has both `path` and `reference`; name one place",
+        ),
+        (
+            "    path: plugin.wasm\n",
+            "    path: plugin.wasm\n    registry: {plainHttp: true}\n",
+            "9: spec.plugin.registry: is for a `reference`; a file needs no registry",
+        ),
+        (
+            "    path: plugin.wasm\n",
+            "    path: plugin.wasm\n    verify: {}\n",
+            "9: spec.plugin.verify: names no key, so it would let everything pass; name one in `anyOf` or `allOf`, or leave the key out",
+        ),
+        (
+            "    path: plugin.wasm\n",
+            "    path: plugin.wasm\n    verify: {anyOf: [{pem: x}]}\n",
+            "9: spec.plugin.verify.anyOf[0].pem: must be a public key that begins with `-----BEGIN PUBLIC KEY-----`",
+        ),
+        (
+            "    path: plugin.wasm\n",
+            "    path: plugin.wasm\n  versions: {keep: 0}\n",
+            "9: spec.versions.keep: must be between 1, the serving one alone, and 100",
         ),
     ] {
         assert!(RIGHT.contains(from), "{from}");

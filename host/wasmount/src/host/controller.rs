@@ -5,12 +5,13 @@
 //! room's.
 
 use super::HostOptions;
+use super::backends::Broken;
 use crate::fault::{Fault, chain};
 use crate::readiness::Readiness;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use wasmount_core::driver::Driver;
 use wasmount_core::state::StateStore;
 use wasmount_kubernetes::{Election, KubernetesStore, connect};
@@ -44,10 +45,14 @@ pub(super) struct Shared {
     store: Arc<KubernetesStore>,
 }
 
-/// The election of a serving host.
-pub(super) struct Leading {
-    task: JoinHandle<Fault>,
-    stop: oneshot::Sender<()>,
+/// The elections of a serving host: one for the drivers that it began with, one for each that came later.
+pub(super) struct Elections {
+    shared: Shared,
+    node_name: String,
+    readiness: Arc<Readiness>,
+    broken: Broken,
+    tasks: TaskTracker,
+    stop: CancellationToken,
 }
 
 impl Shared {
@@ -81,52 +86,60 @@ impl Shared {
     }
 }
 
-impl Leading {
-    /// Has the drivers, which stand by, work as soon as this host is elected.
-    pub(super) fn start(
+impl Elections {
+    /// None has begun.
+    pub(super) fn new(
         shared: &Shared,
         options: &HostOptions,
-        drivers: Vec<Arc<Driver>>,
         readiness: Arc<Readiness>,
-    ) -> Result<Self, Fault> {
-        let election = Election::new(
-            shared.client.clone(),
-            &shared.namespace,
-            &options.kubernetes.node_name,
-            drivers.iter().map(|driver| driver.name()),
-        )
-        .map_err(Fault::room("no election is possible"))?;
-        let (stop, stopped) = oneshot::channel();
-        let store = shared.store.clone();
-        Ok(Self {
-            task: tokio::spawn(lead(election, store, drivers, readiness, stopped)),
-            stop,
-        })
-    }
-
-    /// Returns when this host may work no more.
-    pub(super) async fn lost(&mut self) -> Fault {
-        match (&mut self.task).await {
-            Ok(fault) => fault,
-            Err(panicked) => Fault::room("the election ended")(panicked),
+        broken: Broken,
+    ) -> Self {
+        Self {
+            shared: shared.clone(),
+            node_name: options.kubernetes.node_name.clone(),
+            readiness,
+            broken,
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
         }
     }
 
+    /// Has the drivers, which stand by, work as soon as this host is elected for all of them. When it may work no more, the host ends.
+    pub(super) fn stand(&self, drivers: Vec<Arc<Driver>>) -> Result<(), Fault> {
+        let election = Election::new(
+            self.shared.client.clone(),
+            &self.shared.namespace,
+            &self.node_name,
+            drivers.iter().map(|driver| driver.name()),
+        )
+        .map_err(Fault::room("no election is possible"))?;
+        let (store, readiness) = (self.shared.store.clone(), self.readiness.clone());
+        let (broken, stop) = (self.broken.clone(), self.stop.clone());
+        self.tasks.spawn(async move {
+            if let Some(fault) = lead(election, store, drivers, readiness, stop).await {
+                broken.lost(fault);
+            }
+        });
+        Ok(())
+    }
+
     /// Gives the leases back. To be called when no call runs any more; it takes no longer than `patience`.
-    pub(super) async fn release(self, patience: Duration) {
-        // It has ended if the leases are lost.
-        let _ = self.stop.send(());
-        let _ = tokio::time::timeout(patience, self.task).await;
+    pub(super) async fn release(&self, patience: Duration) {
+        self.stop.cancel();
+        self.tasks.close();
+        // Without an answer others wait until they run out.
+        let _ = tokio::time::timeout(patience, self.tasks.wait()).await;
     }
 }
 
+/// Why this host may work no more; none: it was asked to stop.
 async fn lead(
     election: Election,
     store: Arc<KubernetesStore>,
     drivers: Vec<Arc<Driver>>,
     readiness: Arc<Readiness>,
-    mut stopped: oneshot::Receiver<()>,
-) -> Fault {
+    stop: CancellationToken,
+) -> Option<Fault> {
     let waiting = |lease: &str, by: &str| {
         tracing::info!(lease, leader = by, "standing by");
     };
@@ -138,11 +151,11 @@ async fn lead(
     };
     let won = tokio::select! {
         won = won => won,
-        _ = &mut stopped => return Fault::room("the election ended")("the host stops"),
+        () = stop.cancelled() => return None,
     };
     let mut leadership = match won {
         Ok(leadership) => leadership,
-        Err(error) => return Fault::room("this host cannot lead")(error),
+        Err(error) => return Some(Fault::room("this host cannot lead")(error)),
     };
     store.forget();
     for driver in &drivers {
@@ -152,14 +165,14 @@ async fn lead(
     tracing::info!("leading");
     let error = tokio::select! {
         error = leadership.lost() => error,
-        _ = &mut stopped => {
+        () = stop.cancelled() => {
             leadership.release().await;
-            return Fault::room("the election ended")("the host stops");
+            return None;
         }
     };
     for driver in &drivers {
         driver.stand_by();
     }
     tracing::error!(reason = chain(&error), "leading no more: the host ends");
-    Fault::room("another host may lead")(error)
+    Some(Fault::room("another host may lead")(error))
 }

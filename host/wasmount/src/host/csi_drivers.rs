@@ -7,17 +7,17 @@ use kube::Client;
 use std::sync::Arc;
 use tokio::sync::watch;
 use wasmount_core::capabilities::{Capabilities, Profile};
-use wasmount_core::document::StorageBackend;
 use wasmount_core::driver::{Driver, Role};
 use wasmount_kubernetes::Events;
 use wasmount_kubernetes::csi_driver::{self, CsiDriverStatus};
+use wasmount_versions::Desired;
 
-/// Applies the object, anew whenever another plugin serves; ends with the host. A plugin that was never admitted applies nothing.
+/// Applies the object, anew whenever another plugin serves or the document changes; ends with the host. A plugin that was never admitted applies nothing.
 pub(super) async fn keep(
     client: Client,
     events: Events,
     driver: Arc<Driver>,
-    document: StorageBackend,
+    mut desired: watch::Receiver<Desired>,
     profile: Profile,
     readiness: Arc<Readiness>,
 ) {
@@ -29,6 +29,7 @@ pub(super) async fn keep(
         let mut offers = driver.offers();
         loop {
             let offer = offers.borrow_and_update().clone();
+            let document = desired.borrow_and_update().document.clone();
             if let Some(offer) = offer {
                 // Of all services, whatever this process serves: the object speaks of the driver.
                 let capabilities =
@@ -43,7 +44,11 @@ pub(super) async fn keep(
                     }
                 }
             }
-            if offers.changed().await.is_err() {
+            let changed = tokio::select! {
+                changed = offers.changed() => changed,
+                changed = desired.changed() => changed,
+            };
+            if changed.is_err() {
                 return;
             }
         }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
 use wasmount_core::document::CsiDriver;
 use wasmount_core::driver::Driver;
 use wasmount_core::names::DriverName;
@@ -25,11 +26,10 @@ pub(super) struct CsiNodes {
 }
 
 impl CsiNodes {
-    /// Begins to watch, and takes away what this host made for drivers that it no longer serves.
+    /// Begins to watch.
     pub(super) fn begin(
         options: &HostOptions,
         cluster: &Cluster,
-        served: BTreeSet<DriverName>,
         background: &mut JoinSet<()>,
     ) -> Self {
         let Some(client) = cluster.client() else {
@@ -46,13 +46,20 @@ impl CsiNodes {
             seen
         });
         let writer = (mode == CsiNodeMode::Manage).then(|| {
-            let writer = Writer::new(client.clone(), node_name.clone(), &options.data_dir);
-            let writer = Arc::new(writer);
-            let retiring = writer.clone();
-            background.spawn(async move { retiring.retire_all_but(&served).await });
-            writer
+            Arc::new(Writer::new(
+                client.clone(),
+                node_name.clone(),
+                &options.data_dir,
+            ))
         });
         Self { seen, writer }
+    }
+
+    /// Takes away what was made for drivers that are no longer served, in the background of the host.
+    pub(super) fn retire_all_but(&self, served: BTreeSet<DriverName>, background: &TaskTracker) {
+        if let Some(writer) = self.writer.clone() {
+            background.spawn(async move { writer.retire_all_but(&served).await });
+        }
     }
 
     /// Returns when nothing that is known stands in the way of registering a driver with kubelet; at once where nobody looks.

@@ -5,9 +5,11 @@ use super::private_directory;
 use crate::config::Configured;
 use crate::fault::Fault;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wasmount_core::mounter::Mounter;
+use wasmount_core::document::Grants;
+use wasmount_core::names::DriverName;
 use wasmount_mount::{LocalMounter, MounterConfig};
 
 /// Blocking calls of one driver at a time: kubelet's own parallelism on a node is far lower, and storage that does not answer may hold them
@@ -44,12 +46,15 @@ impl LocalMounts {
                 grants,
                 threads_per_driver: THREADS_PER_DRIVER,
             },
-            own_pools: own_pools(data_dir, backends),
+            own_pools: backends
+                .iter()
+                .flat_map(|backend| own_pools(data_dir, &backend.document.grants))
+                .collect(),
         }
     }
 
     /// Makes the directories and reads the journal. It blocks.
-    pub(super) fn open(self) -> Result<Arc<dyn Mounter>, Fault> {
+    pub(super) fn open(self) -> Result<Arc<LocalMounter>, Fault> {
         for directory in self.own_pools {
             private_directory(&directory).map_err(Fault::room(format!(
                 "the directory {} for pools cannot be made",
@@ -62,12 +67,24 @@ impl LocalMounts {
     }
 }
 
+/// Puts a document's grants to use while the mount room is at work; none: the driver has none any more. It blocks.
+pub(super) fn grant(
+    mounter: &LocalMounter,
+    data_dir: &Path,
+    driver: &DriverName,
+    grants: Option<Grants>,
+) -> io::Result<()> {
+    for directory in grants.iter().flat_map(|grants| own_pools(data_dir, grants)) {
+        private_directory(&directory)?;
+    }
+    mounter.set_grants(driver, grants.map(|grants| grants.resolved(data_dir)));
+    Ok(())
+}
+
 /// The directories above pools of relative paths. They lie in the host's own directory, so nobody else makes them; a pool elsewhere is the
 /// administrator's, and a slip in its path must not become a new tree.
-fn own_pools(data_dir: &Path, backends: &[Configured]) -> Vec<PathBuf> {
-    let pools = backends
-        .iter()
-        .flat_map(|it| it.document.grants.pools.values());
+fn own_pools(data_dir: &Path, grants: &Grants) -> Vec<PathBuf> {
+    let pools = grants.pools.values();
     pools
         .filter(|pool| pool.path.is_relative())
         .filter_map(|pool| Some(data_dir.join(&pool.path).parent()?.to_owned()))

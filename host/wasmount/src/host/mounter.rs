@@ -3,12 +3,12 @@
 
 use super::local_mounts::LocalMounts;
 use super::signals::Signals;
-use super::{LAST_JOBS, descriptors, preflight};
+use super::{LAST_JOBS, descriptors, documents, preflight};
 use crate::config::Configured;
 use crate::fault::Fault;
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use wasmount_mounter::{ServerOptions, serve};
 use wasmount_socket::{BoundSocket, Connections};
@@ -69,6 +69,8 @@ async fn run(
     let (mounter, bound) = bound
         .await
         .map_err(Fault::room("the start was stopped"))??;
+    let mut following = JoinSet::new();
+    following.spawn(documents::keep_grants(mounter.clone(), data_dir, backends));
     let shutdown = CancellationToken::new();
     let options = ServerOptions {
         client_uid,

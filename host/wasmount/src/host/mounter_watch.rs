@@ -5,6 +5,7 @@
 
 use crate::fault::chain;
 use crate::readiness::Readiness;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
@@ -20,11 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Keeps the readiness, and recovers each driver's volumes when a mounter answers for the first time.
 pub(super) async fn watch(
     mounter: Arc<SocketMounter>,
-    drivers: Vec<Arc<Driver>>,
+    drivers: impl Fn() -> Vec<Arc<Driver>>,
     beside_kubelet: bool,
     readiness: Arc<Readiness>,
 ) {
-    let (mut said, mut recovered) = (None, None);
+    let mut said = None;
+    // By which life of the mounter each driver's volumes were.
+    let mut recovered = BTreeMap::new();
     loop {
         let fault = look(&*mounter, beside_kubelet).await;
         readiness.set_host(fault.clone());
@@ -35,14 +38,12 @@ pub(super) async fn watch(
             }
             said = fault;
         }
+        let drivers = drivers();
+        recovered.retain(|name, _| drivers.iter().any(|driver| driver.name() == name));
         let life = mounter.life();
-        if said.is_none() && life != recovered {
-            let mut all = true;
-            for driver in &drivers {
-                all &= recover(driver).await;
-            }
-            if all {
-                recovered = life;
+        for driver in drivers.iter().filter(|_| said.is_none()) {
+            if recovered.get(driver.name()) != Some(&life) && recover(driver).await {
+                recovered.insert(driver.name().clone(), life);
             }
         }
         sleep(PAUSE).await;

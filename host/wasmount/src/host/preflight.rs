@@ -28,7 +28,9 @@ pub(super) fn check(options: &HostOptions, backends: &[Configured]) -> Result<()
         .map(|backend| options.socket(&backend.document.driver_name));
     let own = own.filter_map(|socket| socket.parent().map(Path::to_owned));
     let (there, missing): (Vec<_>, Vec<_>) = own.partition(|directory| directory.is_dir());
-    if !missing.is_empty() {
+    // Objects bring drivers that nobody knows yet.
+    let more = options.storage_backends.is_some() && !options.socket_dir.exists();
+    if !missing.is_empty() || more {
         usable("--socket-dir", &options.socket_dir, SOCKETS_MODE)?;
     }
     for directory in there {

@@ -23,18 +23,18 @@ use wasmount_kubernetes::{
 use wasmount_socket::{SocketError, remove_stale};
 
 /// Where the drivers of a host are registered, and since when it wants that.
+#[derive(Debug, Clone)]
 pub(super) struct Place {
     /// kubelet's directory; none: nobody is registered.
     registry: Option<PathBuf>,
     started: SystemTime,
 }
 
-/// The registrations of a host, each in a task. Dropped, they end at once, and their sockets go.
-pub(super) struct Registrations {
-    registry: Option<PathBuf>,
-    beginning: Beginning,
+/// The registration of one driver, in a task. Dropped, it ends at once, and its socket goes.
+pub(super) struct Registration {
+    registrar: Arc<Registrar>,
     tasks: JoinSet<()>,
-    reports: JoinSet<()>,
+    report: JoinSet<()>,
     closed: CancellationToken,
 }
 
@@ -83,53 +83,67 @@ fn clear(socket: &Path) {
     }
 }
 
-impl Registrations {
-    /// `succeeded`: when the host before let go of the data directory.
-    pub(super) fn new(place: Place, succeeded: Option<SystemTime>) -> Self {
-        let Place { registry, started } = place;
-        Self {
-            registry,
-            beginning: Beginning { started, succeeded },
-            tasks: JoinSet::new(),
-            reports: JoinSet::new(),
-            closed: CancellationToken::new(),
+impl Place {
+    /// What a killed host has left of a driver that comes while this one serves.
+    pub(super) fn clear(&self, driver: &DriverName) {
+        if let Some(registry) = &self.registry {
+            clear(&registration_socket(registry, driver));
         }
     }
 
-    /// Begins with one driver, whose CSI socket answers, once it is `clear` to. The handle asks for a new registration; none: nobody registers
-    /// it here.
+    /// Begins with one driver, whose CSI socket answers, once it is `clear` to; none: nobody registers it here. `succeeded`: when the host
+    /// before let go of the data directory.
     pub(super) fn begin(
-        &mut self,
+        &self,
         driver: &Arc<Driver>,
         endpoint: PathBuf,
+        succeeded: Option<SystemTime>,
         clear: impl Future<Output = ()> + Send + 'static,
         cluster: &Cluster,
         readiness: &Arc<Readiness>,
-    ) -> Option<Arc<Registrar>> {
+    ) -> Option<Registration> {
         let introduction = Introduction {
             driver: driver.name().clone(),
             registry: self.registry.clone()?,
             endpoint,
         };
+        let beginning = Beginning {
+            started: self.started,
+            succeeded,
+        };
         let registrar = Registrar::new(introduction, cluster.node(), cluster.events().clone());
+        let (mut tasks, mut reports) = (JoinSet::new(), JoinSet::new());
         let (name, status) = (driver.name().clone(), registrar.status());
-        self.reports.spawn(report(name, status, readiness.clone()));
-        let (task, driver) = (registrar.clone(), driver.clone());
-        let (beginning, closed) = (self.beginning, self.closed.clone());
-        self.tasks.spawn(async move {
+        reports.spawn(report(name, status, readiness.clone()));
+        let closed = CancellationToken::new();
+        let (task, driver, until) = (registrar.clone(), driver.clone(), closed.clone());
+        tasks.spawn(async move {
             tokio::select! {
-                () = closed.cancelled() => return,
+                () = until.cancelled() => return,
                 () = clear => {}
             }
-            task.run(&driver, beginning, closed).await;
+            task.run(&driver, beginning, until).await;
         });
-        Some(registrar)
+        Some(Registration {
+            registrar,
+            tasks,
+            report: reports,
+            closed,
+        })
+    }
+}
+
+impl Registration {
+    /// Asks for a new one, and tells how this one stands.
+    pub(super) fn registrar(&self) -> &Arc<Registrar> {
+        &self.registrar
     }
 
-    /// Removes the sockets: kubelet then takes the drivers out of CSINode.
-    pub(super) async fn end(&mut self) {
+    /// Removes the socket: kubelet then takes the driver out of CSINode.
+    pub(super) async fn end(mut self) {
         self.closed.cancel();
         while self.tasks.join_next().await.is_some() {}
+        self.report.abort_all();
     }
 }
 

@@ -1,6 +1,7 @@
 //! The rooms that all drivers of a host share, opened in their order: data directory, store, mounts, engine. Apart because opening them
 //! blocks, and because a second host must be seen to wait at the first step, before it touches anything.
 
+use super::compiler::ChildCompiler;
 use super::controller::Shared;
 use super::local_mounts::LocalMounts;
 use super::{HostOptions, MountsOptions};
@@ -15,6 +16,7 @@ use wasmount_core::document::Limits;
 use wasmount_core::mounter::Mounter;
 use wasmount_core::state::StateStore;
 use wasmount_engine::{Engine, EngineOptions};
+use wasmount_mount::LocalMounter;
 use wasmount_mounter::SocketMounter;
 use wasmount_state::{DataDirLock, LockError, RedbStore};
 
@@ -25,6 +27,8 @@ pub(super) struct Rooms {
     pub(super) engine: Arc<Engine>,
     /// Mounts and pools.
     pub(super) mounter: Arc<dyn Mounter>,
+    /// The same, where it is in this process.
+    pub(super) local: Option<Arc<LocalMounter>>,
     /// The same, where it is another process.
     pub(super) remote: Option<Arc<SocketMounter>>,
     /// Records. Those in the data directory hold its lock.
@@ -66,7 +70,10 @@ impl Rooms {
             .iter()
             .map(|backend| backend.document.limits.clone())
             .collect();
-        let engine = EngineOptions::for_backends(Some(data_dir.join("compiled")), &limits);
+        let engine = EngineOptions {
+            compiler: Arc::new(ChildCompiler),
+            ..EngineOptions::for_backends(Some(data_dir.join("compiled")), &limits)
+        };
         blocking(move || {
             let (state, lock): (Arc<dyn StateStore>, _) = match &shared {
                 Some(shared) => (shared.store(), Some(Arc::new(lock))),
@@ -76,13 +83,16 @@ impl Rooms {
                     (store, None)
                 }
             };
-            let (mounter, remote): (Arc<dyn Mounter>, _) = match mounts {
-                Mounts::Here(mounts) => (mounts.open()?, None),
+            let (mounter, local, remote): (Arc<dyn Mounter>, _, _) = match mounts {
+                Mounts::Here(mounts) => {
+                    let local = mounts.open()?;
+                    (local.clone(), Some(local), None)
+                }
                 Mounts::Elsewhere(socket) => {
                     let remote = SocketMounter::new(socket)
                         .map_err(Fault::room("the mounter's client cannot be made"))?;
                     let remote = Arc::new(remote);
-                    (remote.clone(), Some(remote))
+                    (remote.clone(), None, Some(remote))
                 }
             };
             Ok(Self {
@@ -91,6 +101,7 @@ impl Rooms {
                 shared,
                 _lock: lock,
                 mounter,
+                local,
                 remote,
                 engine: Engine::new(engine)
                     .map_err(Fault::room("plugins cannot be run on this machine"))?,

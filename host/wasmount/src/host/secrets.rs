@@ -8,9 +8,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use wasmount_core::document::SecretSource;
 use wasmount_core::secrets::Secrets;
+use wasmount_kubernetes::storage_backend::{SecretName, SecretReader, SecretUnread};
 
 /// Largest secret, in bytes: what a Kubernetes Secret can hold.
 const SECRET_BYTES: u64 = 1 << 20;
+
+/// What the credentials of a registry are called in messages.
+const CREDENTIALS: &str = "plugin.credentials";
 
 /// A secret that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -41,28 +45,79 @@ pub(super) enum SecretError {
         /// Which secret.
         name: String,
     },
+    /// The API server does not give it.
+    #[error("secret `{name}`: {source}")]
+    Object {
+        /// Which secret.
+        name: String,
+        /// Why.
+        source: SecretUnread,
+    },
     /// The host is going down.
     #[error("the reading of secrets was stopped")]
     Stopped,
 }
 
-/// Reads all of them, on a thread that may block.
-pub(super) async fn read(sources: BTreeMap<String, SecretSource>) -> Result<Secrets, SecretError> {
-    let work = move || {
-        sources
-            .into_iter()
-            .map(|(name, source)| {
-                let value = match source {
-                    SecretSource::File(path) => secret(&name, &path)?,
-                    SecretSource::Object { .. } => return Err(SecretError::NoCluster { name }),
-                };
-                Ok((name, value))
-            })
-            .collect()
+/// Reads all of them. Those of objects with `objects`; none: there is no API server.
+pub(super) async fn read(
+    sources: BTreeMap<String, SecretSource>,
+    objects: Option<&SecretReader>,
+) -> Result<Secrets, SecretError> {
+    let mut read = Vec::new();
+    for (name, source) in sources {
+        let value = one(&name, &source, objects).await?;
+        read.push((name, value));
+    }
+    Ok(read.into_iter().collect())
+}
+
+/// What authorises a pull, and what it is called in messages.
+pub(super) async fn credentials(
+    source: &SecretSource,
+    objects: Option<&SecretReader>,
+) -> Result<(Vec<u8>, String), SecretError> {
+    let value = one(CREDENTIALS, source, objects).await?;
+    let found = match source {
+        SecretSource::File(path) => path.display().to_string(),
+        SecretSource::Object {
+            namespace, name, ..
+        } => format!("Secret {namespace}/{name}"),
     };
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|_| SecretError::Stopped)?
+    Ok((value.into_bytes(), found))
+}
+
+async fn one(
+    name: &str,
+    source: &SecretSource,
+    objects: Option<&SecretReader>,
+) -> Result<String, SecretError> {
+    match source {
+        SecretSource::File(path) => {
+            let (name, path) = (name.to_owned(), path.clone());
+            // It may block.
+            tokio::task::spawn_blocking(move || secret(&name, &path))
+                .await
+                .map_err(|_| SecretError::Stopped)?
+        }
+        SecretSource::Object {
+            namespace,
+            name: object,
+            key,
+        } => {
+            let name = name.to_owned();
+            let Some(objects) = objects else {
+                return Err(SecretError::NoCluster { name });
+            };
+            let secret = SecretName {
+                namespace: namespace.clone(),
+                name: object.clone(),
+            };
+            match objects.read(&secret, key).await {
+                Ok(mut value) => Ok(std::mem::take(&mut *value)),
+                Err(source) => Err(SecretError::Object { name, source }),
+            }
+        }
+    }
 }
 
 /// Editors and `echo` end a file with a line break that is no part of the secret.
@@ -90,7 +145,9 @@ mod tests {
 
     async fn read_file(path: PathBuf) -> Result<String, String> {
         let sources = BTreeMap::from([("password".to_owned(), SecretSource::File(path))]);
-        let secrets = read(sources).await.map_err(|error| error.to_string())?;
+        let secrets = read(sources, None)
+            .await
+            .map_err(|error| error.to_string())?;
         Ok(secrets.get("password").unwrap().to_owned())
     }
 

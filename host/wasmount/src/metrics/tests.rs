@@ -97,6 +97,10 @@ fn the_table_of_the_documentation_has_the_metrics_that_there_are() {
             "wasmount_csi_call_duration_seconds",
             "wasmount_csi_calls_in_flight",
             "wasmount_plugin_faults_total",
+            "wasmount_plugin_info",
+            "wasmount_plugin_refusals_total",
+            "wasmount_plugin_rollbacks_total",
+            "wasmount_plugin_swaps_total",
         ]
         .map(str::to_owned),
     );

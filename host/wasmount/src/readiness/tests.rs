@@ -87,12 +87,24 @@ fn a_sick_plugin_or_pool_makes_its_driver_unready_and_the_host_not() {
 fn one_driver_without_plugin_leaves_the_other_ready() {
     let (good, readiness) = well();
     let bad = named("bad");
+    readiness.add(&bad);
     readiness.set_socket(&bad, PathBuf::from("/s"));
     readiness.set_plugin(&bad, Some("no such file".to_owned()));
     let report = readiness.report();
     let of = |name| report.not_ready(&report.drivers[name]);
     assert_eq!(of(&good), None);
     assert_eq!(of(&bad).as_deref(), Some("no such file"));
+}
+
+#[test]
+fn a_late_word_of_a_driver_that_was_removed_is_nobodys() {
+    let (name, readiness) = well();
+    readiness.remove(&name);
+    readiness.set_storage(&name, Some("it hangs".to_owned()));
+    assert!(readiness.report().drivers.is_empty());
+    readiness.add(&name);
+    let expected = both("its socket is not there yet");
+    assert_eq!(reached_and_ready(&readiness), expected);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //!
 //! It does not know whether what is granted exists.
 
-use super::{Checked, bytes, file_path, non_empty};
+use super::{Checked, bytes, few, file_path, non_empty};
 use crate::device_fact::DeviceFact;
 use crate::document::{DeviceGrant, FilesystemGrant, Grants, KeyPath, PoolGrant, raw};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +17,7 @@ pub(super) fn checked(key: &KeyPath, grants: raw::Grants) -> Checked<Grants> {
         devices,
     } = grants;
     let pools_key = key.key("pools");
+    few(&pools_key, pools.len())?;
     let pools = pools
         .into_iter()
         .map(|(name, pool)| {
@@ -26,6 +27,7 @@ pub(super) fn checked(key: &KeyPath, grants: raw::Grants) -> Checked<Grants> {
         })
         .collect::<Checked<_>>()?;
     let list_key = key.key("filesystems");
+    few(&list_key, filesystems.len())?;
     let mut types = BTreeSet::new();
     let filesystems = filesystems
         .into_iter()
@@ -43,6 +45,7 @@ pub(super) fn checked(key: &KeyPath, grants: raw::Grants) -> Checked<Grants> {
         })
         .collect::<Checked<_>>()?;
     let list_key = key.key("devices");
+    few(&list_key, devices.len())?;
     let devices = devices
         .into_iter()
         .enumerate()

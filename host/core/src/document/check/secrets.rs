@@ -1,7 +1,7 @@
 //! Where secrets are read: a file, or a value of a Kubernetes Secret. Apart because a registry's credentials come from the same places as
 //! the backend's own secrets.
 
-use super::{Checked, file_path, name, non_empty};
+use super::{Checked, few, file_path, name, non_empty};
 use crate::document::{KeyPath, SecretSource, raw};
 use std::collections::BTreeMap;
 
@@ -10,6 +10,7 @@ pub(super) fn sources(
     key: &KeyPath,
     secrets: BTreeMap<String, raw::Secret>,
 ) -> Checked<BTreeMap<String, SecretSource>> {
+    few(key, secrets.len())?;
     secrets
         .into_iter()
         .map(|(name, secret)| {

@@ -125,6 +125,13 @@ impl Mounter for MemoryMounter {
         Ok(Vec::new())
     }
 
+    async fn volumes_in_use(
+        &self,
+        _driver: DriverName,
+    ) -> Result<Vec<wasmount_core::mounter::VolumeInUse>, MountError> {
+        Ok(Vec::new())
+    }
+
     async fn unshared_roots(&self) -> Result<Vec<String>, MountError> {
         Ok(Vec::new())
     }

@@ -11,7 +11,7 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 const READ: [&str; 3] = ["get", "list", "watch"];
 
 /// A right and its reason.
-pub(super) struct Right {
+pub(in crate::manifests) struct Right {
     group: &'static str,
     resources: Vec<&'static str>,
     verbs: Vec<&'static str>,
@@ -21,7 +21,7 @@ pub(super) struct Right {
 }
 
 impl Right {
-    fn new<const N: usize>(
+    pub(in crate::manifests) fn new<const N: usize>(
         group: &'static str,
         resource: &'static str,
         verbs: [&'static str; N],
@@ -34,6 +34,12 @@ impl Right {
             names: Vec::new(),
             why: vec![why],
         }
+    }
+
+    /// To one object.
+    pub(in crate::manifests) fn only(mut self, name: String) -> Self {
+        self.names = vec![name];
+        self
     }
 
     pub(super) fn rule(&self) -> PolicyRule {
@@ -88,14 +94,15 @@ impl Parts<'_> {
                 rights.extend(self.of_sidecar(sidecar.kind));
             }
         }
+        rights.extend(self.object_rights(part));
         merged(rights)
     }
 
     pub(super) fn of_the_namespace(&self, part: Part) -> Vec<Right> {
+        let mut rights = self.object_rights_there(part);
         if !self.is_controller(part) {
-            return Vec::new();
+            return rights;
         }
-        let mut rights = Vec::new();
         let elects = self.sidecars().iter().any(Sidecar::is_elected);
         if elects {
             rights.push(Right::new(
@@ -145,7 +152,7 @@ impl Parts<'_> {
                 ));
             }
         }
-        rights
+        merged(rights)
     }
 }
 

@@ -1,0 +1,133 @@
+//! What becomes of the records of an older version. Apart from [`crate::state`] because no call of a client runs then, and nothing is written
+//! unless all of it is.
+//!
+//! A version that only reads more than the one before needs none of this: read both forms, write the new one. It is for records that must
+//! look otherwise before the first call: keys in another order, an index, a form that the code no longer reads.
+
+use crate::bindings::state_migration::exports::wasmount::csi::state_migration::Guest;
+use crate::error::Error;
+use crate::export::Adapter;
+use crate::state::Value;
+
+pub use crate::bindings::state_migration::exports::wasmount::csi::state_migration::{
+    Migration, RecordChange, StoredRecord,
+};
+
+/// The interface `state-migration`: asked of the new version, with the version of the one before.
+///
+/// ```
+/// use wasmount_guest::*;
+///
+/// struct Disks;
+/// export! { identity: Disks, state_migration: Disks }
+///
+/// impl Identity for Disks {
+///     fn get_plugin_info() -> PluginInfo {
+///         PluginInfo::new("disks.example.com", "2.1.0")
+///     }
+/// }
+///
+/// /// Version 1 kept the size alone, version 2 writes `size owner`.
+/// impl StateMigration for Disks {
+///     fn plan_migration(from_version: &str) -> Result<Migration, Error> {
+///         match from_version.split('.').next() {
+///             Some("2") => Ok(Migration::Unneeded),
+///             Some("1") => Ok(Migration::Rewriting),
+///             _ => Err(Error::failed_precondition("install version 1 or 2 first")),
+///         }
+///     }
+///
+///     fn migrate_records(_: &str, page: Vec<StoredRecord>) -> Result<Vec<RecordChange>, Error> {
+///         page.iter()
+///             .map(|record| {
+///                 let size: u64 = record.read()?;
+///                 Ok(record.rewritten(&format!("{size} nobody")))
+///             })
+///             .collect()
+///     }
+/// }
+///
+/// let page = vec![StoredRecord::new("disk-1", &1024_u64)];
+/// let changes = Disks::migrate_records("1.9.0", page)?;
+/// assert_eq!(changes, [RecordChange::put("disk-1", &"1024 nobody".to_owned())]);
+/// # Ok::<_, Error>(())
+/// ```
+pub trait StateMigration: 'static {
+    /// What must be done about records of that version, or why they cannot be taken over. Asked at admission already.
+    fn plan_migration(from_version: &str) -> Result<Migration, Error>;
+
+    /// What becomes of a page of that version's records. What is not changed stays. Pure: [`crate::state`] fails here, and so does whatever
+    /// changes a [`crate::Pool`]; it may be asked again from the first page.
+    fn migrate_records(
+        from_version: &str,
+        page: Vec<StoredRecord>,
+    ) -> Result<Vec<RecordChange>, Error>;
+}
+
+impl<T: StateMigration> Guest for Adapter<T> {
+    fn plan_migration(from_version: String) -> Result<Migration, Error> {
+        T::plan_migration(&from_version)
+    }
+
+    fn migrate_records(
+        from_version: String,
+        page: Vec<StoredRecord>,
+    ) -> Result<Vec<RecordChange>, Error> {
+        T::migrate_records(&from_version, page)
+    }
+}
+
+impl StoredRecord {
+    /// A record of this key.
+    pub fn new<T: Value>(key: impl Into<String>, value: &T) -> Self {
+        Self {
+            key: key.into(),
+            value: value.to_bytes(),
+        }
+    }
+
+    /// What it holds; `data-loss` when it cannot be read as a `T`.
+    pub fn read<T: Value>(&self) -> Result<T, Error> {
+        T::from_bytes(&self.value).ok_or_else(|| {
+            Error::data_loss(format!("the record of `{}` is not readable", self.key))
+        })
+    }
+
+    /// Writes another value under its key.
+    pub fn rewritten<T: Value>(&self, value: &T) -> RecordChange {
+        RecordChange::put(self.key.clone(), value)
+    }
+}
+
+impl RecordChange {
+    /// Writes a record.
+    pub fn put<T: Value>(key: impl Into<String>, value: &T) -> Self {
+        Self::Put(StoredRecord::new(key, value))
+    }
+
+    /// Removes a record.
+    pub fn remove(key: impl Into<String>) -> Self {
+        Self::Remove(key.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    #[test]
+    fn a_record_is_read_as_what_was_written() {
+        let record = StoredRecord::new("a", &7_u64);
+        assert_eq!(record.read::<u64>(), Ok(7));
+        assert_eq!(record.rewritten(&8_u64), RecordChange::put("a", &8_u64));
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_is_said_to_be_lost() {
+        let record = StoredRecord::new("a", &"seven".to_owned());
+        let error = record.read::<u64>().unwrap_err();
+        assert_eq!(error.code, Code::DataLoss);
+        assert!(error.message.contains("`a`"), "{}", error.message);
+    }
+}

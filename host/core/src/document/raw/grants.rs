@@ -1,0 +1,90 @@
+//! `spec.grants` on disk. Apart because it is what an administrator's trust hangs on, and reads as one list of what can be granted.
+//!
+//! It does not know what is granted when nothing is said.
+
+use super::Amount;
+#[cfg(feature = "schema")]
+use super::rules::{self, OPTION, START, TEXT};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// What the plugin may use. Absent means denied.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Grants {
+    /// Pools by name.
+    #[cfg_attr(feature = "schema", schemars(extend("maxProperties" = super::PARTS_MAX)))]
+    pub pools: BTreeMap<String, Pool>,
+    /// File systems that the kernel mounts by name.
+    #[cfg_attr(feature = "schema", schemars(length(max = 64), extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["type"],
+    )))]
+    pub filesystems: Vec<Filesystem>,
+    /// Block devices of the node.
+    #[cfg_attr(feature = "schema", schemars(length(max = 64)))]
+    pub devices: Vec<Device>,
+}
+
+/// A directory whose trees and images the plugin may use.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Pool {
+    /// A full path, or relative to the data directory of the host, which is then another directory on each node.
+    #[cfg_attr(feature = "schema", schemars(length(max = 4095), regex(pattern = TEXT), extend("x-kubernetes-validations" = rules::rules([
+        ("!self.split('/').exists(part, part == '..')", "must not contain `..`"),
+        ("self.split('/').exists(part, part != '' && part != '.')", "must be a directory for the pool alone"),
+    ]))))]
+    pub path: String,
+    /// Clones may copy all data where the file system cannot share blocks.
+    #[serde(default)]
+    pub full_copies: bool,
+    /// Mount options beyond the harmless ones, such as `suid` or `dev`.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(inner(regex(pattern = OPTION))))]
+    pub mount_options: Vec<String>,
+}
+
+/// A type of file system that the plugin may mount.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::rules([
+    ("self.type != 'tmpfs' || !has(self.sources) || self.sources.size() == 0", "a tmpfs has no source; take `sources` away"),
+    ("self.type == 'tmpfs' || (has(self.sources) && self.sources.size() > 0)", "grants nothing; name sources, such as `server:/export/*`"),
+    ("self.type == 'tmpfs' || !has(self.maxBytes)", "only a tmpfs can be bounded by the host"),
+]))))]
+pub struct Filesystem {
+    /// Such as `nfs4`; `tmpfs` for the step of that name.
+    #[serde(rename = "type")]
+    #[cfg_attr(feature = "schema", schemars(length(max = 253), regex(pattern = TEXT)))]
+    pub fs_type: String,
+    /// Sources: exact, or with a `*` at the end.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(inner(regex(pattern = START))))]
+    pub sources: Vec<String>,
+    /// Mount options beyond the harmless ones.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(inner(regex(pattern = OPTION))))]
+    pub mount_options: Vec<String>,
+    /// Largest size in bytes, for `tmpfs`.
+    #[cfg_attr(feature = "schema", schemars(schema_with = "rules::bytes"))]
+    #[serde(default)]
+    pub max_bytes: Option<Amount>,
+}
+
+/// Block devices that the plugin may use: those of which all facts hold.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Device {
+    /// Fact and value: exact, or with a `*` at the end. One at least must tell devices apart.
+    #[cfg_attr(feature = "schema", schemars(schema_with = "rules::facts"))]
+    pub facts: BTreeMap<String, String>,
+    /// Mount options beyond the harmless ones.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(inner(regex(pattern = OPTION))))]
+    pub mount_options: Vec<String>,
+}

@@ -1,0 +1,116 @@
+//! Rules of the schema that are more than a type: CEL expressions and patterns, as the API server takes them. Apart so that a key's rule reads
+//! as one line beside the key. Each repeats a rule of `check`, by which a file is read; the host checks an object by `check` as well, so that
+//! what cannot be said here is found all the same.
+//!
+//! They do not know which cluster reads them.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+
+/// `sha256:` and its digits.
+pub(super) const DIGEST: &str = "^sha256:[0-9a-f]{64}$";
+/// A full path: an object lies in no folder from which another could begin.
+pub(super) const FULL_PATH: &str = "^/[^\\x00]*$";
+/// Text without a NUL byte, and not empty.
+pub(super) const TEXT: &str = "^[^\\x00]+$";
+/// One mount option.
+pub(super) const OPTION: &str = "^[^, \\x00]+$";
+/// A pattern of sources or facts: a `*` at its end only.
+pub(super) const START: &str = "^([^*\\x00]+\\*?|\\*)$";
+/// A name of Kubernetes.
+pub(super) const NAME: &str = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$";
+/// A driver's name.
+pub(super) const DRIVER_NAME: &str = "^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$";
+/// A time such as `1m30s`.
+const DURATION: &str = "^([0-9]+(ms|s|m|h))+$";
+/// Bytes such as `64Mi`.
+const QUANTITY: &str = "^[0-9]+(Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)?$";
+/// An artifact's name: registry, repository, and tag or digest.
+pub(super) const REFERENCE: &str = concat!(
+    "^(oci://)?",
+    "(localhost|[A-Za-z0-9-]*\\.[A-Za-z0-9.-]*|[A-Za-z0-9.-]+:[0-9]{1,5}|\\[[0-9A-Fa-f:.]+\\](:[0-9]{1,5})?)",
+    "(/[a-z0-9]([a-z0-9._-]*[a-z0-9])?)+",
+    "(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}(@sha256:[0-9a-f]{64})?|@sha256:[0-9a-f]{64})$"
+);
+
+/// Validation rules: CEL, and what is said where it does not hold.
+pub(super) fn rules<const N: usize>(rules: [(&str, &str); N]) -> Value {
+    rules
+        .map(|(rule, message)| json!({ "rule": rule, "message": message }))
+        .into()
+}
+
+/// Text that is a time between nothing and `most`.
+pub(super) fn time(most: &str) -> Schema {
+    let rule = format!("duration(self) > duration('0s') && duration(self) <= duration('{most}')");
+    let message =
+        format!("must be a duration such as `60s`, longer than nothing and at most {most}");
+    let mut schema = json_schema!({ "type": "string", "maxLength": 32, "pattern": DURATION });
+    schema.insert(
+        "x-kubernetes-validations".to_owned(),
+        rules([(rule.as_str(), message.as_str())]),
+    );
+    schema
+}
+
+/// At most a day.
+pub(super) fn day(_: &mut SchemaGenerator) -> Schema {
+    time("24h")
+}
+
+/// At most an hour.
+pub(super) fn hour(_: &mut SchemaGenerator) -> Schema {
+    time("1h")
+}
+
+/// Bytes, as a number or with a unit.
+pub(super) fn bytes(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "anyOf": [{ "type": "integer" }, { "type": "string" }],
+        "minimum": 0,
+        "maxLength": 24,
+        "pattern": QUANTITY,
+    })
+}
+
+/// Bytes that a guest can address: 64Ki to 4Gi.
+pub(super) fn memory(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = bytes(generator);
+    let between = "quantity(string(self)).compareTo(quantity('64Ki')) >= 0 && \
+                   quantity(string(self)).compareTo(quantity('4Gi')) <= 0";
+    schema.insert(
+        "x-kubernetes-validations".to_owned(),
+        rules([(between, "must be between 64Ki and 4Gi")]),
+    );
+    schema
+}
+
+/// Facts of a device, by name.
+pub(super) fn facts(_: &mut SchemaGenerator) -> Schema {
+    let names: Vec<String> = crate::device_fact::DeviceFact::ALL
+        .map(|fact| format!("'{}'", fact.name()))
+        .into();
+    let known = format!("self.all(fact, fact in [{}])", names.join(", "));
+    let unknown = format!("unknown fact; known are {}", names.join(", "));
+    json_schema!({
+        "type": "object",
+        "maxProperties": names.len(),
+        "additionalProperties": { "type": "string", "maxLength": 1024, "pattern": START },
+        "x-kubernetes-validations": rules([
+            (known.as_str(), unknown.as_str()),
+            (
+                "self.exists(fact, fact != 'partition' && self[fact] != '*')",
+                "would grant disks of every kind; name a fact other than `partition` with more than `*`",
+            ),
+        ]),
+    })
+}
+
+/// Names of capabilities.
+pub(super) fn capabilities(_: &mut SchemaGenerator) -> Schema {
+    let mut names: Vec<&str> = crate::capabilities::hidden_names().collect();
+    names.sort_unstable();
+    names.dedup();
+    json_schema!({ "type": "array", "items": { "type": "string", "enum": names } })
+}

@@ -1,0 +1,162 @@
+//! One call by its name, its request as JSON: for a person who tries a plugin, and for nobody's sidecar. Apart because it comes without a
+//! socket; from there on it is the same call, through the same services, with the same refusals.
+//!
+//! ```text
+//! name, JSON ─▶ request ─▶ a message of CSI ─▶ the services (codec) ─▶ messages of CSI ─▶ JSON
+//! ```
+//!
+//! It knows CSI by its descriptors alone: no call has code of its own here. It never shows a request, which may hold secrets.
+
+mod codec;
+mod request;
+
+pub use request::RequestError;
+
+use crate::controller::ControllerService;
+use crate::group_controller::GroupControllerService;
+use crate::identity::IdentityService;
+use crate::measure::CallMetrics;
+use crate::node::NodeService;
+use crate::rpc::Frame;
+use crate::snapshot_metadata::SnapshotMetadataService;
+use crate::wire::DESCRIPTOR_SET;
+use crate::wire::csi::v1::{
+    controller_server::ControllerServer, group_controller_server::GroupControllerServer,
+    identity_server::IdentityServer, node_server::NodeServer,
+    snapshot_metadata_server::SnapshotMetadataServer,
+};
+use codec::MessageCodec;
+use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, SerializeOptions};
+use serde_json::Value;
+use std::sync::Arc;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::service::Routes;
+use tonic::{Code, Request, Status};
+use wasmount_core::driver::Driver;
+use wasmount_core::rpc::Rpc;
+
+/// A well-formed call that was not made yet.
+pub struct NamedCall {
+    rpc: Rpc,
+    path: PathAndQuery,
+    method: MethodDescriptor,
+    message: DynamicMessage,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedAnswer {
+    /// gRPC's number of the code; 0 is OK.
+    pub code: i32,
+    /// Its name as the CSI specification writes it, such as `NOT_FOUND`.
+    pub code_name: &'static str,
+    /// What a client is told; empty with OK.
+    pub message: String,
+    /// The messages of the answer as JSON: one of most calls, several of a stream, none of a call that failed at once.
+    pub responses: Vec<Value>,
+}
+
+impl NamedCall {
+    /// Takes a call such as `CreateVolume`, or `csi.v1.Controller/CreateVolume`, and its request in protobuf's JSON: fields as `volumeId` or
+    /// `volume_id`.
+    pub fn parse(name: &str, request: &Value) -> Result<Self, RequestError> {
+        let pool = DescriptorPool::decode(DESCRIPTOR_SET).map_err(|_| RequestError::Descriptors)?;
+        let rpc = request::rpc(name)?;
+        let service = format!("csi.v1.{}", rpc.service());
+        let method = pool
+            .get_service_by_name(&service)
+            .and_then(|service| service.methods().find(|method| method.name() == rpc.name()))
+            .ok_or(RequestError::Descriptors)?;
+        let path = format!("/{service}/{}", rpc.name());
+        Ok(Self {
+            rpc,
+            path: path.parse().map_err(|_| RequestError::Descriptors)?,
+            message: request::message(method.input(), request)?,
+            method,
+        })
+    }
+
+    /// Which call it is.
+    pub fn rpc(&self) -> Rpc {
+        self.rpc
+    }
+
+    /// Makes it, as a client without a deadline would.
+    pub async fn make(self, driver: Arc<Driver>) -> NamedAnswer {
+        let mut responses = Vec::new();
+        match self.answers(driver, &mut responses).await {
+            Ok(()) => NamedAnswer::new(Code::Ok, String::new(), responses),
+            Err(status) => NamedAnswer::new(status.code(), status.message().to_owned(), responses),
+        }
+    }
+
+    async fn answers(self, driver: Arc<Driver>, responses: &mut Vec<Value>) -> Result<(), Status> {
+        let mut client = Grpc::new(services(driver));
+        let codec = MessageCodec::new(self.method.output());
+        let Ok(()) = client.ready().await;
+        // A call with one answer is a stream that ends after one message.
+        let answers = client.server_streaming(Request::new(self.message), self.path, codec);
+        let mut answers = answers.await?.into_inner();
+        while let Some(answer) = answers.message().await? {
+            responses.push(to_json(&answer)?);
+        }
+        Ok(())
+    }
+}
+
+impl NamedAnswer {
+    fn new(code: Code, message: String, responses: Vec<Value>) -> Self {
+        Self {
+            code: code as i32,
+            code_name: code_name(code),
+            message,
+            responses,
+        }
+    }
+}
+
+/// All services of a driver, as its socket has them.
+fn services(driver: Arc<Driver>) -> Routes {
+    let frame = Frame::new(driver, CallMetrics::default());
+    Routes::new(IdentityServer::new(IdentityService(frame.clone())))
+        .add_service(ControllerServer::new(ControllerService(frame.clone())))
+        .add_service(GroupControllerServer::new(GroupControllerService(
+            frame.clone(),
+        )))
+        .add_service(SnapshotMetadataServer::new(SnapshotMetadataService(
+            frame.clone(),
+        )))
+        .add_service(NodeServer::new(NodeService(frame)))
+}
+
+/// Fields by the names of the specification, and all of them that are set.
+fn to_json(message: &DynamicMessage) -> Result<Value, Status> {
+    let options = SerializeOptions::new().use_proto_field_name(true);
+    message
+        .serialize_with_options(serde_json::value::Serializer, &options)
+        .map_err(|error| Status::internal(format!("an answer cannot be shown as JSON: {error}")))
+}
+
+/// As the specification of gRPC writes codes.
+fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}

@@ -1,0 +1,191 @@
+//! From the words of a person to a message of CSI. Apart because it must say which field is wrong without ever saying what stood there: a field
+//! may hold a secret, and may hold one by mistake.
+
+use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor};
+use serde::de::DeserializeSeed;
+use serde_json::{Map, Value};
+use wasmount_core::rpc::Rpc;
+
+/// Likeness from which a known word is offered in place of an unknown one (Jaro-Winkler; 1 is the same word).
+const ALIKE: f64 = 0.8;
+/// Messages that protobuf's JSON writes as one value.
+const WELL_KNOWN: &str = "google.protobuf.";
+
+/// A call that cannot be made. No variant holds a value of the request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// No call has this name.
+    #[error("no call of CSI is named `{name}`{}", meant(.nearest.as_deref()))]
+    UnknownCall {
+        /// As it was given.
+        name: String,
+        /// The known one that is most like it.
+        nearest: Option<String>,
+    },
+    /// No field has this name.
+    #[error("the request has no field `{field}`{}", hint(.nearest.as_deref(), known))]
+    UnknownField {
+        /// With those that it lies in.
+        field: String,
+        /// The known one that is most like it.
+        nearest: Option<String>,
+        /// All known ones.
+        known: Vec<String>,
+    },
+    /// A field holds what it cannot hold.
+    #[error("{field} must be {wanted}")]
+    WrongValue {
+        /// With those that it lies in.
+        field: String,
+        /// In words.
+        wanted: String,
+    },
+    /// Each field by itself is right.
+    #[error("{message} is not right: two of its fields exclude one another")]
+    Contradiction {
+        /// Where.
+        message: String,
+    },
+    /// The host was built without what it needs: a bug of the host.
+    #[error("the descriptors of CSI are not readable: this is a bug of the host")]
+    Descriptors,
+}
+
+/// The call of a name, with or without its service before it.
+pub(super) fn rpc(name: &str) -> Result<Rpc, RequestError> {
+    let method = name.rsplit(['/', '.']).next().unwrap_or(name);
+    let found = Rpc::ALL.iter().find(|rpc| rpc.name() == method);
+    found.copied().ok_or_else(|| RequestError::UnknownCall {
+        name: name.to_owned(),
+        nearest: nearest(method, Rpc::ALL.iter().map(|rpc| rpc.name())),
+    })
+}
+
+/// The message that the words mean. Nothing at all is an empty request.
+pub(super) fn message(
+    of: MessageDescriptor,
+    words: &Value,
+) -> Result<DynamicMessage, RequestError> {
+    let empty = Value::Object(Map::new());
+    let words = if words.is_null() { &empty } else { words };
+    // What the library says of a failure may quote the value.
+    of.clone()
+        .deserialize(words)
+        .map_err(|_| refusal(&of, words, "the request"))
+}
+
+/// Which field is to blame, found by trying each alone.
+fn refusal(of: &MessageDescriptor, words: &Value, place: &str) -> RequestError {
+    let Value::Object(fields) = words else {
+        return RequestError::WrongValue {
+            field: place.to_owned(),
+            wanted: "a group of fields".to_owned(),
+        };
+    };
+    for (name, value) in fields {
+        let by_name = of.get_field_by_name(name);
+        let Some(field) = by_name.or_else(|| of.get_field_by_json_name(name)) else {
+            return unknown_field(of, name, place);
+        };
+        let alone = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
+        if of.clone().deserialize(&alone).is_err() {
+            return wrong_field(&field, value, &within(place, name));
+        }
+    }
+    RequestError::Contradiction {
+        message: place.to_owned(),
+    }
+}
+
+fn unknown_field(of: &MessageDescriptor, name: &str, place: &str) -> RequestError {
+    let known: Vec<String> = of.fields().map(|field| field.name().to_owned()).collect();
+    RequestError::UnknownField {
+        field: within(place, name),
+        nearest: nearest(name, known.iter().map(String::as_str)),
+        known,
+    }
+}
+
+fn wrong_field(field: &FieldDescriptor, value: &Value, place: &str) -> RequestError {
+    let kind = field.kind();
+    let group = kind
+        .as_message()
+        .filter(|of| !of.full_name().starts_with(WELL_KNOWN) && !of.is_map_entry());
+    match (group, value) {
+        (Some(of), Value::Array(values)) if field.is_list() => {
+            let wrong = values.iter().enumerate();
+            let mut wrong = wrong.filter(|(_, value)| of.clone().deserialize(*value).is_err());
+            if let Some((index, value)) = wrong.next() {
+                return refusal(of, value, &format!("{place}[{index}]"));
+            }
+        }
+        (Some(of), value) if !field.is_list() => return refusal(of, value, place),
+        _ => {}
+    }
+    RequestError::WrongValue {
+        field: place.to_owned(),
+        wanted: wanted(field),
+    }
+}
+
+/// What a field holds, in words.
+fn wanted(field: &FieldDescriptor) -> String {
+    let kind = field.kind();
+    if field.is_map() {
+        return "a group of names, each with a text in quotes".to_owned();
+    }
+    let one = match &kind {
+        Kind::String => "text; put it in quotes".to_owned(),
+        Kind::Bytes => "bytes in base64".to_owned(),
+        Kind::Bool => "`true` or `false`".to_owned(),
+        Kind::Double | Kind::Float => "a number".to_owned(),
+        Kind::Enum(of) => {
+            let names: Vec<_> = of.values().map(|it| format!("`{}`", it.name())).collect();
+            format!("one of {}", names.join(", "))
+        }
+        Kind::Message(of) => match of.name() {
+            "Timestamp" => "a time such as `2026-01-31T12:00:00Z`".to_owned(),
+            "BoolValue" => "`true` or `false`".to_owned(),
+            name => format!("a {name}"),
+        },
+        _ => "a whole number".to_owned(),
+    };
+    if field.is_list() {
+        return format!("a list, each entry {one}");
+    }
+    one
+}
+
+fn within(place: &str, name: &str) -> String {
+    match place {
+        "the request" => name.to_owned(),
+        place => format!("{place}.{name}"),
+    }
+}
+
+fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let plain = |word: &str| word.to_lowercase().replace('_', "");
+    let word = plain(word);
+    let scored = known.map(|known| (strsim::jaro_winkler(&plain(known), &word), known));
+    let best = scored.max_by(|one, other| one.0.total_cmp(&other.0));
+    best.filter(|(likeness, _)| *likeness >= ALIKE)
+        .map(|(_, known)| known.to_owned())
+}
+
+fn meant(nearest: Option<&str>) -> String {
+    nearest.map_or_else(
+        || "; the names are those of the CSI specification, such as `CreateVolume`".to_owned(),
+        |nearest| format!("; did you mean `{nearest}`?"),
+    )
+}
+
+fn hint(nearest: Option<&str>, known: &[String]) -> String {
+    match nearest {
+        Some(nearest) => format!("; did you mean `{nearest}`?"),
+        None if known.is_empty() => "; there is none".to_owned(),
+        None => format!("; there are {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! Records that a guest wants changed. Apart because they are held to the rules of the store, which a guest that answers does not meet on its
+//! way.
+
+use super::{Checker, Invalid};
+use crate::bindings::exported::state_migration as guest;
+use std::collections::BTreeSet;
+use wasmount_core::migration::{Migration, StateChange};
+use wasmount_core::state::{check_key, check_value};
+
+impl Checker {
+    pub(crate) fn migration(&self, migration: guest::Migration) -> Result<Migration, Invalid> {
+        Ok(match migration {
+            guest::Migration::Unneeded => Migration::Unneeded,
+            guest::Migration::Additive => Migration::Additive,
+            guest::Migration::Rewriting => Migration::Rewriting,
+        })
+    }
+
+    pub(crate) fn state_changes(
+        &self,
+        changes: Vec<guest::RecordChange>,
+    ) -> Result<Vec<StateChange>, Invalid> {
+        let mut keys = BTreeSet::new();
+        let changes = changes.into_iter().map(|change| {
+            let change = self.state_change(change)?;
+            if !keys.insert(change.key().to_owned()) {
+                return Err(Invalid("a key is changed twice".to_owned()));
+            }
+            Ok(change)
+        });
+        changes.collect()
+    }
+
+    fn state_change(&self, change: guest::RecordChange) -> Result<StateChange, Invalid> {
+        match change {
+            guest::RecordChange::Put(guest::StoredRecord { key, value }) => {
+                self.state_key(&key)?;
+                check_value(&value).map_err(|error| Invalid(error.to_string()))?;
+                if self.redactor.finds_secret_in_bytes(&value) {
+                    return Err(Invalid(
+                        "a record holds the value of a secret, and the store is not encrypted"
+                            .to_owned(),
+                    ));
+                }
+                Ok(StateChange::Put { key, value })
+            }
+            guest::RecordChange::Remove(key) => {
+                self.state_key(&key)?;
+                Ok(StateChange::Remove { key })
+            }
+        }
+    }
+
+    fn state_key(&self, key: &str) -> Result<(), Invalid> {
+        if key.is_empty() || key.contains('\0') {
+            return Err(Invalid("a key is empty or contains a NUL byte".to_owned()));
+        }
+        check_key(key).map_err(|error| Invalid(error.to_string()))?;
+        self.without_secret("a key", key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redact::Redactor;
+    use std::sync::Arc;
+    use wasmount_core::secrets::Secrets;
+
+    fn put(key: &str, value: &[u8]) -> guest::RecordChange {
+        guest::RecordChange::Put(guest::StoredRecord {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        })
+    }
+
+    fn checked(changes: Vec<guest::RecordChange>) -> Result<Vec<StateChange>, String> {
+        let secrets = Secrets::from_iter([("password".to_owned(), "tr0ub4dor".to_owned())]);
+        let checker = Checker::new(Redactor::new(Arc::new(secrets), Arc::default()), false);
+        checker
+            .state_changes(changes)
+            .map_err(|Invalid(reason)| reason)
+    }
+
+    #[test]
+    fn changes_within_the_rules_of_the_store_are_taken() {
+        let removed = guest::RecordChange::Remove("b".to_owned());
+        let changes = checked(vec![put("a", &[0; 1 << 20]), removed]).unwrap();
+        assert_eq!(
+            changes,
+            [
+                StateChange::Put {
+                    key: "a".to_owned(),
+                    value: vec![0; 1 << 20]
+                },
+                StateChange::Remove {
+                    key: "b".to_owned()
+                },
+            ]
+        );
+        assert_eq!(checked(Vec::new()), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn changes_that_the_store_would_refuse_are_refused() {
+        let removed = |key: &str| guest::RecordChange::Remove(key.to_owned());
+        for (changes, reason) in [
+            (vec![put("", b"")], "a key is empty or contains a NUL byte"),
+            (
+                vec![removed("a\0")],
+                "a key is empty or contains a NUL byte",
+            ),
+            (
+                vec![removed(&"k".repeat(1025))],
+                "key is 1025 bytes long, at most 1024 are allowed",
+            ),
+            (
+                vec![put("a", &[0; (1 << 20) + 1])],
+                "value is 1048577 bytes long, at most 1048576 are allowed",
+            ),
+            (vec![put("a", b"1"), removed("a")], "a key is changed twice"),
+            (
+                vec![put("a", b"x tr0ub4dor x")],
+                "a record holds the value of a secret, and the store is not encrypted",
+            ),
+            (
+                vec![removed("tr0ub4dor")],
+                "a key holds the value of a secret; clients store it in the clear",
+            ),
+        ] {
+            assert_eq!(checked(changes), Err(reason.to_owned()));
+        }
+    }
+}

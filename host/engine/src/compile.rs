@@ -1,0 +1,96 @@
+//! From a component to machine code: the pure step, and the trait behind which it may run in another process. Apart because compilers are
+//! large, and what they compile is a stranger's: whoever serves lets a confined process do it (`wasmount_child`), and knows nothing of that
+//! here.
+//!
+//! What comes back is machine code that the host will run, so it must come from this very program and go from there to nobody but the host:
+//! see `cache` and `wasmount_sys::component`.
+
+use crate::error::EngineError;
+use crate::settings;
+use async_trait::async_trait;
+use std::fmt;
+use std::str::FromStr;
+
+/// For which engine code is made: wasmtime takes only what fits its settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Memories in slots of 4 GiB of address space, the usual case: their bounds are the kernel's to watch.
+    Pooled,
+    /// Memories of their own size, where address space is short: each access is checked in code.
+    Unpooled,
+}
+
+/// Makes machine code of components.
+#[async_trait]
+pub trait Compile: fmt::Debug + Send + Sync + 'static {
+    /// What [`compile`] makes of these bytes. It is not called for two components at a time more often than the engine allows.
+    async fn compile(&self, target: Target, wasm: &[u8]) -> Result<Vec<u8>, EngineError>;
+}
+
+/// Compiles in this process, on a blocking thread: for tests and tools, where a compiler that dies takes nobody along.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct InProcess;
+
+#[async_trait]
+impl Compile for InProcess {
+    async fn compile(&self, target: Target, wasm: &[u8]) -> Result<Vec<u8>, EngineError> {
+        let wasm = wasm.to_owned();
+        tokio::task::spawn_blocking(move || compile(target, &wasm))
+            .await
+            .map_err(|_| EngineError::Lost)?
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pooled => "pooled",
+            Self::Unpooled => "unpooled",
+        })
+    }
+}
+
+impl FromStr for Target {
+    type Err = EngineError;
+
+    fn from_str(word: &str) -> Result<Self, EngineError> {
+        [Self::Pooled, Self::Unpooled]
+            .into_iter()
+            .find(|target| target.to_string() == word)
+            .ok_or_else(|| EngineError::Start(format!("there is no engine of the kind `{word}`")))
+    }
+}
+
+/// Compiles a component. It blocks, and takes seconds for a large one. Only WebAssembly is taken: machine code is refused by wasmtime's parser.
+pub fn compile(target: Target, wasm: &[u8]) -> Result<Vec<u8>, EngineError> {
+    settings::compiler(target)?
+        .precompile_component(wasm)
+        .map_err(|error| EngineError::Compile(format!("{error:#}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_what_its_word_says() {
+        for target in [Target::Pooled, Target::Unpooled] {
+            assert_eq!(target.to_string().parse::<Target>().unwrap(), target);
+        }
+        assert!("other".parse::<Target>().is_err());
+    }
+
+    #[test]
+    fn components_compile_and_nothing_else_does() {
+        let empty = b"\0asm\x0d\0\x01\0";
+        let code = compile(Target::Pooled, empty).unwrap();
+        assert!(code.starts_with(b"\x7fELF"));
+        for other in [&b"\0asm\x01\0\0\0"[..], b"garbage", &code] {
+            let refused = compile(Target::Pooled, other);
+            assert!(
+                matches!(refused, Err(EngineError::Compile(_))),
+                "{refused:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Records on their way to another version: asked for and checked, written by nobody.
+
+use crate::harness::{Fixture, attributes, call, engine, misbehave, parts, wasm};
+use crate::memory::Memory;
+use std::sync::Arc;
+use std::time::Duration;
+use wasmount_core::backend::BackendError;
+use wasmount_core::code::Code;
+use wasmount_core::document::Limits;
+use wasmount_core::migration::{Migration, StateChange};
+use wasmount_core::rpc::Rpc;
+use wasmount_core::secrets::Secrets;
+use wasmount_core::state::StateEntry;
+use wasmount_engine::{BackendParts, Candidate, LoadedComponent};
+
+/// Of a version that was there before.
+const FROM: &str = "1.0.0";
+
+struct Scene {
+    candidate: Candidate,
+    memory: Arc<Memory>,
+}
+
+impl Scene {
+    async fn of(component: &LoadedComponent, settings: &[(&str, &str)], limits: Limits) -> Self {
+        let memory = Arc::new(Memory::default());
+        let parts = BackendParts {
+            settings: attributes(settings),
+            ..parts(&memory, limits, Secrets::default())
+        };
+        let call = call(Rpc::GetPluginInfo, Duration::from_secs(60));
+        let candidate = component.prepare(parts, &call).await.unwrap();
+        Self { candidate, memory }
+    }
+
+    async fn misbehaving(behaviour: &str) -> Self {
+        let settings = [("behaviour", behaviour)];
+        Self::of(misbehave().await, &settings, Limits::default()).await
+    }
+
+    async fn plan(&self) -> Result<Migration, BackendError> {
+        let call = call(Rpc::GetPluginInfo, Duration::from_secs(60));
+        self.candidate.plan_migration(&call, FROM).await
+    }
+
+    async fn migrate(&self, page: &[StateEntry]) -> Result<Vec<StateChange>, BackendError> {
+        let call = call(Rpc::GetPluginInfo, Duration::from_secs(60));
+        self.candidate.migrate(&call, FROM, page).await
+    }
+}
+
+fn record(key: &str, value: &str) -> StateEntry {
+    StateEntry {
+        key: key.to_owned(),
+        value: value.as_bytes().to_owned(),
+        revision: 9,
+    }
+}
+
+fn put(key: &str, value: &str) -> StateChange {
+    StateChange::Put {
+        key: key.to_owned(),
+        value: value.as_bytes().to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_records_becomes_changes_and_nothing_is_written() {
+    let migrant = engine().load(wasm("migrant")).await.unwrap();
+    let scene = Scene::of(&migrant, &[("schema", "3")], Limits::default()).await;
+    assert!(scene.candidate.has_migration());
+    assert_eq!(scene.plan().await.unwrap(), Migration::Rewriting);
+    let changes = scene.migrate(&[record("volume-1", "7")]).await.unwrap();
+    let expected = [
+        put("made-by/1.0.0/volume-1", ""),
+        put("volume-1", "1.0.0:7"),
+    ];
+    assert_eq!(changes, expected);
+    assert_eq!(scene.memory.events(), [""; 0]);
+    assert_eq!(scene.migrate(&[]).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_backend_that_serves_can_be_asked_too() {
+    let fixture = Fixture::misbehave().await;
+    assert!(fixture.backend.has_migration());
+    let call = fixture.call(Rpc::GetPluginInfo);
+    let plan = fixture.backend.plan_migration(&call, FROM).await;
+    assert_eq!(plan.unwrap(), Migration::Unneeded);
+}
+
+#[tokio::test]
+async fn a_version_that_says_nothing_of_migrations_needs_none_and_makes_none() {
+    let directory = crate::harness::directory().await;
+    let scene = Scene::of(directory, &[], Limits::default()).await;
+    assert!(!scene.candidate.has_migration());
+    assert_eq!(scene.plan().await.unwrap(), Migration::Unneeded);
+    let refused = scene.migrate(&[record("a", "1")]).await;
+    assert!(
+        matches!(refused, Err(BackendError::NotOffered { interface }) if interface == "state-migration")
+    );
+}
+
+#[tokio::test]
+async fn the_largest_page_goes_through() {
+    let scene = Scene::misbehaving("migrate").await;
+    let value = "x".repeat(4 << 10);
+    let page: Vec<_> = (0..256)
+        .map(|key| record(&format!("{key:03}"), &value))
+        .collect();
+    let changes = scene.migrate(&page).await.unwrap();
+    assert_eq!(changes.len(), 256);
+    assert_eq!(changes.first(), Some(&put("000", "migrated")));
+    let one = [record("one", &"x".repeat(1 << 20))];
+    assert_eq!(scene.migrate(&one).await.unwrap(), [put("one", "migrated")]);
+}
+
+#[tokio::test]
+async fn what_a_version_refuses_is_told_in_its_words() {
+    match Scene::misbehaving("refuse-migration").await.plan().await {
+        Err(BackendError::Answered { code, message }) => {
+            assert_eq!(
+                (code, message.as_str()),
+                (Code::FailedPrecondition, "go by version 0.0.9")
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_guest_that_writes_while_it_migrates_is_refused_and_nothing_is_written() {
+    for (behaviour, words) in [
+        (
+            "write-in-migration",
+            "state is not available while records are migrated",
+        ),
+        (
+            "pool-in-migration",
+            "a pool is not changed while records are migrated",
+        ),
+    ] {
+        let scene = Scene::misbehaving(behaviour).await;
+        match scene.migrate(&[record("a", "1")]).await {
+            Err(BackendError::Answered {
+                code: Code::FailedPrecondition,
+                message,
+            }) => assert!(message.starts_with(words), "{message}"),
+            other => panic!("{behaviour}: {other:?}"),
+        }
+        let events = scene.memory.events();
+        let written = |event: &&String| event.starts_with("put") || event.contains("Remove");
+        assert_eq!(events.iter().find(written), None, "{events:?}");
+    }
+}
+
+#[tokio::test]
+async fn changes_that_are_not_valid_and_traps_are_faults_of_the_plugin() {
+    let scene = Scene::misbehaving("change-twice").await;
+    assert_eq!(scene.plan().await.unwrap(), Migration::Additive);
+    let answer = scene.migrate(&[record("a", "1")]).await;
+    let words = answer.unwrap_err().to_string();
+    assert!(words.contains("a key is changed twice"), "{words}");
+    for behaviour in ["trap-in-plan", "trap-in-migration"] {
+        let scene = Scene::misbehaving(behaviour).await;
+        let trapped = match behaviour {
+            "trap-in-plan" => scene.plan().await.err(),
+            _ => scene.migrate(&[]).await.err(),
+        };
+        assert!(
+            matches!(trapped, Some(BackendError::Trapped { .. })),
+            "{trapped:?}"
+        );
+    }
+    let limits = Limits {
+        cpu: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    let settings = [("behaviour", "spin-in-migration")];
+    let scene = Scene::of(misbehave().await, &settings, limits).await;
+    let words = scene.migrate(&[]).await.unwrap_err().to_string();
+    assert!(words.contains("limits.cpu"), "{words}");
+}
+
+#[tokio::test]
+async fn a_version_may_forget_records() {
+    let scene = Scene::misbehaving("migrate-and-forget").await;
+    let changes = scene.migrate(&[record("a", "1")]).await.unwrap();
+    let key = "a".to_owned();
+    assert_eq!(changes, [StateChange::Remove { key }]);
+}

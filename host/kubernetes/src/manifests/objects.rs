@@ -1,0 +1,145 @@
+//! A backend as an object that the pods follow (`--storage-backends`): the definitions, the object, and what the pods are told and may do for it.
+//! Apart because a backend of a file has none of it.
+//!
+//! The mounter keeps its document in the ConfigMap: what may be mounted on a node is not decided by whoever may write an object.
+
+use super::rbac::Part;
+use super::rbac::Right;
+use super::{Manifest, ManifestsError, Parts};
+use crate::storage_backend::definitions;
+use serde_json::{Value, json};
+
+/// API group of the objects.
+const GROUP: &str = "wasmount.io";
+const READ: [&str; 3] = ["get", "list", "watch"];
+/// By this label the pods of a backend find its object.
+const INSTANCE: &str = "app.kubernetes.io/instance";
+
+/// The definitions alone, as `wasmount manifests --crd` prints them.
+pub fn definition_manifests() -> Result<Vec<Manifest>, ManifestsError> {
+    let [backends, reports] = definitions();
+    Ok(vec![
+        Manifest::new(
+            "Backends as objects (--storage-backends). With this definition go all of them, as soon as no volume of theirs is staged.",
+            &backends,
+        )?,
+        Manifest::new(
+            "What each host says of a backend: written by hosts, summarised in the status of the StorageBackend.",
+            &reports,
+        )?,
+    ])
+}
+
+impl Parts<'_> {
+    /// Whether the pods follow an object.
+    pub(super) fn follows(&self) -> bool {
+        self.backend.object.is_some()
+    }
+
+    pub(super) fn followed(&self) -> Result<Vec<Manifest>, ManifestsError> {
+        let Some(object) = &self.backend.object else {
+            return Ok(Vec::new());
+        };
+        let mut object = object.clone();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+            if let Some(labels) = labels.as_object_mut() {
+                let ours = self.labels().into_iter();
+                labels.extend(ours.map(|(key, value)| (key, value.into())));
+            }
+        }
+        let mut all = definition_manifests()?;
+        let about = "The backend: what is changed here is served within seconds, by all hosts, without a restart. What of the node may be mounted \
+                     is the mounter's document, in the ConfigMap.";
+        all.push(Manifest::new(about, &object)?);
+        Ok(all)
+    }
+
+    /// Arguments of the host that say which documents it serves.
+    pub(super) fn documents(&self, part: Part, file: String) -> Vec<String> {
+        if !self.follows() {
+            return vec![format!("--backend={file}")];
+        }
+        let summarises = if self.is_controller(part) {
+            "on"
+        } else {
+            "off"
+        };
+        vec![
+            format!("--storage-backends={INSTANCE}={}", self.backend.name),
+            format!("--storage-backend-status={summarises}"),
+        ]
+    }
+
+    /// Of the whole cluster, beside those of every backend.
+    pub(super) fn object_rights(&self, part: Part) -> Vec<Right> {
+        if !self.follows() {
+            return Vec::new();
+        }
+        let mut rights = vec![
+            Right::new(
+                GROUP,
+                "storagebackends",
+                READ,
+                "the objects that it serves (--storage-backends)",
+            ),
+            Right::new(
+                GROUP,
+                "storagebackendnodes",
+                // Server-side apply of a missing object asks for `create`.
+                ["get", "create", "patch"],
+                "what it says of them; the policy below narrows that to its own host",
+            ),
+        ];
+        if self.is_controller(part) {
+            rights.extend([
+                Right::new(
+                    GROUP,
+                    "storagebackends/status",
+                    ["get", "patch"],
+                    "the summary of all hosts (--storage-backend-status)",
+                ),
+                Right::new(
+                    GROUP,
+                    "storagebackends",
+                    ["patch"],
+                    "the finalizer, until no volume is staged",
+                ),
+                Right::new(
+                    GROUP,
+                    "storagebackendnodes",
+                    ["list", "watch", "delete"],
+                    "what all hosts say; those of hosts that are no more",
+                ),
+                Right::new("", "nodes", ["get"], "whether a silent host is no more"),
+            ]);
+        }
+        rights
+    }
+
+    /// Of the pods' namespace.
+    pub(super) fn object_rights_there(&self, part: Part) -> Vec<Right> {
+        let mut rights = Vec::new();
+        if !self.follows() {
+            return rights;
+        }
+        if self.is_controller(part) {
+            rights.push(Right::new(
+                "coordination.k8s.io",
+                "leases",
+                ["get", "create", "update"],
+                "which host writes the summary (--storage-backend-status)",
+            ));
+        }
+        if !self.backend.secrets.is_empty() {
+            let why = "the backend's secrets, and whether they change";
+            rights.push(Right::new("", "secrets", READ, why).only(self.named("secrets")));
+        }
+        rights
+    }
+
+    /// The backend's secrets as files: an object names them, and the host asks for them.
+    pub(super) fn mounts_secrets(&self) -> bool {
+        !self.backend.secrets.is_empty() && !self.follows()
+    }
+}

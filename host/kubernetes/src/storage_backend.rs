@@ -1,0 +1,73 @@
+//! Backends as objects of the API server: `StorageBackend`, what each host says of one (`StorageBackendNode`), and what one host makes of all
+//! that for people (`status`). Apart because a host serves the same from files, without any of it.
+//!
+//! ```text
+//! API server ──▶ watch ──▶ wanted backends ──▶ (the host) ──▶ reports ──▶ report ──▶ StorageBackendNode, one a host
+//!                  │ kept on disk                                                        │
+//!                  └────────────────────▶ summarise, by the elected host ◀───────────────┘──▶ StorageBackend.status, finalizer
+//! ```
+//!
+//! It does not know how a backend is served, nor what a plugin is.
+
+mod definition;
+mod kept;
+mod object;
+mod pace;
+mod phase;
+mod report;
+mod schema;
+mod secret;
+mod status;
+mod summarise;
+mod summary;
+mod watch;
+
+pub use definition::{definitions, object_of};
+pub use object::{Leaving, WantedBackend};
+pub use pace::Pace;
+pub use phase::Phase;
+pub use report::{BackendReport, Reporter, tell_reports};
+pub use secret::{SecretName, SecretReader, SecretUnread, secrets_changed};
+pub use summarise::{Summarising, summarise};
+pub use watch::{StorageBackends, Wanted};
+
+use kube::api::{ApiResource, Object};
+use serde_json::Value;
+
+/// API group of all kinds here.
+const GROUP: &str = "wasmount.io";
+/// Its version.
+const VERSION: &str = "v1alpha1";
+/// Group and version as objects name them.
+const API_VERSION: &str = wasmount_core::document::raw::API_VERSION;
+/// The kind of a backend.
+const KIND: &str = wasmount_core::document::raw::KIND;
+/// The kind of what a host says of one.
+const REPORT_KIND: &str = "StorageBackendNode";
+/// Keeps an object until no host has a volume of it staged.
+pub const FINALIZER: &str = "wasmount.io/volumes";
+/// With the value `true`: deletion waits for no volume.
+pub const FORCE_DELETE: &str = "wasmount.io/force-delete";
+
+/// A backend as it came: whatever its fields are, the list that it stands in can be read.
+type BackendObject = Object<Value, Value>;
+
+/// Backends, as the API server is asked for them.
+fn backends() -> ApiResource {
+    resource(KIND, "storagebackends")
+}
+
+/// Reports, as the API server is asked for them.
+fn reports() -> ApiResource {
+    resource(REPORT_KIND, "storagebackendnodes")
+}
+
+fn resource(kind: &str, plural: &str) -> ApiResource {
+    ApiResource {
+        group: GROUP.to_owned(),
+        version: VERSION.to_owned(),
+        api_version: API_VERSION.to_owned(),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+    }
+}

@@ -1,0 +1,200 @@
+//! From an object to the checked words, by the same rules as from a file. Apart because an object has what no file has: a generation, an owner
+//! who deletes it, and no folder from which a relative path could begin.
+//!
+//! It asks nobody.
+
+use super::{BackendObject, FORCE_DELETE};
+use serde::Deserialize;
+use std::path::Path;
+use wasmount_core::document::{KeyPath, PluginPlace, PublicKey, SecretSource, StorageBackend, raw};
+
+/// A backend that an object asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WantedBackend {
+    /// Its name.
+    pub name: String,
+    /// The object's identity: another object of the same name has another.
+    pub uid: String,
+    /// Which version of its `spec` this is.
+    pub generation: i64,
+    /// What it asks for; or what is wrong with it, in words.
+    pub document: Result<Box<StorageBackend>, String>,
+    /// It is to go.
+    pub leaving: Option<Leaving>,
+    /// The API server has it still.
+    pub there: bool,
+}
+
+/// How a backend goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaving {
+    /// When none of its volumes is staged any more.
+    WhenUnused,
+    /// Whatever is staged.
+    AtOnce,
+}
+
+/// Reads an object. `there` is false for one that the API server has no more.
+pub(super) fn wanted(object: &BackendObject, there: bool) -> WantedBackend {
+    let metadata = &object.metadata;
+    let name = metadata.name.clone().unwrap_or_default();
+    let forced = metadata
+        .annotations
+        .as_ref()
+        .and_then(|all| all.get(FORCE_DELETE))
+        .is_some_and(|value| value == "true");
+    let goes = !there || metadata.deletion_timestamp.is_some();
+    WantedBackend {
+        document: document(&name, object).map(Box::new),
+        name,
+        uid: metadata.uid.clone().unwrap_or_default(),
+        generation: metadata.generation.unwrap_or_default(),
+        there,
+        leaving: goes.then_some(if forced {
+            Leaving::AtOnce
+        } else {
+            Leaving::WhenUnused
+        }),
+    }
+}
+
+fn document(name: &str, object: &BackendObject) -> Result<StorageBackend, String> {
+    let spec = raw::Spec::deserialize(&object.spec).map_err(|error| format!("spec: {error}"))?;
+    let document = raw::Document {
+        api_version: raw::API_VERSION.to_owned(),
+        kind: raw::KIND.to_owned(),
+        metadata: raw::Metadata {
+            name: name.to_owned(),
+            labels: Default::default(),
+            annotations: Default::default(),
+        },
+        spec,
+    };
+    let document = StorageBackend::try_from(document).map_err(|invalid| invalid.to_string())?;
+    match relative_path(&document) {
+        Some(key) => Err(key
+            .invalid(
+                "must be a full path: an object lies in no folder from which another could begin",
+            )
+            .to_string()),
+        None => Ok(document),
+    }
+}
+
+/// The key of the first path that begins nowhere. Pools may be relative: those begin in the data directory.
+fn relative_path(document: &StorageBackend) -> Option<KeyPath> {
+    let relative = |path: &Path| path.is_relative();
+    let plugin = KeyPath::of("spec.plugin");
+    let secret = |key: KeyPath, source: &SecretSource| match source {
+        SecretSource::File(path) if relative(path) => Some(key.key("file")),
+        _ => None,
+    };
+    let of_place = match &document.plugin.place {
+        PluginPlace::File(path) => relative(path).then(|| plugin.key("path")),
+        PluginPlace::Registry(place) => {
+            let registry = plugin.key("registry");
+            let ca = place.ca_file.as_deref().is_some_and(relative);
+            let credentials = place.credentials.as_ref();
+            ca.then(|| registry.key("caFile"))
+                .or_else(|| credentials.and_then(|it| secret(registry.key("credentials"), it)))
+        }
+    };
+    let of_keys = || {
+        let mut keys = document.plugin.signers.keys();
+        let file = |key: &PublicKey| matches!(key, PublicKey::File(path) if relative(path));
+        keys.any(file).then(|| plugin.key("verify"))
+    };
+    let of_secrets = || {
+        let key = KeyPath::of("spec.secrets");
+        let mut all = document.secrets.iter();
+        all.find_map(|(name, source)| secret(key.key(name), source))
+    };
+    of_place.or_else(of_keys).or_else(of_secrets)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// An object with these fields of `spec`.
+    pub(in crate::storage_backend) fn object(name: &str, spec: Value) -> BackendObject {
+        let object = json!({
+            "apiVersion": raw::API_VERSION, "kind": raw::KIND,
+            "metadata": { "name": name, "uid": format!("uid-of-{name}"), "generation": 3, "resourceVersion": "7" },
+            "spec": spec,
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    pub(in crate::storage_backend) fn spec() -> Value {
+        json!({ "driverName": "a.example", "plugin": { "path": "/a.wasm" } })
+    }
+
+    #[test]
+    fn an_object_is_read_as_a_file_is() {
+        let read = wanted(&object("a", spec()), true);
+        let document = read.document.unwrap();
+        assert_eq!((read.name.as_str(), read.generation), ("a", 3));
+        assert_eq!(document.driver_name.as_str(), "a.example");
+        assert_eq!(read.leaving, None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_key() {
+        for (key, value, said) in [
+            ("driverName", json!("-"), "spec.driverName: "),
+            ("drivername", json!("a"), "spec: unknown field `drivername`"),
+            ("plugin", json!({}), "spec.plugin: must have a `path`"),
+            (
+                "plugin",
+                json!({ "path": "a.wasm" }),
+                "spec.plugin.path: must be a full path",
+            ),
+            (
+                "plugin",
+                json!({ "path": "/a", "verify": { "anyOf": [{ "file": "key.pub" }] } }),
+                "spec.plugin.verify: must be a full path",
+            ),
+            (
+                "plugin",
+                json!({ "reference": "oci://a.b/c:1", "registry": { "caFile": "ca.pem" } }),
+                "spec.plugin.registry.caFile: must be a full path",
+            ),
+            (
+                "secrets",
+                json!({ "token": { "file": "token" } }),
+                "spec.secrets.token.file: must be a full path",
+            ),
+        ] {
+            let mut spec = spec();
+            spec[key] = value;
+            let refused = wanted(&object("a", spec), true).document.unwrap_err();
+            assert!(refused.starts_with(said), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_pool_may_be_relative_since_it_begins_in_the_data_directory() {
+        let mut spec = spec();
+        spec["grants"] = json!({ "pools": { "p": { "path": "p" } } });
+        assert!(wanted(&object("a", spec), true).document.is_ok());
+    }
+
+    #[test]
+    fn a_deleted_object_waits_for_its_volumes_unless_it_is_forced() {
+        let mut deleted = object("a", spec());
+        assert_eq!(wanted(&deleted, false).leaving, Some(Leaving::WhenUnused));
+        let time = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        deleted.metadata.deletion_timestamp = Some(time);
+        assert_eq!(wanted(&deleted, true).leaving, Some(Leaving::WhenUnused));
+        let said = |value: &str| Some([(FORCE_DELETE.to_owned(), value.to_owned())].into());
+        deleted.metadata.annotations = said("no");
+        assert_eq!(wanted(&deleted, true).leaving, Some(Leaving::WhenUnused));
+        deleted.metadata.annotations = said("true");
+        assert_eq!(wanted(&deleted, true).leaving, Some(Leaving::AtOnce));
+        // The word alone deletes nothing.
+        deleted.metadata.deletion_timestamp = None;
+        assert_eq!(wanted(&deleted, true).leaving, None);
+    }
+}

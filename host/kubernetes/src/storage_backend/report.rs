@@ -1,0 +1,286 @@
+//! What one host says of its backends: an object for each, small, and written only when it changes or as a rare sign of life. Apart because
+//! thousands of hosts write, and one reads.
+//!
+//! Objects of their own, not a list in the status: no two hosts then write the same object. It does not know what the words are for.
+
+use super::{API_VERSION, BackendObject, KIND, Pace, Phase, REPORT_KIND, reports};
+use crate::FIELD_MANAGER;
+use crate::error::KubernetesError;
+use crate::request::answered;
+use jiff::Timestamp;
+use kube::api::{Api, NotUsed, Object, Patch, PatchParams};
+use kube::{Client, Resource};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// Whose report it is: the uid of the backend.
+pub(super) const BACKEND_UID: &str = "wasmount.io/backend-uid";
+/// Longest reason, in bytes: what the definition allows.
+const REASON_BYTES: usize = 1024;
+/// Longest part of a backend's name in that of a report, in bytes: with the hash it stays below 253.
+const NAME_BYTES: usize = 230;
+/// Hexadecimal digits of the hash: 64 bits, for some thousand hosts.
+const HASH_DIGITS: usize = 16;
+/// Between two signs of life. 5 min: 17 writes a second of 5,000 nodes, beside 500 that their kubelets make for the same purpose.
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(5 * 60);
+
+/// How one backend stands on this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackendReport {
+    /// Of the object that it is about.
+    pub uid: String,
+    /// Which version of it.
+    pub generation: i64,
+    /// In one word.
+    pub phase: Phase,
+    /// Of the plugin that serves.
+    pub version: Option<String>,
+    /// Its digest.
+    pub digest: Option<String>,
+    /// What is wrong, or awaited.
+    pub reason: Option<String>,
+    /// How many of its volumes are staged here.
+    pub volumes: u64,
+}
+
+/// Who reports.
+#[derive(Clone)]
+pub struct Reporter {
+    /// The API server.
+    pub client: Client,
+    /// The host's name: that of its Node, or of its pod.
+    pub host: String,
+    /// It is one of a node.
+    pub on_node: bool,
+}
+
+/// A report as an object.
+pub(super) type ReportObject = Object<ReportSpec, NotUsed>;
+
+/// What a report says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ReportSpec {
+    pub(super) backend: String,
+    pub(super) host: String,
+    pub(super) phase: Phase,
+    #[serde(default)]
+    pub(super) on_node: bool,
+    #[serde(default)]
+    pub(super) observed_generation: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) digest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
+    #[serde(default)]
+    pub(super) volumes: u64,
+    #[serde(default)]
+    pub(super) seen: String,
+}
+
+/// Writes what is reported; never returns.
+pub async fn tell_reports(
+    reporter: Reporter,
+    mut reports: watch::Receiver<BTreeMap<String, BackendReport>>,
+    pace: Pace,
+) {
+    let mut written: BTreeMap<String, BackendReport> = BTreeMap::new();
+    let mut next_sign = Instant::now() + HEARTBEAT;
+    let mut lost = false;
+    loop {
+        let wanted = reports.borrow_and_update().clone();
+        written.retain(|name, _| wanted.contains_key(name));
+        let mut failed = None;
+        for (name, report) in &wanted {
+            if written.get(name) == Some(report) {
+                continue;
+            }
+            match reporter.write(name, report).await {
+                Ok(()) => drop(written.insert(name.clone(), report.clone())),
+                Err(error) => failed = Some(error),
+            }
+        }
+        match &failed {
+            Some(error) if !std::mem::replace(&mut lost, true) => {
+                let reason = error.in_words();
+                tracing::warn!(
+                    reason,
+                    "the API server is not told how StorageBackends stand here: trying again"
+                );
+            }
+            None if std::mem::take(&mut lost) => {
+                tracing::info!("the API server is told how StorageBackends stand here, again");
+            }
+            _ => {}
+        }
+        // Not sooner than that, whatever changes.
+        sleep(pace.pause()).await;
+        if failed.is_some() {
+            continue;
+        }
+        tokio::select! {
+            changed = reports.changed() => if changed.is_err() {
+                return std::future::pending().await;
+            },
+            () = sleep_until(next_sign) => {
+                written.clear();
+                next_sign = Instant::now() + HEARTBEAT;
+            }
+        }
+        sleep(pace.some()).await;
+    }
+}
+
+impl Reporter {
+    async fn write(&self, name: &str, report: &BackendReport) -> Result<(), KubernetesError> {
+        let object = self.object(name, report);
+        let name = object.metadata.name.clone().unwrap_or_default();
+        let api = Api::<ReportObject>::all_with(self.client.clone(), &reports());
+        // Forced: nobody else has a say in what this host reports.
+        let parameters = PatchParams::apply(FIELD_MANAGER).force();
+        let patch = Patch::Apply(&object);
+        let applied = api.patch(&name, &parameters, &patch);
+        answered(format!("apply {REPORT_KIND} {name}"), applied)
+            .await
+            .map(drop)
+    }
+
+    fn object(&self, backend: &str, report: &BackendReport) -> ReportObject {
+        let spec = ReportSpec {
+            backend: backend.to_owned(),
+            host: self.host.clone(),
+            phase: report.phase,
+            on_node: self.on_node,
+            observed_generation: report.generation,
+            version: report.version.clone().map(cut),
+            digest: report.digest.clone(),
+            reason: report.reason.clone().map(cut),
+            volumes: report.volumes,
+            seen: Timestamp::now().to_string(),
+        };
+        let mut object = ReportObject::new(&name(backend, &self.host), &reports(), spec);
+        let metadata = object.meta_mut();
+        metadata.labels = Some([(BACKEND_UID.to_owned(), report.uid.clone())].into());
+        let owner = json!([{ "apiVersion": API_VERSION, "kind": KIND, "name": backend, "uid": report.uid }]);
+        metadata.owner_references = serde_json::from_value(owner).ok();
+        object
+    }
+}
+
+/// Of the report of a host: another one for each pair.
+fn name(backend: &str, host: &str) -> String {
+    let mut hash = String::new();
+    for byte in Sha256::digest(format!("{backend}\0{host}")) {
+        // A String takes all that is written to it.
+        let _ = write!(hash, "{byte:02x}");
+    }
+    hash.truncate(HASH_DIGITS);
+    let mut name = backend.to_owned();
+    name.truncate(name.floor_char_boundary(NAME_BYTES));
+    let name = name.trim_end_matches(['.', '-']);
+    format!("{name}.{hash}")
+}
+
+/// What the definition takes.
+fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(REASON_BYTES));
+    text
+}
+
+/// Reports of objects that are there.
+pub(super) fn is_of(report: &ReportObject, object: &BackendObject) -> bool {
+    let uid = object.metadata.uid.as_ref();
+    let labels = report.metadata.labels.as_ref();
+    uid.is_some() && labels.and_then(|all| all.get(BACKEND_UID)) == uid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api_double::{Reply, api_double};
+    use http::StatusCode;
+    use std::sync::Mutex;
+
+    fn report(phase: Phase) -> BackendReport {
+        BackendReport {
+            uid: "u".to_owned(),
+            generation: 2,
+            phase,
+            version: Some("1.0".to_owned()),
+            digest: None,
+            reason: None,
+            volumes: 0,
+        }
+    }
+
+    fn all(phase: Phase) -> BTreeMap<String, BackendReport> {
+        [("a".to_owned(), report(phase))].into()
+    }
+
+    #[test]
+    fn the_names_of_reports_fit_and_differ() {
+        let long = "a.".repeat(126);
+        let hosts = ["n1", "n2"].map(|host| name(&long, host));
+        assert!(hosts.iter().all(|name| name.len() <= 253));
+        assert_ne!(hosts[0], hosts[1]);
+        // Host and backend cannot be mistaken for one another.
+        assert_ne!(name("a", "bc"), name("ab", "c"));
+        assert!(name("a", "n").starts_with("a."));
+    }
+
+    #[test]
+    fn a_reason_is_cut_between_two_characters() {
+        assert_eq!(cut("é".repeat(600)).len(), REASON_BYTES);
+        assert_eq!(cut(format!("x{}", "é".repeat(600))).len(), REASON_BYTES - 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_report_is_written_once_and_again_when_it_changes_and_as_a_sign_of_life() {
+        let refuse = Mutex::new(1);
+        let (client, asked) = api_double(move |asked| {
+            let mut refuse = refuse.lock().unwrap();
+            if *refuse > 0 {
+                *refuse -= 1;
+                return Reply::Failure(StatusCode::SERVICE_UNAVAILABLE);
+            }
+            Reply::Object(asked.body.clone())
+        });
+        let reporter = Reporter {
+            client,
+            host: "n".to_owned(),
+            on_node: true,
+        };
+        let (sender, reports) = watch::channel(all(Phase::Loading));
+        let (_hosts, pace) = watch::channel(1);
+        let told = tokio::spawn(tell_reports(reporter, reports, Pace::of(pace)));
+        let phases = || {
+            let asked = asked.lock().unwrap();
+            let phase = |it: &crate::api_double::Asked| it.body["spec"]["phase"].clone();
+            asked.iter().map(phase).collect::<Vec<_>>()
+        };
+        // The first is refused, and tried again; then nothing changes.
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(phases(), ["Loading", "Loading"]);
+        sender.send_replace(all(Phase::Serving));
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(phases(), ["Loading", "Loading", "Serving"]);
+        sleep(HEARTBEAT).await;
+        assert_eq!(phases().len(), 4);
+        told.abort();
+        let asked = asked.lock().unwrap();
+        let owner = &asked[0].body["metadata"]["ownerReferences"][0];
+        assert_eq!(
+            (owner["uid"].as_str(), owner["name"].as_str()),
+            (Some("u"), Some("a"))
+        );
+        assert_eq!(asked[0].body["spec"]["onNode"], true);
+    }
+}

@@ -1,0 +1,217 @@
+//! What people see of each mixture of reports.
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+const SUBJECT: Subject<'static> = Subject {
+    generation: 2,
+    leaving: false,
+    invalid: None,
+};
+
+fn said(host: &str, phase: Phase) -> ReportSpec {
+    ReportSpec {
+        backend: "a".to_owned(),
+        host: host.to_owned(),
+        phase,
+        on_node: true,
+        observed_generation: 2,
+        version: Some("1.0".to_owned()),
+        digest: Some(format!("sha256:{}", "0123456789abcdef".repeat(4))),
+        reason: phase.is_trouble().then(|| format!("{host} is in trouble")),
+        volumes: 0,
+        seen: String::new(),
+    }
+}
+
+fn of(subject: Subject<'_>, reports: &[ReportSpec]) -> Status {
+    let heard: Vec<_> = reports
+        .iter()
+        .map(|said| Heard {
+            said,
+            silent: false,
+        })
+        .collect();
+    summary(subject, &heard, &Status::default(), NOW)
+}
+
+fn condition(status: &Status, kind: &str) -> (String, String, String) {
+    let found = status.conditions.iter().find(|it| it.kind == kind).unwrap();
+    (
+        found.status.clone(),
+        found.reason.clone(),
+        found.message.clone(),
+    )
+}
+
+#[track_caller]
+fn says(status: &Status, kind: &str, is: &str, reason: &str) {
+    let (found, why, message) = condition(status, kind);
+    assert_eq!(
+        (found.as_str(), why.as_str()),
+        (is, reason),
+        "{kind}: {message}"
+    );
+}
+
+#[test]
+fn a_backend_that_all_hosts_serve_is_ready_and_nothing_else() {
+    let status = of(
+        SUBJECT,
+        &["n1", "n2"].map(|host| said(host, Phase::Serving)),
+    );
+    says(&status, "Ready", "True", "Serving");
+    says(&status, "Progressing", "False", "Converged");
+    says(&status, "Degraded", "False", "NoTrouble");
+    says(&status, "RolledBack", "False", "NotRolledBack");
+    assert_eq!(status.ready, "2/2");
+    assert_eq!(
+        status.hosts,
+        Hosts {
+            total: 2,
+            current: 2
+        }
+    );
+    assert_eq!(status.digest.as_deref(), Some("0123456789ab"));
+    assert_eq!(status.version.as_deref(), Some("1.0"));
+    assert_eq!(status.phases, [("Serving".to_owned(), 2)].into());
+}
+
+#[test]
+fn a_host_that_serves_an_earlier_generation_is_still_progressing() {
+    let mut late = said("n2", Phase::Serving);
+    late.observed_generation = 1;
+    let status = of(SUBJECT, &[said("n1", Phase::Serving), late]);
+    says(&status, "Ready", "True", "Serving");
+    says(&status, "Progressing", "True", "Converging");
+    assert_eq!(status.hosts.current, 1);
+}
+
+#[test]
+fn a_refused_version_degrades_and_the_one_before_is_ready() {
+    let status = of(
+        SUBJECT,
+        &[said("n1", Phase::Serving), said("n2", Phase::Refused)],
+    );
+    says(&status, "Ready", "True", "Serving");
+    says(&status, "Progressing", "False", "Converged");
+    says(&status, "Degraded", "True", "Refused");
+    let (_, _, message) = condition(&status, "Degraded");
+    assert_eq!(message, "1 of 2 hosts: n2: n2 is in trouble");
+}
+
+#[test]
+fn a_version_that_never_served_is_not_ready() {
+    let mut first = said("n1", Phase::Refused);
+    (first.digest, first.version) = (None, None);
+    let status = of(SUBJECT, &[first]);
+    says(&status, "Ready", "False", "NotServing");
+    assert_eq!((status.ready.as_str(), status.digest), ("0/1", None));
+}
+
+#[test]
+fn a_roll_back_has_a_condition_of_its_own() {
+    let status = of(
+        SUBJECT,
+        &[said("n1", Phase::Serving), said("n2", Phase::RolledBack)],
+    );
+    says(&status, "RolledBack", "True", "PluginFaults");
+    says(&status, "Degraded", "True", "RolledBack");
+    says(&status, "Ready", "True", "Serving");
+}
+
+#[test]
+fn a_silent_host_is_named_whatever_it_said_last() {
+    let (one, two) = (said("n1", Phase::Serving), said("n2", Phase::Serving));
+    let heard = [
+        Heard {
+            said: &one,
+            silent: false,
+        },
+        Heard {
+            said: &two,
+            silent: true,
+        },
+    ];
+    let status = summary(SUBJECT, &heard, &Status::default(), NOW);
+    says(&status, "Ready", "False", "NotServing");
+    says(&status, "Degraded", "True", "Silent");
+    assert_eq!(status.troubled.len(), 1);
+    assert_eq!(status.troubled[0].host, "n2");
+    assert_eq!(status.troubled[0].phase, "Silent");
+}
+
+#[test]
+fn what_stands_in_the_way_is_said_where_people_look_first() {
+    says(&of(SUBJECT, &[]), "Ready", "False", "NoHost");
+    let taken = of(SUBJECT, &[said("n1", Phase::Taken)]);
+    says(&taken, "Ready", "False", "DriverTaken");
+    let wrong = Subject {
+        invalid: Some("spec.plugin: no"),
+        ..SUBJECT
+    };
+    let invalid = of(wrong, &[said("n1", Phase::Invalid)]);
+    says(&invalid, "Ready", "False", "Invalid");
+    assert_eq!(condition(&invalid, "Ready").2, "spec.plugin: no");
+}
+
+#[test]
+fn a_deletion_names_the_hosts_that_it_waits_for() {
+    let subject = Subject {
+        leaving: true,
+        ..SUBJECT
+    };
+    let mut used = said("n1", Phase::Removing);
+    used.volumes = 3;
+    let status = of(subject, &[used, said("n2", Phase::Removed)]);
+    says(&status, "Ready", "False", "Deleting");
+    says(&status, "Progressing", "True", "Deleting");
+    let (_, _, message) = condition(&status, "Progressing");
+    assert!(
+        message.starts_with("3 volumes are staged, on n1: "),
+        "{message}"
+    );
+}
+
+#[test]
+fn thousands_of_hosts_take_no_more_room_than_ten() {
+    let reports: Vec<_> = (0..5000)
+        .map(|number| {
+            let mut said = said(&format!("n{number}"), Phase::Refused);
+            said.digest = Some(format!("sha256:{number:064}"));
+            said.reason = Some("x".repeat(1024));
+            said
+        })
+        .collect();
+    let status = of(SUBJECT, &reports);
+    assert_eq!(
+        (status.troubled.len(), status.versions.len()),
+        (NAMED, NAMED)
+    );
+    assert_eq!(status.phases["Refused"], 5000);
+    let bytes = serde_json::to_vec(&status).unwrap().len();
+    assert!(bytes < 32 << 10, "{bytes}");
+}
+
+#[test]
+fn a_condition_keeps_its_time_until_its_status_changes() {
+    let first = of(SUBJECT, &[said("n1", Phase::Serving)]);
+    let later = Timestamp::from_second(60).unwrap();
+    let report = said("n1", Phase::Serving);
+    let heard = [Heard {
+        said: &report,
+        silent: false,
+    }];
+    assert_eq!(summary(SUBJECT, &heard, &first, later), first);
+    let refused = said("n1", Phase::Refused);
+    let heard = [Heard {
+        said: &refused,
+        silent: false,
+    }];
+    let next = summary(SUBJECT, &heard, &first, later);
+    let time = |kind: &str| {
+        let found = next.conditions.iter().find(|it| it.kind == kind);
+        found.unwrap().last_transition_time
+    };
+    assert_eq!((time("Ready"), time("Degraded")), (NOW, later));
+}

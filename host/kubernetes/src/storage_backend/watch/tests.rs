@@ -1,0 +1,124 @@
+//! What is wanted after each event, and after a start without the API server.
+
+use super::super::object::Leaving;
+use super::super::object::tests::{object, spec};
+use super::*;
+use serde_json::{Value, json};
+
+fn named(name: &str, driver: &str, created: &str) -> BackendObject {
+    let mut spec = spec();
+    spec["driverName"] = json!(driver);
+    let mut made = object(name, spec);
+    made.metadata.creation_timestamp = Some(serde_json::from_value(json!(created)).unwrap());
+    made
+}
+
+fn opened() -> (tempfile::TempDir, Arc<StorageBackends>) {
+    let directory = tempfile::tempdir().unwrap();
+    let opened = StorageBackends::open(directory.path().join("kept.json"));
+    (directory, opened)
+}
+
+fn list(backends: &StorageBackends, objects: &[BackendObject]) {
+    backends.take(Event::Init);
+    for object in objects {
+        backends.take(Event::InitApply(object.clone()));
+    }
+    backends.take(Event::InitDone);
+}
+
+fn leaving(backends: &StorageBackends) -> Vec<(String, Option<Leaving>)> {
+    let wanted = backends.wanted().borrow().clone();
+    let all = wanted.backends.into_values();
+    all.map(|it| (it.name.clone(), it.leaving)).collect()
+}
+
+#[test]
+fn nobody_knows_what_is_wanted_until_it_was_listed() {
+    let (_directory, backends) = opened();
+    assert_eq!(*backends.wanted().borrow(), Wanted::default());
+    backends.take(Event::Init);
+    backends.take(Event::InitApply(object("a", spec())));
+    assert!(!backends.wanted().borrow().known);
+    backends.take(Event::InitDone);
+    assert!(backends.wanted().borrow().known);
+    assert_eq!(leaving(&backends), [("a".to_owned(), None)]);
+}
+
+#[tokio::test]
+async fn what_was_seen_last_is_wanted_after_a_start_without_the_api_server() {
+    let (directory, backends) = opened();
+    list(
+        &backends,
+        &[
+            object("a", spec()),
+            named("b", "b.example", "2026-01-01T00:00:00Z"),
+        ],
+    );
+    backends.take(Event::Delete(named(
+        "b",
+        "b.example",
+        "2026-01-01T00:00:00Z",
+    )));
+    backends.keep().await;
+    let before = backends.wanted().borrow().clone();
+    let again = StorageBackends::open(directory.path().join("kept.json"));
+    assert_eq!(*again.wanted().borrow(), before);
+    // Until the host is done with what is gone.
+    assert_eq!(leaving(&again).len(), 2);
+    again.forget("b", "another");
+    assert_eq!(leaving(&again).len(), 2);
+    again.forget("b", "uid-of-b");
+    assert_eq!(leaving(&again), [("a".to_owned(), None)]);
+}
+
+#[test]
+fn what_is_missing_in_a_new_list_is_leaving_until_it_is_forgotten() {
+    let (_directory, backends) = opened();
+    list(&backends, &[object("a", spec())]);
+    list(&backends, &[]);
+    let gone = ("a".to_owned(), Some(Leaving::WhenUnused));
+    assert_eq!(leaving(&backends), [gone]);
+    list(&backends, &[object("a", spec())]);
+    assert_eq!(leaving(&backends), [("a".to_owned(), None)]);
+}
+
+#[test]
+fn a_status_that_changes_is_no_change_of_what_is_wanted() {
+    let (_directory, backends) = opened();
+    list(&backends, &[object("a", spec())]);
+    let mut wanted = backends.wanted();
+    wanted.borrow_and_update();
+    let mut reported = object("a", spec());
+    reported.status = Some(json!({ "hosts": { "total": 5000 } }));
+    backends.take(Event::Apply(reported));
+    assert!(!wanted.has_changed().unwrap());
+    assert_eq!(backends.pace().pause().as_secs(), 50);
+    let mut changed = spec();
+    changed["settings"] = json!({ "a": "b" });
+    backends.take(Event::Apply(object("a", changed)));
+    assert!(wanted.has_changed().unwrap());
+}
+
+#[test]
+fn of_two_objects_of_a_driver_the_older_one_serves_and_the_other_is_told() {
+    let (_directory, backends) = opened();
+    let older = named("z", "a.example", "2026-01-01T00:00:00Z");
+    let newer = named("a", "a.example", "2026-01-02T00:00:00Z");
+    list(&backends, &[older, newer]);
+    let wanted = backends.wanted().borrow().clone();
+    assert!(wanted.backends["z"].document.is_ok());
+    let told = wanted.backends["a"].document.clone().unwrap_err();
+    assert!(told.contains("StorageBackend z, which is older"), "{told}");
+}
+
+#[test]
+fn an_object_that_cannot_be_read_harms_no_other() {
+    let (_directory, backends) = opened();
+    let mut broken = object("b", Value::Null);
+    broken.status = Some(json!("nonsense"));
+    list(&backends, &[object("a", spec()), broken]);
+    let wanted = backends.wanted().borrow().clone();
+    assert!(wanted.backends["a"].document.is_ok());
+    assert!(wanted.backends["b"].document.is_err());
+}

@@ -1,0 +1,207 @@
+//! The keeper's files: the history, and a component for each version that can be gone back to. Apart because it blocks, and because here it is
+//! decided what a kill or a power cut may leave: each file is written aside, made durable and renamed, so that there is all of it or nothing.
+//!
+//! It does not know what a version is.
+
+use crate::history::{FORMAT, History};
+use crate::plugin_file::digest_of;
+use crate::refusal::Refusal;
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The host's own: documents name paths and servers.
+const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+const HISTORY: &str = "history.json";
+/// What could not be read is kept beside it, for people.
+const UNREADABLE: &str = "history.json.unreadable";
+const COMPONENT: &str = "wasm";
+/// Ends the name of a file that is being written.
+const UNFINISHED: &str = "unfinished";
+
+/// A directory of the keeper's.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    directory: PathBuf,
+}
+
+impl Disk {
+    /// Makes the directory if need be, removes what a killed host left half written, and reads the history.
+    pub(crate) async fn open(directory: PathBuf) -> Result<(Arc<Self>, History), Refusal> {
+        blocking(directory, |directory| {
+            let disk = Self {
+                directory: directory.to_owned(),
+            };
+            let history = disk.open_blocking()?;
+            Ok((Arc::new(disk), history))
+        })
+        .await
+    }
+
+    /// Writes down what serves: from here on a restart finds it.
+    pub(crate) async fn write(self: &Arc<Self>, history: &History) -> Result<(), Refusal> {
+        let (disk, history) = (Arc::clone(self), history.clone());
+        blocking(self.directory.clone(), move |_| {
+            let text = serde_json::to_vec_pretty(&history).map_err(|error| {
+                failed("write down the versions in", &disk.directory)(io::Error::other(error))
+            })?;
+            disk.put(&disk.directory.join(HISTORY), &text)
+        })
+        .await
+    }
+
+    /// Keeps a component, if it is not there.
+    pub(crate) async fn keep(
+        self: &Arc<Self>,
+        digest: &str,
+        wasm: Arc<[u8]>,
+    ) -> Result<(), Refusal> {
+        let disk = Arc::clone(self);
+        let path = self.component(digest);
+        blocking(path, move |path| {
+            // Whatever lies there under this name was written whole, and is compared when it is read.
+            if path.exists() {
+                return Ok(());
+            }
+            disk.put(path, &wasm)
+        })
+        .await
+    }
+
+    /// A component that was kept. Other bytes than were kept are refused, and removed.
+    pub(crate) async fn component_of(&self, digest: &str) -> Result<Vec<u8>, Refusal> {
+        let wanted = digest.to_owned();
+        blocking(self.component(digest), move |path| {
+            let wasm = fs::read(path).map_err(failed("read the kept component", path))?;
+            let found = digest_of(&wasm);
+            if found == wanted {
+                return Ok(wasm);
+            }
+            // Best effort: it is refused whether or not it goes.
+            let _ = fs::remove_file(path);
+            Err(Refusal::OtherDigest { wanted, found })
+        })
+        .await
+    }
+
+    /// Removes components of other digests than these.
+    pub(crate) async fn remove_others(&self, digests: BTreeSet<String>) {
+        let keep: BTreeSet<PathBuf> = digests.iter().map(|it| self.component(it)).collect();
+        let removed = blocking(self.directory.clone(), move |directory| {
+            for entry in entries(directory)? {
+                let is_component = entry.extension().is_some_and(|kind| kind == COMPONENT);
+                if is_component && !keep.contains(&entry) {
+                    fs::remove_file(&entry).map_err(failed("remove the old component", &entry))?;
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = removed.await {
+            tracing::warn!(%error, "components of old versions stay on disk");
+        }
+    }
+
+    fn open_blocking(&self) -> Result<History, Refusal> {
+        let directory = &self.directory;
+        let made = DirBuilder::new()
+            .recursive(true)
+            .mode(DIRECTORY_MODE)
+            .create(directory);
+        made.map_err(failed("make the directory", directory))?;
+        for entry in entries(directory)? {
+            if entry.extension().is_some_and(|kind| kind == UNFINISHED) {
+                fs::remove_file(&entry).map_err(failed("remove the unfinished file", &entry))?;
+            }
+        }
+        let path = directory.join(HISTORY);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(History::default()),
+            Err(error) => return Err(failed("read", &path)(error)),
+        };
+        let reason = match serde_json::from_slice::<History>(&text) {
+            Ok(history) if history.is_readable() => return Ok(history),
+            Ok(_) => format!("it is not of the form {FORMAT}, which this host writes"),
+            Err(error) => error.to_string(),
+        };
+        let aside = directory.join(UNREADABLE);
+        fs::rename(&path, &aside).map_err(failed("put aside", &path))?;
+        tracing::error!(
+            path = %aside.display(),
+            reason,
+            "the history of versions cannot be read: the backend begins anew with its document"
+        );
+        Ok(History::default())
+    }
+
+    fn component(&self, digest: &str) -> PathBuf {
+        // A digest of our own making: `sha256:` and digits.
+        let digits = digest.rsplit(':').next().unwrap_or(digest);
+        self.directory.join(format!("{digits}.{COMPONENT}"))
+    }
+
+    fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
+        let mut aside = path.as_os_str().to_owned();
+        aside.push(format!(".{UNFINISHED}"));
+        let aside = PathBuf::from(aside);
+        let written = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(FILE_MODE)
+            .open(&aside)
+            .and_then(|mut file| {
+                file.write_all(bytes)?;
+                file.sync_all()
+            })
+            .and_then(|()| fs::rename(&aside, path))
+            .and_then(|()| File::open(&self.directory)?.sync_all());
+        if written.is_err() {
+            // Half a file on a full disk is of no use to anybody.
+            let _ = fs::remove_file(&aside);
+        }
+        written.map_err(failed("write", path))
+    }
+}
+
+/// Removes the whole directory of a backend that is gone.
+pub(crate) async fn remove(directory: PathBuf) -> Result<(), Refusal> {
+    blocking(directory, |directory| match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(failed("remove", directory)(error))
+        }
+        _ => Ok(()),
+    })
+    .await
+}
+
+fn entries(directory: &Path) -> Result<Vec<PathBuf>, Refusal> {
+    let paths = fs::read_dir(directory)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+    paths.map_err(failed("list", directory))
+}
+
+fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Refusal {
+    let path = path.to_owned();
+    move |source| Refusal::Disk {
+        operation,
+        path,
+        source,
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    path: PathBuf,
+    work: impl FnOnce(&Path) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    let named = path.clone();
+    let done = tokio::task::spawn_blocking(move || work(&path)).await;
+    done.unwrap_or_else(|error| Err(failed("use", &named)(io::Error::other(error))))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,346 @@
+//! Which versions a backend had, which serves, and to which it can go back. Apart because it is plain data: each decision here can be tested
+//! without a disk, and what is written to disk is exactly this.
+//!
+//! It holds documents and no secrets.
+
+mod identity;
+mod kept;
+
+pub(crate) use identity::{Identity, settings_digest};
+
+use crate::desired::{Desired, Origin};
+use crate::record::{HeldBy, Hold, VersionRecord, VersionState};
+use crate::refusal::Refusal;
+use crate::services::Kept;
+use serde::{Deserialize, Serialize};
+use std::time::SystemTime;
+use wasmount_core::capabilities::Profile;
+use wasmount_core::document::{PluginPlace, PluginSource};
+use wasmount_core::services::{Feature, Offer, Service};
+
+/// The form in which it is written. A host that meets another one starts anew, and says so.
+pub(crate) const FORMAT: u32 = 1;
+/// Versions that are remembered, most of them without their component. 100: who looks further back has other means.
+const REMEMBERED: usize = 100;
+
+/// All that is known of a backend's versions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct History {
+    format: u32,
+    next_number: u64,
+    current: Option<u64>,
+    pub(crate) paused: bool,
+    pub(crate) held: Option<Hold>,
+    /// The oldest first.
+    entries: Vec<Entry>,
+    /// What this becomes if the records were changed: they say so.
+    #[serde(default)]
+    prepared: Option<Box<History>>,
+}
+
+/// One version.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) record: VersionRecord,
+    /// What it takes to serve it again.
+    kept: Option<Snapshot>,
+}
+
+/// What a version was made of, beside its component.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Snapshot {
+    desired: Desired,
+    services: Vec<String>,
+    features: Vec<String>,
+}
+
+/// A version that is to serve for the first time.
+#[derive(Debug, Clone)]
+pub(crate) struct NewVersion {
+    pub(crate) identity: Identity,
+    pub(crate) plugin: String,
+    pub(crate) plugin_version: String,
+    pub(crate) origin: Origin,
+    pub(crate) signed_by: Vec<String>,
+    pub(crate) desired: Desired,
+    pub(crate) offer: Offer,
+}
+
+/// An artifact that was resolved before, so that nobody need be asked again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) digest: String,
+    pub(crate) origin: Origin,
+    pub(crate) signed_by: Vec<String>,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            format: FORMAT,
+            next_number: 1,
+            current: None,
+            paused: false,
+            held: None,
+            entries: Vec::new(),
+            prepared: None,
+        }
+    }
+}
+
+impl Entry {
+    pub(crate) fn identity(&self) -> Identity {
+        Identity {
+            digest: self.record.digest.clone(),
+            settings_digest: self.record.settings_digest.clone(),
+        }
+    }
+
+    /// What it was made of; none: only remembered.
+    pub(crate) fn desired(&self) -> Option<&Desired> {
+        self.kept.as_ref().map(|kept| &kept.desired)
+    }
+}
+
+impl History {
+    /// Whether this host can read what was written so.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.format == FORMAT
+    }
+
+    /// The same, which names what it becomes if the records are changed.
+    pub(crate) fn preparing(&self, next: History) -> Self {
+        Self {
+            prepared: Some(Box::new(next)),
+            ..self.clone()
+        }
+    }
+
+    /// The number of the version that was to come when the host ended, if one was.
+    pub(crate) fn prepared(&self) -> Option<u64> {
+        self.prepared.as_ref()?.current
+    }
+
+    /// What it is, now that it is known whether the records were changed for that version.
+    pub(crate) fn settled(self, changed: bool) -> Self {
+        match self.prepared {
+            Some(next) if changed => *next,
+            _ => Self {
+                prepared: None,
+                ..self
+            },
+        }
+    }
+
+    /// The version that serves, or that served when the host ended.
+    pub(crate) fn current(&self) -> Option<&Entry> {
+        self.entry(self.current?)
+    }
+
+    pub(crate) fn entry(&self, number: u64) -> Option<&Entry> {
+        let mut entries = self.entries.iter();
+        entries.find(|entry| entry.record.number == number)
+    }
+
+    /// The newest first.
+    pub(crate) fn records(&self) -> Vec<VersionRecord> {
+        let records = self.entries.iter().rev();
+        records.map(|entry| entry.record.clone()).collect()
+    }
+
+    /// What the current version offers.
+    pub(crate) fn kept_services(&self, profile: Profile) -> Option<Kept> {
+        let snapshot = self.current()?.kept.as_ref()?;
+        let words = |words: &[String], word: &str| words.iter().any(|it| it == word);
+        let services = Service::ALL.iter().copied();
+        let features = Feature::ALL.iter().copied();
+        let offer = Offer::new(
+            services.filter(|it| words(&snapshot.services, it.interface())),
+            features.filter(|it| words(&snapshot.features, it.word())),
+        );
+        Some(Kept {
+            offer,
+            hidden: snapshot.desired.document.hidden.clone(),
+            profile,
+        })
+    }
+
+    /// What a tag was resolved to, the last time it was asked for just so.
+    pub(crate) fn known(&self, plugin: &PluginSource) -> Option<Known> {
+        if !matches!(plugin.place, PluginPlace::Registry(_)) {
+            return None;
+        }
+        let same = |entry: &&Entry| {
+            let desired = entry.desired();
+            desired.is_some_and(|desired| desired.document.plugin == *plugin)
+        };
+        let entry = self.entries.iter().rev().find(same)?;
+        Some(Known {
+            digest: entry.record.digest.clone(),
+            origin: entry.record.origin.clone(),
+            signed_by: entry.record.signed_by.clone(),
+        })
+    }
+
+    /// The version that failed and must not come again by itself.
+    pub(crate) fn failed(&self) -> Option<Identity> {
+        match self.held.as_ref()?.by {
+            HeldBy::Faults { failed } => self.entry(failed).map(Entry::identity),
+            HeldBy::Rollback | HeldBy::Swap => None,
+        }
+    }
+
+    /// Whether the document is followed.
+    pub(crate) fn follows(&self) -> bool {
+        let by = self.held.as_ref().map(|held| &held.by);
+        !self.paused && !matches!(by, Some(HeldBy::Rollback | HeldBy::Swap))
+    }
+
+    /// A new version serves; nothing holds the backend any more. `proven`: the one before served well so far.
+    pub(crate) fn admit(&mut self, version: NewVersion, proven: bool, now: SystemTime) -> u64 {
+        let NewVersion {
+            identity,
+            plugin,
+            plugin_version,
+            origin,
+            signed_by,
+            desired,
+            offer,
+        } = version;
+        let number = self.next_number;
+        self.next_number += 1;
+        if let Some(before) = self.current_mut() {
+            before.proven |= proven;
+            before.end(
+                VersionState::Replaced,
+                format!("version {number} came"),
+                now,
+            );
+        }
+        let services = offer.services().map(|it| it.interface().to_owned());
+        let features = offer.features().map(|it| it.word().to_owned());
+        let Identity {
+            digest,
+            settings_digest,
+        } = identity;
+        self.entries.push(Entry {
+            record: VersionRecord {
+                number,
+                digest,
+                plugin,
+                plugin_version,
+                origin,
+                signed_by,
+                settings_digest,
+                began: now,
+                ended: None,
+                why_ended: None,
+                state: VersionState::Serving,
+                proven: false,
+                is_kept: true,
+            },
+            kept: Some(Snapshot {
+                desired,
+                services: services.collect(),
+                features: features.collect(),
+            }),
+        });
+        self.current = Some(number);
+        self.held = None;
+        number
+    }
+
+    /// An earlier version serves again.
+    pub(crate) fn go_back(&mut self, hold: Hold, now: SystemTime) {
+        let Hold { number, reason, .. } = hold.clone();
+        if let Some(left) = self.current_mut() {
+            let why = format!("went back to version {number}: {reason}");
+            left.end(VersionState::RolledBack { reason }, why, now);
+        }
+        self.current = Some(number);
+        if let Some(back) = self.current_mut() {
+            back.began = now;
+            back.ended = None;
+            back.why_ended = None;
+            back.state = VersionState::Serving;
+        }
+        self.held = Some(hold);
+    }
+
+    /// The current version served well. Whether that is new.
+    pub(crate) fn prove(&mut self) -> bool {
+        match self.current_mut() {
+            Some(record) => !std::mem::replace(&mut record.proven, true),
+            None => false,
+        }
+    }
+
+    /// The same version is wanted in other words. Whether that is new.
+    pub(crate) fn reword(
+        &mut self,
+        desired: Desired,
+        origin: Origin,
+        signed_by: Vec<String>,
+    ) -> bool {
+        let Some(number) = self.current else {
+            return false;
+        };
+        let mut entries = self.entries.iter_mut();
+        let Some(entry) = entries.find(|entry| entry.record.number == number) else {
+            return false;
+        };
+        let before = entry.clone();
+        entry.record.origin = origin;
+        entry.record.signed_by = signed_by;
+        if let Some(kept) = &mut entry.kept {
+            kept.desired = desired;
+        }
+        *entry != before
+    }
+
+    /// The version to go back to: this one, or the last before the current one that was not taken back; of faults, one that is proven.
+    pub(crate) fn target(&self, wanted: Option<u64>, must_be_proven: bool) -> Result<u64, Refusal> {
+        if let Some(number) = wanted {
+            return match self.entry(number) {
+                _ if self.current == wanted => Err(Refusal::Serves { number }),
+                Some(entry) if entry.kept.is_some() => Ok(number),
+                _ => Err(Refusal::NotKept {
+                    number,
+                    kept: self.kept_numbers(),
+                }),
+            };
+        }
+        let current = self.current.unwrap_or(self.next_number);
+        let fits = |entry: &&Entry| {
+            let record = &entry.record;
+            let taken_back = matches!(record.state, VersionState::RolledBack { .. });
+            record.number < current
+                && entry.kept.is_some()
+                && !taken_back
+                && (record.proven || !must_be_proven)
+        };
+        let last = self.entries.iter().rev().find(fits);
+        last.map(|entry| entry.record.number)
+            .ok_or(Refusal::NothingToGoBackTo)
+    }
+
+    fn current_mut(&mut self) -> Option<&mut VersionRecord> {
+        let number = self.current?;
+        let mut entries = self.entries.iter_mut();
+        let entry = entries.find(|entry| entry.record.number == number);
+        entry.map(|entry| &mut entry.record)
+    }
+}
+
+impl VersionRecord {
+    fn end(&mut self, state: VersionState, why: String, now: SystemTime) {
+        self.state = state;
+        self.ended = Some(now);
+        self.why_ended = Some(why);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

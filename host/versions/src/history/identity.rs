@@ -1,0 +1,33 @@
+//! What makes a version another one. Apart because it is said once and compared everywhere: the component, and everything of the document by
+//! which its calls go. Where the component lies, who signed it and how versions follow one another make no other version.
+//!
+//! Secrets are compared in memory alone: not even a digest of them is written.
+
+use crate::plugin_file::digest_of;
+use serde::{Deserialize, Serialize};
+use wasmount_core::document::{PluginSource, StorageBackend};
+
+/// A version, but for its secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pub(crate) digest: String,
+    pub(crate) settings_digest: String,
+}
+
+/// `sha256:..` of what a document says beside the component.
+pub(crate) fn settings_digest(document: &StorageBackend) -> String {
+    let StorageBackend {
+        settings,
+        secrets,
+        grants,
+        limits,
+        hidden,
+        csi_driver,
+        plugin: PluginSource { wasi, .. },
+        ..
+    } = document;
+    let parts = (settings, secrets, grants, limits, hidden, csi_driver, wasi);
+    // It fails for maps whose keys are no words; there is none. Then every version is another one, which is the safe side.
+    let bytes = serde_json::to_vec(&parts).unwrap_or_default();
+    digest_of(&bytes)
+}

@@ -1,0 +1,261 @@
+//! The history as a list of numbers and states, after each thing that can come next.
+
+use super::testing::{at, desired, history_of, new_version};
+use super::*;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn back_to(number: u64, by: HeldBy) -> Hold {
+    Hold {
+        number,
+        by,
+        reason: "a test".to_owned(),
+        since: at(0),
+    }
+}
+
+fn kept(history: &History) -> Vec<u64> {
+    let records = history.records().into_iter().rev();
+    let kept = records.filter(|record| record.is_kept);
+    kept.map(|record| record.number).collect()
+}
+
+fn current(history: &History) -> u64 {
+    history.current().unwrap().record.number
+}
+
+#[test]
+fn a_new_version_replaces_the_one_before() {
+    let history = history_of(2);
+    let records = history.records();
+    assert_eq!(current(&history), 2);
+    assert!(records[0].is_serving() && records[0].ended.is_none());
+    assert_eq!(records[1].state, VersionState::Replaced);
+    assert_eq!(records[1].ended, Some(at(2)));
+    assert_eq!(records[1].why_ended.as_deref(), Some("version 2 came"));
+}
+
+#[test]
+fn the_way_back_leads_to_the_last_version_that_was_not_taken_back() {
+    let mut history = history_of(4);
+    assert_eq!(history.target(None, false).unwrap(), 3);
+    history.go_back(back_to(3, HeldBy::Rollback), at(9));
+    assert_eq!(current(&history), 3);
+    assert!(history.entry(3).unwrap().record.is_serving());
+    assert!(matches!(
+        &history.entry(4).unwrap().record.state,
+        VersionState::RolledBack { reason } if reason == "a test"
+    ));
+    assert_eq!(history.target(None, false).unwrap(), 2);
+    assert_eq!(history.target(Some(4), false).unwrap(), 4);
+}
+
+#[test]
+fn there_is_no_way_back_to_what_is_not_kept_or_serves_or_never_was() {
+    let mut history = history_of(4);
+    history.prune(2);
+    let refusal = history.target(Some(1), false).unwrap_err().to_string();
+    assert_eq!(
+        refusal,
+        "version 1 is not kept; those that can be gone back to: 3"
+    );
+    let refusal = history.target(Some(9), false).unwrap_err();
+    assert!(matches!(refusal, Refusal::NotKept { number: 9, .. }));
+    let refusal = history.target(Some(4), false).unwrap_err();
+    assert!(matches!(refusal, Refusal::Serves { number: 4 }));
+    let refusal = history_of(1).target(None, false).unwrap_err();
+    assert!(matches!(refusal, Refusal::NothingToGoBackTo));
+}
+
+#[test]
+fn faults_lead_back_to_a_proven_version_only() {
+    let mut history = history_of(1);
+    history.admit(new_version("b", "a"), false, at(2));
+    history.admit(new_version("c", "a"), false, at(3));
+    assert!(history.target(None, true).is_err());
+    assert_eq!(history.target(None, false).unwrap(), 2);
+    let mut history = history_of(3);
+    history.admit(new_version("d", "a"), false, at(4));
+    history.admit(new_version("e", "a"), false, at(5));
+    // The fourth was not proven when it was replaced.
+    assert_eq!(history.target(None, true).unwrap(), 2);
+}
+
+#[test]
+fn what_failed_is_known_until_another_version_comes() {
+    let mut history = history_of(2);
+    let failed = history.current().unwrap().identity();
+    history.go_back(back_to(1, HeldBy::Faults { failed: 2 }), at(3));
+    assert_eq!(history.failed(), Some(failed));
+    assert!(history.follows(), "another document may bring another one");
+    history.admit(new_version("c", "a"), true, at(4));
+    assert_eq!((history.failed(), history.held.clone()), (None, None));
+}
+
+#[test]
+fn an_administrators_hold_and_a_pause_keep_the_document_from_being_followed() {
+    for by in [HeldBy::Rollback, HeldBy::Swap] {
+        let mut history = history_of(2);
+        history.go_back(back_to(1, by), at(3));
+        assert!(!history.follows());
+        assert_eq!(history.failed(), None);
+    }
+    let mut history = history_of(1);
+    history.paused = true;
+    assert!(!history.follows());
+}
+
+#[test]
+fn the_serving_version_and_the_last_proven_one_stay_before_all_others() {
+    let mut history = history_of(6);
+    history.prune(3);
+    assert_eq!(kept(&history), [4, 5, 6]);
+    history.prune(1);
+    assert_eq!(kept(&history), [6]);
+    // Versions that failed one after another do not push out the one that works.
+    let mut history = history_of(2);
+    assert!(history.prove());
+    for failed in 3..8 {
+        history.admit(
+            new_version(&format!("bad-{failed}"), "a"),
+            false,
+            at(failed),
+        );
+        history.prune(2);
+        assert_eq!(kept(&history), [2, failed]);
+        history.go_back(back_to(2, HeldBy::Faults { failed }), at(failed));
+        history.prune(2);
+    }
+    assert_eq!(kept(&history), [2, 7]);
+}
+
+#[test]
+fn a_version_that_is_not_kept_is_remembered_without_its_document() {
+    let mut history = history_of(3);
+    history.prune(1);
+    assert!(history.entry(1).unwrap().desired().is_none());
+    assert_eq!(history.records().len(), 3);
+    assert_eq!(history.digests(), ["sha256:code-3".to_owned()].into());
+}
+
+#[test]
+fn a_hundred_versions_are_remembered() {
+    let mut history = history_of(150);
+    history.prune(5);
+    let records = history.records();
+    assert_eq!((records.len(), records[0].number), (100, 150));
+    assert_eq!(records[99].number, 51);
+}
+
+#[test]
+fn numbers_are_never_used_again() {
+    let mut history = history_of(3);
+    history.go_back(back_to(1, HeldBy::Rollback), at(4));
+    assert_eq!(history.admit(new_version("d", "a"), true, at(5)), 4);
+}
+
+#[test]
+fn a_tag_is_resolved_once_and_anew_when_it_is_asked_for_otherwise() {
+    let place = json!({ "reference": "oci://registry.example.com/a/plugin:1" });
+    let mut version = new_version("a", "a");
+    version.desired = desired(place.clone(), "a");
+    let mut history = History::default();
+    history.admit(version, false, at(1));
+    let known = |plugin| history.known(&desired(plugin, "other settings").document.plugin);
+    assert_eq!(known(place).unwrap().digest, "sha256:a");
+    let other = json!({ "reference": "oci://registry.example.com/a/plugin:2" });
+    assert_eq!(known(other), None);
+    assert_eq!(
+        history_of(1).known(
+            &desired(json!({ "path": "code-1.wasm" }), "a")
+                .document
+                .plugin
+        ),
+        None
+    );
+}
+
+#[test]
+fn settings_make_another_version_and_the_place_of_the_component_does_not() {
+    let one = desired(json!({ "path": "a.wasm" }), "a").document;
+    let elsewhere = desired(json!({ "path": "b.wasm" }), "a").document;
+    let other = desired(json!({ "path": "a.wasm" }), "b").document;
+    let full = desired(json!({ "path": "a.wasm", "wasi": "full" }), "a").document;
+    assert_eq!(settings_digest(&one), settings_digest(&elsewhere));
+    assert_ne!(settings_digest(&one), settings_digest(&other));
+    assert_ne!(settings_digest(&one), settings_digest(&full));
+}
+
+#[test]
+fn the_services_of_the_current_version_are_found_again() {
+    let text = serde_json::to_string(&history_of(1)).unwrap();
+    let history: History = serde_json::from_str(&text).unwrap();
+    let kept = history.kept_services(Profile::V1_12).unwrap();
+    assert_eq!(
+        kept.offer,
+        Offer::new([Service::Controller, Service::NodeStage], [])
+    );
+    assert!(History::default().kept_services(Profile::V1_12).is_none());
+}
+
+/// What may happen to a history.
+#[derive(Debug, Clone)]
+enum Step {
+    Admit(bool),
+    Back,
+    Fail,
+    Prune(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        any::<bool>().prop_map(Step::Admit),
+        Just(Step::Back),
+        Just(Step::Fail),
+        (1_usize..6).prop_map(Step::Prune),
+    ];
+    proptest::collection::vec(step, 1..60)
+}
+
+proptest! {
+    /// Whatever happened: exactly one version serves, it is kept, and the way back leads to a version that is kept and does not serve.
+    #[test]
+    fn one_version_serves_and_each_way_back_leads_somewhere(steps in steps()) {
+        let mut history = history_of(1);
+        for (moment, step) in steps.into_iter().enumerate() {
+            let moment = moment as u64 + 2;
+            match step {
+                Step::Admit(proven) => {
+                    history.admit(new_version(&format!("code-{moment}"), "a"), proven, at(moment));
+                }
+                Step::Back => {
+                    if let Ok(number) = history.target(None, false) {
+                        history.go_back(back_to(number, HeldBy::Rollback), at(moment));
+                    }
+                }
+                Step::Fail => {
+                    if let Ok(number) = history.target(None, true) {
+                        prop_assert!(history.entry(number).unwrap().record.proven);
+                        let failed = current(&history);
+                        history.go_back(back_to(number, HeldBy::Faults { failed }), at(moment));
+                    }
+                }
+                Step::Prune(keep) => {
+                    history.prune(keep);
+                    prop_assert!(kept(&history).len() <= keep);
+                }
+            }
+            let serving: Vec<u64> = history
+                .records()
+                .into_iter()
+                .filter(VersionRecord::is_serving)
+                .map(|record| record.number)
+                .collect();
+            prop_assert_eq!(serving, [current(&history)]);
+            prop_assert!(kept(&history).contains(&current(&history)));
+            if let Ok(number) = history.target(None, false) {
+                prop_assert!(kept(&history).contains(&number) && number != current(&history));
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What is asked of the actor, and the faults that it hears of. Apart because these begin work, whose end is another's.
+
+use super::{Actor, Purpose, earlier, overtaken};
+use crate::disk::Disk;
+use crate::keeper::command::{Command, Reply};
+use crate::record::{HeldBy, Hold};
+use crate::refusal::Refusal;
+use crate::status::{KeeperEvent, Outcome};
+use crate::trial::counts;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::time::Instant;
+use wasmount_core::driver::VersionFault;
+
+impl Actor {
+    pub(super) async fn command(&mut self, command: Command, disk: &Arc<Disk>) {
+        match command {
+            Command::Swap(request, reply) => {
+                self.swaps.push_back((*request, reply));
+                // What goes on by itself gives way; the swap looks at the same.
+                self.give_way();
+            }
+            Command::Rollback(to, reply) => self.roll_back(to, reply, disk),
+            Command::Pause(paused, reply) => {
+                let paused = self.pause(paused, disk).await;
+                // It fails if nobody waits.
+                let _ = reply.send(paused);
+            }
+            Command::Drain(reason, reply) => {
+                self.drained = reason;
+                let _ = reply.send(Ok(()));
+            }
+            // The loop's.
+            Command::Stop => {}
+        }
+    }
+
+    /// A fault of the running version.
+    pub(super) fn fault(&mut self, fault: VersionFault, disk: &Arc<Disk>) {
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        let Some(trial) = running.trial.as_mut().filter(|_| counts(fault.kind)) else {
+            return;
+        };
+        if !trial.fault(fault.at) {
+            return;
+        }
+        let number = running.number;
+        let faults = trial.faults_until(fault.at);
+        let reason = format!(
+            "version {number} had {faults} faults within its first calls, the last one in {}: {}",
+            fault.rpc,
+            fault.kind.as_str()
+        );
+        // Whatever comes of it, the trial is over.
+        running.trial = None;
+        match self.history.target(None, true) {
+            Ok(target) => {
+                tracing::error!(driver = %self.parts.driver.name(), reason, target, "the version is taken back");
+                let hold = Hold {
+                    number: target,
+                    by: HeldBy::Faults { failed: number },
+                    reason,
+                    since: SystemTime::now(),
+                };
+                self.go_back(hold, None, disk);
+            }
+            Err(_) => {
+                tracing::error!(driver = %self.parts.driver.name(), reason, "there is no proven version to go back to: this one stays");
+                self.shared
+                    .tell(KeeperEvent::CannotRollBack { number, reason });
+            }
+        }
+    }
+
+    fn roll_back(&mut self, to: Option<u64>, reply: Reply<Outcome>, disk: &Arc<Disk>) {
+        match self.history.target(to, false) {
+            Ok(number) => {
+                let hold = Hold {
+                    number,
+                    by: HeldBy::Rollback,
+                    reason: "an administrator asked for it".to_owned(),
+                    since: SystemTime::now(),
+                };
+                self.go_back(hold, Some(reply), disk);
+            }
+            Err(refusal) => {
+                let _ = reply.send(Err(refusal));
+            }
+        }
+    }
+
+    /// Waits for nobody: what is under way is dropped.
+    fn go_back(&mut self, hold: Hold, reply: Option<Reply<Outcome>>, disk: &Arc<Disk>) {
+        if let Some(work) = self.work.take() {
+            overtaken(work.purpose);
+        }
+        let entry = self.history.entry(hold.number);
+        let goal = entry.and_then(|entry| Some((entry.desired()?.clone(), earlier(entry))));
+        match goal {
+            Some((desired, goal)) => {
+                self.start(Purpose::Back { hold, reply }, desired, goal, disk);
+            }
+            // `target` gives kept ones only.
+            None => overtaken(Purpose::Back { hold, reply }),
+        }
+    }
+
+    fn give_way(&mut self) {
+        let gives_way = |purpose: &Purpose| matches!(purpose, Purpose::Converge | Purpose::Restore);
+        if self
+            .work
+            .as_ref()
+            .is_some_and(|work| gives_way(&work.purpose))
+        {
+            self.work = None;
+            // To be looked at again, whatever comes of the swap.
+            self.due = Some(Instant::now());
+        }
+    }
+
+    async fn pause(&mut self, paused: bool, disk: &Arc<Disk>) -> Result<(), Refusal> {
+        if self.history.paused == paused {
+            return Ok(());
+        }
+        let mut history = self.history.clone();
+        history.paused = paused;
+        disk.write(&history).await?;
+        self.history = history;
+        let converges = |purpose: &Purpose| matches!(purpose, Purpose::Converge);
+        if paused
+            && self
+                .work
+                .as_ref()
+                .is_some_and(|work| converges(&work.purpose))
+        {
+            self.work = None;
+        }
+        self.due = Some(Instant::now());
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! How an actor begins: with the history that the host before it left. Apart because until it is there nothing can be asked of it.
+
+use super::{Actor, SETTLE};
+use crate::disk::Disk;
+use crate::history::History;
+use crate::keeper::KeeperParts;
+use crate::keeper::command::Command;
+use crate::migration::Records;
+use crate::refusal::Refusal;
+use std::sync::Arc;
+use tokio::time::{Instant, sleep_until};
+
+impl Actor {
+    /// The history, as soon as the disk gives it. None: it was stopped before.
+    pub(super) async fn open(&mut self) -> Option<Arc<Disk>> {
+        loop {
+            let opened = match Disk::open(self.parts.directory.clone()).await {
+                Ok((disk, history)) => settled(&self.parts, history)
+                    .await
+                    .map(|history| (disk, history)),
+                Err(refusal) => Err(refusal),
+            };
+            let refusal = match opened {
+                Ok((disk, history)) => {
+                    self.history = history;
+                    return Some(disk);
+                }
+                Err(refusal) => refusal,
+            };
+            let pause = self.retry.refused(refusal.patience()).unwrap_or(SETTLE);
+            self.refuse(&refusal, None);
+            self.publish();
+            let until = Instant::now() + pause;
+            loop {
+                tokio::select! {
+                    command = self.commands.recv() => match command {
+                        None | Some(Command::Stop) => return None,
+                        // Its asker is told that nothing came of it.
+                        Some(command) => drop(command),
+                    },
+                    () = sleep_until(until) => break,
+                }
+            }
+        }
+    }
+}
+
+/// A host that ended while records were changed left two histories; the records say which one it is.
+async fn settled(parts: &KeeperParts, history: History) -> Result<History, Refusal> {
+    let Some(coming) = history.prepared() else {
+        return Ok(history);
+    };
+    let records = Records::of(&parts.state, parts.driver.name());
+    let changed = records.form().await? == Some(coming);
+    tracing::warn!(
+        driver = %parts.driver.name(),
+        version = coming,
+        changed,
+        "the host ended while the records were changed for a version: it serves if they were"
+    );
+    Ok(history.settled(changed))
+}

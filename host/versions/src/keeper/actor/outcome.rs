@@ -1,0 +1,303 @@
+//! What an attempt came to, and who is told. Apart because here the running version is replaced, or it is said why not.
+
+use super::{Actor, Purpose, Refused, Work};
+use crate::desired::{Desired, Origin};
+use crate::disk::Disk;
+use crate::keeper::attempt::{Came, Exact, NotReady, Ready};
+use crate::keeper::command::Reply;
+use crate::keeper::commit::{Coming, Commit, watch_drain};
+use crate::keeper::retry::Retry;
+use crate::record::{HeldBy, Hold};
+use crate::refusal::{Patience, Refusal};
+use crate::status::{KeeperEvent, Outcome, RefusedVersion};
+use std::error::Error;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
+
+impl Actor {
+    pub(super) async fn done(&mut self, came: Result<Came, NotReady>, disk: &Arc<Disk>) {
+        let Some(Work {
+            purpose,
+            desired,
+            wish,
+            future: _,
+        }) = self.work.take()
+        else {
+            return;
+        };
+        match came {
+            Ok(Came::Ready(ready)) => {
+                let exact = ready.exact.clone();
+                let put = Box::pin(self.put_to_use(*ready, &purpose, disk)).await;
+                match put {
+                    Ok(outcome) => self.succeeded(purpose, outcome, wish),
+                    Err(refusal) => self.failed(purpose, refusal, Some(exact), wish),
+                }
+            }
+            Ok(Came::Serves { origin, signed_by }) => {
+                let same = self
+                    .serves(&purpose, desired, (origin, signed_by), disk)
+                    .await;
+                match same {
+                    Ok(outcome) => self.succeeded(purpose, outcome, wish),
+                    Err(refusal) => self.failed(purpose, refusal, None, wish),
+                }
+            }
+            Ok(Came::FailedBefore | Came::RefusedBefore) => self.settled = wish,
+            Err(NotReady { refusal, exact }) => self.failed(purpose, refusal, exact, wish),
+        }
+    }
+
+    async fn put_to_use(
+        &mut self,
+        ready: Ready,
+        purpose: &Purpose,
+        disk: &Arc<Disk>,
+    ) -> Result<Outcome, Refusal> {
+        let began = Instant::now();
+        let proving = ready.proving;
+        let policy = ready.desired.document.versions.clone();
+        let coming = match purpose {
+            Purpose::Restore => Coming::Again,
+            Purpose::Back { hold, .. } => Coming::Back(hold.clone()),
+            Purpose::Converge | Purpose::Swap { pinned: false, .. } => Coming::New {
+                proven: self.served_well(),
+                hold: None,
+            },
+            Purpose::Swap { pinned: true, .. } => Coming::New {
+                proven: self.served_well(),
+                hold: Some(pin()),
+            },
+        };
+        let commit = Commit {
+            parts: &self.parts,
+            shared: &self.shared,
+            disk,
+            history: &mut self.history,
+            running: self.running.as_ref(),
+            policy: &policy,
+        };
+        let running = commit.put_to_use(ready, coming).await?;
+        let switching = began.elapsed();
+        let before = self.running.as_ref().map(|it| it.number);
+        let number = running.number;
+        let warnings = running.warnings.clone();
+        self.running = Some(running);
+        self.restores = false;
+        let driver = self.parts.driver.name();
+        for warning in &warnings {
+            tracing::warn!(%driver, "{warning}");
+        }
+        if let Some(before) = before {
+            watch_drain(&self.shared, driver.to_string(), before, policy.drain);
+        }
+        let digests = self.history.digests();
+        let compiled: Vec<String> = digests.iter().cloned().collect();
+        let engine = &self.parts.engine;
+        engine
+            .retain_compiled(self.parts.driver.name(), &compiled)
+            .await;
+        disk.remove_others(digests).await;
+        self.outcome(before, number, true, warnings, (proving, switching))
+    }
+
+    /// What is wanted serves already. An explicit swap lifts what holds the backend, and may pin it.
+    async fn serves(
+        &mut self,
+        purpose: &Purpose,
+        desired: Desired,
+        (origin, signed_by): (Origin, Vec<String>),
+        disk: &Arc<Disk>,
+    ) -> Result<Outcome, Refusal> {
+        let number = self.running.as_ref().map_or(0, |it| it.number);
+        let mut history = self.history.clone();
+        history.reword(desired, origin, signed_by);
+        match purpose {
+            Purpose::Swap { pinned: true, .. } => {
+                history.held = Some(Hold { number, ..pin() });
+            }
+            // Another than the one that failed is wanted, and it serves.
+            Purpose::Swap { .. } | Purpose::Converge => history.held = None,
+            Purpose::Restore | Purpose::Back { .. } => {}
+        }
+        if history != self.history {
+            disk.write(&history).await?;
+            self.history = history;
+        }
+        let running = self.running.as_ref();
+        let warnings = running.map(|it| it.warnings.clone()).unwrap_or_default();
+        let no_time = (Duration::ZERO, Duration::ZERO);
+        self.outcome(Some(number), number, false, warnings, no_time)
+    }
+
+    fn outcome(
+        &self,
+        before: Option<u64>,
+        number: u64,
+        changed: bool,
+        warnings: Vec<String>,
+        (proving, switching): (Duration, Duration),
+    ) -> Result<Outcome, Refusal> {
+        let entry = self.history.entry(number).ok_or(Refusal::Overtaken)?;
+        Ok(Outcome {
+            before,
+            now: entry.record.clone(),
+            changed,
+            warnings,
+            proving,
+            switching,
+        })
+    }
+
+    /// Whether the version that is to be replaced had no fault in its last window: then it can be gone back to, even if it did not serve long.
+    fn served_well(&mut self) -> bool {
+        let trial = self.running.as_mut().and_then(|it| it.trial.as_mut());
+        trial.is_some_and(|trial| trial.faults_until(Instant::now()) == 0)
+    }
+
+    fn succeeded(&mut self, purpose: Purpose, outcome: Outcome, wish: u64) {
+        let driver = self.parts.driver.name();
+        let record = &outcome.now;
+        if outcome.changed {
+            tracing::info!(
+                %driver,
+                version = record.number,
+                plugin = %record.plugin,
+                plugin_version = %record.plugin_version,
+                digest = %record.digest,
+                "the backend serves"
+            );
+        }
+        if !matches!(purpose, Purpose::Restore) {
+            self.refused = None;
+        }
+        self.retry = Retry::default();
+        match &purpose {
+            Purpose::Converge | Purpose::Swap { .. } => {
+                self.settled = wish;
+                if outcome.changed {
+                    self.shared.tell(KeeperEvent::Swapped(outcome.clone()));
+                }
+            }
+            Purpose::Restore => {
+                self.refused = None;
+                self.due = Some(Instant::now());
+                self.shared.tell(KeeperEvent::Swapped(outcome.clone()));
+            }
+            Purpose::Back { hold, .. } => {
+                let by_itself = matches!(hold.by, HeldBy::Faults { .. });
+                self.shared.tell(KeeperEvent::RolledBack {
+                    from: outcome.before.unwrap_or_default(),
+                    to: outcome.now.clone(),
+                    reason: hold.reason.clone(),
+                    by_itself,
+                });
+                // The document may mean another one than the one that failed.
+                self.due = Some(Instant::now());
+            }
+        }
+        // Last, so that whoever is answered finds it so.
+        self.publish();
+        answer(purpose, Ok(outcome));
+    }
+
+    fn failed(&mut self, purpose: Purpose, refusal: Refusal, exact: Option<Exact>, wish: u64) {
+        let patience = refusal.patience();
+        match &purpose {
+            Purpose::Swap { .. } => self.refuse(&refusal, exact),
+            Purpose::Converge | Purpose::Restore => {
+                let pause = self.retry.refused(patience);
+                let for_good = exact.clone().filter(|_| pause.is_none());
+                self.refuse(&refusal, exact);
+                if let Some(refused) = &mut self.refused {
+                    refused.for_good = for_good;
+                }
+                self.settled = wish;
+                self.due = pause.map(|pause| Instant::now() + pause);
+                let held = self.history.held.is_some();
+                if matches!(purpose, Purpose::Restore) && !held && patience == Patience::None {
+                    // It will not come back: what is wanted may do.
+                    self.restores = false;
+                    self.due = Some(Instant::now());
+                }
+            }
+            Purpose::Back { hold, .. } => {
+                let number = self.running.as_ref().map_or(0, |it| it.number);
+                let reason = format!("{}; {}", hold.reason, said(&refusal));
+                tracing::error!(driver = %self.parts.driver.name(), reason, "the version could not be taken back");
+                if matches!(hold.by, HeldBy::Faults { .. }) {
+                    self.shared
+                        .tell(KeeperEvent::CannotRollBack { number, reason });
+                }
+                self.due = Some(Instant::now());
+            }
+        }
+        self.publish();
+        answer(purpose, Err(refusal));
+    }
+
+    /// Notes and tells a refusal; the same one is told once.
+    pub(super) fn refuse(&mut self, refusal: &Refusal, exact: Option<Exact>) {
+        let reason = said(refusal);
+        let told = RefusedVersion {
+            digest: exact.map(|exact| exact.identity.digest),
+            kind: refusal.kind(),
+            reason: reason.clone(),
+            at: SystemTime::now(),
+        };
+        let driver = self.parts.driver.name();
+        let serves = self.running.is_some();
+        if !serves {
+            self.parts.driver.set_fault(reason.clone());
+        }
+        let last = self.refused.as_ref().map(|it| &it.told);
+        let is_new = last.is_none_or(|last| {
+            (&last.digest, last.kind, &last.reason) != (&told.digest, told.kind, &told.reason)
+        });
+        if is_new {
+            tracing::warn!(%driver, kind = told.kind.as_str(), reason, serves, "the version is refused");
+            self.shared.tell(KeeperEvent::Refused(told.clone()));
+        }
+        self.refused = Some(Refused {
+            told,
+            for_good: None,
+        });
+    }
+}
+
+fn pin() -> Hold {
+    Hold {
+        number: 0,
+        by: HeldBy::Swap,
+        reason: "an administrator swapped to it, without the document".to_owned(),
+        since: SystemTime::now(),
+    }
+}
+
+fn answer(purpose: Purpose, came: Result<Outcome, Refusal>) {
+    let reply: Option<Reply<Outcome>> = match purpose {
+        Purpose::Swap { reply, .. } => Some(reply),
+        Purpose::Back { reply, .. } => reply,
+        Purpose::Converge | Purpose::Restore => None,
+    };
+    if let Some(reply) = reply {
+        // It fails if nobody waits.
+        let _ = reply.send(came);
+    }
+}
+
+/// An error with all that is behind it, each thing once.
+fn said(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,68 @@
+//! What an actor tells of itself. Apart because it only reads.
+
+use super::Actor;
+use crate::record::HeldBy;
+use crate::status::{KeeperStatus, Phase};
+use std::sync::PoisonError;
+
+impl Actor {
+    pub(super) fn publish(&self) {
+        let status = self.status();
+        let changed = self.shared.status.send_if_modified(|last| {
+            let changes = *last != status;
+            if changes {
+                *last = status;
+            }
+            changes
+        });
+        if changed {
+            let mut history = self
+                .shared
+                .history
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            *history = self.history.records();
+        }
+    }
+
+    fn status(&self) -> KeeperStatus {
+        let running = self.running.as_ref();
+        let mut warnings = running.map(|it| it.warnings.clone()).unwrap_or_default();
+        if let Some(running) = running {
+            let doubts = running.doubts.lock();
+            warnings.extend(doubts.unwrap_or_else(PoisonError::into_inner).clone());
+        }
+        KeeperStatus {
+            phase: self.phase(),
+            current: running
+                .and_then(|it| self.history.entry(it.number))
+                .map(|entry| entry.record.clone()),
+            warnings,
+            refused: self.refused.as_ref().map(|it| it.told.clone()),
+            draining: self.shared.draining(),
+            held: self.history.held.clone(),
+            paused: self.history.paused,
+            drained: self.drained.clone(),
+            wanted: self.wish,
+            settled: self.settled,
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        let held_by = self.history.held.as_ref().map(|held| &held.by);
+        if self.drained.is_some() {
+            Phase::Draining
+        } else if self.running.is_none() {
+            match self.refused {
+                Some(_) => Phase::Waiting,
+                None => Phase::Loading,
+            }
+        } else if matches!(held_by, Some(HeldBy::Rollback | HeldBy::Faults { .. })) {
+            Phase::RolledBack
+        } else if self.history.paused {
+            Phase::Paused
+        } else {
+            Phase::Serving
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Records of one version on their way to another: what is to be written, and what it takes to go back. Apart from the keeper because it
+//! decides nothing about versions: it pages, asks and counts.
+//!
+//! Marks of migrations lie in the host's own keyspace, so that they are written in one transaction with the records.
+
+mod content;
+
+use crate::prove::call_at_admission;
+use crate::refusal::Refusal;
+use content::{Content, content};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use wasmount_core::migration::{MIGRATION_PAGE_BYTES, MIGRATION_PAGE_ENTRIES, StateChange};
+use wasmount_core::names::DriverName;
+use wasmount_core::rpc::Rpc;
+use wasmount_core::state::{
+    Expect, Keyspace, KeyspaceOwner, STATE_SCAN_ENTRIES, StateEntry, StateError, StateStore,
+    StateWrite,
+};
+use wasmount_engine::WasmBackend;
+
+/// Says for which version the records were made last.
+const FORM: &str = "records";
+/// Begins the key of each mark: then comes the version's number, with zeros before it so that keys are in its order.
+const MARKS: &str = "migration/";
+/// Begins the keys of what it replaced.
+const REPLACED: &str = "replaced/";
+/// Digits of the largest number.
+const DIGITS: usize = 20;
+
+/// What is to be written, by key; none: removed.
+pub(crate) type Changes = BTreeMap<String, Option<Vec<u8>>>;
+
+/// The records of a backend.
+pub(crate) struct Records {
+    state: Arc<dyn StateStore>,
+    driver: DriverName,
+}
+
+/// A migration that the version before cannot read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mark {
+    /// The version that it was made for.
+    pub(crate) number: u64,
+    /// The one before.
+    pub(crate) before: u64,
+    /// Of the records right after it: as long as they are so, nothing was written since.
+    fingerprint: String,
+    /// Records that it changed.
+    changed: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Form {
+    version: u64,
+}
+
+impl Records {
+    pub(crate) fn of(state: &Arc<dyn StateStore>, driver: &DriverName) -> Self {
+        Self {
+            state: Arc::clone(state),
+            driver: driver.clone(),
+        }
+    }
+
+    /// The version for which the records were made last; none: no migration rewrote them.
+    pub(crate) async fn form(&self) -> Result<Option<u64>, Refusal> {
+        let entry = self.state.get(&self.own(), FORM).await;
+        let Some(entry) = entry.map_err(|error| failed("read", error))? else {
+            return Ok(None);
+        };
+        let form: Form = parsed(&entry.value)?;
+        Ok(Some(form.version))
+    }
+
+    /// Migrations that were made for versions above this one, the first one first.
+    pub(crate) async fn marks_above(&self, number: u64) -> Result<Vec<Mark>, Refusal> {
+        let mut marks = Vec::new();
+        let mut after = mark_key(number);
+        loop {
+            let page = self
+                .state
+                .scan(&self.own(), MARKS, Some(&after), STATE_SCAN_ENTRIES)
+                .await;
+            let page = page.map_err(|error| failed("read", error))?;
+            let Some(last) = page.last() else {
+                return Ok(marks);
+            };
+            after = last.key.clone();
+            for entry in page {
+                marks.push(parsed(&entry.value)?);
+            }
+        }
+    }
+
+    /// What a version makes of all records of another one. Nothing is written.
+    pub(crate) async fn changes(
+        &self,
+        backend: &WasmBackend,
+        from_version: &str,
+        time: Duration,
+    ) -> Result<Changes, Refusal> {
+        let mut changes = Changes::new();
+        let mut waiting: Vec<StateEntry> = Vec::new();
+        let mut after = None;
+        loop {
+            let page = self.page(after.as_deref()).await?;
+            let is_last = page.is_empty();
+            after = page.last().map(|entry| entry.key.clone());
+            for entry in page {
+                if !fits(&waiting, &entry) {
+                    ask(backend, from_version, time, &waiting, &mut changes).await?;
+                    waiting.clear();
+                }
+                waiting.push(entry);
+            }
+            if is_last {
+                if !waiting.is_empty() {
+                    ask(backend, from_version, time, &waiting, &mut changes).await?;
+                }
+                return Ok(changes);
+            }
+        }
+    }
+
+    /// Writes changes that the version before can read. Where the store has no transactions one after the other: half of them are as good.
+    pub(crate) async fn add(&self, changes: Changes, most_bytes: u64) -> Result<(), Refusal> {
+        let after = self.content(&changes).await?;
+        within(&after, most_bytes)?;
+        if self.state.has_transactions() {
+            let writes = self.writes(changes).collect();
+            let applied = self.state.apply(writes).await;
+            return applied.map_err(|error| failed("write", error));
+        }
+        let space = self.backends();
+        for (key, value) in changes {
+            let written = match value {
+                Some(value) => self.state.put(&space, &key, value, Expect::Any).await,
+                None => self.state.remove(&space, &key, Expect::Any).await,
+            };
+            written.map_err(|error| failed("write", error))?;
+        }
+        let synced = self.state.sync().await;
+        synced.map_err(|error| failed("write", error))
+    }
+
+    /// Writes changes that the version before cannot read, with what it takes to go back to it, in one transaction.
+    pub(crate) async fn rewrite(
+        &self,
+        changes: Changes,
+        number: u64,
+        before: u64,
+        most_bytes: u64,
+    ) -> Result<(), Refusal> {
+        if !self.state.has_transactions() {
+            return Err(Refusal::Migration {
+                reason: "this version rewrites them, which takes a transaction, and the records of this host are objects of Kubernetes; use a version that \
+                         only adds to them, or keep the records on one host"
+                    .to_owned(),
+            });
+        }
+        let after = self.content(&changes).await?;
+        within(&after, most_bytes)?;
+        let mark = Mark {
+            number,
+            before,
+            fingerprint: after.fingerprint,
+            changed: changes.len(),
+        };
+        let space = self.backends();
+        let mut writes = vec![self.mark_form(number)?];
+        writes.push(self.own_write(mark_key(number), Some(written(&mark)?)));
+        for (index, key) in changes.keys().enumerate() {
+            let there = self.state.get(&space, key).await;
+            let there = there.map_err(|error| failed("read", error))?;
+            let (name, value) = replaced_keys(number, index);
+            writes.push(self.own_write(name, Some(key.clone().into_bytes())));
+            if let Some(there) = there {
+                writes.push(self.own_write(value, Some(there.value)));
+            }
+        }
+        writes.extend(self.writes(changes));
+        let applied = self.state.apply(writes).await;
+        applied.map_err(|error| failed("write", error))
+    }
+
+    /// Whether nothing was written since a migration.
+    pub(crate) async fn is_untouched(&self, mark: &Mark) -> Result<bool, Refusal> {
+        let now = self.content(&Changes::new()).await?;
+        Ok(now.fingerprint == mark.fingerprint)
+    }
+
+    /// Puts back what a migration replaced, in one transaction. The records are those of the version before it then.
+    pub(crate) async fn put_back(&self, mark: &Mark) -> Result<(), Refusal> {
+        let mut writes = vec![self.mark_form(mark.before)?];
+        writes.push(self.own_write(mark_key(mark.number), None));
+        for index in 0..mark.changed {
+            let (name_key, value_key) = replaced_keys(mark.number, index);
+            let name = self.own_value(&name_key).await?.unwrap_or_default();
+            let key = String::from_utf8(name).map_err(|_| damaged())?;
+            let value = self.own_value(&value_key).await?;
+            writes.push(StateWrite {
+                space: self.backends(),
+                key,
+                value,
+            });
+            writes.push(self.own_write(name_key, None));
+            writes.push(self.own_write(value_key, None));
+        }
+        let applied = self.state.apply(writes).await;
+        applied.map_err(|error| failed("write", error))
+    }
+
+    /// Forgets how to undo migrations from versions that cannot be gone back to.
+    pub(crate) async fn forget(&self, is_kept: impl Fn(u64) -> bool) -> Result<(), Refusal> {
+        for mark in self.marks_above(0).await? {
+            if is_kept(mark.before) {
+                continue;
+            }
+            let mut keys = vec![mark_key(mark.number)];
+            for index in 0..mark.changed {
+                let (name, value) = replaced_keys(mark.number, index);
+                keys.extend([name, value]);
+            }
+            for key in keys {
+                let removed = self.state.remove(&self.own(), &key, Expect::Any).await;
+                removed.map_err(|error| failed("write", error))?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn content(&self, changes: &Changes) -> Result<Content, Refusal> {
+        let read = content(self.state.as_ref(), &self.backends(), changes).await;
+        read.map_err(|error| failed("read", error))
+    }
+
+    async fn page(&self, after: Option<&str>) -> Result<Vec<StateEntry>, Refusal> {
+        let page = self
+            .state
+            .scan(&self.backends(), "", after, STATE_SCAN_ENTRIES)
+            .await;
+        page.map_err(|error| failed("read", error))
+    }
+
+    async fn own_value(&self, key: &str) -> Result<Option<Vec<u8>>, Refusal> {
+        let entry = self.state.get(&self.own(), key).await;
+        let entry = entry.map_err(|error| failed("read", error))?;
+        Ok(entry.map(|entry| entry.value))
+    }
+
+    fn writes(&self, changes: Changes) -> impl Iterator<Item = StateWrite> + use<> {
+        let space = self.backends();
+        changes.into_iter().map(move |(key, value)| StateWrite {
+            space: space.clone(),
+            key,
+            value,
+        })
+    }
+
+    fn mark_form(&self, version: u64) -> Result<StateWrite, Refusal> {
+        let form = written(&Form { version })?;
+        Ok(self.own_write(FORM.to_owned(), Some(form)))
+    }
+
+    fn own_write(&self, key: String, value: Option<Vec<u8>>) -> StateWrite {
+        StateWrite {
+            space: self.own(),
+            key,
+            value,
+        }
+    }
+
+    fn own(&self) -> Keyspace {
+        Keyspace {
+            driver: self.driver.clone(),
+            owner: KeyspaceOwner::Host,
+        }
+    }
+
+    fn backends(&self) -> Keyspace {
+        Keyspace {
+            driver: self.driver.clone(),
+            owner: KeyspaceOwner::Backend,
+        }
+    }
+}
+
+/// Whether a record may join those that are shown together (contract, `state-migration`).
+fn fits(waiting: &[StateEntry], entry: &StateEntry) -> bool {
+    let bytes = |entry: &StateEntry| entry.key.len() + entry.value.len();
+    let together = waiting.iter().chain([entry]).map(bytes).sum::<usize>();
+    waiting.is_empty()
+        || (waiting.len() < MIGRATION_PAGE_ENTRIES && together <= MIGRATION_PAGE_BYTES)
+}
+
+async fn ask(
+    backend: &WasmBackend,
+    from_version: &str,
+    time: Duration,
+    page: &[StateEntry],
+    changes: &mut Changes,
+) -> Result<(), Refusal> {
+    let call = call_at_admission(Rpc::GetPluginInfo, time);
+    let answer = backend.migrate(&call, from_version, page).await;
+    let answer = answer.map_err(|error| Refusal::Migration {
+        reason: error.to_string(),
+    })?;
+    for change in answer {
+        match change {
+            StateChange::Put { key, value } => changes.insert(key, Some(value)),
+            StateChange::Remove { key } => changes.insert(key, None),
+        };
+    }
+    Ok(())
+}
+
+fn within(after: &Content, most_bytes: u64) -> Result<(), Refusal> {
+    if after.bytes <= most_bytes {
+        return Ok(());
+    }
+    Err(Refusal::Migration {
+        reason: format!(
+            "they would take {} bytes, and limits.stateBytes is {most_bytes}: raise it in the backend document",
+            after.bytes
+        ),
+    })
+}
+
+fn mark_key(number: u64) -> String {
+    format!("{MARKS}{number:0DIGITS$}")
+}
+
+/// Where the name of a record that was changed is kept, and what it held.
+fn replaced_keys(number: u64, index: usize) -> (String, String) {
+    let place = format!("{REPLACED}{number}/{index}/");
+    (format!("{place}key"), format!("{place}value"))
+}
+
+fn failed(operation: &'static str, error: StateError) -> Refusal {
+    Refusal::Migration {
+        reason: format!("the state store could not {operation} them: {error}"),
+    }
+}
+
+fn damaged() -> Refusal {
+    Refusal::Migration {
+        reason: "what the host noted of an earlier migration cannot be read".to_owned(),
+    }
+}
+
+fn parsed<T: for<'de> Deserialize<'de>>(value: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(value).map_err(|_| damaged())
+}
+
+fn written<T: Serialize>(value: &T) -> Result<Vec<u8>, Refusal> {
+    serde_json::to_vec(value).map_err(|_| damaged())
+}

@@ -1,0 +1,132 @@
+//! All records of a backend as one fingerprint: whether anything was written is seen by what is there, since no store tells of removals.
+//! Apart because it is pure but for the paging.
+
+use super::Changes;
+use sha2::{Digest, Sha256};
+use std::iter::Peekable;
+use wasmount_core::state::{Keyspace, STATE_SCAN_ENTRIES, StateError, StateStore, record_bytes};
+
+/// What records there are.
+pub(super) struct Content {
+    /// Of all keys and values.
+    pub(super) fingerprint: String,
+    /// What they take, as `limits.stateBytes` counts.
+    pub(super) bytes: u64,
+}
+
+/// The records of a space as they will be after these changes.
+pub(super) async fn content(
+    state: &dyn StateStore,
+    space: &Keyspace,
+    changes: &Changes,
+) -> Result<Content, StateError> {
+    let mut sum = Sum::default();
+    let mut changes = changes.iter().peekable();
+    let mut after: Option<String> = None;
+    loop {
+        let page = state
+            .scan(space, "", after.as_deref(), STATE_SCAN_ENTRIES)
+            .await?;
+        let Some(last) = page.last() else {
+            sum.take_changes(&mut changes, None);
+            return Ok(sum.done());
+        };
+        after = Some(last.key.clone());
+        for entry in &page {
+            if !sum.take_changes(&mut changes, Some(&entry.key)) {
+                sum.add(&entry.key, &entry.value);
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Sum {
+    hash: Sha256,
+    bytes: u64,
+}
+
+impl Sum {
+    /// Adds the changes up to this key; whether it is among them itself.
+    fn take_changes<'a>(
+        &mut self,
+        changes: &mut Peekable<impl Iterator<Item = (&'a String, &'a Option<Vec<u8>>)>>,
+        up_to: Option<&str>,
+    ) -> bool {
+        let mut is_changed = false;
+        while let Some((key, value)) =
+            changes.next_if(|(key, _)| up_to.is_none_or(|up_to| key.as_str() <= up_to))
+        {
+            is_changed |= up_to == Some(key.as_str());
+            if let Some(value) = value {
+                self.add(key, value);
+            }
+        }
+        is_changed
+    }
+
+    fn add(&mut self, key: &str, value: &[u8]) {
+        // With lengths, so that no two contents look alike.
+        for part in [key.as_bytes(), value] {
+            self.hash.update((part.len() as u64).to_le_bytes());
+            self.hash.update(part);
+        }
+        self.bytes = self.bytes.saturating_add(record_bytes(key, value.len()));
+    }
+
+    fn done(self) -> Content {
+        let digits = self.hash.finalize();
+        Content {
+            fingerprint: digits.iter().map(|byte| format!("{byte:02x}")).collect(),
+            bytes: self.bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn sum(records: &BTreeMap<String, Vec<u8>>, changes: &Changes) -> (String, u64) {
+        let mut sum = Sum::default();
+        let mut changes = changes.iter().peekable();
+        for (key, value) in records {
+            if !sum.take_changes(&mut changes, Some(key)) {
+                sum.add(key, value);
+            }
+        }
+        sum.take_changes(&mut changes, None);
+        let Content { fingerprint, bytes } = sum.done();
+        (fingerprint, bytes)
+    }
+
+    fn applied(
+        mut records: BTreeMap<String, Vec<u8>>,
+        changes: &Changes,
+    ) -> BTreeMap<String, Vec<u8>> {
+        for (key, value) in changes {
+            match value {
+                Some(value) => drop(records.insert(key.clone(), value.clone())),
+                None => drop(records.remove(key)),
+            }
+        }
+        records
+    }
+
+    proptest! {
+        /// The fingerprint that is foretold is the one that is found, and another content has another one.
+        #[test]
+        fn changes_are_foretold(
+            records in proptest::collection::btree_map("[a-d]{0,2}", "[x-z]{0,2}".prop_map(String::into_bytes), 0..12),
+            changes in proptest::collection::btree_map("[a-d]{0,2}", proptest::option::of("[x-z]{0,2}".prop_map(String::into_bytes)), 0..12),
+        ) {
+            let after = applied(records.clone(), &changes);
+            prop_assert_eq!(sum(&records, &changes), sum(&after, &Changes::new()));
+            let same = after == records;
+            let (one, other) = (sum(&records, &Changes::new()).0, sum(&after, &Changes::new()).0);
+            prop_assert_eq!(one == other, same);
+        }
+    }
+}

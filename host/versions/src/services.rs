@@ -1,0 +1,121 @@
+//! Whether a version offers what the one before it does. Apart because it is pure: sidecars ask for capabilities once, when they start, and
+//! a call that they then make for ever would be refused for ever.
+//!
+//! What is hidden, before or now, does not count: nobody was told of it, or the administrator has said that it goes.
+
+use wasmount_core::capabilities::{Capabilities, Hidden, Profile};
+use wasmount_core::driver::Role;
+use wasmount_core::services::{Offer, Service};
+
+/// What the running version offers, and to whom.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    /// Its services and features.
+    pub offer: Offer,
+    /// What of it is hidden.
+    pub hidden: Hidden,
+    /// Which CSI is spoken.
+    pub profile: Profile,
+}
+
+/// What a version of `offer` would take away, by the names of CSI; services that CSI does not advertise by the contract's.
+pub(crate) fn removed(kept: &Kept, offer: &Offer, hidden: &Hidden) -> Vec<String> {
+    let everything = Hidden::default();
+    let before = names(&kept.offer, kept.profile, &kept.hidden);
+    let after = names(offer, kept.profile, &everything);
+    let gone = |name: &&'static str| !after.contains(name) && !hidden.hides(name);
+    before
+        .iter()
+        .copied()
+        .filter(gone)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Each once, in the order of CSI.
+fn names(offer: &Offer, profile: Profile, hidden: &Hidden) -> Vec<&'static str> {
+    // Of all services, whatever this process serves: the sidecars of the other role know the driver by the same name.
+    let Capabilities {
+        plugin,
+        controller,
+        group,
+        node,
+    } = Capabilities::derive(offer, Role::All, profile, hidden);
+    let unnamed = [Service::NodePublish];
+    let services = unnamed.into_iter().filter(|service| offer.has(*service));
+    let mut names = Vec::new();
+    let all = plugin
+        .iter()
+        .map(|it| it.name())
+        .chain(controller.iter().map(|it| it.name()))
+        .chain(group.iter().map(|it| it.name()))
+        .chain(node.iter().map(|it| it.name()))
+        .chain(services.map(Service::interface));
+    for name in all {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wasmount_core::services::Feature;
+
+    fn kept(services: &[Service], features: &[Feature], hidden: &[&str]) -> Kept {
+        Kept {
+            offer: Offer::new(services.iter().copied(), features.iter().copied()),
+            hidden: Hidden::parse(hidden).unwrap(),
+            profile: Profile::V1_12,
+        }
+    }
+
+    fn gone(kept: &Kept, services: &[Service], hidden: &[&str]) -> Vec<String> {
+        let offer = Offer::new(services.iter().copied(), []);
+        removed(kept, &offer, &Hidden::parse(hidden).unwrap())
+    }
+
+    #[test]
+    fn the_same_and_more_take_nothing_away() {
+        let before = kept(&[Service::Controller, Service::NodeStage], &[], &[]);
+        let after = [Service::Controller, Service::NodeStage, Service::Capacity];
+        assert_eq!(gone(&before, &after[..2], &[]), [""; 0]);
+        assert_eq!(gone(&before, &after, &[]), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_gone_is_named() {
+        let before = kept(
+            &[
+                Service::Controller,
+                Service::Snapshots,
+                Service::NodeStage,
+                Service::NodePublish,
+            ],
+            &[Feature::CloneVolume],
+            &[],
+        );
+        assert_eq!(
+            gone(&before, &[Service::Controller, Service::NodeStage], &[]),
+            [
+                "CREATE_DELETE_SNAPSHOT",
+                "CLONE_VOLUME",
+                "GET_SNAPSHOT",
+                "node-publish"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_hidden_before_or_now_does_not_count() {
+        let all = [Service::Controller, Service::Capacity];
+        for (before, now) in [(&["GET_CAPACITY"][..], &[][..]), (&[], &["GET_CAPACITY"])] {
+            let before = kept(&all, &[], before);
+            assert_eq!(gone(&before, &[Service::Controller], now), [""; 0]);
+        }
+        let before = kept(&all, &[], &[]);
+        assert_eq!(gone(&before, &all, &["GET_CAPACITY"]), [""; 0]);
+    }
+}

@@ -1,0 +1,155 @@
+//! What a keeper tells of itself. Apart because commands, Events, metrics and the status of a custom resource read it, and none of them the
+//! keeper.
+
+use crate::record::{Hold, VersionRecord};
+use crate::refusal::RefusalKind;
+use std::time::{Duration, SystemTime};
+
+/// How it stands with a backend.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeeperStatus {
+    /// In one word.
+    pub phase: Phase,
+    /// The version that serves; none: no version does.
+    pub current: Option<VersionRecord>,
+    /// What an administrator should know of it.
+    pub warnings: Vec<String>,
+    /// What was refused last, if nothing was put to use since.
+    pub refused: Option<RefusedVersion>,
+    /// Versions that were replaced and still have calls.
+    pub draining: Vec<OldVersion>,
+    /// What keeps it from following its document.
+    pub held: Option<Hold>,
+    /// Nothing is changed but on demand (`wasmount pause`).
+    pub paused: bool,
+    /// Why no new work is taken (`wasmount drain`).
+    pub drained: Option<String>,
+    /// How often something else was wanted, counted from the keeper's start.
+    pub wanted: u64,
+    /// Up to which of those it is known what became of it.
+    pub settled: u64,
+}
+
+/// How it stands, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// The first version is on its way.
+    Loading,
+    /// A version serves.
+    Serving,
+    /// A version serves to which the backend went back.
+    RolledBack,
+    /// A version serves, and no other takes its place by itself.
+    Paused,
+    /// It takes no new work.
+    Draining,
+    /// No version serves; what is wanted was refused.
+    Waiting,
+}
+
+/// Something that was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedVersion {
+    /// Of its component; none: it was not even had.
+    pub digest: Option<String>,
+    /// What kind of refusal.
+    pub kind: RefusalKind,
+    /// In words, with what to do.
+    pub reason: String,
+    /// When.
+    pub at: SystemTime,
+}
+
+/// A version that was replaced and still has calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OldVersion {
+    /// Which.
+    pub number: u64,
+    /// How many.
+    pub calls: usize,
+}
+
+/// What a swap or a rollback came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The version before; none: there was none.
+    pub before: Option<u64>,
+    /// The version that serves now.
+    pub now: VersionRecord,
+    /// False: it did already.
+    pub changed: bool,
+    /// What an administrator should know.
+    pub warnings: Vec<String>,
+    /// How long proving it took, with fetching and compiling.
+    pub proving: Duration,
+    /// How long putting it to use took, with writing down that it serves.
+    pub switching: Duration,
+}
+
+/// What a drain came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DrainOutcome {
+    /// Calls that still run.
+    pub calls: usize,
+}
+
+/// What happened, for those who tell people.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeeperEvent {
+    /// Another version serves.
+    Swapped(Outcome),
+    /// A version was refused; told once for the same one.
+    Refused(RefusedVersion),
+    /// A version was taken back.
+    RolledBack {
+        /// Which.
+        from: u64,
+        /// The one that serves in its place.
+        to: VersionRecord,
+        /// Why.
+        reason: String,
+        /// The host did it, and nobody asked.
+        by_itself: bool,
+    },
+    /// A version fails, and there is none to go back to.
+    CannotRollBack {
+        /// Which.
+        number: u64,
+        /// Why it should.
+        reason: String,
+    },
+    /// Calls of a version that was replaced do not end.
+    StillDraining(OldVersion),
+}
+
+impl KeeperStatus {
+    /// Of a keeper that has just begun.
+    pub(crate) fn loading() -> Self {
+        Self {
+            phase: Phase::Loading,
+            current: None,
+            warnings: Vec::new(),
+            refused: None,
+            draining: Vec::new(),
+            held: None,
+            paused: false,
+            drained: None,
+            wanted: 0,
+            settled: 0,
+        }
+    }
+}
+
+impl Phase {
+    /// For machines, in the form that Kubernetes uses for phases.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::Loading => "Loading",
+            Phase::Serving => "Serving",
+            Phase::RolledBack => "RolledBack",
+            Phase::Paused => "Paused",
+            Phase::Draining => "Draining",
+            Phase::Waiting => "Waiting",
+        }
+    }
+}

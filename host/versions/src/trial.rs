@@ -1,0 +1,186 @@
+//! Whether a new version is taken back: its faults within a sliding window, counted from when it began to serve. Apart because it is pure, and
+//! because this rule alone decides that the host does what nobody asked for.
+//!
+//! A version stands trial until it has served for one whole window and answered a call in it, with fewer faults than it may have. From then
+//! on its faults are told and change nothing: what fails after it worked has more likely another cause.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::time::Instant;
+use wasmount_core::document::VersionPolicy;
+use wasmount_core::fault::FaultKind;
+
+/// One version on trial.
+#[derive(Debug, Clone)]
+pub(crate) struct Trial {
+    /// Faults that it may not reach; 0: any number.
+    most: usize,
+    window: Duration,
+    /// Those within the window, the oldest first; never more than `most`.
+    faults: VecDeque<Instant>,
+    /// When the window that is looked at ends.
+    ends: Instant,
+}
+
+/// What a window came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It served well.
+    Proven,
+    /// Nothing can be said yet.
+    Open,
+}
+
+impl Trial {
+    pub(crate) fn new(policy: &VersionPolicy, began: Instant) -> Self {
+        Self {
+            most: usize::try_from(policy.faults).unwrap_or(usize::MAX),
+            window: policy.window,
+            faults: VecDeque::new(),
+            ends: began + policy.window,
+        }
+    }
+
+    /// A fault was found. True: that is one too many.
+    pub(crate) fn fault(&mut self, at: Instant) -> bool {
+        self.forget_before(at);
+        if self.most == 0 {
+            // Still one that keeps it from being proven.
+            self.faults.clear();
+        }
+        self.faults.push_back(at);
+        self.most > 0 && self.faults.len() >= self.most
+    }
+
+    /// How many there were within the window that ends now.
+    pub(crate) fn faults_until(&mut self, now: Instant) -> usize {
+        self.forget_before(now);
+        self.faults.len()
+    }
+
+    /// When to look.
+    pub(crate) fn ends(&self) -> Instant {
+        self.ends
+    }
+
+    /// At that time. `answered`: the calls that it has ended well, ever.
+    pub(crate) fn look(&mut self, now: Instant, answered: u64) -> Verdict {
+        if now < self.ends {
+            return Verdict::Open;
+        }
+        self.ends = now + self.window;
+        self.forget_before(now);
+        if answered > 0 && (self.most > 0 || self.faults.is_empty()) {
+            Verdict::Proven
+        } else {
+            Verdict::Open
+        }
+    }
+
+    fn forget_before(&mut self, now: Instant) {
+        while let Some(first) = self.faults.front() {
+            if now.saturating_duration_since(*first) < self.window {
+                return;
+            }
+            self.faults.pop_front();
+        }
+    }
+}
+
+/// Whether a fault speaks against the version. That all its places are taken speaks of its clients; that none was loaded, of none.
+pub(crate) fn counts(kind: FaultKind) -> bool {
+    match kind {
+        FaultKind::Trapped
+        | FaultKind::OverLimit
+        | FaultKind::OutOfTime
+        | FaultKind::BadAnswer
+        | FaultKind::Refused
+        | FaultKind::NotGranted => true,
+        FaultKind::Busy | FaultKind::NotLoaded => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn policy(faults: u32, seconds: u64) -> VersionPolicy {
+        VersionPolicy {
+            faults,
+            window: Duration::from_secs(seconds),
+            ..VersionPolicy::default()
+        }
+    }
+
+    fn at(began: Instant, milliseconds: u64) -> Instant {
+        began + Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn as_many_faults_as_it_may_not_have_within_one_window_end_the_trial() {
+        let began = Instant::now();
+        let mut trial = Trial::new(&policy(3, 10), began);
+        assert!(!trial.fault(at(began, 0)));
+        assert!(!trial.fault(at(began, 5_000)));
+        assert!(trial.fault(at(began, 9_999)));
+    }
+
+    #[test]
+    fn faults_that_lie_further_apart_do_not() {
+        let began = Instant::now();
+        let mut trial = Trial::new(&policy(3, 10), began);
+        for second in (0..100).step_by(5) {
+            assert!(!trial.fault(at(began, second * 1000)), "{second}");
+        }
+    }
+
+    #[test]
+    fn where_no_number_is_too_high_nothing_ends_it() {
+        let began = Instant::now();
+        let mut trial = Trial::new(&policy(0, 10), began);
+        assert!((0..1000).all(|n| !trial.fault(at(began, n))));
+        assert_eq!(trial.look(at(began, 10_000), 1), Verdict::Open);
+        assert_eq!(trial.look(at(began, 20_000), 1), Verdict::Proven);
+    }
+
+    #[test]
+    fn a_version_is_proven_by_a_whole_window_in_which_it_answered() {
+        let began = Instant::now();
+        let mut trial = Trial::new(&policy(3, 10), began);
+        assert_eq!(trial.look(at(began, 9_999), 7), Verdict::Open);
+        assert_eq!(trial.look(at(began, 10_000), 0), Verdict::Open);
+        assert_eq!(trial.look(at(began, 19_999), 7), Verdict::Open);
+        assert_eq!(trial.look(at(began, 20_000), 7), Verdict::Proven);
+    }
+
+    #[test]
+    fn a_busy_backend_and_one_that_is_missing_are_no_faults_of_a_version() {
+        let counted = FaultKind::ALL.into_iter().filter(|kind| counts(*kind));
+        assert_eq!(counted.count(), FaultKind::ALL.len() - 2);
+        assert!(!counts(FaultKind::Busy) && !counts(FaultKind::NotLoaded));
+    }
+
+    proptest! {
+        /// The trial and a plain count over all faults say the same at each fault.
+        #[test]
+        fn the_window_slides(
+            most in 1_u32..6,
+            seconds in 1_u64..20,
+            mut moments in proptest::collection::vec(0_u64..60_000, 1..60),
+        ) {
+            moments.sort_unstable();
+            let began = Instant::now();
+            let mut trial = Trial::new(&policy(most, seconds), began);
+            for (index, moment) in moments.iter().enumerate() {
+                let within = |earlier: &&u64| moment - **earlier < seconds * 1000;
+                let count = moments[..=index].iter().filter(within).count();
+                let over = trial.fault(at(began, *moment));
+                prop_assert_eq!(over, count >= most as usize);
+                if over {
+                    break;
+                }
+            }
+        }
+    }
+}

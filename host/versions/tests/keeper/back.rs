@@ -1,0 +1,119 @@
+//! Going back on demand: from disk alone, to what is kept, and no further by itself.
+
+use crate::bench::*;
+use serde_json::json;
+use wasmount_versions::{HeldBy, KeeperEvent, Phase, Refusal, SwapRequest};
+
+#[tokio::test]
+async fn the_version_before_comes_back_while_its_source_is_away() {
+    let bench = Bench::serving().await;
+    bench.want(behaving("other")).await;
+    bench.replace(&build("misbehave", 2));
+    bench
+        .until("it serves", |it| it.current.as_ref().unwrap().number == 3)
+        .await;
+    *bench.sources.away.lock().unwrap() = true;
+    let mut events = bench.keeper.events();
+    let outcome = bench.keeper.rollback(None).await.unwrap();
+    assert_eq!((outcome.before, outcome.now.number), (Some(3), 2));
+    assert!(bench.is_rolled_back(3));
+    let status = bench.keeper.status();
+    assert_eq!(status.phase, Phase::RolledBack);
+    assert_eq!(status.held.unwrap().by, HeldBy::Rollback);
+    let event = events.recv().await.unwrap();
+    assert!(
+        matches!(
+            &*event,
+            KeeperEvent::RolledBack {
+                from: 3,
+                by_itself: false,
+                ..
+            }
+        ),
+        "{event:?}"
+    );
+    let outcome = bench.keeper.rollback(None).await.unwrap();
+    assert_eq!(outcome.now.number, 1);
+    let outcome = bench.keeper.rollback(Some(3)).await.unwrap();
+    assert_eq!(outcome.now.number, 3);
+    bench.calls().await;
+}
+
+#[tokio::test]
+async fn settings_and_grants_come_back_with_the_code() {
+    let bench = Bench::serving().await;
+    let pool = |path: &str| json!({ "grants": { "pools": { "volumes": { "path": path } } } });
+    bench.want(pool("/srv/one")).await;
+    bench.want(pool("/srv/two")).await;
+    bench.keeper.rollback(None).await.unwrap();
+    let granted = bench.granted.lock().unwrap().clone();
+    let paths: Vec<_> = granted
+        .iter()
+        .map(|grants| grants.pools.get("volumes").map(|it| it.path.clone()))
+        .collect();
+    let path = |path: &str| Some(std::path::PathBuf::from(path));
+    assert_eq!(
+        paths,
+        [None, path("/srv/one"), path("/srv/two"), path("/srv/one")]
+    );
+}
+
+#[tokio::test]
+async fn a_backend_stays_where_it_went_back_to_until_a_swap() {
+    let bench = Bench::serving().await;
+    bench.want(behaving("other")).await;
+    bench.keeper.rollback(None).await.unwrap();
+    bench.want(behaving("newer")).await;
+    assert_eq!(bench.number(), 1);
+    let bench = bench.restarted(behaving("newer")).await;
+    let status = bench.until("it serves", |it| it.current.is_some()).await;
+    assert_eq!((bench.number(), status.phase), (1, Phase::RolledBack));
+    let outcome = bench.keeper.swap(SwapRequest::default()).await.unwrap();
+    assert_eq!(outcome.now.number, 3);
+    assert_eq!(bench.keeper.status().phase, Phase::Serving);
+}
+
+#[tokio::test]
+async fn there_is_no_way_back_to_what_is_not_there() {
+    let bench = Bench::serving().await;
+    let refusal = bench.keeper.rollback(None).await.unwrap_err();
+    assert!(matches!(refusal, Refusal::NothingToGoBackTo), "{refusal}");
+    let refusal = bench.keeper.rollback(Some(7)).await.unwrap_err();
+    assert!(matches!(refusal, Refusal::NotKept { .. }), "{refusal}");
+    let refusal = bench.keeper.rollback(Some(1)).await.unwrap_err();
+    assert!(
+        matches!(refusal, Refusal::Serves { number: 1 }),
+        "{refusal}"
+    );
+    assert_eq!(bench.keeper.status().held, None);
+}
+
+#[tokio::test]
+async fn as_many_versions_are_kept_as_the_document_says() {
+    let bench = Bench::serving().await;
+    let keeping =
+        |setting: &str| json!({ "settings": { "setting": setting }, "versions": { "keep": 2 } });
+    for mark in [2, 3] {
+        put(&build("misbehave", mark), &bench.plugin());
+        bench.want(keeping(&mark.to_string())).await;
+    }
+    let kept: Vec<(u64, bool)> = bench
+        .keeper
+        .history()
+        .iter()
+        .map(|record| (record.number, record.is_kept))
+        .collect();
+    assert_eq!(kept, [(3, true), (2, true), (1, false)]);
+    assert_eq!(bench.names("versions").len(), 3);
+    let refusal = bench
+        .keeper
+        .rollback(Some(1))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        refusal,
+        "version 1 is not kept; those that can be gone back to: 2"
+    );
+    assert_eq!(bench.keeper.rollback(None).await.unwrap().now.number, 2);
+}

@@ -1,0 +1,277 @@
+//! A keeper of one backend, on a folder of its own.
+
+use crate::memory::Memory;
+use crate::sources::TestSources;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+use tokio::time::timeout;
+use wasmount_core::backend::CreateVolume;
+use wasmount_core::call::Incoming;
+use wasmount_core::capabilities::Profile;
+use wasmount_core::document::{Grants, Limits, StorageBackend, raw};
+use wasmount_core::driver::{Driver, DriverConfig, Role, Terms};
+use wasmount_core::error::Error;
+use wasmount_core::fault::Origin;
+use wasmount_core::names::{DriverName, NodeId, VolumeId};
+use wasmount_engine::{Engine, EngineOptions};
+use wasmount_versions::{
+    Desired, DesiredFrom, Keeper, KeeperParts, KeeperStatus, VersionRecord, VersionState,
+};
+
+/// Longer than anything here takes on a busy machine, compiling included.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// A password that no file may hold.
+pub(crate) const PASSWORD: &str = "tr0ub4dor-and-3";
+
+/// One engine for all tests; its cache makes each component compile once.
+fn engine() -> &'static Arc<Engine> {
+    static ENGINE: OnceLock<(Arc<Engine>, tempfile::TempDir)> = OnceLock::new();
+    let make = || {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Some(folder.path().join("cache"));
+        let options = EngineOptions::for_backends(cache, [&Limits::default()]);
+        (Engine::new(options).unwrap(), folder)
+    };
+    &ENGINE.get_or_init(make).0
+}
+
+/// A build of a plugin, with a mark behind it that every engine passes over: a custom section of one letter's name.
+pub(crate) fn build(plugin: &str, mark: u8) -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../plugins/target/wasm32-wasip2/release")
+        .join(format!("{plugin}.wasm"));
+    let mut wasm = fs::read(&path)
+        .unwrap_or_else(|_| panic!("{}: run `cargo xtask plugins` first", path.display()));
+    wasm.extend([0, 3, 1, b'm', mark]);
+    wasm
+}
+
+pub(crate) struct Bench {
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) sources: Arc<TestSources>,
+    pub(crate) granted: Arc<Mutex<Vec<Grants>>>,
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) memory: Arc<Memory>,
+    name: DriverName,
+}
+
+impl Bench {
+    /// A backend whose plugin is a build of `misbehave`, which behaves unless it is told not to.
+    pub(crate) async fn serving() -> Self {
+        let bench = Self::starting("misbehave", json!({})).await;
+        bench.until("it serves", |it| it.current.is_some()).await;
+        bench
+    }
+
+    pub(crate) async fn starting(plugin: &str, spec: Value) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = DriverName::parse(format!("test-{number}.wasmount.io")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        put(&build(plugin, 1), &folder.path().join("plugin.wasm"));
+        let sources = Arc::new(TestSources::default());
+        *sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
+        let first = desired(&name, folder.path(), spec);
+        Self::start(name, folder, sources, Arc::default(), first).await
+    }
+
+    async fn start(
+        name: DriverName,
+        folder: tempfile::TempDir,
+        sources: Arc<TestSources>,
+        memory: Arc<Memory>,
+        desired: Desired,
+    ) -> Self {
+        let config = DriverConfig {
+            name: name.clone(),
+            role: Role::All,
+            profile: Profile::V1_12,
+            node_id: NodeId::parse("node", "node-1").unwrap(),
+            terms: Terms::default(),
+        };
+        let driver = Driver::new(config, memory.clone(), memory.clone());
+        let granted = Arc::<Mutex<Vec<Grants>>>::default();
+        let grant = granted.clone();
+        let parts = KeeperParts {
+            engine: engine().clone(),
+            driver: driver.clone(),
+            state: memory.clone(),
+            mounter: memory.clone(),
+            node_name: None,
+            role: Role::All,
+            sources: sources.clone(),
+            directory: folder.path().join("versions"),
+            migrates: true,
+            grants: Arc::new(move |grants| {
+                grant.lock().unwrap().push(grants);
+                Box::pin(async { Ok(()) })
+            }),
+        };
+        Self {
+            keeper: Keeper::start(parts, desired).await,
+            driver,
+            sources,
+            granted,
+            folder,
+            memory,
+            name,
+        }
+    }
+
+    /// The same backend as the next process has it, with this document. The one before ends as a killed one does.
+    pub(crate) async fn restarted(self, spec: Value) -> Self {
+        let Self {
+            keeper,
+            folder,
+            name,
+            sources,
+            memory,
+            ..
+        } = self;
+        drop(keeper);
+        let desired = desired(&name, folder.path(), spec);
+        Self::start(name, folder, sources, memory, desired).await
+    }
+
+    pub(crate) fn desired(&self, spec: Value) -> Desired {
+        desired(&self.name, self.folder.path(), spec)
+    }
+
+    /// Wants this document, and waits until it is known what becomes of it.
+    pub(crate) async fn want(&self, spec: Value) -> KeeperStatus {
+        let wish = self.keeper.want(self.desired(spec));
+        self.until("it is settled", |it| it.settled >= wish).await
+    }
+
+    /// Puts a component where the document names it, and tells the keeper.
+    pub(crate) fn replace(&self, wasm: &[u8]) {
+        put(wasm, &self.plugin());
+        self.keeper.look_again();
+    }
+
+    pub(crate) fn plugin(&self) -> PathBuf {
+        self.folder.path().join("plugin.wasm")
+    }
+
+    pub(crate) async fn until(
+        &self,
+        what: &str,
+        so: impl Fn(&KeeperStatus) -> bool,
+    ) -> KeeperStatus {
+        let mut watch = self.keeper.watch();
+        let status = timeout(PATIENCE, watch.wait_for(|status| so(status))).await;
+        match status {
+            Ok(status) => status.unwrap().clone(),
+            Err(_) => panic!("never: {what}; {:#?}", self.keeper.status()),
+        }
+    }
+
+    /// The number of the version that serves.
+    pub(crate) fn number(&self) -> u64 {
+        self.keeper.status().current.unwrap().number
+    }
+
+    pub(crate) fn record(&self, number: u64) -> VersionRecord {
+        let mut history = self.keeper.history().into_iter();
+        history.find(|record| record.number == number).unwrap()
+    }
+
+    pub(crate) fn is_rolled_back(&self, number: u64) -> bool {
+        matches!(self.record(number).state, VersionState::RolledBack { .. })
+    }
+
+    /// A call that does as its plugin is told by its id.
+    pub(crate) async fn delete(&self, id: &str) -> Result<(), Error> {
+        let id = VolumeId::parse("id", id).unwrap();
+        self.driver.delete_volume(incoming(), id).await
+    }
+
+    /// One that the plugin answers well.
+    pub(crate) async fn calls(&self) {
+        self.delete("v").await.unwrap();
+    }
+
+    /// One in which it traps.
+    pub(crate) async fn traps(&self) {
+        let error = self.delete("trap").await.unwrap_err();
+        assert!(error.to_string().contains("trapped"), "{error}");
+    }
+
+    pub(crate) fn names(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.folder.path().join(folder)).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// Written aside and renamed, as a careful administrator does.
+pub(crate) fn put(bytes: &[u8], path: &Path) {
+    let aside = path.with_extension("coming");
+    fs::write(&aside, bytes).unwrap();
+    fs::rename(&aside, path).unwrap();
+}
+
+pub(crate) fn incoming() -> Incoming {
+    Incoming {
+        request_id: "test".to_owned(),
+        secrets: Arc::default(),
+        origin: Origin::default(),
+    }
+}
+
+pub(crate) fn create(name: &str) -> CreateVolume {
+    CreateVolume {
+        name: wasmount_core::names::RequestedName::parse("name", name).unwrap(),
+        capacity: wasmount_core::volume::CapacityRange::default(),
+        capabilities: Vec::new(),
+        parameters: wasmount_core::attributes::Attributes::default(),
+        mutable_parameters: wasmount_core::attributes::Attributes::default(),
+        content_source: None,
+        accessibility: None,
+    }
+}
+
+/// A document for the plugin of the folder, with more in its spec.
+fn desired(name: &DriverName, folder: &Path, more: Value) -> Desired {
+    let mut spec = json!({
+        "driverName": name.to_string(),
+        "plugin": { "path": "plugin.wasm" },
+    });
+    let (Value::Object(spec_map), Value::Object(more)) = (&mut spec, more) else {
+        panic!("a spec is an object");
+    };
+    spec_map.extend(more);
+    let document: raw::Document = serde_json::from_value(json!({
+        "apiVersion": "wasmount.io/v1alpha1",
+        "kind": "StorageBackend",
+        "metadata": { "name": "test" },
+        "spec": spec,
+    }))
+    .unwrap();
+    Desired {
+        document: StorageBackend::try_from(document).unwrap(),
+        folder: folder.to_owned(),
+        from: DesiredFrom::File(folder.join("backend.yaml")),
+    }
+}
+
+/// Settings by which the plugin does this at admission.
+pub(crate) fn behaving(word: &str) -> Value {
+    json!({ "settings": { "behaviour": word } })
+}
+
+/// As many faults as take a version back, in how long a time.
+pub(crate) fn trial(setting: &str, faults: u32, window: &str) -> Value {
+    json!({
+        "settings": { "setting": setting },
+        "versions": { "rollback": { "faults": faults, "window": window } },
+    })
+}

@@ -1,0 +1,148 @@
+//! Versions that fail after they were admitted: taken back once, by themselves, and not put to use again by themselves.
+
+use crate::bench::*;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+use wasmount_versions::{HeldBy, KeeperEvent, Phase, SwapRequest};
+
+/// The first version of each test serves well, the second one has trapped as often as it may.
+async fn failed(bench: &Bench) {
+    bench.want(trial("good", 3, "60s")).await;
+    bench.calls().await;
+    bench.want(trial("bad", 3, "60s")).await;
+    assert_eq!(bench.number(), 3);
+    for _ in 0..3 {
+        bench.traps().await;
+    }
+    bench
+        .until("it is taken back", |it| {
+            it.current.as_ref().unwrap().number == 2
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_version_that_traps_on_every_call_is_taken_back_and_calls_recover() {
+    let bench = Bench::serving().await;
+    let mut events = bench.keeper.events();
+    failed(&bench).await;
+    let status = bench.keeper.status();
+    assert_eq!(status.phase, Phase::RolledBack);
+    let held = status.held.unwrap();
+    assert_eq!(held.by, HeldBy::Faults { failed: 3 });
+    assert!(
+        held.reason.contains("version 3 had 3 faults") && held.reason.contains("trapped"),
+        "{}",
+        held.reason
+    );
+    assert!(bench.is_rolled_back(3));
+    bench.calls().await;
+    let rolled_back = timeout(PATIENCE, async {
+        loop {
+            if let KeeperEvent::RolledBack {
+                from,
+                to,
+                by_itself,
+                ..
+            } = &*events.recv().await.unwrap()
+            {
+                return (*from, to.number, *by_itself);
+            }
+        }
+    });
+    assert_eq!(rolled_back.await.unwrap(), (3, 2, true));
+}
+
+#[tokio::test]
+async fn what_failed_does_not_come_again_by_itself_not_even_after_a_restart() {
+    let bench = Bench::serving().await;
+    failed(&bench).await;
+    bench.want(trial("bad", 3, "60s")).await;
+    assert_eq!(bench.number(), 2);
+    let bench = bench.restarted(trial("bad", 3, "60s")).await;
+    let status = bench.until("it is settled", |it| it.settled >= 1).await;
+    assert_eq!((bench.number(), status.phase), (2, Phase::RolledBack));
+    assert!(
+        status
+            .held
+            .unwrap()
+            .reason
+            .contains("version 3 had 3 faults")
+    );
+}
+
+#[tokio::test]
+async fn another_document_or_a_swap_ends_the_rollback() {
+    let bench = Bench::serving().await;
+    failed(&bench).await;
+    let status = bench.want(trial("mended", 3, "60s")).await;
+    assert_eq!((bench.number(), status.phase), (4, Phase::Serving));
+    assert_eq!(status.held, None);
+
+    let bench = Bench::serving().await;
+    failed(&bench).await;
+    let outcome = bench.keeper.swap(SwapRequest::default()).await.unwrap();
+    assert_eq!(
+        outcome.now.number, 4,
+        "the same code and settings, as asked"
+    );
+}
+
+#[tokio::test]
+async fn the_version_that_came_back_is_not_taken_back_again() {
+    let bench = Bench::serving().await;
+    failed(&bench).await;
+    for _ in 0..5 {
+        bench.traps().await;
+    }
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(bench.number(), 2);
+}
+
+#[tokio::test]
+async fn where_there_is_nothing_to_go_back_to_the_version_stays_and_that_is_said() {
+    let bench = Bench::starting("misbehave", trial("first", 2, "60s")).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    let mut events = bench.keeper.events();
+    for _ in 0..2 {
+        bench.traps().await;
+    }
+    let event = timeout(PATIENCE, events.recv()).await.unwrap().unwrap();
+    assert!(
+        matches!(&*event, KeeperEvent::CannotRollBack { number: 1, .. }),
+        "{event:?}"
+    );
+    assert_eq!(bench.number(), 1);
+    bench.calls().await;
+}
+
+#[tokio::test]
+async fn a_version_that_served_well_for_a_whole_window_is_proven_and_stays() {
+    let bench = Bench::serving().await;
+    bench.want(trial("one", 2, "1s")).await;
+    bench.want(trial("two", 2, "1s")).await;
+    bench.calls().await;
+    bench
+        .until("it is proven", |it| it.current.as_ref().unwrap().proven)
+        .await;
+    for _ in 0..4 {
+        bench.traps().await;
+    }
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(bench.number(), 3);
+}
+
+#[tokio::test]
+async fn what_the_backend_answers_is_no_fault_and_neither_are_faults_far_apart() {
+    let bench = Bench::serving().await;
+    bench.want(trial("one", 3, "60s")).await;
+    bench.want(trial("two", 3, "60s")).await;
+    for _ in 0..2 {
+        bench.traps().await;
+    }
+    for _ in 0..5 {
+        bench.calls().await;
+    }
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(bench.number(), 3);
+}

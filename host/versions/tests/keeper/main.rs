@@ -1,0 +1,24 @@
+//! The keeper with the real engine, real components and real files: what serves after each thing that can happen to a backend.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a crate of tests: their helpers may panic as well"
+)]
+
+mod back;
+mod bench;
+mod converge;
+mod faults;
+#[allow(dead_code, reason = "this crate asks less of it than others do")]
+#[path = "../../../engine/tests/guest/memory.rs"]
+mod memory;
+mod migrate;
+mod restart;
+mod sources;
+mod speed;
+mod swap;

@@ -1,0 +1,50 @@
+//! Components from files, read as a host reads them, and secrets from memory. Either can be taken away, or made to wait.
+
+use async_trait::async_trait;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::RwLock;
+use wasmount_core::document::PluginPlace;
+use wasmount_core::secrets::Secrets;
+use wasmount_versions::{Desired, Fetched, Origin, Refusal, Sources, read_plugin};
+
+#[derive(Default)]
+pub(crate) struct TestSources {
+    /// While somebody holds it for writing, components wait.
+    pub(crate) gate: RwLock<()>,
+    pub(crate) away: Mutex<bool>,
+    pub(crate) secret: Mutex<Option<String>>,
+    pub(crate) asked: AtomicUsize,
+}
+
+#[async_trait]
+impl Sources for TestSources {
+    async fn component(&self, desired: &Desired) -> Result<Fetched, Refusal> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        drop(self.gate.read().await);
+        if *self.away.lock().unwrap() {
+            return Err(Refusal::Source {
+                place: "the test".to_owned(),
+                reason: "it is away".to_owned(),
+                passes: true,
+            });
+        }
+        let plugin = &desired.document.plugin;
+        let PluginPlace::File(path) = &plugin.place else {
+            panic!("only files are tested here");
+        };
+        Ok(Fetched {
+            wasm: read_plugin(plugin, &desired.folder).await?,
+            origin: Origin::File(desired.folder.join(path)),
+            signed_by: Vec::new(),
+        })
+    }
+
+    async fn secrets(&self, _: &Desired) -> Result<Secrets, Refusal> {
+        let secret = self.secret.lock().unwrap().clone();
+        let secret = secret.ok_or_else(|| Refusal::Secret {
+            reason: "secret `password`: it is missing".to_owned(),
+        })?;
+        Ok([("password".to_owned(), secret)].into_iter().collect())
+    }
+}

@@ -1,0 +1,44 @@
+//! `wasmount delete`: a driver that the host serves no more.
+
+use super::{FormFlags, HostFlags, ask, print_done};
+use crate::fault::Fault;
+use clap::Args;
+use wasmount_control::words::Delete;
+
+/// Take a driver off a running host: no new work, then no registration and no socket
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  $ wasmount delete directory.wasmount.io
+
+It is refused, naming them, while volumes are in use on the node; with --force those stay mounted, and nobody is left to take them down until a
+host serves the driver again. A document that a --backend still names is served again after a restart. No volume and no record is removed.
+
+Exit codes: 0, 64 for wrong flags, 1 for a refusal and any other failure.")]
+pub(crate) struct Flags {
+    /// CSI's name of the driver
+    #[arg(value_name = "DRIVER")]
+    driver: String,
+
+    #[command(flatten)]
+    host: HostFlags,
+
+    #[command(flatten)]
+    form: FormFlags,
+
+    /// Also while volumes are in use
+    #[arg(long, env = "WASMOUNT_FORCE")]
+    force: bool,
+}
+
+/// Asks and prints.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    let Flags {
+        driver,
+        host,
+        form,
+        force,
+    } = flags;
+    let client = host.client();
+    print_done(&ask(client.delete(&driver, &Delete { force }))?, form)
+}

@@ -1,0 +1,31 @@
+//! `wasmount pause`: nothing changes by itself any more.
+
+use super::{FormFlags, HostFlags, ask, print_done};
+use crate::fault::Fault;
+use clap::Args;
+
+/// Keep the version of a driver that serves, whatever becomes of its document, until `resume`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  $ wasmount pause directory.wasmount.io
+
+A swap or a rollback by hand still works. Automatic rollback on faults goes on.
+Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
+pub(crate) struct Flags {
+    /// CSI's name of the driver
+    #[arg(value_name = "DRIVER")]
+    driver: String,
+
+    #[command(flatten)]
+    host: HostFlags,
+
+    #[command(flatten)]
+    form: FormFlags,
+}
+
+/// Asks and prints.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    let Flags { driver, host, form } = flags;
+    print_done(&ask(host.client().pause(&driver))?, form)
+}

@@ -1,0 +1,47 @@
+//! `wasmount rollback`: an earlier version, from this node's disk.
+
+use super::{FormFlags, HostFlags, ask, print_done};
+use crate::fault::Fault;
+use clap::Args;
+use wasmount_control::words::Rollback;
+
+/// Go back to an earlier version of a driver, with its settings and grants, and stay there
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example, to the version before:
+  $ wasmount rollback directory.wasmount.io
+
+Example, to one that `wasmount history` shows:
+  $ wasmount rollback directory.wasmount.io --to 3
+
+It needs no registry and no document: the last versions are kept in the data directory. It stays, also after a restart and whatever the
+document says, until `wasmount swap` lifts it.
+
+Exit codes: 0, 64 for wrong flags, 1 for any other failure, such as no version to go back to.")]
+pub(crate) struct Flags {
+    /// CSI's name of the driver
+    #[arg(value_name = "DRIVER")]
+    driver: String,
+
+    #[command(flatten)]
+    host: HostFlags,
+
+    #[command(flatten)]
+    form: FormFlags,
+
+    /// Number of a version [default: the last one before that served well]
+    #[arg(long, value_name = "NUMBER", env = "WASMOUNT_TO")]
+    to: Option<u64>,
+}
+
+/// Asks and prints.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    let Flags {
+        driver,
+        host,
+        form,
+        to,
+    } = flags;
+    let client = host.client();
+    print_done(&ask(client.rollback(&driver, &Rollback { to }))?, form)
+}

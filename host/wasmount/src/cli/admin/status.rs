@@ -1,0 +1,173 @@
+//! `wasmount status`: the host's drivers in a table, with a line for each thing that somebody should know.
+
+use super::table::{Cell, Table, Tone};
+use super::when::ago;
+use super::{FormFlags, HostFlags, ask, numbered, print, print_json, runtime, short};
+use crate::fault::Fault;
+use clap::Args;
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+use tokio::time::sleep;
+use wasmount_control::words::{DriverStatus, HostStatus, Phase};
+
+/// Between two looks of `--watch`. 1 s: a person reads no faster, and each is one short question.
+const LOOK: Duration = Duration::from_secs(1);
+/// To the upper left, and everything away (ECMA-48, CUP and ED).
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// Show what a running host serves: drivers, versions, calls, volumes, faults
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example, of the host of this node, again and again:
+  $ wasmount status --watch
+
+Example, the digest of what serves, for a program:
+  $ wasmount status --json
+
+Exit codes: 0, 64 for wrong flags, 1 for any other failure, such as a host that is not running.")]
+pub(crate) struct Flags {
+    #[command(flatten)]
+    host: HostFlags,
+
+    #[command(flatten)]
+    form: FormFlags,
+
+    /// Print again whenever something has changed, until interrupted
+    #[arg(long, env = "WASMOUNT_WATCH")]
+    watch: bool,
+}
+
+/// Asks and prints.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    let Flags { host, form, watch } = flags;
+    let client = host.client();
+    if !watch {
+        return show(&ask(client.status())?, form);
+    }
+    let terminal = io::stdout().is_terminal();
+    runtime()?.block_on(async {
+        let mut shown = None;
+        loop {
+            let status = client.status().await?;
+            // Ages grow by themselves: a terminal is always up to date, a log is told what is new.
+            if terminal || shown.as_ref() != Some(&status) {
+                if terminal && !form.json {
+                    print(CLEAR)?;
+                }
+                show(&status, form)?;
+                shown = Some(status);
+            }
+            sleep(LOOK).await;
+        }
+    })
+}
+
+fn show(status: &HostStatus, form: FormFlags) -> Result<(), Fault> {
+    if form.json {
+        return print_json(status);
+    }
+    print(&text(status))
+}
+
+fn text(status: &HostStatus) -> String {
+    let mut text = String::new();
+    if let Some(reason) = &status.not_ready {
+        text.push_str(&Tone::Bad.paint(&format!("the host is not ready: {reason}")));
+        text.push('\n');
+    }
+    if status.drivers.is_empty() {
+        text.push_str("no driver is served\n");
+        return text;
+    }
+    let mut table = Table::new([
+        "DRIVER", "PHASE", "VERSION", "PLUGIN", "DIGEST", "SINCE", "CALLS", "VOLUMES", "FAULTS",
+    ]);
+    for driver in &status.drivers {
+        table.row(row(driver));
+    }
+    text.push_str(&table.text());
+    for driver in &status.drivers {
+        for (tone, line) in notes(driver) {
+            text.push_str(&format!("{}: {}\n", driver.driver, tone.paint(&line)));
+        }
+    }
+    text
+}
+
+fn row(driver: &DriverStatus) -> [Cell; 9] {
+    let version = driver.version.as_ref();
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let (word, tone) = phase(driver.phase);
+    let faults = match driver.faults {
+        0 => Tone::Plain,
+        _ => Tone::Warning,
+    };
+    [
+        driver.driver.as_str().into(),
+        Cell::toned(word, tone),
+        numbered(version).into(),
+        or_none(version.map(|it| it.plugin.clone())).into(),
+        or_none(version.map(|it| short(&it.digest).to_owned())).into(),
+        or_none(version.map(|it| ago(&it.since))).into(),
+        driver.calls_in_flight.to_string().into(),
+        or_none(driver.volumes_in_use.map(|it| it.to_string())).into(),
+        Cell::toned(driver.faults.to_string(), faults),
+    ]
+}
+
+fn phase(phase: Phase) -> (&'static str, Tone) {
+    match phase {
+        Phase::Loading => ("loading", Tone::Plain),
+        Phase::Serving => ("serving", Tone::Good),
+        Phase::RolledBack => ("rolled back", Tone::Warning),
+        Phase::Refused => ("refused", Tone::Warning),
+        Phase::Paused => ("paused", Tone::Warning),
+        Phase::Draining => ("draining", Tone::Warning),
+        Phase::Waiting => ("waiting", Tone::Bad),
+    }
+}
+
+/// What does not fit into a cell.
+fn notes(driver: &DriverStatus) -> Vec<(Tone, String)> {
+    let mut notes = Vec::new();
+    if let Some(reason) = &driver.reason {
+        notes.push((Tone::Warning, reason.clone()));
+    }
+    if let Some(refused) = &driver.refused {
+        let digest = refused.digest.as_deref().map(short).unwrap_or("a version");
+        let line = format!(
+            "{digest} was refused {} ago ({}): {}",
+            ago(&refused.at),
+            refused.kind,
+            refused.reason
+        );
+        notes.push((Tone::Bad, line));
+    }
+    if let Some(reason) = driver
+        .not_ready
+        .as_ref()
+        .filter(|it| driver.reason.as_ref() != Some(*it))
+    {
+        notes.push((Tone::Bad, format!("not ready: {reason}")));
+    }
+    for old in &driver.draining {
+        let calls = if old.calls == 1 { "call" } else { "calls" };
+        let line = format!("version {} still has {} {calls}", old.number, old.calls);
+        notes.push((Tone::Plain, line));
+    }
+    if let Some(fault) = &driver.last_fault {
+        let plugin = fault.plugin.as_deref();
+        let by = plugin.map_or_else(String::new, |plugin| format!(", by {plugin}"));
+        let line = format!(
+            "last fault {} ago: {} in {}{by}",
+            ago(&fault.at),
+            fault.kind,
+            fault.rpc
+        );
+        notes.push((Tone::Warning, line));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! `wasmount swap`: another version, now.
+
+use super::{FormFlags, HostFlags, ask, print_done};
+use crate::fault::Fault;
+use clap::Args;
+use std::path::PathBuf;
+use wasmount_control::words::{Plugin, Swap};
+use wasmount_core::document::Reference;
+
+/// Load the version that a driver's document names, or another one, and say what became of it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example, after the file that the document names was replaced:
+  $ wasmount swap directory.wasmount.io
+
+Example, to try another build until the document changes:
+  $ wasmount swap directory.wasmount.io --file ./directory.wasm
+
+A version that may not serve is refused in words, and the one that serves goes on. A swap also lifts what a rollback holds. Calls that run
+end on the version that they began with.
+
+Exit codes: 0 also if it serves already, 64 for wrong flags, 1 for a refusal and any other failure.")]
+pub(crate) struct Flags {
+    /// CSI's name of the driver
+    #[arg(value_name = "DRIVER")]
+    driver: String,
+
+    #[command(flatten)]
+    host: HostFlags,
+
+    #[command(flatten)]
+    form: FormFlags,
+
+    /// A component in place of the document's, as the host's node sees it; digest and signatures are those of the document
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "WASMOUNT_FILE",
+        conflicts_with = "reference"
+    )]
+    file: Option<PathBuf>,
+
+    /// An artifact in place of the document's
+    #[arg(long, value_name = "oci://..", env = "WASMOUNT_REFERENCE", value_parser = reference)]
+    reference: Option<Reference>,
+
+    /// Let the new version lack services or features of the one that serves
+    #[arg(long, env = "WASMOUNT_ALLOW_SERVICE_CHANGE")]
+    allow_service_change: bool,
+}
+
+/// Asks and prints.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    let Flags {
+        driver,
+        host,
+        form,
+        file,
+        reference,
+        allow_service_change,
+    } = flags;
+    let file = match file {
+        None => None,
+        // The host has another working directory.
+        Some(file) => Some(std::path::absolute(&file).map_err(|error| Fault::Flag {
+            flag: "--file",
+            value: file.display().to_string(),
+            reason: error.to_string(),
+        })?),
+    };
+    let plugin = match (file, reference) {
+        (Some(file), _) => Some(Plugin::File(utf8(file)?)),
+        (None, Some(reference)) => Some(Plugin::Reference(reference.to_string())),
+        (None, None) => None,
+    };
+    let swap = Swap {
+        allow_service_change,
+        plugin,
+    };
+    print_done(&ask(host.client().swap(&driver, &swap))?, form)
+}
+
+fn utf8(file: PathBuf) -> Result<String, Fault> {
+    file.into_os_string()
+        .into_string()
+        .map_err(|name| Fault::Flag {
+            flag: "--file",
+            value: name.display().to_string(),
+            reason: "is not UTF-8".to_owned(),
+        })
+}
+
+fn reference(word: &str) -> Result<Reference, String> {
+    Reference::parse(word).map_err(|invalid| invalid.to_string())
+}

@@ -1,0 +1,131 @@
+//! Aligned tables, and the few colours in them. Apart because every listing looks alike.
+//!
+//! Colours are always written here; whether they reach anybody is decided where the text is printed. Columns are aligned by what is seen.
+
+/// Between two columns.
+const GAP: &str = "  ";
+const RESET: &str = "\x1b[0m";
+
+/// How a cell looks on a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tone {
+    Plain,
+    Good,
+    Warning,
+    Bad,
+    Faint,
+}
+
+/// One cell.
+#[derive(Debug, Clone)]
+pub(super) struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+/// Rows below a heading.
+#[derive(Debug)]
+pub(super) struct Table {
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Tone {
+    /// ECMA-48, "Select graphic rendition".
+    fn code(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::Good => Some("\x1b[32m"),
+            Self::Warning => Some("\x1b[33m"),
+            Self::Bad => Some("\x1b[31m"),
+            Self::Faint => Some("\x1b[2m"),
+        }
+    }
+
+    /// A text in this tone.
+    pub(super) fn paint(self, text: &str) -> String {
+        match self.code() {
+            Some(code) => format!("{code}{text}{RESET}"),
+            None => text.to_owned(),
+        }
+    }
+}
+
+impl Cell {
+    /// In a tone.
+    pub(super) fn toned(text: impl Into<String>, tone: Tone) -> Self {
+        // What a plugin calls itself must not move the cursor.
+        let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+        let text: String = text.into();
+        Self {
+            text: text.chars().map(visible).collect(),
+            tone,
+        }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::toned(text, Tone::Plain)
+    }
+}
+
+impl Table {
+    /// Without a row.
+    pub(super) fn new<const N: usize>(headings: [&str; N]) -> Self {
+        let heading = |text: &str| Cell::toned(text, Tone::Faint);
+        Self {
+            rows: vec![headings.map(heading).into()],
+        }
+    }
+
+    /// Adds a row.
+    pub(super) fn row<const N: usize>(&mut self, cells: [Cell; N]) {
+        self.rows.push(cells.into());
+    }
+
+    /// All of it; no line ends in blanks.
+    pub(super) fn text(&self) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.text.chars().count()).max()
+        };
+        let widths: Vec<usize> = (0..columns).map(|at| width(at).unwrap_or(0)).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let last = row.len().saturating_sub(1);
+            for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                text.push_str(&cell.tone.paint(&cell.text));
+                if at < last {
+                    let missing = width.saturating_sub(cell.text.chars().count());
+                    text.push_str(&" ".repeat(missing));
+                    text.push_str(GAP);
+                }
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_what_is_seen_in_them() {
+        let mut table = Table::new(["A", "LONG", "C"]);
+        table.row([Cell::toned("green", Tone::Good), "é".into(), "x".into()]);
+        let plain = anstream::adapter::strip_str(&table.text()).to_string();
+        assert_eq!(plain, "A      LONG  C\ngreen  é     x\n");
+        assert!(table.text().contains("\x1b[32mgreen\x1b[0m  "));
+    }
+
+    #[test]
+    fn what_others_have_written_cannot_move_the_cursor() {
+        let mut table = Table::new(["A"]);
+        table.row(["a\x1b[2Jb\nc".into()]);
+        let text = anstream::adapter::strip_str(&table.text()).to_string();
+        assert_eq!(text, "A\na\u{fffd}[2Jb\u{fffd}c\n");
+    }
+}

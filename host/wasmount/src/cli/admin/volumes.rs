@@ -1,0 +1,53 @@
+//! `wasmount volumes`: what of a driver's is in use on this node.
+
+use super::table::Table;
+use super::{FormFlags, HostFlags, ask, print, print_json};
+use crate::fault::Fault;
+use clap::Args;
+use wasmount_control::words::Volumes;
+
+/// Show which volumes of a driver are staged or published on the host's node
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  $ wasmount volumes directory.wasmount.io
+
+Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
+pub(crate) struct Flags {
+    /// CSI's name of the driver
+    #[arg(value_name = "DRIVER")]
+    driver: String,
+
+    #[command(flatten)]
+    host: HostFlags,
+
+    #[command(flatten)]
+    form: FormFlags,
+}
+
+/// Asks and prints.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    let Flags { driver, host, form } = flags;
+    let volumes = ask(host.client().volumes(&driver))?;
+    if form.json {
+        return print_json(&volumes);
+    }
+    print(&text(&volumes))
+}
+
+fn text(volumes: &Volumes) -> String {
+    if volumes.volumes.is_empty() {
+        return format!("no volume of {} is in use here\n", volumes.driver);
+    }
+    let mut table = Table::new(["VOLUME", "STAGED", "PUBLISHED"]);
+    for volume in &volumes.volumes {
+        let staged = volume.staged.as_deref().unwrap_or("-");
+        let mut published = volume.published.iter().map(String::as_str);
+        let first = published.next().unwrap_or("-");
+        table.row([volume.id.as_str().into(), staged.into(), first.into()]);
+        for path in published {
+            table.row(["".into(), "".into(), path.into()]);
+        }
+    }
+    table.text()
+}

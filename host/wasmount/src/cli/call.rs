@@ -1,0 +1,149 @@
+//! `wasmount call`: its flags, and one call from the words of a person to what is shown of it. Apart because it is how an author tries a
+//! plugin without a host.
+//!
+//! The call goes the way that kubelet's would, but for the socket and the mounts. It never shows a request.
+
+mod report;
+mod request;
+mod state_file;
+
+use super::serve::ProfileWord;
+use super::show;
+use super::subject::{CacheFlags, subject};
+use crate::fault::Fault;
+use crate::host::{Pools, Workbench, block_on, changes};
+use crate::telemetry::Spoken;
+use clap::Args;
+use report::Report;
+use std::path::PathBuf;
+use wasmount_csi::by_name::NamedCall;
+use wasmount_versions::Trail;
+
+/// Make one CSI call on a plugin, without a host: answer, plan, records, log and use
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples; the second call finds the records of the first:
+  $ wasmount call plugin.wasm GetCapacity
+  $ wasmount call plugin.wasm CreateVolume @create.yaml --state records.json --pools /tmp/pools
+  $ wasmount call plugin.wasm NodeStageVolume - --backend backend.yaml --json
+
+A request is CSI's message by its own names, such as `volume_id: a` or `{\"volumeId\":\"a\"}`. Secrets in it reach the plugin and are never
+shown. Nothing is mounted: of stage and publish the recorded plan is shown. Each call is a fresh instance, as in a host.
+
+Exit codes: 0 if the call was answered with OK, 1 if it failed or could not be made, 64 for wrong flags, documents or requests.")]
+pub(crate) struct Flags {
+    /// The component
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// A call of CSI, such as `CreateVolume`
+    #[arg(value_name = "RPC")]
+    rpc: String,
+
+    /// Its request in YAML or JSON: `@FILE`, `-` for standard input, or `{..}` [default: an empty one]
+    #[arg(value_name = "REQUEST")]
+    request: Option<String>,
+
+    /// The StorageBackend document with settings, secrets, grants and limits
+    #[arg(long, value_name = "FILE", env = "WASMOUNT_BACKEND")]
+    backend: Option<PathBuf>,
+
+    /// The plugin's records as JSON: read before the call, written after it; made if it is not there
+    #[arg(long, value_name = "FILE", env = "WASMOUNT_STATE")]
+    state: Option<PathBuf>,
+
+    /// Directory of the pools; it stays [default: a directory that goes with the call]
+    #[arg(long, value_name = "DIR", env = "WASMOUNT_POOLS")]
+    pools: Option<PathBuf>,
+
+    /// Name of a pool, for a call without a document; may be repeated
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "WASMOUNT_POOL",
+        value_delimiter = ',',
+        default_value = "volumes"
+    )]
+    pool: Vec<String>,
+
+    /// Let the call use the pools that the document grants: those of a host. Otherwise they are closed to it
+    #[arg(
+        long,
+        env = "WASMOUNT_TOUCH_POOLS",
+        requires = "backend",
+        conflicts_with = "pools"
+    )]
+    touch_pools: bool,
+
+    #[command(flatten)]
+    cache: CacheFlags,
+
+    /// Which version of CSI to speak
+    #[arg(
+        long,
+        value_enum,
+        value_name = "VERSION",
+        env = "WASMOUNT_CSI_PROFILE",
+        default_value = "1.12"
+    )]
+    csi_profile: ProfileWord,
+
+    /// Print one JSON object
+    #[arg(long, env = "WASMOUNT_JSON")]
+    json: bool,
+}
+
+/// Makes it.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    let words = request::read(flags.request.as_deref())?;
+    let call = NamedCall::parse(&flags.rpc, &words).map_err(|refused| Fault::Flag {
+        flag: "call",
+        value: flags.rpc.clone(),
+        reason: refused.to_string(),
+    })?;
+    // It may hold secrets.
+    drop(words);
+    let configured = subject(&flags.file, flags.backend.as_deref(), &flags.pool)?;
+    let before = match &flags.state {
+        Some(file) => state_file::read(file)?,
+        None => Default::default(),
+    };
+    let pools = flags.pools();
+    let cache = flags.cache.directory()?;
+    let spoken = Spoken::listen();
+    let (rpc, profile) = (call.rpc(), flags.csi_profile.into());
+    let called = block_on(async {
+        let workbench = Workbench::set_up(configured, &pools, cache).await?;
+        let admitted = workbench.admit(&mut Trail::default()).await;
+        let admitted = admitted.map_err(Fault::room("the plugin cannot serve"))?;
+        // What it said at its admission is no part of the call.
+        drop(spoken.take());
+        workbench.call(admitted, call, profile, &before).await
+    })?;
+    if let Some(file) = &flags.state {
+        state_file::write(file, &called.records)?;
+    }
+    let changes = changes(&before, &called.records);
+    let report = Report::new(rpc, called, changes, spoken.take());
+    if flags.json {
+        show::print_json(&report.json())?;
+    } else {
+        show::print(&report.text()?)?;
+    }
+    if report.is_ok() {
+        Ok(())
+    } else {
+        Err(Fault::Found)
+    }
+}
+
+impl Flags {
+    fn pools(&self) -> Pools {
+        match &self.pools {
+            Some(directory) => Pools::Below(directory.clone()),
+            None if self.touch_pools => Pools::Granted,
+            None if self.backend.is_some() => Pools::Closed,
+            None => Pools::Temporary,
+        }
+    }
+}

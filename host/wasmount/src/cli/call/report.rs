@@ -1,0 +1,308 @@
+//! What is shown of one call, for people and for programs. Apart because both must tell the same, and neither what is secret: contents of
+//! files in a plan are counted, secret options are named.
+
+use super::state_file::to_json;
+use crate::cli::show::{Table, Tone, bytes, harmless, harmless_text, milliseconds};
+use crate::fault::Fault;
+use crate::host::{Called, Change, Recorded};
+use crate::telemetry::Said;
+use serde_json::{Value, json};
+use std::time::Duration;
+use wasmount_core::plan::{Plan, Source};
+use wasmount_core::rpc::Rpc;
+use wasmount_engine::Usage;
+
+/// One call that was made.
+pub(super) struct Report {
+    rpc: Rpc,
+    called: Called,
+    changes: Vec<Change>,
+    log: Vec<Said>,
+}
+
+impl Report {
+    pub(super) fn new(rpc: Rpc, called: Called, changes: Vec<Change>, log: Vec<Said>) -> Self {
+        Self {
+            rpc,
+            called,
+            changes,
+            log,
+        }
+    }
+
+    /// Whether the client was answered with OK.
+    pub(super) fn is_ok(&self) -> bool {
+        self.called.answer.code == 0
+    }
+
+    /// For programs: docs/inspect.md has the keys.
+    pub(super) fn json(&self) -> Value {
+        let answer = &self.called.answer;
+        let recorded = self.called.recorded.iter().map(recorded_json);
+        let changes = self.changes.iter().map(|change| {
+            json!({
+                "key": change.key,
+                "before": change.before.as_deref().map(to_json),
+                "after": change.after.as_deref().map(to_json),
+            })
+        });
+        let log = self
+            .log
+            .iter()
+            .map(|said| json!({ "level": said.level.as_str(), "text": said.text }));
+        json!({
+            "rpc": self.rpc.name(),
+            "code": answer.code,
+            "codeName": answer.code_name,
+            "message": answer.message,
+            "responses": answer.responses,
+            "plans": recorded.collect::<Vec<_>>(),
+            "state": changes.collect::<Vec<_>>(),
+            "log": log.collect::<Vec<_>>(),
+            "microseconds": microseconds(self.called.wall),
+            "guestCalls": self.called.usages.iter().map(usage_json).collect::<Vec<_>>(),
+        })
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> Result<String, Fault> {
+        let answer = &self.called.answer;
+        let tone = if self.is_ok() { Tone::Good } else { Tone::Bad };
+        let mut table = Table::default();
+        table.row("call", self.rpc.name());
+        table.row("code", tone.paint(answer.code_name));
+        if !answer.message.is_empty() {
+            table.row("message", harmless_text(&answer.message));
+        }
+        for response in &answer.responses {
+            table.rows("answer", yaml_lines(response)?);
+        }
+        let plans = self.called.recorded.iter().map(recorded_lines);
+        let plans: Result<Vec<_>, Fault> = plans.collect();
+        table.rows("plan", plans?.concat());
+        table.rows(
+            "records",
+            self.changes.iter().flat_map(change_lines).collect(),
+        );
+        let log = self.log.iter().map(|said| {
+            let level = Tone::Quiet.paint(&format!("{:5}", said.level.as_str()));
+            format!("{level} {}", harmless(&said.text))
+        });
+        table.rows("log", log.collect());
+        table.row("time", milliseconds(self.called.wall));
+        let usages = self.called.usages.iter().map(usage_line);
+        table.rows("plugin", usages.collect());
+        Ok(table.print())
+    }
+}
+
+/// A plan as data.
+fn plan_json(plan: &Plan) -> Value {
+    let Plan {
+        source,
+        default_fs_type,
+        mount_options,
+        notes,
+    } = plan;
+    json!({
+        "source": { source.step(): source_json(source) },
+        "defaultFsType": default_fs_type,
+        "mountOptions": mount_options,
+        "notes": notes,
+    })
+}
+
+fn source_json(source: &Source) -> Value {
+    let pairs = |pairs: &[(String, String)]| -> Value {
+        let pairs = pairs.iter().map(|(key, value)| json!([key, value]));
+        pairs.collect()
+    };
+    match source {
+        Source::Directory { pool, path } | Source::Image { pool, path } => {
+            json!({ "pool": pool, "path": path })
+        }
+        Source::Device { facts, wait_ms } => json!({ "facts": pairs(facts), "waitMs": wait_ms }),
+        Source::Filesystem {
+            fs_type,
+            source,
+            options,
+            secret_options,
+        } => json!({
+            "fsType": fs_type,
+            "source": source,
+            "options": options,
+            "secretOptions": pairs(secret_options),
+        }),
+        Source::Tmpfs { size_bytes } => json!({ "sizeBytes": size_bytes }),
+        Source::Files { files } => files
+            .iter()
+            .map(|file| {
+                let mode = format!("{:04o}", file.mode);
+                json!({ "path": file.path, "mode": mode, "bytes": file.content.len() })
+            })
+            .collect(),
+    }
+}
+
+fn recorded_json(recorded: &Recorded) -> Value {
+    let Recorded { action, path, plan } = recorded;
+    json!({ "action": action, "path": path, "plan": plan.as_ref().map(plan_json) })
+}
+
+fn recorded_lines(recorded: &Recorded) -> Result<Vec<String>, Fault> {
+    let Recorded { action, path, plan } = recorded;
+    let mut lines = vec![format!("{action} {}", harmless(path))];
+    match plan {
+        None => lines.push(Tone::Quiet.paint("  the host needs no plan for this")),
+        Some(plan) => {
+            let plan = without_nothing(plan_json(plan));
+            lines.extend(
+                yaml_lines(&plan)?
+                    .into_iter()
+                    .map(|line| format!("  {line}")),
+            );
+        }
+    }
+    Ok(lines)
+}
+
+/// People need not read what is not there.
+fn without_nothing(mut value: Value) -> Value {
+    if let Value::Object(fields) = &mut value {
+        fields.retain(|_, value| match value {
+            Value::Null => false,
+            Value::Array(entries) => !entries.is_empty(),
+            Value::Object(fields) => !fields.is_empty(),
+            _ => true,
+        });
+        for value in fields.values_mut() {
+            *value = without_nothing(value.take());
+        }
+    }
+    value
+}
+
+fn change_lines(change: &Change) -> Vec<String> {
+    let Change { key, before, after } = change;
+    let line = |sign: &str, tone: Tone, value: &[u8]| {
+        let value = match to_json(value) {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        let sign = tone.paint(sign);
+        format!("{sign} {} = {}", harmless(key), harmless(&value))
+    };
+    let before = before.as_ref().map(|value| line("-", Tone::Bad, value));
+    let after = after.as_ref().map(|value| line("+", Tone::Good, value));
+    before.into_iter().chain(after).collect()
+}
+
+fn usage_json(usage: &Usage) -> Value {
+    let Usage {
+        interface,
+        function,
+        wall,
+        cpu,
+        memory_bytes,
+        host_calls,
+    } = usage;
+    json!({
+        "interface": interface,
+        "function": function,
+        "microseconds": microseconds(*wall),
+        "cpuMicroseconds": microseconds(*cpu),
+        "memoryBytes": memory_bytes,
+        "hostCalls": host_calls,
+    })
+}
+
+fn usage_line(usage: &Usage) -> String {
+    format!(
+        "{}.{}: {}, of that CPU {}; memory {}; host calls {}",
+        usage.interface,
+        usage.function,
+        milliseconds(usage.wall),
+        milliseconds(usage.cpu),
+        bytes(usage.memory_bytes),
+        usage.host_calls,
+    )
+}
+
+fn microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn yaml_lines(value: &Value) -> Result<Vec<String>, Fault> {
+    let is_empty = value.as_object().is_some_and(|fields| fields.is_empty());
+    if is_empty {
+        return Ok(vec![Tone::Quiet.paint("empty")]);
+    }
+    let text = serde_saphyr::to_string(value)
+        .map_err(Fault::room("the answer cannot be written as YAML"))?;
+    Ok(text.lines().map(harmless).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use wasmount_core::plan::PlanFile;
+
+    fn plan(source: Source) -> Plan {
+        Plan {
+            source,
+            default_fs_type: None,
+            mount_options: Vec::new(),
+            notes: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_plan_names_secrets_and_counts_contents() {
+        let files = Source::Files {
+            files: vec![PlanFile {
+                path: "token".to_owned(),
+                mode: 0o400,
+                content: b"hunter22".to_vec(),
+            }],
+        };
+        let mounted = Source::Filesystem {
+            fs_type: "cifs".to_owned(),
+            source: "//a/b".to_owned(),
+            options: vec!["ro".to_owned()],
+            secret_options: vec![("password".to_owned(), "of-the-share".to_owned())],
+        };
+        for (source, shown) in [
+            (
+                files,
+                json!({ "files": [{ "path": "token", "mode": "0400", "bytes": 8 }] }),
+            ),
+            (
+                mounted,
+                json!({ "filesystem": {
+                    "fsType": "cifs",
+                    "source": "//a/b",
+                    "options": ["ro"],
+                    "secretOptions": [["password", "of-the-share"]],
+                } }),
+            ),
+        ] {
+            assert_eq!(plan_json(&plan(source)).get("source"), Some(&shown));
+        }
+    }
+
+    #[test]
+    fn a_changed_record_is_shown_as_it_was_and_as_it_is() {
+        let change = Change {
+            key: "a".to_owned(),
+            before: Some(b"1\n2".to_vec()),
+            after: Some(vec![0xff]),
+        };
+        let lines = change_lines(&change);
+        let plain = lines
+            .iter()
+            .map(|line| anstream::adapter::strip_str(line).to_string());
+        let plain: Vec<_> = plain.collect();
+        assert_eq!(plain, ["- a = 1\\n2", "+ a = {\"hex\":\"ff\"}"]);
+    }
+}

@@ -1,0 +1,100 @@
+//! The words of a request, from wherever they are. Apart because no error here may show them: they may hold secrets.
+
+use crate::fault::Fault;
+use crate::regular_file;
+use serde_json::Value;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Largest request in bytes: gRPC's own default, which every CSI client is built with.
+const REQUEST_BYTES: u64 = 4 << 20;
+
+/// Nothing at all is an empty request.
+pub(super) fn read(word: Option<&str>) -> Result<Value, Fault> {
+    let Some(word) = word else {
+        return Ok(Value::Null);
+    };
+    let (source, bytes) = match word.strip_prefix('@') {
+        Some(file) => {
+            let bytes = regular_file::read(Path::new(file), REQUEST_BYTES)
+                .map_err(|refused| wrong(word, refused.to_string()))?;
+            (word, bytes)
+        }
+        None if word == "-" => ("-", standard_input()?),
+        None if word.trim_start().starts_with('{') => ("{..}", word.as_bytes().to_vec()),
+        None => {
+            // Whatever it is, it is not shown.
+            let reason = "must be `@FILE`, `-` or `{..}`".to_owned();
+            return Err(wrong("of this call", reason));
+        }
+    };
+    let text = String::from_utf8(bytes).map_err(|_| wrong(source, "is not UTF-8 text".into()))?;
+    serde_saphyr::from_str(&text).map_err(|error| {
+        let line = error.location().map(|it| it.line()).unwrap_or_default();
+        wrong(
+            source,
+            format!("is neither YAML nor JSON, from line {line} on"),
+        )
+    })
+}
+
+fn standard_input() -> Result<Vec<u8>, Fault> {
+    let mut bytes = Vec::new();
+    let most = REQUEST_BYTES.saturating_add(1);
+    let read = io::stdin().lock().take(most).read_to_end(&mut bytes);
+    read.map_err(|error| wrong("-", format!("cannot be read: {error}")))?;
+    if bytes.len() as u64 > REQUEST_BYTES {
+        return Err(wrong("-", format!("is larger than {REQUEST_BYTES} bytes")));
+    }
+    Ok(bytes)
+}
+
+fn wrong(source: &str, reason: String) -> Fault {
+    Fault::Flag {
+        flag: "request",
+        value: source.to_owned(),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn yaml_and_json_are_read_alike() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let wanted = json!({"name": "a", "capacity_range": {"required_bytes": 7}});
+        for text in [
+            "name: a\ncapacity_range: { required_bytes: 7 }\n",
+            "{\"name\":\"a\",\"capacity_range\":{\"required_bytes\":7}}",
+        ] {
+            std::fs::write(file.path(), text).unwrap();
+            let word = format!("@{}", file.path().display());
+            assert_eq!(read(Some(&word)).unwrap(), wanted);
+        }
+        assert_eq!(read(Some(" {name: a}")).unwrap(), json!({"name": "a"}));
+        assert_eq!(read(None).unwrap(), Value::Null);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_never_shown() {
+        for (word, said) in [
+            (
+                "hunter22",
+                "request of this call: must be `@FILE`, `-` or `{..}`",
+            ),
+            (
+                "{hunter22: [",
+                "request {..}: is neither YAML nor JSON, from line 1 on",
+            ),
+            (
+                "@/nowhere",
+                "request @/nowhere: cannot be read: No such file or directory (os error 2)",
+            ),
+        ] {
+            assert_eq!(read(Some(word)).unwrap_err().to_string(), said);
+        }
+    }
+}

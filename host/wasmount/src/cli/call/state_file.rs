@@ -1,0 +1,140 @@
+//! A plugin's records in a file, so that several calls follow one another: one JSON object, each value the text of a record, or `{"hex": ..}`
+//! of one that is no text. Apart because the store knows no file that a person edits.
+
+use crate::fault::Fault;
+use crate::host::Records;
+use crate::regular_file::{self, Refused};
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Largest file in bytes: what `limits.stateBytes` allows by default.
+const FILE_BYTES: u64 = 256 << 20;
+/// For the owner alone: records name volumes.
+const MODE: u32 = 0o600;
+
+/// A file that is not there has no records.
+pub(super) fn read(file: &Path) -> Result<Records, Fault> {
+    let bytes = match regular_file::read(file, FILE_BYTES) {
+        Ok(bytes) => bytes,
+        Err(Refused::Unreadable(error)) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Records::new());
+        }
+        Err(refused) => return Err(wrong(file, refused.to_string())),
+    };
+    let object: Map<String, Value> = serde_json::from_slice(&bytes)
+        .map_err(|error| wrong(file, format!("is not one JSON object of records: {error}")))?;
+    object
+        .into_iter()
+        .map(|(key, value)| {
+            let bytes = from_json(&value).ok_or_else(|| {
+                let reason = format!("`{key}` must be a text, or `{{\"hex\": \"..\"}}`");
+                wrong(file, reason)
+            })?;
+            Ok((key, bytes))
+        })
+        .collect()
+}
+
+/// Replaces the file as a whole.
+pub(super) fn write(file: &Path, records: &Records) -> Result<(), Fault> {
+    let object: Map<String, Value> = records
+        .iter()
+        .map(|(key, value)| (key.clone(), to_json(value)))
+        .collect();
+    let failed = || format!("the records cannot be written to {}", file.display());
+    let mut text = serde_json::to_vec_pretty(&object).map_err(Fault::room(failed()))?;
+    text.push(b'\n');
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let aside = file.with_file_name(name);
+    let written = create(&aside).and_then(|mut new| {
+        new.write_all(&text)?;
+        new.sync_all()?;
+        fs::rename(&aside, file)
+    });
+    written.map_err(Fault::room(failed()))
+}
+
+/// A record as it is shown: its text, or its bytes.
+pub(super) fn to_json(value: &[u8]) -> Value {
+    match std::str::from_utf8(value) {
+        Ok(text) => json!(text),
+        Err(_) => {
+            let mut hex = String::new();
+            for byte in value {
+                // Writing to a string cannot fail.
+                let _ = write!(hex, "{byte:02x}");
+            }
+            json!({ "hex": hex })
+        }
+    }
+}
+
+fn from_json(value: &Value) -> Option<Vec<u8>> {
+    if let Value::String(text) = value {
+        return Some(text.clone().into_bytes());
+    }
+    let hex = value.get("hex")?.as_str()?;
+    let pairs = hex.as_bytes().chunks(2).map(|pair| {
+        let digits = std::str::from_utf8(pair).ok().filter(|it| it.len() == 2)?;
+        u8::from_str_radix(digits, 16).ok()
+    });
+    pairs.collect()
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(MODE)
+        .open(path)
+}
+
+fn wrong(file: &Path, reason: String) -> Fault {
+    Fault::Flag {
+        flag: "--state",
+        value: file.display().to_string(),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_come_back_as_they_were_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("records.json");
+        assert_eq!(read(&file).unwrap(), Records::new());
+        let records = Records::from([
+            ("text".to_owned(), b"{\"a\":1}\n".to_vec()),
+            ("bytes".to_owned(), vec![0, 0xff, 0x7f]),
+            ("nothing".to_owned(), Vec::new()),
+        ]);
+        write(&file, &records).unwrap();
+        assert_eq!(read(&file).unwrap(), records);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_file_of_records_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (text, part) in [
+            ("[]", "is not one JSON object of records"),
+            ("", "is not one JSON object of records"),
+            ("{\"a\": 1}", "`a` must be a text, or `{\"hex\": \"..\"}`"),
+            ("{\"a\": {\"hex\": \"0\"}}", "`a` must be a text"),
+            ("{\"a\": {\"hex\": \"0g\"}}", "`a` must be a text"),
+        ] {
+            fs::write(file.path(), text).unwrap();
+            let said = read(file.path()).unwrap_err().to_string();
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! `wasmount check`: its flags, and the steps of admission as they were taken. Apart from `inspect` because it answers one question with yes or
+//! no: would this host serve this component under this document?
+
+use super::show::{self, Table, Tone, harmless, milliseconds};
+use super::subject::{CacheFlags, subject};
+use crate::fault::Fault;
+use crate::host::{Pools, Workbench, block_on};
+use crate::telemetry::{Spoken, on_one_line};
+use clap::Args;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::Duration;
+use wasmount_versions::{Admitted, Refusal, Step, StepOutcome, Trail};
+
+/// Take a component through admission, step by step, without serving it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  $ wasmount check plugin.wasm --backend backend.yaml
+
+The steps are a host's, in its order: the first refusal ends them. What only a host knows is not asked: its pools, and what the version offers
+that runs there now.
+
+Exit codes: 0 if it would serve, 1 if it would not or the check could not be made, 64 for wrong flags or documents.")]
+pub(crate) struct Flags {
+    /// The component; it stands in for `plugin.path` of the document
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// The StorageBackend document that it would be served with
+    #[arg(long, value_name = "FILE", env = "WASMOUNT_BACKEND")]
+    backend: PathBuf,
+
+    #[command(flatten)]
+    cache: CacheFlags,
+
+    /// Print one JSON object
+    #[arg(long, env = "WASMOUNT_JSON")]
+    json: bool,
+}
+
+/// What became of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Row {
+    step: Step,
+    /// `ok`, `refused` or `skipped`.
+    word: &'static str,
+    said: String,
+    took: Option<Duration>,
+}
+
+/// Checks and prints.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    let configured = subject(&flags.file, Some(&flags.backend), &[])?;
+    let cache = flags.cache.directory()?;
+    drop(Spoken::listen());
+    let (trail, admitted) = block_on(async {
+        let workbench = Workbench::set_up(configured, &Pools::Closed, cache).await?;
+        let mut trail = Trail::default();
+        let admitted = workbench.admit(&mut trail).await;
+        Ok((trail, admitted))
+    })?;
+    let rows = rows(&trail);
+    if flags.json {
+        show::print_json(&as_json(&rows, &admitted))?;
+    } else {
+        show::print(&as_text(&rows, &admitted))?;
+    }
+    match admitted {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Fault::Found),
+    }
+}
+
+/// All steps in their order; those after a refusal were not taken.
+fn rows(trail: &Trail) -> Vec<Row> {
+    let row = |step: Step| {
+        let taken = trail.steps().iter().find(|taken| taken.step == step);
+        let Some(taken) = taken else {
+            return Row {
+                step,
+                word: "skipped",
+                said: String::new(),
+                took: None,
+            };
+        };
+        let (word, said) = match &taken.outcome {
+            StepOutcome::Passed(said) => ("ok", said.clone()),
+            StepOutcome::Refused(why) => ("refused", why.clone()),
+        };
+        Row {
+            step,
+            word,
+            said,
+            took: Some(taken.took),
+        }
+    };
+    Step::ALL.into_iter().map(row).collect()
+}
+
+fn as_json(rows: &[Row], admitted: &Result<Admitted, Refusal>) -> Value {
+    let steps = rows.iter().map(|row| {
+        let Row {
+            step,
+            word,
+            said,
+            took,
+        } = row;
+        let microseconds = took.map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        json!({
+            "step": step.as_str(),
+            "outcome": word,
+            "said": said,
+            "microseconds": microseconds,
+        })
+    });
+    let (kind, reason, warnings) = match admitted {
+        Ok(admitted) => (None, None, admitted.warnings.as_slice()),
+        Err(refusal) => (
+            Some(refusal.kind().as_str()),
+            Some(refusal.to_string()),
+            &[][..],
+        ),
+    };
+    json!({
+        "serves": admitted.is_ok(),
+        "kind": kind,
+        "reason": reason,
+        "warnings": warnings,
+        "steps": steps.collect::<Vec<_>>(),
+    })
+}
+
+fn as_text(rows: &[Row], admitted: &Result<Admitted, Refusal>) -> String {
+    let mut table = Table::default();
+    for row in rows {
+        let tone = match row.word {
+            "ok" => Tone::Good,
+            "refused" => Tone::Bad,
+            _ => Tone::Quiet,
+        };
+        let word = tone.paint(&format!("{:8}", row.word));
+        let took = row.took.map(milliseconds).unwrap_or_default();
+        // A refusal is told whole, below the steps.
+        let said = match row.word {
+            "refused" => String::new(),
+            _ => harmless(&row.said),
+        };
+        let line = format!("{word} {took:>11}  {said}");
+        table.row(row.step.as_str(), line.trim_end());
+    }
+    match admitted {
+        Ok(admitted) => {
+            table.row("verdict", Tone::Good.paint("this host would serve it"));
+            let warnings = admitted.warnings.iter().map(|it| on_one_line(it));
+            table.rows("warning", warnings.collect());
+        }
+        Err(refusal) => {
+            table.row("verdict", Tone::Bad.paint("this host would refuse it"));
+            table.row("reason", on_one_line(&refusal.to_string()));
+        }
+    }
+    table.print()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_after_a_refusal_are_skipped() {
+        let mut trail = Trail::default();
+        trail.passed(Step::Size, "7 bytes");
+        trail.refused(Step::Digest, "another one");
+        let rows = rows(&trail);
+        assert_eq!(rows.len(), Step::ALL.len());
+        let words: Vec<_> = rows.iter().map(|row| row.word).collect();
+        assert_eq!(words.get(..3), Some(&["ok", "refused", "skipped"][..]));
+        assert!(words.iter().skip(2).all(|word| *word == "skipped"));
+        let refused = Err(Refusal::BadDigest);
+        let text = anstream::adapter::strip_str(&as_text(&rows, &refused)).to_string();
+        assert!(text.contains("reason      plugin.digest is not"), "{text}");
+        assert_eq!(as_json(&rows, &refused)["kind"], "digest");
+    }
+}

@@ -1,0 +1,209 @@
+//! `wasmount inspect`: its flags, and a look into one component from outside in: its bytes, its names, then what it says of itself when it is
+//! run with nothing granted. Apart because nothing is put to use, whatever is found.
+
+mod permissions;
+mod producers;
+mod report;
+mod signatures;
+mod wit;
+
+use super::registry::{RegistryFlags, Source, source};
+use super::show;
+use super::subject::{CacheFlags, subject};
+use super::transfer::write_component;
+use crate::config::Configured;
+use crate::fault::Fault;
+use crate::host::{Place, Pools, Workbench, block_on};
+use crate::regular_file;
+use crate::telemetry::Spoken;
+use clap::Args;
+use report::{Found, Origin, Report};
+use signatures::Signatures;
+use std::path::{Path, PathBuf};
+use wasmount_artifact::Resolved;
+use wasmount_core::document::PluginPlace;
+use wasmount_engine::{EngineError, LoadedComponent};
+use wasmount_versions::{Refusal, Trail};
+
+/// Largest component that is read, in bytes: what admission takes.
+const COMPONENT_BYTES: u64 = 64 << 20;
+
+/// What the file of an artifact's component is called.
+const COMPONENT: &str = "component.wasm";
+
+/// Look into a component: what it offers, what it asks for, who made it, and whether this host would serve it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  $ wasmount inspect plugin.wasm
+  $ wasmount inspect plugin.wasm --backend backend.yaml --json
+  $ wasmount inspect oci://registry.example.com/storage/nas:1.4.0
+  $ wasmount inspect plugin.wasm --wit
+
+The component is run for its name and features, with no pool and no network. With --backend it is judged under that document, otherwise
+under one without settings.
+
+Exit codes: 0 if it is a component, whatever the verdict; 1 if it is none or cannot be read; 64 for wrong flags or documents.")]
+pub(crate) struct Flags {
+    /// The component: a file, or an artifact of a registry, `oci://..`
+    #[arg(value_name = "FILE", value_parser = source)]
+    component: Source,
+
+    /// The StorageBackend document that it would be served with
+    #[arg(long, value_name = "FILE", env = "WASMOUNT_BACKEND")]
+    backend: Option<PathBuf>,
+
+    /// Print its world as WIT, and nothing else; the component is not run
+    #[arg(long, env = "WASMOUNT_WIT", conflicts_with_all = ["json", "backend"])]
+    wit: bool,
+
+    #[command(flatten)]
+    cache: CacheFlags,
+
+    #[command(flatten)]
+    registry: RegistryFlags,
+
+    /// Print one JSON object
+    #[arg(long, env = "WASMOUNT_JSON")]
+    json: bool,
+}
+
+/// A file of the component's bytes, wherever they come from.
+struct Brought {
+    file: PathBuf,
+    origin: Origin,
+    /// Of an artifact; those beside a file are judged with it.
+    signatures: Option<Signatures>,
+    _place: Option<Place>,
+}
+
+/// Looks and prints.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    drop(Spoken::listen());
+    let cache = flags.cache.directory()?;
+    // Where it is shows when it was brought.
+    let mut configured = subject(Path::new(COMPONENT), flags.backend.as_deref(), &[])?;
+    let brought = bring(&flags, &configured)?;
+    let file = &brought.file;
+    let path = std::path::absolute(file).map_err(Fault::room(unreadable(file)))?;
+    configured.document.plugin.place = PluginPlace::File(path);
+    if flags.wit {
+        let wasm = block_on(async {
+            let workbench = Workbench::set_up(configured, &Pools::Closed, cache).await?;
+            // What the engine does not understand is not given to the decoder.
+            Ok(read(&workbench, file).await?.0)
+        })?;
+        let world = wit::world(wasm)?;
+        return show::print(&show::harmless_text(&world));
+    }
+    let hidden = configured.document.hidden.clone();
+    let signers = match &brought.signatures {
+        None => configured.document.plugin.signers.clone(),
+        // They lie in the registry, not beside the file that was made.
+        Some(_) => std::mem::take(&mut configured.document.plugin.signers),
+    };
+    let mut found = block_on(async {
+        let workbench = Workbench::set_up(configured, &Pools::Closed, cache).await?;
+        look(&workbench, file).await
+    })?;
+    let signatures = match brought.signatures {
+        Some(signatures) => signatures,
+        None => Signatures::beside(file, &signers, &found.trail),
+    };
+    if let Some(reason) = signatures.refused().filter(|_| found.admitted.is_ok()) {
+        let reason = reason.to_owned();
+        found.admitted = Err(Refusal::Signature { reason });
+    }
+    let has_document = flags.backend.is_some();
+    let report = Report::new(brought.origin, signatures, has_document, &hidden, found);
+    if flags.json {
+        show::print_json(&report.json())
+    } else {
+        show::print(&report.text())
+    }
+}
+
+fn bring(flags: &Flags, configured: &Configured) -> Result<Brought, Fault> {
+    let reference = match &flags.component {
+        Source::File(file) => {
+            return Ok(Brought {
+                file: file.clone(),
+                origin: Origin::File(file.clone()),
+                signatures: None,
+                _place: None,
+            });
+        }
+        Source::Artifact(reference) => reference,
+    };
+    let registry = flags.registry.connect(reference)?;
+    let Configured {
+        document, folder, ..
+    } = configured;
+    let (pulled, signatures) = block_on(async {
+        let failed = || format!("{reference} cannot be looked into");
+        let resolved = Resolved::find(&registry).await;
+        let resolved = resolved.map_err(Fault::room(failed()))?;
+        let signers = &document.plugin.signers;
+        let signatures = Signatures::of_artifact(&registry, &resolved, signers, folder).await;
+        let signatures = signatures.map_err(Fault::room(failed()))?;
+        let pulled = resolved.fetch(&registry).await;
+        Ok((pulled.map_err(Fault::room(failed()))?, signatures))
+    })?;
+    let place =
+        Place::make("artifact").map_err(Fault::room("no temporary directory can be made"))?;
+    let file = place.path().join(COMPONENT);
+    write_component(&file, &pulled.wasm)?;
+    Ok(Brought {
+        file,
+        origin: Origin::Artifact(pulled.reference),
+        signatures: Some(signatures),
+        _place: Some(place),
+    })
+}
+
+async fn look(workbench: &Workbench, file: &Path) -> Result<Found, Fault> {
+    // First, for its words about what is no component at all.
+    let mut trail = Trail::default();
+    let admitted = workbench.admit(&mut trail).await;
+    if let Err(refusal) = &admitted
+        && is_no_component(refusal)
+    {
+        return Err(Fault::room(unreadable(file))(refusal.to_string()));
+    }
+    let (wasm, loaded) = read(workbench, file).await?;
+    let imports = loaded.imports().to_vec();
+    let exports = loaded.exports().to_vec();
+    let digest = loaded.digest().to_owned();
+    Ok(Found {
+        identity: workbench.identity(loaded).await,
+        trail,
+        admitted,
+        imports,
+        exports,
+        digest,
+        wasm,
+    })
+}
+
+async fn read(workbench: &Workbench, file: &Path) -> Result<(Vec<u8>, LoadedComponent), Fault> {
+    let wasm = regular_file::read(file, COMPONENT_BYTES).map_err(Fault::room(unreadable(file)))?;
+    let loaded = workbench.load(wasm.clone()).await;
+    Ok((wasm, loaded.map_err(Fault::room(unreadable(file)))?))
+}
+
+fn unreadable(file: &Path) -> String {
+    format!("{} cannot be looked into", file.display())
+}
+
+/// Refused before there was anything to look at.
+fn is_no_component(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::Unreadable { .. }
+            | Refusal::NotAFile { .. }
+            | Refusal::TooLarge { .. }
+            | Refusal::CoreModule
+            | Refusal::NotWasm
+            | Refusal::Engine(EngineError::Compile(_) | EngineError::Lost)
+    )
+}

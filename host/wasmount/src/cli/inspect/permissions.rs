@@ -1,0 +1,189 @@
+//! Imports as what they are: permissions that a component asks for, in words. Apart because it is pure, and the list that an administrator
+//! reads before granting anything.
+
+use wasmount_core::document::Wasi;
+use wasmount_engine::{CONTRACT_PACKAGE, is_linked};
+
+/// Something that a component asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Permission {
+    /// One word.
+    pub(super) name: &'static str,
+    /// What it may do with it here.
+    pub(super) means: &'static str,
+    /// By which imports.
+    pub(super) imports: Vec<String>,
+}
+
+/// Beginnings of imports without their versions, and what they ask for. The first that fits counts.
+const MEANINGS: [(&str, &str, &str); 14] = [
+    (
+        "wasmount:csi/pool",
+        "pools",
+        "makes, copies and removes trees and images in the pools of `grants.pools`, and nowhere else",
+    ),
+    (
+        "wasmount:csi/state",
+        "records",
+        "keeps records of its own in the host's store, up to `limits.stateBytes`",
+    ),
+    (
+        "wasmount:csi/secrets",
+        "secrets",
+        "reads secrets of its document and of the request at hand, by name",
+    ),
+    (
+        "wasmount:csi/node-plan",
+        "mounts",
+        "says what a volume is; the host mounts it, if `grants` allows it",
+    ),
+    (
+        "wasmount:csi/call",
+        "call",
+        "reads its settings and its time, and writes to the log",
+    ),
+    ("wasmount:csi/types", "", ""),
+    (
+        "wasi:http/",
+        "network",
+        "speaks HTTP: this host offers none, so it is refused",
+    ),
+    (
+        "wasi:filesystem/",
+        "files",
+        "names files: there with `plugin.wasi: full` only, and each use of them fails",
+    ),
+    (
+        "wasi:sockets/",
+        "sockets",
+        "names sockets: there with `plugin.wasi: full` only, and each use of them fails",
+    ),
+    ("wasi:clocks/", "clocks", "reads the time"),
+    ("wasi:random/", "random", "reads random numbers"),
+    (
+        "wasi:cli/environment",
+        "environment",
+        "reads arguments and variables: there are none",
+    ),
+    (
+        "wasi:cli/",
+        "output",
+        "writes to standard output and standard error: lines of the host's log",
+    ),
+    ("wasi:io/", "", ""),
+];
+
+/// What no host offers.
+const UNKNOWN: (&str, &str) = ("unknown", "is nothing that this host has, so it is refused");
+
+/// What imports ask for, in the order of the table.
+pub(super) fn permissions(imports: &[String]) -> Vec<Permission> {
+    let mut asked: Vec<Permission> = Vec::new();
+    let order = MEANINGS.iter().map(|(_, name, means)| (*name, *means));
+    for (name, means) in order.chain([UNKNOWN]).filter(|(name, _)| !name.is_empty()) {
+        let found = imports.iter().filter(|import| meaning(import).0 == name);
+        let imports: Vec<_> = found.cloned().collect();
+        if !imports.is_empty() {
+            asked.push(Permission {
+                name,
+                means,
+                imports,
+            });
+        }
+    }
+    asked
+}
+
+/// Whether the document must say `plugin.wasi: full`.
+pub(super) fn needs_full_wasi(imports: &[String]) -> bool {
+    imports
+        .iter()
+        .any(|import| !is_linked(import, Wasi::Minimal) && is_linked(import, Wasi::Full))
+}
+
+/// Versions of the contract that a component names.
+pub(super) fn contract_versions(imports: &[String], exports: &[String]) -> Vec<String> {
+    let names = imports.iter().chain(exports);
+    let versions = names.filter_map(|name| {
+        let (_, version) = name.strip_prefix(CONTRACT_PACKAGE)?.split_once('@')?;
+        Some(version.to_owned())
+    });
+    let mut versions: Vec<_> = versions.collect();
+    versions.sort_unstable();
+    versions.dedup();
+    versions
+}
+
+fn meaning(import: &str) -> (&'static str, &'static str) {
+    let interface = import.split('@').next().unwrap_or(import);
+    let fits = |beginning: &str| match beginning.strip_suffix('/') {
+        Some(_) => interface.starts_with(beginning),
+        None => interface == beginning,
+    };
+    let mut known = MEANINGS.iter().filter(|(beginning, ..)| fits(beginning));
+    known
+        .next()
+        .map_or(UNKNOWN, |(_, name, means)| (*name, *means))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(imports: &[&str]) -> Vec<(&'static str, usize)> {
+        let imports: Vec<_> = imports.iter().map(|import| (*import).to_owned()).collect();
+        permissions(&imports)
+            .into_iter()
+            .map(|it| (it.name, it.imports.len()))
+            .collect()
+    }
+
+    #[test]
+    fn imports_are_told_as_what_they_ask_for() {
+        assert_eq!(
+            names(&[
+                "wasi:cli/stderr@0.2.6",
+                "wasi:cli/environment@0.2.6",
+                "wasi:cli/exit@0.2.6",
+                "wasi:io/poll@0.2.6",
+                "wasmount:csi/types@0.1.0",
+                "wasmount:csi/pool@0.1.0",
+            ]),
+            [("pools", 1), ("environment", 1), ("output", 2)]
+        );
+    }
+
+    #[test]
+    fn what_the_host_has_not_is_told_too() {
+        assert_eq!(
+            names(&[
+                "env",
+                "wasi:http/outgoing-handler@0.2.6",
+                "wasmount:csi/poolish@0.1.0"
+            ]),
+            [("network", 1), ("unknown", 2)]
+        );
+    }
+
+    #[test]
+    fn files_and_sockets_need_a_word_of_the_document_and_the_unknown_has_none() {
+        let needs = |import: &str| needs_full_wasi(&[import.to_owned()]);
+        assert!(needs("wasi:filesystem/types@0.2.6"));
+        assert!(!needs("wasi:io/poll@0.2.6"));
+        assert!(!needs("wasi:http/types@0.2.6"));
+    }
+
+    #[test]
+    fn versions_of_the_contract_are_told_once() {
+        let named = |name: &str| name.to_owned();
+        let imports = [
+            named("wasmount:csi/call@0.1.0"),
+            named("wasi:io/poll@0.2.6"),
+        ];
+        let exports = [
+            named("wasmount:csi/identity@0.1.0"),
+            named("wasmount:csi/x@0.2.0"),
+        ];
+        assert_eq!(contract_versions(&imports, &exports), ["0.1.0", "0.2.0"]);
+    }
+}

@@ -1,0 +1,80 @@
+//! Who made a component: the `producers` sections of it and of all that is in it (WebAssembly tool conventions, "Producers Section"). Apart
+//! because it reads bytes, and believes none: it is what the makers wrote, and proves nothing.
+
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use wasm_metadata::Producers;
+use wasmparser::{KnownCustom, Parser, Payload};
+
+/// Deepest nesting that is followed: a component of components of modules has three.
+const DEPTH: usize = 64;
+/// Most names of one kind: more would be a joke.
+const NAMES: usize = 32;
+
+/// Names and versions by field: `language`, `processed-by`, `sdk`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Makers(BTreeMap<String, BTreeSet<(String, String)>>);
+
+impl Makers {
+    /// As far as the bytes can be read.
+    pub(super) fn of(wasm: &[u8]) -> Self {
+        let mut makers = Self::default();
+        let mut depth = 0_usize;
+        for payload in Parser::new(0).parse_all(wasm) {
+            match payload {
+                Ok(Payload::ModuleSection { .. } | Payload::ComponentSection { .. }) => {
+                    depth += 1;
+                    if depth > DEPTH {
+                        return makers;
+                    }
+                }
+                Ok(Payload::End(_)) => depth = depth.saturating_sub(1),
+                Ok(Payload::CustomSection(section)) => {
+                    if let KnownCustom::Producers(_) = section.as_known()
+                        && let Ok(found) =
+                            Producers::from_bytes(section.data(), section.data_offset())
+                    {
+                        makers.add(&found);
+                    }
+                }
+                Ok(_) => {}
+                Err(_) => return makers,
+            }
+        }
+        makers
+    }
+
+    fn add(&mut self, found: &Producers) {
+        for (field, names) in found.iter() {
+            if self.0.len() >= NAMES && !self.0.contains_key(field) {
+                return;
+            }
+            let known = self.0.entry(field.clone()).or_default();
+            for (name, version) in names.iter() {
+                if known.len() >= NAMES {
+                    break;
+                }
+                known.insert((name.clone(), version.clone()));
+            }
+        }
+    }
+
+    /// Those of one field, for people.
+    pub(super) fn names(&self, field: &str) -> Vec<String> {
+        let names = self.0.get(field).into_iter().flatten();
+        names
+            .map(|(name, version)| format!("{name} {version}").trim_end().to_owned())
+            .collect()
+    }
+
+    /// For programs.
+    pub(super) fn json(&self) -> Value {
+        let field = |(field, names): (&String, &BTreeSet<(String, String)>)| {
+            let names = names
+                .iter()
+                .map(|(name, version)| json!({ "name": name, "version": version }));
+            (field.clone(), names.collect::<Value>())
+        };
+        Value::Object(self.0.iter().map(field).collect::<Map<_, _>>())
+    }
+}

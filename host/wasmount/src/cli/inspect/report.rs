@@ -1,0 +1,356 @@
+//! What is shown of a component, for people and for programs. Apart because both must tell the same; here is also the verdict, which is
+//! admission's in all but one case: without a document nobody can say whether settings are right.
+
+use super::permissions::{contract_versions, needs_full_wasi, permissions};
+use super::producers::Makers;
+use super::signatures::Signatures;
+use crate::cli::show::{Table, Tone, bytes, harmless};
+use crate::host::Identity;
+use serde_json::{Value, json};
+use std::fmt;
+use std::path::PathBuf;
+use wasmount_core::capabilities::{Capabilities, Hidden};
+use wasmount_core::document::Reference;
+use wasmount_core::driver::{Profile, Role};
+use wasmount_core::services::{Feature, Offer, Service};
+use wasmount_engine::{CONTRACT_LINE, CONTRACT_PACKAGE};
+use wasmount_versions::{Admitted, Refusal, Trail};
+
+/// What a component was found to be.
+pub(super) struct Found {
+    /// What it says of itself, or why it cannot.
+    pub(super) identity: Result<Identity, String>,
+    /// Whether a host would serve it.
+    pub(super) admitted: Result<Admitted, Refusal>,
+    /// How that was found.
+    pub(super) trail: Trail,
+    /// Names.
+    pub(super) imports: Vec<String>,
+    /// Names.
+    pub(super) exports: Vec<String>,
+    /// `sha256:..`.
+    pub(super) digest: String,
+    /// Its bytes.
+    pub(super) wasm: Vec<u8>,
+}
+
+/// Where a component comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A file.
+    File(PathBuf),
+    /// A registry; by the digest of its manifest.
+    Artifact(Reference),
+}
+
+/// The same, ready to be shown.
+pub(super) struct Report {
+    origin: Origin,
+    found: Found,
+    offer: Offer,
+    makers: Makers,
+    signatures: Signatures,
+    verdict: Verdict,
+    capabilities: [(&'static str, Capabilities); 2],
+}
+
+/// Whether a host would serve it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Verdict {
+    /// `serves`, `depends` or `refused`.
+    word: &'static str,
+    /// Which kind of refusal, for machines.
+    kind: Option<&'static str>,
+    reason: Option<String>,
+    /// What the document must say.
+    needs: Vec<&'static str>,
+    warnings: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn new(
+        origin: Origin,
+        signatures: Signatures,
+        has_document: bool,
+        hidden: &Hidden,
+        found: Found,
+    ) -> Self {
+        let offer = offer(&found);
+        let derive = |profile| Capabilities::derive(&offer, Role::All, profile, hidden);
+        Self {
+            capabilities: [
+                ("1.12", derive(Profile::V1_12)),
+                ("1.13", derive(Profile::V1_13)),
+            ],
+            verdict: verdict(&found, has_document),
+            makers: Makers::of(&found.wasm),
+            signatures,
+            origin,
+            offer,
+            found,
+        }
+    }
+
+    /// For programs: docs/inspect.md has the keys.
+    pub(super) fn json(&self) -> Value {
+        let Found {
+            identity,
+            admitted: _,
+            trail: _,
+            imports,
+            exports,
+            digest,
+            wasm,
+        } = &self.found;
+        let plugin = identity.as_ref().ok().map(|identity| {
+            let info = &identity.info;
+            json!({
+                "name": info.name.as_str(),
+                "version": info.version,
+                "manifest": info.manifest.clone().into_map(),
+                "features": info.features,
+            })
+        });
+        let asked = permissions(imports)
+            .into_iter()
+            .map(|it| json!({ "name": it.name, "means": it.means, "imports": it.imports }));
+        let capabilities = self.capabilities.iter();
+        let capabilities =
+            capabilities.map(|(version, it)| ((*version).to_owned(), capabilities_json(it)));
+        let Verdict {
+            word,
+            kind,
+            reason,
+            needs,
+            warnings,
+        } = &self.verdict;
+        json!({
+            "origin": self.origin.to_string(),
+            "sizeBytes": wasm.len(),
+            "digest": digest,
+            "contract": { "versions": contract_versions(imports, exports), "hostLine": CONTRACT_LINE },
+            "plugin": plugin,
+            "services": self.services(),
+            "features": self.features(),
+            "capabilities": capabilities.collect::<serde_json::Map<_, _>>(),
+            "imports": imports,
+            "exports": exports,
+            "permissions": asked.collect::<Vec<_>>(),
+            "producers": self.makers.json(),
+            "signatures": self.signatures.json(),
+            "verdict": { "word": word, "kind": kind, "reason": reason, "needs": needs, "warnings": warnings },
+        })
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        let found = &self.found;
+        let mut table = Table::default();
+        table.row("origin", harmless(&self.origin.to_string()));
+        let size = u64::try_from(found.wasm.len()).unwrap_or(u64::MAX);
+        table.row("size", format!("{} ({size} bytes)", bytes(size)));
+        table.row("digest", found.digest.clone());
+        match &found.identity {
+            Ok(identity) => {
+                let info = &identity.info;
+                let name = harmless(info.name.as_str());
+                table.row("plugin", format!("{name} {}", harmless(&info.version)));
+                let manifest = info.manifest.clone().into_map().into_iter();
+                let manifest = manifest
+                    .map(|(key, value)| format!("{}: {}", harmless(&key), harmless(&value)));
+                table.rows("manifest", manifest.collect());
+            }
+            Err(reason) => table.row("plugin", Tone::Bad.paint(&harmless(reason))),
+        }
+        let versions = contract_versions(&found.imports, &found.exports).join(", ");
+        let versions = if versions.is_empty() {
+            "none"
+        } else {
+            &versions
+        };
+        let line = format!(
+            "{CONTRACT_PACKAGE}* {}; this host speaks {CONTRACT_LINE}",
+            harmless(versions)
+        );
+        table.row("contract", line);
+        table.rows("services", wrapped(&self.services()));
+        table.rows("features", wrapped(&self.features()));
+        for (version, capabilities) in &self.capabilities {
+            let lists = capability_lists(capabilities);
+            let lists = lists.into_iter().filter(|(_, names)| !names.is_empty());
+            let lines = lists.flat_map(|(service, names)| {
+                let mut lines = wrapped(&names);
+                if let Some(first) = lines.first_mut() {
+                    *first = format!("{service}: {first}");
+                }
+                lines
+            });
+            table.rows(&format!("CSI {version}"), lines.collect());
+        }
+        let asked = permissions(&found.imports).into_iter();
+        let asked = asked.map(|it| format!("{:12}{}", it.name, it.means));
+        table.rows("asks for", asked.collect());
+        for (field, label) in [
+            ("language", "language"),
+            ("sdk", "SDK"),
+            ("processed-by", "made by"),
+        ] {
+            let names = self.makers.names(field);
+            table.rows(label, names.iter().map(|name| harmless(name)).collect());
+        }
+        table.rows("signature", self.signature_lines());
+        table.rows("verdict", self.verdict.lines());
+        table.print()
+    }
+
+    fn signature_lines(&self) -> Vec<String> {
+        let places = self.signatures.places.iter().map(|place| harmless(place));
+        let mut lines: Vec<_> = places.collect();
+        if lines.is_empty() {
+            lines.push(Tone::Quiet.paint("none found"));
+        }
+        lines.push(match &self.signatures.judged {
+            None => {
+                Tone::Quiet.paint("no document names a key: `wasmount verify` tells whose they are")
+            }
+            Some(Ok(signers)) => format!(
+                "{} {}",
+                Tone::Good.paint("as the document wants:"),
+                harmless_long(&signers.join(", "))
+            ),
+            Some(Err(reason)) => Tone::Bad.paint(&harmless_long(reason)),
+        });
+        lines
+    }
+
+    fn services(&self) -> Vec<&'static str> {
+        self.offer.services().map(Service::interface).collect()
+    }
+
+    fn features(&self) -> Vec<&'static str> {
+        self.offer.features().map(Feature::word).collect()
+    }
+}
+
+impl Verdict {
+    fn lines(&self) -> Vec<String> {
+        let (tone, word) = match self.word {
+            "serves" => (Tone::Good, "this host would serve it"),
+            "depends" => (
+                Tone::Warning,
+                "this host would serve it with the right settings",
+            ),
+            _ => (Tone::Bad, "this host would refuse it"),
+        };
+        let mut lines = vec![tone.paint(word)];
+        lines.extend(self.reason.iter().map(|reason| harmless_long(reason)));
+        let needs = self.needs.iter();
+        lines.extend(needs.map(|need| format!("the document must say {need}")));
+        let warnings = self.warnings.iter();
+        lines.extend(
+            warnings.map(|it| format!("{} {}", Tone::Warning.paint("warning"), harmless_long(it))),
+        );
+        lines
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file) => write!(f, "{}", file.display()),
+            Self::Artifact(reference) => write!(f, "{reference}"),
+        }
+    }
+}
+
+fn offer(found: &Found) -> Offer {
+    if let Ok(identity) = &found.identity {
+        let words = identity.info.features.iter();
+        let features = words.filter_map(|word| Feature::of_word(word));
+        return Offer::new(identity.services.iter().copied(), features);
+    }
+    // It cannot be asked, so its names must do.
+    let interfaces = found.exports.iter().filter_map(|name| {
+        let (interface, _) = name.strip_prefix(CONTRACT_PACKAGE)?.split_once('@')?;
+        Some(interface)
+    });
+    let interfaces: Vec<_> = interfaces.collect();
+    let exported = Service::ALL
+        .iter()
+        .copied()
+        .filter(|service| interfaces.contains(&service.interface()));
+    Offer::new(exported, [])
+}
+
+fn verdict(found: &Found, has_document: bool) -> Verdict {
+    let needs = match has_document {
+        false if needs_full_wasi(&found.imports) => vec!["`plugin.wasi: full`"],
+        _ => Vec::new(),
+    };
+    let (word, reason, warnings) = match &found.admitted {
+        Ok(admitted) => ("serves", None, admitted.warnings.clone()),
+        Err(refusal @ Refusal::Settings(_)) if !has_document => {
+            ("depends", Some(refusal.to_string()), Vec::new())
+        }
+        Err(refusal) => ("refused", Some(refusal.to_string()), Vec::new()),
+    };
+    Verdict {
+        word,
+        kind: found.admitted.as_ref().err().map(|it| it.kind().as_str()),
+        reason,
+        needs,
+        // Without a document no pool is granted, and everybody knows it.
+        warnings: warnings
+            .into_iter()
+            .filter(|it| has_document || !it.contains("grants no pool"))
+            .collect(),
+    }
+}
+
+fn capability_lists(capabilities: &Capabilities) -> [(&'static str, Vec<&'static str>); 4] {
+    let Capabilities {
+        plugin,
+        controller,
+        group,
+        node,
+    } = capabilities;
+    [
+        ("plugin", plugin.iter().map(|it| it.name()).collect()),
+        (
+            "controller",
+            controller.iter().map(|it| it.name()).collect(),
+        ),
+        (
+            "groupController",
+            group.iter().map(|it| it.name()).collect(),
+        ),
+        ("node", node.iter().map(|it| it.name()).collect()),
+    ]
+}
+
+fn capabilities_json(capabilities: &Capabilities) -> Value {
+    let lists = capability_lists(capabilities).into_iter();
+    let lists = lists.map(|(service, names)| (service.to_owned(), json!(names)));
+    Value::Object(lists.collect())
+}
+
+/// Reasons are the host's own sentences with words of a plugin in them; they are not cut off.
+fn harmless_long(words: &str) -> String {
+    crate::telemetry::on_one_line(words)
+}
+
+/// Words in lines that fit a terminal.
+fn wrapped(words: &[&str]) -> Vec<String> {
+    const WIDTH: usize = 90;
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        match lines.last_mut() {
+            Some(line) if line.len() + word.len() < WIDTH => {
+                line.push_str(", ");
+                line.push_str(word);
+            }
+            _ => lines.push((*word).to_owned()),
+        }
+    }
+    lines
+}

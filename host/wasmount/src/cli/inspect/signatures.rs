@@ -1,0 +1,103 @@
+//! What is known of a component's signatures: where some lie, and, if a document names keys, whether they suffice. Apart because files and
+//! registries have them in different places, and a person wants one answer.
+
+use crate::host::signer_keys;
+use serde_json::{Value, json};
+use std::path::Path;
+use wasmount_artifact::signature::{Subject, bundle_file, check, signature_file};
+use wasmount_artifact::{RawManifest, Registry, RegistryError, Resolved, gathered};
+use wasmount_core::document::Signers;
+use wasmount_versions::{Step, StepOutcome, Trail};
+
+/// The answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Signatures {
+    /// Files, or tags and digests of manifests.
+    pub(super) places: Vec<String>,
+    /// Names of keys that signed it, or why they do not suffice; none: the document names no key.
+    pub(super) judged: Option<Result<Vec<String>, String>>,
+}
+
+impl Signatures {
+    /// Beside a file; they were judged when it was admitted.
+    pub(super) fn beside(file: &Path, signers: &Signers, trail: &Trail) -> Self {
+        let places = [signature_file(file), bundle_file(file)];
+        let places = places.into_iter().filter(|path| path.is_file());
+        let step = |taken: &&wasmount_versions::TakenStep| taken.step == Step::Signature;
+        let taken = trail.steps().iter().find(step);
+        Self {
+            places: places.map(|path| path.display().to_string()).collect(),
+            judged: taken
+                .filter(|_| !signers.is_empty())
+                .map(|taken| match &taken.outcome {
+                    StepOutcome::Passed(said) => Ok(vec![said.clone()]),
+                    StepOutcome::Refused(reason) => Err(reason.clone()),
+                }),
+        }
+    }
+
+    /// Beside an artifact, in its registry: those of its manifest, or of the list that its name led to.
+    pub(super) async fn of_artifact(
+        registry: &Registry,
+        resolved: &Resolved,
+        signers: &Signers,
+        folder: &Path,
+    ) -> Result<Self, RegistryError> {
+        let own = Self::attached(registry, &resolved.raw, signers, folder).await?;
+        let Some(list) = resolved.list.as_ref().filter(|_| !own.suffices()) else {
+            return Ok(own);
+        };
+        let of_list = Self::attached(registry, list, signers, folder).await?;
+        Ok(if of_list.suffices() { of_list } else { own })
+    }
+
+    async fn attached(
+        registry: &Registry,
+        manifest: &RawManifest,
+        signers: &Signers,
+        folder: &Path,
+    ) -> Result<Self, RegistryError> {
+        let attached = registry.attached(&manifest.digest).await?;
+        let gathered = gathered(&attached);
+        let places = attached.iter().filter(|_| !gathered.is_empty());
+        let places = places.map(|beside| match &beside.tag {
+            Some(tag) => tag.clone(),
+            None => beside.raw.digest.to_string(),
+        });
+        let judged = (!signers.is_empty()).then(|| {
+            let keys = signer_keys(signers, folder)?;
+            let subject = Subject::new(&manifest.bytes);
+            check(&keys, &subject, &gathered).map_err(|error| error.to_string())
+        });
+        Ok(Self {
+            places: places.collect(),
+            judged,
+        })
+    }
+
+    /// Whether there is nothing more to look for.
+    fn suffices(&self) -> bool {
+        match &self.judged {
+            None => !self.places.is_empty(),
+            Some(judged) => judged.is_ok(),
+        }
+    }
+
+    /// Why the document refuses them.
+    pub(super) fn refused(&self) -> Option<&str> {
+        match &self.judged {
+            Some(Err(reason)) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// For programs.
+    pub(super) fn json(&self) -> Value {
+        let (word, said) = match &self.judged {
+            None => ("not-asked", Vec::new()),
+            Some(Ok(signers)) => ("signed", signers.clone()),
+            Some(Err(reason)) => ("refused", vec![reason.clone()]),
+        };
+        json!({ "places": self.places, "word": word, "said": said })
+    }
+}

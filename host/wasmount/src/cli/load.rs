@@ -1,0 +1,74 @@
+//! `wasmount load`: the other end of `save`. Apart because what it reads comes from anywhere; all of it is checked before anything is written.
+
+use super::push::tagged;
+use super::registry::RegistryFlags;
+use super::transfer::{say, wait, write_component};
+use crate::fault::Fault;
+use clap::Args;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+use wasmount_artifact::{Bundle, Digest};
+use wasmount_core::document::Reference;
+
+/// Take a component out of a file of `wasmount save`, or put all of it into a registry
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example, into a file:
+  $ wasmount load nas.tar -o nas.wasm
+
+Example, into a registry, with its signatures:
+  $ wasmount load nas.tar --to oci://registry.internal:5000/storage/nas:1.4.0
+
+With neither, the file is checked and its digests are printed. Every byte is compared with its digest; whose signatures count, a document says.
+
+Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
+pub(crate) struct Flags {
+    /// What `wasmount save` wrote
+    file: PathBuf,
+
+    /// The file to write the component to
+    #[arg(short, long, value_name = "FILE", env = "WASMOUNT_OUTPUT")]
+    output: Option<PathBuf>,
+
+    /// The artifact to make of it
+    #[arg(long, value_name = "REFERENCE", env = "WASMOUNT_TO", value_parser = tagged, conflicts_with = "output")]
+    to: Option<Reference>,
+
+    #[command(flatten)]
+    registry: RegistryFlags,
+}
+
+/// Loads it.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    let Flags {
+        file,
+        output,
+        to,
+        registry,
+    } = flags;
+    let failed = || format!("{} is not loaded", file.display());
+    let opened = File::open(&file).map_err(Fault::room(failed()))?;
+    let bundle = Bundle::read(BufReader::new(opened)).map_err(Fault::room(failed()))?;
+    let digest = Digest::of(bundle.component());
+    if let Some(reference) = to {
+        let registry = registry.connect(&reference)?;
+        let pushed = wait(bundle.push(&registry))?.map_err(Fault::room(failed()))?;
+        let attached = pushed.attached;
+        return say(&format!(
+            "{}\n{digest}, {attached} attached\n",
+            pushed.reference
+        ));
+    }
+    let manifest = bundle.manifest_digest();
+    match output {
+        Some(output) => {
+            write_component(&output, bundle.component())?;
+            say(&format!("{manifest}\n{digest} {}\n", output.display()))
+        }
+        None => {
+            let attached = bundle.attached().len();
+            say(&format!("{manifest}\n{digest}, {attached} attached\n"))
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `wasmount pull`: a component out of a registry, into a file. Apart from the host's own fetching, which needs no file.
+
+use super::registry::{RegistryFlags, artifact};
+use super::transfer::{say, wait, write_component};
+use crate::fault::Fault;
+use clap::Args;
+use std::path::PathBuf;
+use wasmount_artifact::pull;
+use wasmount_core::document::Reference;
+
+/// Take a component out of a registry
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  $ wasmount pull oci://registry.example.com/storage/nas:1.4.0 -o nas.wasm
+
+Prints the name of the artifact by its digest, which never means another, and the digest of the component, as `plugin.digest` of a document wants
+it. No signature is looked at: `wasmount verify` does that.
+
+Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
+pub(crate) struct Flags {
+    /// The artifact
+    #[arg(value_name = "REFERENCE", value_parser = artifact)]
+    reference: Reference,
+
+    /// The file to write [default: the last word of the repository, and `.wasm`]
+    #[arg(short, long, value_name = "FILE", env = "WASMOUNT_OUTPUT")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    registry: RegistryFlags,
+}
+
+/// Pulls it.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    let Flags {
+        reference,
+        output,
+        registry,
+    } = flags;
+    let registry = registry.connect(&reference)?;
+    let pulled = wait(pull(&registry))?;
+    let pulled = pulled.map_err(Fault::room(format!("{reference} is not pulled")))?;
+    let output = output.unwrap_or_else(|| usual_file(&reference));
+    write_component(&output, &pulled.wasm)?;
+    let (reference, digest, file) = (&pulled.reference, &pulled.digest, output.display());
+    say(&format!("{reference}\n{digest} {file}\n"))
+}
+
+fn usual_file(reference: &Reference) -> PathBuf {
+    let repository = reference.repository();
+    let last = repository.rsplit('/').next().unwrap_or(repository);
+    PathBuf::from(format!("{last}.wasm"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_called_as_its_repository() {
+        let reference = Reference::parse("a.b/storage/nas:1").unwrap();
+        assert_eq!(usual_file(&reference), PathBuf::from("nas.wasm"));
+    }
+}

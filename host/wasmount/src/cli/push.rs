@@ -1,0 +1,56 @@
+//! `wasmount push`: a component into a registry. Apart because it is a vendor's command: what it says of the component is read from that itself.
+
+use super::registry::{RegistryFlags, artifact};
+use super::transfer::{component, say, wait};
+use crate::component_facts::facts;
+use crate::fault::Fault;
+use clap::Args;
+use std::path::PathBuf;
+use wasmount_core::document::Reference;
+
+/// Put a component into a registry, as a CNCF Wasm OCI artifact
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  $ wasmount push plugin.wasm oci://registry.example.com/storage/nas:1.4.0
+
+Prints the name of the artifact by its digest. The same component pushed twice is one artifact. Title, version and authors come from what the
+component says of itself (`wasm-tools metadata add`).
+
+Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
+pub(crate) struct Flags {
+    /// The component
+    file: PathBuf,
+
+    /// What it is to be called there
+    #[arg(value_name = "REFERENCE", value_parser = tagged)]
+    reference: Reference,
+
+    #[command(flatten)]
+    registry: RegistryFlags,
+}
+
+/// Pushes it.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    let Flags {
+        file,
+        reference,
+        registry,
+    } = flags;
+    let wasm = component(&file)?;
+    let failed = || format!("{} is not pushed", file.display());
+    let facts = facts(&wasm, &file).map_err(Fault::room(failed()))?;
+    let registry = registry.connect(&reference)?;
+    let pushed = wait(wasmount_artifact::push(&registry, wasm, &facts))?;
+    let pushed = pushed.map_err(Fault::room(failed()))?;
+    say(&format!("{}\n", pushed.reference))
+}
+
+/// A digest is what comes of pushing: only a tag can be chosen.
+pub(super) fn tagged(words: &str) -> Result<Reference, String> {
+    let reference = artifact(words)?;
+    match reference.digest() {
+        None => Ok(reference),
+        Some(_) => Err("it names a digest, which follows from the content; name a tag".to_owned()),
+    }
+}

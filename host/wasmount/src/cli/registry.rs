@@ -1,0 +1,158 @@
+//! Flags of every command that speaks to a registry: who we are there, whom we trust, how long we wait. Apart because one flag has one name and
+//! one meaning wherever it stands. Also where the file of credentials lies when nobody says so.
+//!
+//! These commands run as the person who calls them, with that person's files; the host fetches in another way (`host::fetching`).
+
+use super::common::wrong;
+use crate::fault::Fault;
+use crate::progress_bar;
+use crate::regular_file;
+use clap::Args;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use wasmount_artifact::{Access, Credentials, Patience, Registry, login, system_certificates};
+use wasmount_core::document::Reference;
+
+/// Largest file of credentials and of certificates, in bytes: what a Kubernetes Secret can hold.
+pub(super) const SMALL_FILE_BYTES: u64 = 1 << 20;
+
+/// How a registry is reached.
+#[derive(Debug, Args)]
+pub(super) struct RegistryFlags {
+    /// docker's config.json with the credentials of registries [default: where docker, podman and skopeo have theirs]
+    #[arg(long, value_name = "FILE", env = "WASMOUNT_REGISTRY_CONFIG")]
+    registry_config: Option<PathBuf>,
+
+    /// Certificates, PEM, that are trusted beside the system's
+    #[arg(long, value_name = "FILE", env = "WASMOUNT_CA_FILE")]
+    ca_file: Option<PathBuf>,
+
+    /// Speak HTTP without TLS
+    #[arg(long, env = "WASMOUNT_PLAIN_HTTP")]
+    plain_http: bool,
+
+    /// Seconds after which a transfer is given up, retries with it
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        env = "WASMOUNT_TIMEOUT",
+        default_value_t = Patience::default().total.as_secs(),
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
+    timeout: u64,
+}
+
+impl RegistryFlags {
+    /// Prepares to speak to the registry of an artifact, showing on a terminal how far a transfer is.
+    pub(super) fn connect(&self, reference: &Reference) -> Result<Registry, Fault> {
+        let access = self.access(reference)?;
+        Registry::connect(reference, access, progress_bar::progress())
+            .map_err(Fault::room("the registry cannot be spoken to"))
+    }
+
+    fn access(&self, reference: &Reference) -> Result<Access, Fault> {
+        let extra_ca = match &self.ca_file {
+            None => None,
+            Some(path) => Some(read("--ca-file", path)?),
+        };
+        Ok(Access {
+            credentials: self.credentials(reference)?,
+            system_ca: system_certificates(),
+            extra_ca,
+            plain_http: self.plain_http,
+            patience: Patience {
+                total: Duration::from_secs(self.timeout),
+                ..Patience::default()
+            },
+        })
+    }
+
+    fn credentials(&self, reference: &Reference) -> Result<Credentials, Fault> {
+        let path = match &self.registry_config {
+            Some(path) => path.clone(),
+            None => match usual_places(|name| env::var_os(name).map(PathBuf::from))
+                .find(|it| it.is_file())
+            {
+                Some(path) => path,
+                None => return Ok(Credentials::Anonymous),
+            },
+        };
+        let config = read("--registry-config", &path)?;
+        login(&config, &path.display().to_string(), reference)
+            .map_err(Fault::room("the credentials cannot be used"))
+    }
+}
+
+/// Where others keep credentials (docker's `config.json`, containers-auth.json(5)): what is named before what is usual.
+fn usual_places(variable: impl Fn(&str) -> Option<PathBuf>) -> impl Iterator<Item = PathBuf> {
+    let below = |name: &str, rest: &str| variable(name).map(|folder| folder.join(rest));
+    [
+        variable("REGISTRY_AUTH_FILE"),
+        below("DOCKER_CONFIG", "config.json"),
+        below("XDG_RUNTIME_DIR", "containers/auth.json"),
+        below("HOME", ".docker/config.json"),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+fn read(flag: &'static str, path: &Path) -> Result<Vec<u8>, Fault> {
+    regular_file::read(path, SMALL_FILE_BYTES)
+        .map_err(|refused| wrong(flag, path, &refused.to_string()))
+}
+
+/// What the words name: an artifact if they begin as one, else a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Source {
+    /// In a registry.
+    Artifact(Reference),
+    /// On this machine.
+    File(PathBuf),
+}
+
+/// Reads it; a file may be called anything but `oci://..`.
+pub(super) fn source(words: &str) -> Result<Source, String> {
+    if !words.starts_with(wasmount_core::document::REFERENCE_SCHEME) {
+        return Ok(Source::File(PathBuf::from(words)));
+    }
+    artifact(words).map(Source::Artifact)
+}
+
+/// Reads the name of an artifact.
+pub(super) fn artifact(words: &str) -> Result<Reference, String> {
+    Reference::parse(words).map_err(|invalid| format!("it {invalid}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_where_other_tools_have_them() {
+        let all = |name: &str| Some(PathBuf::from(format!("/{name}")));
+        assert_eq!(
+            usual_places(all).collect::<Vec<_>>(),
+            [
+                "/REGISTRY_AUTH_FILE",
+                "/DOCKER_CONFIG/config.json",
+                "/XDG_RUNTIME_DIR/containers/auth.json",
+                "/HOME/.docker/config.json"
+            ]
+            .map(PathBuf::from)
+        );
+        assert_eq!(usual_places(|_| None).count(), 0);
+    }
+
+    #[test]
+    fn what_begins_as_an_artifact_is_one() {
+        let file = source("localhost:5000/x.wasm").unwrap();
+        assert_eq!(file, Source::File("localhost:5000/x.wasm".into()));
+        let reference = Reference::parse("a.b/c:1").unwrap();
+        assert_eq!(
+            source("oci://a.b/c:1").unwrap(),
+            Source::Artifact(reference)
+        );
+        assert!(source("oci://a.b/c").unwrap_err().contains("neither a tag"));
+    }
+}

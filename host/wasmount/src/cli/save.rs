@@ -1,0 +1,61 @@
+//! `wasmount save`: a component and everything that belongs to it as one file, for where no registry is reached.
+
+use super::registry::{RegistryFlags, Source, source};
+use super::transfer::{component, say, wait};
+use crate::component_facts::facts;
+use crate::fault::Fault;
+use crate::whole_file;
+use clap::Args;
+use std::path::PathBuf;
+use wasmount_artifact::Bundle;
+
+/// Write a component, with its signatures, into one file
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example, on a machine that reaches the registry, and then on one that does not:
+  $ wasmount save oci://registry.example.com/storage/nas:1.4.0 -o nas.tar
+  $ wasmount load nas.tar -o nas.wasm
+
+The file is an OCI image layout in a tar: `skopeo copy oci-archive:nas.tar:1.4.0 ..` reads it too.
+
+Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
+pub(crate) struct Flags {
+    /// The artifact (`oci://..`), or a file with a component
+    #[arg(value_name = "REFERENCE|FILE", value_parser = source)]
+    source: Source,
+
+    /// The file to write
+    #[arg(short, long, value_name = "FILE", env = "WASMOUNT_OUTPUT")]
+    output: PathBuf,
+
+    #[command(flatten)]
+    registry: RegistryFlags,
+}
+
+/// Saves it.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    let Flags {
+        source,
+        output,
+        registry,
+    } = flags;
+    let (bundle, tag) = match source {
+        Source::File(file) => {
+            let wasm = component(&file)?;
+            let failed = format!("{} is not saved", file.display());
+            let facts = facts(&wasm, &file).map_err(Fault::room(failed))?;
+            (Bundle::of_component(wasm, &facts), None)
+        }
+        Source::Artifact(reference) => {
+            let registry = registry.connect(&reference)?;
+            let bundle = wait(Bundle::pull(&registry))?;
+            let bundle = bundle.map_err(Fault::room(format!("{reference} is not saved")))?;
+            (bundle, reference.tag().map(str::to_owned))
+        }
+    };
+    whole_file::write(&output, |file| bundle.write(tag.as_deref(), file))
+        .map_err(Fault::room(format!("{} is not written", output.display())))?;
+    let (digest, signatures) = (bundle.manifest_digest(), bundle.attached().len());
+    let file = output.display();
+    say(&format!("{digest} {file}, {signatures} attached\n"))
+}

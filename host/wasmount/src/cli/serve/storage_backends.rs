@@ -1,0 +1,89 @@
+//! The flags of `wasmount serve` about backends that are objects. Apart because without them a host asks no API server for a backend.
+//!
+//! It opens nothing.
+
+use crate::host::StorageBackendsOptions;
+use clap::{Args, ValueEnum};
+use wasmount_core::driver::Role;
+
+/// Which objects are served.
+#[derive(Debug, Args)]
+pub(super) struct StorageBackendsFlags {
+    /// Serve the StorageBackend objects of the API server, beside the documents of --backend; those of a label selector if one is given
+    #[arg(
+        long,
+        value_name = "SELECTOR",
+        env = "WASMOUNT_STORAGE_BACKENDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    storage_backends: Option<String>,
+
+    /// Whether this host may be elected to write the status of StorageBackend objects
+    #[arg(
+        long,
+        value_enum,
+        env = "WASMOUNT_STORAGE_BACKEND_STATUS",
+        default_value = "auto"
+    )]
+    storage_backend_status: StatusWord,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StatusWord {
+    /// If it has controller services
+    Auto,
+    /// Yes
+    On,
+    /// No: other hosts do
+    Off,
+}
+
+impl StorageBackendsFlags {
+    /// As the host takes them; none: it serves files alone.
+    pub(super) fn options(self, role: Role) -> Option<StorageBackendsOptions> {
+        let Self {
+            storage_backends,
+            storage_backend_status,
+        } = self;
+        let selector = storage_backends?;
+        Some(StorageBackendsOptions {
+            selector: (!selector.is_empty()).then_some(selector),
+            summarises: match storage_backend_status {
+                StatusWord::Auto => role != Role::Node,
+                StatusWord::On => true,
+                StatusWord::Off => false,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Words {
+        #[command(flatten)]
+        flags: StorageBackendsFlags,
+    }
+
+    fn options(words: &[&str], role: Role) -> Option<StorageBackendsOptions> {
+        let words = ["serve"].iter().chain(words);
+        Words::try_parse_from(words).unwrap().flags.options(role)
+    }
+
+    #[test]
+    fn objects_are_served_if_somebody_says_so_all_or_those_of_a_selector() {
+        assert_eq!(options(&[], Role::All), None);
+        let all = options(&["--storage-backends"], Role::All).unwrap();
+        assert_eq!((all.selector, all.summarises), (None, true));
+        let some = options(&["--storage-backends=a=b,c!=d"], Role::Node).unwrap();
+        assert_eq!(some.selector.as_deref(), Some("a=b,c!=d"));
+        assert!(!some.summarises);
+        let words = ["--storage-backends", "--storage-backend-status=on"];
+        assert!(options(&words, Role::Node).unwrap().summarises);
+    }
+}

@@ -1,0 +1,163 @@
+//! How commands print for people: aligned, coloured on a terminal only, and with nothing of a plugin's that a terminal would obey. Apart so
+//! that all of them look alike.
+
+use crate::fault::Fault;
+use crate::telemetry::on_one_line;
+use serde::Serialize;
+use std::io::Write;
+
+/// Spaces between a label and what belongs to it.
+const GAP: usize = 2;
+/// Most characters of a value that a table shows; `--json` has it whole.
+const CELL_CHARACTERS: usize = 160;
+
+/// How a word is meant (ANSI, "Select Graphic Rendition"); taken out where nobody would see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tone {
+    Heading,
+    Quiet,
+    Good,
+    Warning,
+    Bad,
+}
+
+/// Labels with what belongs to each, in two columns.
+#[derive(Debug, Default)]
+pub(super) struct Table(Vec<(String, Vec<String>)>);
+
+impl Tone {
+    /// The word in its colour. It must have been made harmless before.
+    pub(super) fn paint(self, word: &str) -> String {
+        let code = match self {
+            Self::Heading => "1",
+            Self::Quiet => "2",
+            Self::Good => "32",
+            Self::Warning => "33",
+            Self::Bad => "31",
+        };
+        format!("\u{1b}[{code}m{word}\u{1b}[0m")
+    }
+}
+
+impl Table {
+    /// One label and one line.
+    pub(super) fn row(&mut self, label: &str, value: impl Into<String>) {
+        self.rows(label, vec![value.into()]);
+    }
+
+    /// One label and several lines; without a line there is no label.
+    pub(super) fn rows(&mut self, label: &str, values: Vec<String>) {
+        if !values.is_empty() {
+            self.0.push((label.to_owned(), values));
+        }
+    }
+
+    /// With the values below one another.
+    pub(super) fn print(&self) -> String {
+        let widths = self.0.iter().map(|(label, _)| label.chars().count());
+        let width = widths.max().unwrap_or_default() + GAP;
+        let mut text = String::new();
+        for (label, values) in &self.0 {
+            for (index, value) in values.iter().enumerate() {
+                let label = if index == 0 { label.as_str() } else { "" };
+                let padded = format!("{label:width$}");
+                text.push_str(&Tone::Heading.paint(&padded));
+                text.push_str(value);
+                text.push('\n');
+            }
+        }
+        text
+    }
+}
+
+/// A plugin's words, harmless and of one line.
+pub(super) fn harmless(words: &str) -> String {
+    let line = on_one_line(words);
+    match line.char_indices().nth(CELL_CHARACTERS) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}
+
+/// The same where line breaks are meant.
+pub(super) fn harmless_text(words: &str) -> String {
+    let lines: Vec<_> = words.lines().map(on_one_line).collect();
+    lines.join("\n")
+}
+
+/// A size for people: `1.4 MiB`.
+pub(super) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} bytes");
+    }
+    let mut amount = bytes as f64 / 1024.0;
+    let mut units = UNITS.into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    for next in units {
+        if amount < 1024.0 {
+            break;
+        }
+        amount /= 1024.0;
+        unit = next;
+    }
+    format!("{amount:.1} {unit}")
+}
+
+/// A time for people, in milliseconds.
+pub(super) fn milliseconds(time: std::time::Duration) -> String {
+    format!("{:.2} ms", time.as_secs_f64() * 1000.0)
+}
+
+/// Writes text to standard output; colours go where that is no terminal.
+pub(super) fn print(text: &str) -> Result<(), Fault> {
+    let mut output = anstream::stdout();
+    let printed = output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush());
+    printed.map_err(Fault::room("the answer cannot be printed"))
+}
+
+/// Writes one JSON object, for programs.
+pub(super) fn print_json(value: &impl Serialize) -> Result<(), Fault> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(Fault::room("the answer cannot be written as JSON"))?;
+    print(&format!("{text}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stand_below_one_another() {
+        let mut table = Table::default();
+        table.row("a", "1");
+        table.rows("long", vec!["2".to_owned(), "3".to_owned()]);
+        table.rows("none", Vec::new());
+        let plain = anstream::adapter::strip_str(&table.print()).to_string();
+        assert_eq!(plain, "a     1\nlong  2\n      3\n");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown_and_not_done() {
+        assert_eq!(harmless("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
+        assert_eq!(harmless_text("a\u{7}\nb"), "a\\u{7}\nb");
+        let long = "ä".repeat(CELL_CHARACTERS + 1);
+        assert_eq!(harmless(&long).chars().count(), CELL_CHARACTERS + 1);
+    }
+
+    #[test]
+    fn sizes_are_told_in_the_unit_that_fits() {
+        for (size, told) in [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (1024, "1.0 KiB"),
+            (1_500_000, "1.4 MiB"),
+            (3 << 40, "3.0 TiB"),
+            (5 << 50, "5120.0 TiB"),
+        ] {
+            assert_eq!(bytes(size), told);
+        }
+    }
+}

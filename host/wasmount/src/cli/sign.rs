@@ -1,0 +1,96 @@
+//! `wasmount sign`: a signature beside a file or an artifact, where cosign and a host look for it. Apart because it is a vendor's command, and the
+//! only one that has a private key in its hands.
+
+use super::common::wrong;
+use super::keys::private_key;
+use super::registry::{RegistryFlags, Source, source};
+use super::transfer::{component, say, wait};
+use crate::fault::Fault;
+use crate::regular_file;
+use crate::whole_file;
+use clap::Args;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use wasmount_artifact::signature::{
+    Evidence, PrivateKey, SIGNATURE_BYTES, Subject, encoded, signature_file,
+};
+use wasmount_core::document::Reference;
+
+/// Sign a component, in a file or in a registry
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  $ wasmount sign plugin.wasm --key acme.key
+  $ wasmount sign oci://registry.example.com/storage/nas:1.4.0 --key acme.key
+
+A file is signed as `cosign sign-blob` does it, into plugin.wasm.sig; an artifact as `cosign sign --new-bundle-format=false` does it, at a tag of its
+repository. What is signed is the digest that the name has now: sign `@sha256:..` to sign what you mean. The password of the key is taken
+from WASMOUNT_KEY_PASSWORD or COSIGN_PASSWORD, else it is asked for.
+
+Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
+pub(crate) struct Flags {
+    /// The component: a file, or oci://..
+    #[arg(value_name = "FILE|REFERENCE", value_parser = source)]
+    subject: Source,
+
+    /// The private key: of keygen or cosign, or PKCS #8
+    #[arg(long, value_name = "FILE", env = "WASMOUNT_KEY")]
+    key: PathBuf,
+
+    /// Keep the signatures that a file has already, and add a line; cosign reads only files of one line
+    #[arg(long, env = "WASMOUNT_ADD")]
+    add: bool,
+
+    #[command(flatten)]
+    registry: RegistryFlags,
+}
+
+/// Signs it.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    let Flags {
+        subject,
+        key,
+        add,
+        registry,
+    } = flags;
+    match subject {
+        Source::File(file) => sign_file(&file, &private_key(&key)?, add),
+        Source::Artifact(_) if add => Err(wrong(
+            "--add",
+            Path::new("true"),
+            "is for files; a registry keeps all signatures",
+        )),
+        Source::Artifact(reference) => sign_artifact(&reference, &key, &registry),
+    }
+}
+
+fn sign_file(file: &Path, key: &PrivateKey, add: bool) -> Result<(), Fault> {
+    let wasm = component(file)?;
+    let beside = signature_file(file);
+    let failed = || format!("{} is not signed", file.display());
+    let mut lines = String::new();
+    if add {
+        let there = regular_file::read(&beside, SIGNATURE_BYTES as u64);
+        let there = there.map_err(Fault::room(format!("{}", beside.display())))?;
+        let evidence = Evidence::from_signature_file(&there);
+        let evidence = evidence.map_err(Fault::room(format!("{}", beside.display())))?;
+        if evidence.signs(&key.verifying_key(), &Subject::new(&wasm)) {
+            return say(&format!("{}\n", beside.display()));
+        }
+        lines = String::from_utf8_lossy(&there).trim_end().to_owned();
+        lines.push('\n');
+    }
+    let signature = key.sign(&wasm).map_err(Fault::room(failed()))?;
+    lines.push_str(&encoded(&signature));
+    whole_file::write(&beside, |file| file.write_all(lines.as_bytes()))
+        .map_err(Fault::room(failed()))?;
+    say(&format!("{}\n", beside.display()))
+}
+
+fn sign_artifact(reference: &Reference, key: &Path, registry: &RegistryFlags) -> Result<(), Fault> {
+    let key = private_key(key)?;
+    let registry = registry.connect(reference)?;
+    let signed = wait(wasmount_artifact::sign(&registry, &key))?;
+    let signed = signed.map_err(Fault::room(format!("{reference} is not signed")))?;
+    say(&format!("{}\n{}\n", signed.reference, signed.signature))
+}

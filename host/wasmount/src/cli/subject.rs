@@ -1,0 +1,86 @@
+//! What a command looks at: a component, and the document that it would be served with. Apart because the commands that look inside a plugin
+//! begin alike, with or without a document.
+
+use super::common::makeable;
+use crate::config::{self, Configured};
+use crate::fault::Fault;
+use clap::Args;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use wasmount_core::document::{PluginPlace, StorageBackend, Wasi, raw};
+
+/// How a driver is called that has no document.
+const DRIVER: &str = "workbench.wasmount.io";
+
+/// Of the commands that look inside a plugin.
+#[derive(Debug, Args)]
+pub(super) struct CacheFlags {
+    /// Directory of compiled plugins, so that the next command starts at once; it must be this user's alone [default: one that goes with the
+    /// command]
+    #[arg(long, value_name = "DIR", env = "WASMOUNT_CACHE")]
+    cache: Option<PathBuf>,
+}
+
+impl CacheFlags {
+    /// It is made if need be.
+    pub(super) fn directory(&self) -> Result<Option<PathBuf>, Fault> {
+        let Some(directory) = &self.cache else {
+            return Ok(None);
+        };
+        let absolute = std::path::absolute(directory).map_err(Fault::room("--cache is no path"))?;
+        makeable("--cache", &absolute)?;
+        Ok(Some(absolute))
+    }
+}
+
+/// A component under the document that names it, or under that of a host which grants pools of these names and nothing else.
+pub(super) fn subject(
+    file: &Path,
+    backend: Option<&Path>,
+    pools: &[String],
+) -> Result<Configured, Fault> {
+    let mut configured = match backend {
+        Some(document) => config::load(&[document.to_owned()])?
+            .pop()
+            .ok_or_else(|| nothing("the document"))?,
+        None => without_document(pools)?,
+    };
+    let path = std::path::absolute(file).map_err(Fault::room(format!(
+        "{} is no path of a component",
+        file.display()
+    )))?;
+    configured.document.plugin.place = PluginPlace::File(path);
+    Ok(configured)
+}
+
+fn without_document(pools: &[String]) -> Result<Configured, Fault> {
+    let granted = pools.iter().map(|name| {
+        let grant = json!({ "path": format!("pools/{name}"), "fullCopies": true });
+        (name.clone(), grant)
+    });
+    let document = json!({
+        "apiVersion": raw::API_VERSION,
+        "kind": raw::KIND,
+        "metadata": { "name": "workbench" },
+        "spec": {
+            "driverName": DRIVER,
+            "plugin": { "path": "plugin.wasm" },
+            "grants": { "pools": granted.collect::<serde_json::Map<_, _>>() },
+        },
+    });
+    let impossible = "a document for the component cannot be made";
+    let document: raw::Document =
+        serde_json::from_value(document).map_err(Fault::room(impossible))?;
+    let mut document = StorageBackend::try_from(document).map_err(Fault::room(impossible))?;
+    // As its runtime likes: what is more than `minimal` is denied at each use.
+    document.plugin.wasi = Wasi::Full;
+    Ok(Configured {
+        document,
+        folder: PathBuf::new(),
+        file: PathBuf::new(),
+    })
+}
+
+fn nothing(what: &str) -> Fault {
+    Fault::room(format!("{what} cannot be read"))("it is empty")
+}

@@ -1,0 +1,39 @@
+//! What the commands that move components have in common: reading one, writing one, waiting, and saying the result. Apart so that each of them is
+//! its flags and one effect.
+
+use crate::fault::Fault;
+use crate::regular_file;
+use crate::whole_file;
+use std::future::Future;
+use std::io::{self, Write};
+use std::path::Path;
+use wasmount_artifact::COMPONENT_BYTES;
+
+/// The bytes of a file that should be a component.
+pub(super) fn component(path: &Path) -> Result<Vec<u8>, Fault> {
+    let failed = format!("the component {}", path.display());
+    regular_file::read(path, COMPONENT_BYTES).map_err(Fault::room(failed))
+}
+
+/// A component into a file: whole, or not at all.
+pub(super) fn write_component(path: &Path, wasm: &[u8]) -> Result<(), Fault> {
+    whole_file::write(path, |file| file.write_all(wasm))
+        .map_err(Fault::room(format!("{} is not written", path.display())))
+}
+
+/// Returns when it is done.
+pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T, Fault> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Fault::room("a runtime cannot be started"))?;
+    Ok(runtime.block_on(work))
+}
+
+/// On standard output.
+pub(super) fn say(text: &str) -> Result<(), Fault> {
+    let mut output = io::stdout().lock();
+    let said = output.write_all(text.as_bytes());
+    said.and_then(|()| output.flush())
+        .map_err(Fault::room("the result cannot be printed"))
+}

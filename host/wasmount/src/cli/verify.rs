@@ -1,0 +1,102 @@
+//! `wasmount verify`: whether a file or an artifact is signed by whom it should be. Apart from admission, which does the same for a document: an
+//! administrator asks before there is one.
+
+use super::keys::signer_keys;
+use super::registry::{RegistryFlags, Source, source};
+use super::transfer::{component, say, wait};
+use crate::fault::Fault;
+use crate::regular_file;
+use clap::Args;
+use std::io;
+use std::path::{Path, PathBuf};
+use wasmount_artifact::signature::{SIGNATURE_BYTES, SignerKeys, bundle_file, signature_file};
+use wasmount_artifact::{Beside, check_file};
+use wasmount_core::document::Reference;
+
+/// Tell whether a component is signed by somebody you trust
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  $ wasmount verify plugin.wasm --key acme.pub
+  $ wasmount verify oci://registry.example.com/storage/nas:1.4.0 --key acme.pub --key auditors.pub --all
+
+Reads what `wasmount sign` and cosign write: for a file plugin.wasm.sig and plugin.wasm.bundle beside it, for an artifact the tag sha256-...sig and
+Sigstore bundles that refer to it. Prints the digest that is signed, and by which of the keys. Certificates and transparency logs are not looked at.
+
+Exit codes: 0 if it is, 64 for wrong flags, 1 if it is not, or cannot be told.")]
+pub(crate) struct Flags {
+    /// The component: a file, or oci://..
+    #[arg(value_name = "FILE|REFERENCE", value_parser = source)]
+    subject: Source,
+
+    /// A public key; may be repeated, and one of them suffices
+    #[arg(
+        long,
+        required = true,
+        value_name = "FILE",
+        env = "WASMOUNT_KEY",
+        value_delimiter = ','
+    )]
+    key: Vec<PathBuf>,
+
+    /// Want a signature by each of the keys
+    #[arg(long, env = "WASMOUNT_ALL")]
+    all: bool,
+
+    #[command(flatten)]
+    registry: RegistryFlags,
+}
+
+/// Tells it.
+pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    let Flags {
+        subject,
+        key,
+        all,
+        registry,
+    } = flags;
+    let keys = signer_keys(&key, all)?;
+    let (what, signed_by) = match &subject {
+        Source::File(file) => verify_file(file, &keys)?,
+        Source::Artifact(reference) => verify_artifact(reference, &keys, &registry)?,
+    };
+    let mut text = format!("{what}\n");
+    for name in signed_by {
+        text.push_str(&format!("signed by {name}\n"));
+    }
+    say(&text)
+}
+
+fn verify_file(file: &Path, keys: &SignerKeys) -> Result<(String, Vec<String>), Fault> {
+    let beside = Beside {
+        signature: if_there(&signature_file(file))?,
+        bundle: if_there(&bundle_file(file))?,
+    };
+    let checked = check_file(component(file)?, &beside, None, keys);
+    let checked = checked.map_err(Fault::room(file.display().to_string()))?;
+    Ok((checked.digest.to_string(), checked.signed_by))
+}
+
+fn verify_artifact(
+    reference: &Reference,
+    keys: &SignerKeys,
+    registry: &RegistryFlags,
+) -> Result<(String, Vec<String>), Fault> {
+    let registry = registry.connect(reference)?;
+    let found = wait(wasmount_artifact::signers(&registry, keys))?;
+    let (reference, signed_by) = found.map_err(Fault::room(reference.to_string()))?;
+    Ok((reference.to_string(), signed_by))
+}
+
+/// What a file holds, if there is one.
+fn if_there(path: &Path) -> Result<Option<Vec<u8>>, Fault> {
+    match regular_file::read(path, SIGNATURE_BYTES as u64) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(regular_file::Refused::Unreadable(error))
+            if error.kind() == io::ErrorKind::NotFound =>
+        {
+            Ok(None)
+        }
+        Err(refused) => Err(Fault::room(path.display().to_string())(refused)),
+    }
+}

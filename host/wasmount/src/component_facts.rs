@@ -1,0 +1,148 @@
+//! What a component says of itself: its imports and exports, and what its author wrote into it. Apart because it goes into artifacts for people
+//! and catalogues; whether the component may serve is decided from its code, elsewhere.
+
+use std::fmt::Display;
+use std::path::Path;
+use wasm_metadata::Metadata;
+use wasmount_artifact::{Annotations, ComponentFacts};
+use wasmparser::{Encoding, Parser, Payload};
+
+/// The keys of OCI's annotations (image specification 1.1, "Pre-Defined Annotation Keys").
+const TITLE: &str = "org.opencontainers.image.title";
+const VERSION: &str = "org.opencontainers.image.version";
+const DESCRIPTION: &str = "org.opencontainers.image.description";
+const LICENSES: &str = "org.opencontainers.image.licenses";
+const SOURCE: &str = "org.opencontainers.image.source";
+const URL: &str = "org.opencontainers.image.url";
+const REVISION: &str = "org.opencontainers.image.revision";
+const AUTHORS: &str = "org.opencontainers.image.authors";
+
+/// Why bytes are no component.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotAComponent {
+    /// Not WebAssembly, or torn.
+    #[error("it is not WebAssembly, or not whole: {0}")]
+    Malformed(String),
+    /// A module.
+    #[error(
+        "it is a core module, not a component; make one of it with `wasm-tools component new`, or build it for the target wasm32-wasip2"
+    )]
+    Module,
+}
+
+/// Reads them. `path` is where the component lies: its name is the title of one that has none.
+pub(crate) fn facts(wasm: &[u8], path: &Path) -> Result<ComponentFacts, NotAComponent> {
+    let malformed = |error: &dyn Display| NotAComponent::Malformed(error.to_string());
+    let mut facts = ComponentFacts::default();
+    // How deep we are: only what the outermost says is the component's own word.
+    let mut depth = 0_usize;
+    for payload in Parser::new(0).parse_all(wasm) {
+        match payload.map_err(|error| malformed(&error))? {
+            Payload::Version {
+                encoding: Encoding::Module,
+                ..
+            } if depth == 0 => {
+                return Err(NotAComponent::Module);
+            }
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::ComponentImportSection(section) if depth == 0 => {
+                for import in section {
+                    let import = import.map_err(|error| malformed(&error))?;
+                    facts.imports.push(import.name.name.to_owned());
+                }
+            }
+            Payload::ComponentExportSection(section) if depth == 0 => {
+                for export in section {
+                    let export = export.map_err(|error| malformed(&error))?;
+                    facts.exports.push(export.name.name.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    let read = wasm_metadata::Payload::from_binary(wasm).map_err(|error| malformed(&error))?;
+    let metadata = read.metadata();
+    facts.author = metadata.authors.as_ref().map(ToString::to_string);
+    facts.annotations = annotations(metadata, path);
+    Ok(facts)
+}
+
+fn annotations(metadata: &Metadata, path: &Path) -> Annotations {
+    let Metadata {
+        name,
+        producers: _,
+        authors,
+        description,
+        licenses,
+        source,
+        homepage,
+        revision,
+        version,
+        range: _,
+        dependencies: _,
+    } = metadata;
+    let stem = || path.file_stem().map(|it| it.to_string_lossy().into_owned());
+    [
+        (TITLE, name.clone().or_else(stem)),
+        (VERSION, text(version)),
+        (DESCRIPTION, text(description)),
+        (LICENSES, text(licenses)),
+        (SOURCE, text(source)),
+        (URL, text(homepage)),
+        (REVISION, text(revision)),
+        (AUTHORS, text(authors)),
+    ]
+    .into_iter()
+    .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+    .collect()
+}
+
+fn text(value: &Option<impl Display>) -> Option<String> {
+    value.as_ref().map(ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `(component (import "a" (func)) (component (import "hidden" (func))) (export "b" (func 0)))`
+    const NESTED: &[u8] = b"\0asm\x0d\0\x01\0\
+        \x07\x05\x01\x40\0\x01\0\
+        \x0a\x06\x01\0\x01a\x01\0\
+        \x04\x1c\0asm\x0d\0\x01\0\x07\x05\x01\x40\0\x01\0\x0a\x0b\x01\0\x06hidden\x01\0\
+        \x0b\x07\x01\0\x01b\x01\0\0";
+
+    #[test]
+    fn only_what_the_outermost_component_says_is_its_word() {
+        let facts = facts(NESTED, Path::new("/x/nas.wasm")).unwrap();
+        assert_eq!(facts.imports, ["a"]);
+        assert_eq!(facts.exports, ["b"]);
+        assert_eq!(facts.author, None);
+        let title = (TITLE.to_owned(), "nas".to_owned());
+        assert_eq!(facts.annotations, Annotations::from([title]));
+    }
+
+    #[test]
+    fn what_its_author_wrote_is_found() {
+        use wasm_metadata::AddMetadata;
+        let mut add = AddMetadata::default();
+        add.name = wasm_metadata::AddMetadataField::Set("a title".to_owned());
+        add.version = wasm_metadata::AddMetadataField::Set(wasm_metadata::Version::new("1.2.3"));
+        add.authors = wasm_metadata::AddMetadataField::Set(wasm_metadata::Authors::new("Ann"));
+        let facts = facts(&add.to_wasm(NESTED).unwrap(), Path::new("nas.wasm")).unwrap();
+        assert_eq!(facts.author.as_deref(), Some("Ann"));
+        let wanted = [(TITLE, "a title"), (VERSION, "1.2.3"), (AUTHORS, "Ann")];
+        let wanted = wanted.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(facts.annotations, Annotations::from(wanted));
+    }
+
+    #[test]
+    fn what_is_no_component_is_refused() {
+        let said = |wasm: &[u8]| facts(wasm, Path::new("x")).unwrap_err().to_string();
+        assert!(said(b"\0asm\x01\0\0\0").starts_with("it is a core module"));
+        assert!(said(b"").starts_with("it is not WebAssembly"));
+        assert!(said(b"#!/bin/sh").starts_with("it is not WebAssembly"));
+        assert!(said(&NESTED[..20]).starts_with("it is not WebAssembly"));
+    }
+}

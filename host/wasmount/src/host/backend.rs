@@ -1,0 +1,288 @@
+//! One backend at work: its driver, its socket, its keeper, and all that looks after them. Apart because backends come and go while the host
+//! serves, and nothing of one may outlive it.
+//!
+//! Every task is held in a set that ends it when dropped: an early return leaves neither socket nor task.
+
+use super::backends::Common;
+use super::follow::follow;
+use super::registration::Registration;
+use super::sources::{self, HostSources};
+use super::{
+    csi_drivers, descriptors, local_mounts, mounter_watch, private_directory, storage_watch,
+    version_watch,
+};
+use crate::fault::Fault;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio_util::sync::CancellationToken;
+use wasmount_core::document::Grants;
+use wasmount_core::driver::{Driver, DriverConfig, Role, Terms};
+use wasmount_core::names::DriverName;
+use wasmount_csi::server;
+use wasmount_kubernetes::csi_node::Renewal;
+use wasmount_kubernetes::storage_backend::SecretReader;
+use wasmount_kubernetes::tell_plugin_faults;
+use wasmount_socket::{BoundSocket, Connections, SocketError};
+use wasmount_versions::{Desired, Keeper, KeeperParts, SetGrants};
+
+/// What kubelet gives a plugin's directory.
+const SOCKET_DIRECTORY_MODE: u32 = 0o750;
+/// In the data directory: what is kept of the versions of each driver.
+const VERSIONS: &str = "versions";
+
+/// A backend that is served.
+pub(super) struct Backend {
+    pub(super) driver: Arc<Driver>,
+    pub(super) keeper: Arc<Keeper>,
+    /// What its document says, in the newest form.
+    pub(super) desired: watch::Sender<Desired>,
+    registration: Option<Registration>,
+    server: JoinSet<()>,
+    background: JoinSet<()>,
+    closed: CancellationToken,
+}
+
+impl Backend {
+    /// Binds its socket, claims what must be recovered, serves, and lets its versions and its registration begin. It waits for no plugin.
+    pub(super) async fn start(
+        common: &Arc<Common>,
+        desired: Desired,
+        drivers: usize,
+    ) -> Result<Self, Fault> {
+        let options = &common.options;
+        let document = &desired.document;
+        let name = document.driver_name.clone();
+        let path = options.socket(&name);
+        let socket = bind(&path).map_err(Fault::room("a CSI socket is not usable"))?;
+        let config = DriverConfig {
+            name: name.clone(),
+            role: options.role,
+            profile: options.profile,
+            node_id: options.node_id.clone(),
+            terms: Terms::of(document),
+        };
+        let rooms = &common.rooms;
+        let driver = Driver::new(config, rooms.mounter.clone(), rooms.state.clone());
+        if options.controller.elects {
+            driver.stand_by();
+        }
+        // What is staged by an earlier host is known by its grants.
+        grant(common, &name, Some(document.grants.clone()))
+            .await
+            .map_err(Fault::room("the grants of a document are not usable"))?;
+        // With a mounter of its own process, as soon as that answers.
+        if rooms.remote.is_none() {
+            mounter_watch::recover(&driver).await;
+        }
+        common.readiness.add(&name);
+        let closed = CancellationToken::new();
+        let mut server = JoinSet::new();
+        let connections = descriptors::connections_of_each(common.descriptors, drivers);
+        let calls = common.metrics.calls();
+        let serving = server::serve(socket, driver.clone(), connections, calls, closed.clone());
+        let (broken, ended) = (common.broken.clone(), closed.clone());
+        server.spawn(async move {
+            let what = "a CSI socket stopped serving";
+            let fault = match serving.await {
+                Err(error) => Fault::room(what)(error),
+                Ok(()) if !ended.is_cancelled() => Fault::room(what)("nobody asked it to"),
+                Ok(()) => return,
+            };
+            broken.fault(fault);
+        });
+        common.readiness.set_socket(&name, path.clone());
+
+        let clear = common.csi_nodes.clear_to_register(&driver, &common.cluster);
+        let (cluster, readiness) = (&common.cluster, &common.readiness);
+        common.place.clear(&name);
+        let succeeded = rooms.succeeded;
+        let registration = common
+            .place
+            .begin(&driver, path, succeeded, clear, cluster, readiness);
+        let versions = options.data_dir.join(VERSIONS);
+        private_directory(&versions).map_err(Fault::room(format!(
+            "the directory {} cannot be made",
+            versions.display()
+        )))?;
+        let parts = KeeperParts {
+            engine: rooms.engine.clone(),
+            driver: driver.clone(),
+            state: rooms.state.clone(),
+            mounter: rooms.mounter.clone(),
+            node_name: Some(options.node_id.to_string()),
+            role: options.role,
+            sources: Arc::new(HostSources {
+                secrets: common.cluster.client().cloned().map(SecretReader::new),
+            }),
+            directory: versions.join(name.as_str()),
+            migrates: options.role != Role::Node,
+            grants: set_grants(common, &name),
+        };
+        let keeper = Keeper::start(parts, desired.clone()).await;
+        let mut backend = Self {
+            driver,
+            keeper,
+            desired: watch::Sender::new(desired),
+            registration,
+            server,
+            background: JoinSet::new(),
+            closed,
+        };
+        backend.look_after(common);
+        Ok(backend)
+    }
+
+    /// All that goes on beside the calls.
+    fn look_after(&mut self, common: &Arc<Common>) {
+        let (driver, background) = (&self.driver, &mut self.background);
+        let (cluster, readiness) = (&common.cluster, &common.readiness);
+        let options = &common.options;
+        if options.role != Role::Controller {
+            let renewal = self.registration.as_ref().map(|registration| {
+                let registrar = registration.registrar().clone();
+                Renewal {
+                    registration: registrar.status(),
+                    renew: Arc::new(move || registrar.renew()),
+                }
+            });
+            let document = &self.desired.borrow().document.csi_driver;
+            let nodes = &common.csi_nodes;
+            nodes.look_after(driver, document, cluster, renewal, readiness, background);
+        }
+        let events = cluster.events();
+        background.spawn(tell_plugin_faults(events.clone(), driver.faults()));
+        background.spawn(storage_watch::watch(driver.clone(), readiness.clone()));
+        let counts = common.metrics.add(driver.clone(), self.keeper.clone());
+        background.spawn(version_watch::count(self.keeper.clone(), counts));
+        let about = version_watch::about(driver, cluster);
+        let told = version_watch::tell(
+            self.keeper.clone(),
+            driver.name().clone(),
+            events.clone(),
+            about,
+        );
+        background.spawn(told);
+        let (keeper, driver) = (self.keeper.clone(), driver.clone());
+        background.spawn(version_watch::watch(
+            keeper,
+            driver.name().clone(),
+            readiness.clone(),
+        ));
+        if options.kubernetes.applies_csi_driver
+            && let Some(client) = cluster.client()
+        {
+            background.spawn(csi_drivers::keep(
+                client.clone(),
+                events.clone(),
+                driver,
+                self.desired.subscribe(),
+                options.profile,
+                readiness.clone(),
+            ));
+        }
+        let (keeper, desired) = (self.keeper.clone(), self.desired.subscribe());
+        background.spawn(follow_files(keeper, desired));
+    }
+
+    /// Its document says something else now; whether it does.
+    pub(super) fn want(&self, desired: Desired) -> bool {
+        let changed = self.desired.send_if_modified(|before| {
+            let is_other = *before != desired;
+            before.clone_from(&desired);
+            is_other
+        });
+        if changed {
+            self.keeper.want(desired);
+        }
+        changed
+    }
+
+    /// Lets running calls end within `grace`; how many changes had not ended.
+    pub(super) async fn finish(&mut self, grace: Duration) -> usize {
+        self.background.abort_all();
+        self.keeper.stop().await;
+        self.driver.shutdown(grace).await
+    }
+
+    /// Closes the socket, once all calls have been answered.
+    pub(super) async fn close(&mut self) {
+        self.closed.cancel();
+        while self.server.join_next().await.is_some() {}
+    }
+
+    /// Last: without a registration kubelet unmounts nothing, and takes the driver out of CSINode.
+    pub(super) async fn unregister(&mut self) {
+        if let Some(registration) = self.registration.take() {
+            registration.end().await;
+        }
+    }
+}
+
+/// Has the keeper look again whenever a file changes that the document points to.
+async fn follow_files(keeper: Arc<Keeper>, mut desired: watch::Receiver<Desired>) {
+    let files = watch::Sender::new(sources::files(&desired.borrow_and_update()));
+    let following = follow(files.subscribe(), |changed| {
+        tracing::debug!(?changed, "files of a backend have changed");
+        keeper.look_again();
+    });
+    let keeping = async {
+        while desired.changed().await.is_ok() {
+            files.send_replace(sources::files(&desired.borrow_and_update()));
+        }
+    };
+    tokio::join!(following, keeping);
+}
+
+/// Grants of the version that is put to use.
+fn set_grants(common: &Arc<Common>, driver: &DriverName) -> SetGrants {
+    let (common, driver) = (Arc::downgrade(common), driver.clone());
+    Arc::new(move |grants| {
+        let (common, driver) = (common.clone(), driver.clone());
+        Box::pin(async move {
+            let Some(common) = common.upgrade() else {
+                return Err("the host is going down".to_owned());
+            };
+            let granted = grant(&common, &driver, Some(grants)).await;
+            granted.map_err(|error| error.to_string())
+        })
+    })
+}
+
+/// A mounter in another process goes by its own copy of the document.
+pub(super) async fn grant(
+    common: &Common,
+    driver: &DriverName,
+    grants: Option<Grants>,
+) -> io::Result<()> {
+    let Some(local) = common.rooms.local.clone() else {
+        return Ok(());
+    };
+    let (data_dir, driver) = (common.options.data_dir.clone(), driver.clone());
+    let work = move || local_mounts::grant(&local, &data_dir, &driver, grants);
+    spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
+fn bind(path: &Path) -> Result<BoundSocket, SocketError> {
+    if let Some(directory) = path.parent() {
+        match DirBuilder::new()
+            .mode(SOCKET_DIRECTORY_MODE)
+            .create(directory)
+        {
+            Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(SocketError::System {
+                    operation: "make the directory",
+                    path: directory.to_owned(),
+                    source,
+                });
+            }
+            _ => {}
+        }
+    }
+    BoundSocket::bind(path, Connections::Stream)
+}

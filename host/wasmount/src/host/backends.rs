@@ -1,0 +1,355 @@
+//! The backends of a serving host: they come, change and go. Apart from one of them because here is who may take which name, and when one may
+//! be taken away; documents of files, objects of Kubernetes and administrators all come through this door.
+//!
+//! One change at a time; calls of clients never wait for any.
+
+mod refusal;
+
+pub(crate) use refusal::{ApplyError, RemoveError};
+
+use super::HostOptions;
+use super::backend::{Backend, grant};
+use super::controller::Elections;
+use super::csi_node::CsiNodes;
+use super::kubernetes::Cluster;
+use super::registration::Place;
+use super::rooms::Rooms;
+use crate::fault::{Fault, chain};
+use crate::metrics::Metrics;
+use crate::readiness::Readiness;
+use futures::future::join_all;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Mutex as Turn, mpsc, watch};
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+use wasmount_core::driver::{Driver, Role};
+use wasmount_core::names::DriverName;
+use wasmount_versions::{Desired, DesiredFrom, Keeper};
+
+/// How long calls may go on before a driver is taken away. 10 s: as long as kubelet and the sidecars wait for most of them.
+const LAST_CALLS: Duration = Duration::from_secs(10);
+/// What clients of such a driver are told.
+const LEAVING: &str = "the backend is being taken away";
+
+/// What all backends of a host share.
+pub(super) struct Common {
+    pub(super) options: HostOptions,
+    pub(super) rooms: Rooms,
+    pub(super) cluster: Cluster,
+    pub(super) csi_nodes: CsiNodes,
+    pub(super) place: Place,
+    pub(super) readiness: Arc<Readiness>,
+    pub(super) metrics: Arc<Metrics>,
+    /// How many files the process may have open.
+    pub(super) descriptors: u64,
+    pub(super) broken: Broken,
+    pub(super) elections: Option<Elections>,
+}
+
+/// Tells the host of what it cannot go on with.
+#[derive(Clone)]
+pub(super) struct Broken(pub(super) mpsc::UnboundedSender<Breach>);
+
+/// Why a host cannot go on.
+pub(super) struct Breach {
+    /// In words.
+    pub(super) fault: Fault,
+    /// Another host may work already.
+    pub(super) lost: bool,
+}
+
+/// All of them.
+pub(crate) struct Backends {
+    common: Arc<Common>,
+    /// Held while one comes, changes or goes.
+    running: Turn<BTreeMap<DriverName, Backend>>,
+    seen: Mutex<BTreeMap<DriverName, Seen>>,
+    changes: watch::Sender<u64>,
+    /// Work that a backend leaves behind.
+    tasks: TaskTracker,
+}
+
+/// What others look at while a backend is at work.
+#[derive(Clone)]
+pub(crate) struct Seen {
+    /// The driver.
+    pub(crate) driver: Arc<Driver>,
+    /// Its versions.
+    pub(crate) keeper: Arc<Keeper>,
+    /// What its document says.
+    pub(crate) desired: watch::Receiver<Desired>,
+    /// Why its document is not followed.
+    pub(crate) trouble: Option<String>,
+}
+
+/// How a backend is to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// Only if nothing is in use; otherwise all stays as it was.
+    IfUnused,
+    /// When nothing is in use any more: until then it takes no new work. To be asked again.
+    WhenUnused,
+    /// Whatever is in use.
+    Forced,
+}
+
+impl Broken {
+    /// Ends the host, with its running calls ended first.
+    pub(super) fn fault(&self, fault: Fault) {
+        // Nobody listens to a host that ends.
+        let _ = self.0.send(Breach { fault, lost: false });
+    }
+
+    /// Ends the host at once.
+    pub(super) fn lost(&self, fault: Fault) {
+        let _ = self.0.send(Breach { fault, lost: true });
+    }
+}
+
+impl Backends {
+    /// Of a host that has none yet.
+    pub(super) fn new(common: Common) -> Arc<Self> {
+        Arc::new(Self {
+            common: Arc::new(common),
+            running: Turn::default(),
+            seen: Mutex::default(),
+            changes: watch::Sender::default(),
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    pub(super) fn common(&self) -> &Arc<Common> {
+        &self.common
+    }
+
+    /// Serves what a document says, from now on. One that is served already goes to another version, in the background.
+    pub(crate) async fn apply(&self, desired: Desired) -> Result<(), ApplyError> {
+        let mut running = self.running.lock().await;
+        let name = desired.document.driver_name.clone();
+        if let Some(seen) = self.seen(&name) {
+            let (from, by) = {
+                let before = seen.desired.borrow();
+                (before.from.clone(), words(&before.from))
+            };
+            if from != desired.from {
+                return Err(ApplyError::Taken { driver: name, by });
+            }
+            self.set_trouble(&name, None);
+            if let Some(backend) = running.get(&name)
+                && backend.want(desired)
+            {
+                tracing::info!(driver = %name, "the document has changed");
+                self.changed();
+            }
+            return Ok(());
+        }
+        let same = |seen: &Seen| seen.desired.borrow().from == desired.from;
+        if let Some((before, _)) = self.all().into_iter().find(|(_, seen)| same(seen)) {
+            let after = name;
+            return Err(ApplyError::Renamed { before, after });
+        }
+        let drivers = self.all().len() + 1;
+        let backend = Backend::start(&self.common, desired, drivers).await;
+        let backend = match backend {
+            Ok(backend) => backend,
+            Err(fault) => {
+                self.common.readiness.remove(&name);
+                return Err(fault.into());
+            }
+        };
+        let driver = backend.driver.clone();
+        self.enter(&mut running, name, backend);
+        match &self.common.elections {
+            Some(elections) => Ok(elections.stand(vec![driver])?),
+            None => Ok(()),
+        }
+    }
+
+    /// Serves all that the host begins with; `coming` are those that follow at once. They stand for election together: one host works for all of
+    /// them.
+    pub(super) async fn begin(
+        &self,
+        all: Vec<Desired>,
+        coming: BTreeSet<DriverName>,
+    ) -> Result<(), Fault> {
+        let mut running = self.running.lock().await;
+        let count = all.len();
+        let mut drivers = Vec::new();
+        for desired in all {
+            let name = desired.document.driver_name.clone();
+            let backend = Backend::start(&self.common, desired, count).await?;
+            drivers.push(backend.driver.clone());
+            self.enter(&mut running, name, backend);
+        }
+        let mut served = coming;
+        served.extend(lock(&self.seen).keys().cloned());
+        self.common.csi_nodes.retire_all_but(served, &self.tasks);
+        match &self.common.elections {
+            Some(elections) if !drivers.is_empty() => elections.stand(drivers),
+            _ => Ok(()),
+        }
+    }
+
+    fn enter(
+        &self,
+        running: &mut BTreeMap<DriverName, Backend>,
+        name: DriverName,
+        backend: Backend,
+    ) {
+        let seen = Seen {
+            driver: backend.driver.clone(),
+            keeper: backend.keeper.clone(),
+            desired: backend.desired.subscribe(),
+            trouble: None,
+        };
+        let mut status = backend.keeper.watch();
+        lock(&self.seen).insert(name.clone(), seen);
+        running.insert(name, backend);
+        let changes = self.changes.clone();
+        self.tasks.spawn(async move {
+            while status.changed().await.is_ok() {
+                changes.send_modify(|times| *times += 1);
+            }
+        });
+        self.changed();
+    }
+
+    /// Serves a driver no more. Records and volumes stay where they are.
+    pub(crate) async fn remove(
+        &self,
+        name: &DriverName,
+        removal: Removal,
+    ) -> Result<(), RemoveError> {
+        let unknown = || RemoveError::Unknown {
+            driver: name.clone(),
+        };
+        let driver = self.seen(name).ok_or_else(unknown)?.driver;
+        let before = driver.new_work_refused();
+        driver.stop_new_work(LEAVING.to_owned());
+        // What began may stage a volume yet.
+        let _ = timeout(LAST_CALLS, driver.idle()).await;
+        let mut running = self.running.lock().await;
+        if removal != Removal::Forced
+            && let Err(refused) = self.unused(name).await
+        {
+            if removal == Removal::IfUnused {
+                match before {
+                    None => driver.take_new_work(),
+                    Some(reason) => driver.stop_new_work(reason),
+                }
+            }
+            return Err(refused);
+        }
+        let mut backend = running.remove(name).ok_or_else(unknown)?;
+        backend.finish(self.common.options.grace).await;
+        backend.close().await;
+        backend.unregister().await;
+        self.forget(&backend).await;
+        lock(&self.seen).remove(name);
+        self.common.readiness.remove(name);
+        self.common.metrics.remove(name);
+        if let Err(error) = grant(&self.common, name, None).await {
+            tracing::warn!(driver = %name, error = chain(&error), "the grants of a driver that has gone stay");
+        }
+        let served = lock(&self.seen).keys().cloned().collect();
+        self.common.csi_nodes.retire_all_but(served, &self.tasks);
+        tracing::info!(driver = %name, "the driver is served no more");
+        self.changed();
+        Ok(())
+    }
+
+    /// An object that is gone takes its versions along; a file may be there again, with what an administrator has decided about its versions.
+    async fn forget(&self, backend: &Backend) {
+        let driver = backend.driver.name();
+        let is_object = matches!(backend.desired.borrow().from, DesiredFrom::Object(_));
+        if !is_object {
+            let engine = &self.common.rooms.engine;
+            engine.retain_compiled(driver, &[]).await;
+        } else if let Err(error) = backend.keeper.forget().await {
+            tracing::warn!(%driver, error = chain(&error), "what is kept of the versions of a driver that has gone stays");
+        }
+    }
+
+    async fn unused(&self, name: &DriverName) -> Result<(), RemoveError> {
+        let driver = name.clone();
+        match self
+            .common
+            .rooms
+            .mounter
+            .volumes_in_use(driver.clone())
+            .await
+        {
+            Ok(volumes) if volumes.is_empty() => Ok(()),
+            Ok(volumes) => Err(RemoveError::StillStaged { driver, volumes }),
+            // A controller's mounter may be nobody's: it stages nothing.
+            Err(_) if self.common.options.role == Role::Controller => Ok(()),
+            Err(source) => Err(RemoveError::Unknowable { driver, source }),
+        }
+    }
+
+    /// One that is served.
+    pub(crate) fn seen(&self, name: &DriverName) -> Option<Seen> {
+        lock(&self.seen).get(name).cloned()
+    }
+
+    /// All that are served.
+    pub(crate) fn all(&self) -> BTreeMap<DriverName, Seen> {
+        lock(&self.seen).clone()
+    }
+
+    /// Changes whenever a backend, or the status of one, does.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Why the document of a driver is not followed; none: it is.
+    pub(crate) fn set_trouble(&self, name: &DriverName, trouble: Option<String>) {
+        if let Some(seen) = lock(&self.seen).get_mut(name) {
+            seen.trouble = trouble;
+        }
+    }
+
+    /// Ends all: lets running calls end, closes the sockets, gives back the leases, takes away the registrations.
+    pub(super) async fn stop(&self, grace: Duration, leases: Duration) -> usize {
+        let mut running = self.running.lock().await;
+        let mut backends: Vec<Backend> = std::mem::take(&mut *running).into_values().collect();
+        let unfinished: usize = join_all(backends.iter_mut().map(|it| it.finish(grace)))
+            .await
+            .into_iter()
+            .sum();
+        join_all(backends.iter_mut().map(Backend::close)).await;
+        if let Some(elections) = &self.common.elections {
+            elections.release(leases).await;
+        }
+        join_all(backends.iter_mut().map(Backend::unregister)).await;
+        unfinished
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|times| *times += 1);
+    }
+}
+
+/// Where a document stands, for a person.
+pub(crate) fn words(from: &DesiredFrom) -> String {
+    match from {
+        DesiredFrom::File(path) => path.display().to_string(),
+        DesiredFrom::Object(name) => format!("StorageBackend {name}"),
+    }
+}
+
+/// The file of a document.
+pub(super) fn file_of(from: &DesiredFrom) -> Option<&PathBuf> {
+    match from {
+        DesiredFrom::File(path) => Some(path),
+        DesiredFrom::Object(_) => None,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // Each change is one step, so what a panicking thread leaves is whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

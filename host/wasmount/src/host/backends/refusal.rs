@@ -1,0 +1,122 @@
+//! Why a backend does not come, or does not go. Apart because these are sentences for an administrator, whichever door was tried.
+
+use crate::fault::Fault;
+use std::fmt;
+use wasmount_core::mounter::{MountError, VolumeInUse};
+use wasmount_core::names::DriverName;
+
+/// Volumes that are named in a refusal. 10: a person looks at the first ones; `wasmount volumes` names all.
+const NAMED: usize = 10;
+
+/// Why a document is not served as it says.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ApplyError {
+    /// Two documents want one name.
+    #[error(
+        "the driver {driver} is that of {by} already: give this backend a driverName of its own"
+    )]
+    Taken {
+        /// The name.
+        driver: DriverName,
+        /// Whose it is.
+        by: String,
+    },
+    /// A driver's volumes are known by its name.
+    #[error(
+        "driverName was {before} and is {after} now: a backend keeps its name, for its volumes are known by it; restore it, or write another document for the new name"
+    )]
+    Renamed {
+        /// As it serves.
+        before: DriverName,
+        /// As it should.
+        after: DriverName,
+    },
+    /// It cannot be served.
+    #[error("{0}")]
+    Fault(#[from] Fault),
+}
+
+/// Why a backend stays.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RemoveError {
+    /// There is none.
+    #[error("no driver {driver} is served here")]
+    Unknown {
+        /// What was asked for.
+        driver: DriverName,
+    },
+    /// It has volumes in use.
+    #[error(
+        "the driver {driver} has {} in use on this node: {}; delete or move their pods first, or force it",
+        counted(volumes),
+        named(volumes)
+    )]
+    StillStaged {
+        /// Which driver.
+        driver: DriverName,
+        /// In use.
+        volumes: Vec<VolumeInUse>,
+    },
+    /// It is not known whether it has.
+    #[error(
+        "whether volumes of {driver} are in use cannot be told: {source}; mend that, or force it"
+    )]
+    Unknowable {
+        /// Which driver.
+        driver: DriverName,
+        /// Why.
+        source: MountError,
+    },
+}
+
+fn counted(volumes: &[VolumeInUse]) -> impl fmt::Display {
+    match volumes.len() {
+        1 => "1 volume".to_owned(),
+        many => format!("{many} volumes"),
+    }
+}
+
+fn named(volumes: &[VolumeInUse]) -> impl fmt::Display {
+    let mut names: Vec<_> = volumes
+        .iter()
+        .take(NAMED)
+        .map(|volume| volume.volume.to_string())
+        .collect();
+    if let Some(more) = volumes.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        names.push(format!("and {more} more"));
+    }
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wasmount_core::names::VolumeId;
+
+    fn in_use(ids: impl IntoIterator<Item = String>) -> String {
+        let volume = |id: String| VolumeInUse {
+            volume: VolumeId::parse("volume_id", id.as_str()).unwrap(),
+            staging_path: None,
+            target_paths: Vec::new(),
+        };
+        let refused = RemoveError::StillStaged {
+            driver: DriverName::parse("a.b").unwrap(),
+            volumes: ids.into_iter().map(volume).collect(),
+        };
+        refused.to_string()
+    }
+
+    #[test]
+    fn volumes_in_use_are_named_up_to_a_bound() {
+        assert_eq!(
+            in_use(["v".to_owned()]),
+            "the driver a.b has 1 volume in use on this node: v; delete or move their pods first, or force it"
+        );
+        let said = in_use((0..12).map(|number| format!("v{number}")));
+        assert!(said.contains("has 12 volumes in use"), "{said}");
+        assert!(said.contains(": v0, v1, "), "{said}");
+        assert!(said.contains("v9, and 2 more; "), "{said}");
+        let ten = in_use((0..10).map(|number| format!("v{number}")));
+        assert!(ten.contains("v9; "), "{ten}");
+    }
+}

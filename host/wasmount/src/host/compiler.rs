@@ -1,0 +1,107 @@
+//! Compiles plugins in a process of their own: a component that crashes, hangs or bloats the compiler costs one refusal. Apart because it
+//! joins two rooms that do not know one another, and because both sides of the process are here: they must mean the same bounds.
+//!
+//! What the child answers is trusted as far as the compiler is: it is machine code, and the host runs it.
+
+use async_trait::async_trait;
+use std::time::Duration;
+use wasmount_child::{Bounds, ChildError, Task};
+use wasmount_engine::{Compile, EngineError, Target, compile};
+
+/// The subcommand that a child is started with.
+const SUBCOMMAND: &str = "compile-child";
+/// Memory of one compiler, in bytes. A plugin in Go of 3 MB takes 0.1 GiB; the largest that is read, 64 MiB, would take all of it.
+const MEMORY_BYTES: u64 = 2 << 30;
+/// Processor time of one compilation. A plugin in Go of 3 MB takes 4 s in a debug build, the largest 90 s.
+const CPU: Duration = Duration::from_secs(120);
+/// Time of one compilation: far more than its processor time, since it gives way to everything else on a busy machine.
+const WALL: Duration = Duration::from_secs(600);
+/// Largest machine code, in bytes: eight times the largest plugin.
+const CODE_BYTES: u64 = 512 << 20;
+
+/// The compiler that a host is given.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ChildCompiler;
+
+#[async_trait]
+impl Compile for ChildCompiler {
+    async fn compile(&self, target: Target, wasm: &[u8]) -> Result<Vec<u8>, EngineError> {
+        let task = Task {
+            subcommand: SUBCOMMAND,
+            arguments: vec![target.to_string().into()],
+            bounds: bounds(),
+        };
+        let compiled = wasmount_child::run(&task, wasm.to_owned()).await;
+        compiled.map_err(|error| refusal(&error))
+    }
+}
+
+/// Compiles what comes on standard input, confined, and ends the process.
+pub(crate) fn compile_as_child(target: Target) -> ! {
+    wasmount_child::serve(&bounds(), |wasm| {
+        compile(target, &wasm).map_err(|error| match error {
+            // The parent says the rest.
+            EngineError::Compile(reason) => reason,
+            other => other.to_string(),
+        })
+    })
+}
+
+fn bounds() -> Bounds {
+    Bounds {
+        memory_bytes: MEMORY_BYTES,
+        cpu: CPU,
+        wall: WALL,
+        output_bytes: CODE_BYTES,
+        network: false,
+        readable: Vec::new(),
+    }
+}
+
+fn refusal(error: &ChildError) -> EngineError {
+    if error.is_of_the_moment() {
+        return EngineError::NotCompiled(error.to_string());
+    }
+    EngineError::Compile(match error {
+        ChildError::Refused { words } => words.clone(),
+        ChildError::Crashed { .. } => {
+            format!(
+                "{error}; this is a fault of the compiler, and the plugin that hits it must change: report both"
+            )
+        }
+        over => format!("{over}; split its largest functions, or build it smaller"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_component_did_is_told_from_what_happened_to_the_child() {
+        let said = |error: &ChildError| refusal(error).to_string();
+        assert_eq!(
+            said(&ChildError::Memory {
+                limit_bytes: MEMORY_BYTES
+            }),
+            "the component does not compile: it takes more than 2048 MiB of memory; split its largest functions, or build it smaller"
+        );
+        let words = "invalid magic".to_owned();
+        assert_eq!(
+            said(&ChildError::Refused { words }),
+            "the component does not compile: invalid magic"
+        );
+        assert!(matches!(
+            refusal(&ChildError::Killed),
+            EngineError::NotCompiled(_)
+        ));
+    }
+
+    #[test]
+    fn a_compiler_can_open_nothing() {
+        let Bounds {
+            network, readable, ..
+        } = bounds();
+        assert!(!network && readable.is_empty());
+    }
+}

@@ -1,0 +1,341 @@
+//! The admin socket of a serving host: where it is, and what each route asks of whom. Apart because it is the one door through which a person
+//! changes a running host; who may connect, and for how long, is `wasmount_control`'s.
+//!
+//! What was begun goes on if whoever asked goes.
+
+mod words;
+
+use super::backends::{Backends, Removal, RemoveError, Seen, file_of};
+use super::documents;
+use crate::fault::chain;
+use axum::extract::{Path, State};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use wasmount_control::words::{
+    Delete, Done, Drain, Drained, History, HostStatus, Plugin, Rollback, Swap, Volumes,
+};
+use wasmount_control::{Refusal, RefusalKind, ServerLimits, paths, serve};
+use wasmount_core::document::{PluginPlace, Reference, RegistryPlace};
+use wasmount_core::names::DriverName;
+use wasmount_socket::{BoundSocket, Connections, SocketError};
+use wasmount_versions::{Desired, SwapRequest};
+
+/// Changes at a time. 8: each may hold a place of the socket for minutes, and whoever only looks must find one.
+const CHANGES: usize = 8;
+/// How long a mounter may take to tell which volumes are in use. 2 s: a status must not wait for a mounter that hangs.
+const MOUNTER: Duration = Duration::from_secs(2);
+/// What clients of a drained driver are told where nobody says more.
+const DRAINED: &str = "an administrator has drained the driver";
+
+type Answer<T> = Result<Json<T>, Refusal>;
+
+/// What the routes share.
+#[derive(Clone)]
+struct Desk {
+    backends: Arc<Backends>,
+    changes: Arc<Semaphore>,
+}
+
+/// Serves the admin socket in the background. Without it the host serves all the same, and says so.
+pub(super) fn start(backends: &Arc<Backends>, background: &mut JoinSet<()>) {
+    let socket = &backends.common().options.admin_socket;
+    match bind(socket) {
+        Ok(bound) => {
+            let desk = Desk {
+                backends: backends.clone(),
+                changes: Arc::new(Semaphore::new(CHANGES)),
+            };
+            background.spawn(run(bound, routes(desk)));
+        }
+        Err(error) => {
+            let error = chain(&error);
+            tracing::error!(
+                error,
+                "there is no admin socket: `wasmount status` and its like cannot ask this host"
+            );
+        }
+    }
+}
+
+fn bind(socket: &std::path::Path) -> Result<BoundSocket, SocketError> {
+    BoundSocket::bind(socket, Connections::Stream)
+}
+
+async fn run(bound: BoundSocket, routes: Router) {
+    let (listener, file) = bound.into_parts();
+    if let Err(error) = serve(listener, routes, ServerLimits::default()).await {
+        tracing::error!(%error, socket = %file.path().display(), "the admin socket ended");
+    }
+    drop(file);
+}
+
+fn routes(desk: Desk) -> Router {
+    Router::new()
+        .route(paths::STATUS, get(status))
+        .route(paths::HISTORY, get(history))
+        .route(paths::VOLUMES, get(volumes))
+        .route(paths::SWAP, post(swap))
+        .route(paths::ROLLBACK, post(rollback))
+        .route(paths::PAUSE, post(pause))
+        .route(paths::RESUME, post(resume))
+        .route(paths::DRAIN, post(drain))
+        .route(paths::DELETE, post(delete))
+        .fallback(async || {
+            Refusal::new(
+                RefusalKind::Malformed,
+                "this host does not know that question: is the command newer than it?",
+            )
+        })
+        .with_state(desk)
+}
+
+impl Desk {
+    fn driver(&self, name: &str) -> Result<(DriverName, Seen), Refusal> {
+        let unknown = || {
+            let known: Vec<String> = self
+                .backends
+                .all()
+                .keys()
+                .map(ToString::to_string)
+                .collect();
+            let known = match known.as_slice() {
+                [] => "none".to_owned(),
+                known => known.join(", "),
+            };
+            let message = format!("no driver {name} is served here; those that are: {known}");
+            Refusal::new(RefusalKind::NotFound, message)
+        };
+        let name = DriverName::parse(name).map_err(|_| unknown())?;
+        let seen = self.backends.seen(&name).ok_or_else(unknown)?;
+        Ok((name, seen))
+    }
+
+    fn change(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let changes = Arc::clone(&self.changes);
+        changes.try_acquire_owned().map_err(|_| {
+            let message =
+                format!("{CHANGES} changes are under way already; ask again when one has ended");
+            Refusal::new(RefusalKind::Busy, message)
+        })
+    }
+
+    async fn volumes_in_use(
+        &self,
+        driver: &DriverName,
+    ) -> Result<Vec<wasmount_core::mounter::VolumeInUse>, String> {
+        let mounter = &self.backends.common().rooms.mounter;
+        match timeout(MOUNTER, mounter.volumes_in_use(driver.clone())).await {
+            Ok(Ok(volumes)) => Ok(volumes),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!(
+                "the mounter has not answered for {} s",
+                MOUNTER.as_secs()
+            )),
+        }
+    }
+}
+
+async fn status(State(desk): State<Desk>) -> Json<HostStatus> {
+    let report = desk.backends.common().readiness.report();
+    let all = desk.backends.all();
+    let counts = all.keys().map(|name| desk.volumes_in_use(name));
+    let counts = futures::future::join_all(counts).await;
+    let drivers = all.iter().zip(counts);
+    let drivers = drivers.map(|((name, seen), volumes)| {
+        let volumes = volumes.ok().map(|volumes| volumes.len() as u64);
+        words::driver(name, seen, &report, volumes)
+    });
+    let drivers = drivers.collect();
+    let options = &desk.backends.common().options;
+    Json(words::host(options, &report, drivers))
+}
+
+async fn history(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer<History> {
+    let (_, seen) = desk.driver(&driver)?;
+    let versions = seen.keeper.history();
+    Ok(Json(History {
+        driver,
+        versions: versions.into_iter().map(words::past).collect(),
+    }))
+}
+
+async fn volumes(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer<Volumes> {
+    let (name, _) = desk.driver(&driver)?;
+    let volumes = desk.volumes_in_use(&name).await.map_err(|reason| {
+        Refusal::new(
+            RefusalKind::Failed,
+            format!("which volumes are in use cannot be told: {reason}"),
+        )
+    })?;
+    Ok(Json(Volumes {
+        driver,
+        volumes: volumes.into_iter().map(words::volume).collect(),
+    }))
+}
+
+async fn swap(
+    State(desk): State<Desk>,
+    Path(driver): Path<String>,
+    Json(swap): Json<Swap>,
+) -> Answer<Done> {
+    let (_, seen) = desk.driver(&driver)?;
+    let _change = desk.change()?;
+    // Who has just written the document must not race with who follows it.
+    let file = file_of(&seen.desired.borrow().from).cloned();
+    if let Some(file) = file {
+        let followed = documents::apply(&desk.backends, &file).await;
+        followed.map_err(|reason| Refusal::new(RefusalKind::Refused, reason))?;
+    }
+    let desired = match swap.plugin {
+        None => None,
+        Some(plugin) => {
+            let desired = seen.desired.borrow().clone();
+            Some(with_plugin(desired, plugin)?)
+        }
+    };
+    let request = SwapRequest {
+        allow_service_change: swap.allow_service_change,
+        desired,
+    };
+    let outcome = seen.keeper.swap(request).await;
+    outcome
+        .map(words::done)
+        .map(Json)
+        .map_err(|refusal| words::refusal(&refusal))
+}
+
+/// The document with another component. Its signers count as ever; its digest is that of the component that it names.
+fn with_plugin(mut desired: Desired, plugin: Plugin) -> Result<Desired, Refusal> {
+    let malformed = |message: String| Refusal::new(RefusalKind::Malformed, message);
+    let source = &mut desired.document.plugin;
+    source.digest = None;
+    source.place = match plugin {
+        Plugin::File(path) if path.starts_with('/') => PluginPlace::File(path.into()),
+        Plugin::File(path) => return Err(malformed(format!("the path {path} is not absolute"))),
+        Plugin::Reference(reference) => {
+            let reference = Reference::parse(&reference)
+                .map_err(|invalid| malformed(format!("{reference} {invalid}")))?;
+            match &source.place {
+                // The registry is reached as the document says; whose credentials they are, is of that registry alone.
+                PluginPlace::Registry(place)
+                    if place.reference.registry() == reference.registry() =>
+                {
+                    PluginPlace::Registry(RegistryPlace {
+                        reference,
+                        ..place.clone()
+                    })
+                }
+                _ => PluginPlace::Registry(RegistryPlace {
+                    reference,
+                    credentials: None,
+                    ca_file: None,
+                    plain_http: false,
+                }),
+            }
+        }
+    };
+    Ok(desired)
+}
+
+async fn rollback(
+    State(desk): State<Desk>,
+    Path(driver): Path<String>,
+    Json(rollback): Json<Rollback>,
+) -> Answer<Done> {
+    let (_, seen) = desk.driver(&driver)?;
+    let _change = desk.change()?;
+    let outcome = seen.keeper.rollback(rollback.to).await;
+    outcome
+        .map(words::done)
+        .map(Json)
+        .map_err(|refusal| words::refusal(&refusal))
+}
+
+async fn pause(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer<Done> {
+    let (_, seen) = desk.driver(&driver)?;
+    let _change = desk.change()?;
+    let was = seen.keeper.status().paused;
+    seen.keeper
+        .pause()
+        .await
+        .map_err(|refusal| words::refusal(&refusal))?;
+    let said = format!("{driver} keeps the version that serves until `wasmount resume`");
+    Ok(Json(words::said(said, !was, &seen)))
+}
+
+async fn resume(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer<Done> {
+    let (_, seen) = desk.driver(&driver)?;
+    let _change = desk.change()?;
+    let status = seen.keeper.status();
+    let was = status.paused || status.drained.is_some();
+    let resumed = async {
+        seen.keeper.undrain().await?;
+        seen.keeper.resume().await
+    };
+    resumed.await.map_err(|refusal| words::refusal(&refusal))?;
+    let said = format!("{driver} follows its document and takes new work");
+    Ok(Json(words::said(said, was, &seen)))
+}
+
+async fn drain(
+    State(desk): State<Desk>,
+    Path(driver): Path<String>,
+    Json(drain): Json<Drain>,
+) -> Answer<Drained> {
+    let (name, seen) = desk.driver(&driver)?;
+    let _change = desk.change()?;
+    let Drain {
+        reason,
+        patience_seconds,
+    } = drain;
+    let reason = reason.unwrap_or_else(|| DRAINED.to_owned());
+    let patience = Duration::from_secs(patience_seconds);
+    let drained = seen.keeper.drain(reason, patience).await;
+    let drained = drained.map_err(|refusal| words::refusal(&refusal))?;
+    let volumes = desk.volumes_in_use(&name).await;
+    Ok(Json(Drained {
+        calls_in_flight: drained.calls as u64,
+        volumes_in_use: volumes.ok().map(|volumes| volumes.len() as u64),
+    }))
+}
+
+async fn delete(
+    State(desk): State<Desk>,
+    Path(driver): Path<String>,
+    Json(delete): Json<Delete>,
+) -> Answer<Done> {
+    let (name, seen) = desk.driver(&driver)?;
+    let change = desk.change()?;
+    let removal = match delete.force {
+        true => Removal::Forced,
+        false => Removal::IfUnused,
+    };
+    let served = seen.keeper.status().current.map(words::version);
+    let backends = desk.backends.clone();
+    // Half of it must not be done.
+    let removed = tokio::spawn(async move {
+        let removed = backends.remove(&name, removal).await;
+        drop(change);
+        removed
+    });
+    let stopped = || Refusal::new(RefusalKind::Busy, "the host is going down");
+    removed.await.map_err(|_| stopped())?.map_err(|error| {
+        let kind = match &error {
+            RemoveError::Unknown { .. } => RefusalKind::NotFound,
+            RemoveError::StillStaged { .. } => RefusalKind::InUse,
+            RemoveError::Unknowable { .. } => RefusalKind::Failed,
+        };
+        Refusal::new(kind, chain(&error))
+    })?;
+    Ok(Json(Done {
+        said: format!("{driver} is served no more; its records stay"),
+        changed: true,
+        version: served,
+        warnings: Vec::new(),
+    }))
+}

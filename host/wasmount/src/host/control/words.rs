@@ -1,0 +1,238 @@
+//! What a host knows, in the words of the admin socket. Apart because it alone joins the two: neither room knows the other's words.
+
+use crate::host::HostOptions;
+use crate::host::backends::{self, Seen};
+use crate::readiness::Report;
+use k8s_openapi::jiff::Timestamp;
+use std::time::SystemTime;
+use wasmount_control::words::{
+    Done, Draining, DriverStatus, Fault, HostStatus, PastVersion, Phase, Refused, Version, Volume,
+};
+use wasmount_control::{Refusal, RefusalKind};
+use wasmount_core::driver::{LastFault, Role};
+use wasmount_core::mounter::VolumeInUse;
+use wasmount_core::names::DriverName;
+use wasmount_versions::{
+    KeeperStatus, OldVersion, Outcome, Phase as Kept, RefusalKind as Why, RefusedVersion,
+    VersionRecord, VersionState,
+};
+
+/// The host, with what is known of its drivers.
+pub(super) fn host(
+    options: &HostOptions,
+    report: &Report,
+    drivers: Vec<DriverStatus>,
+) -> HostStatus {
+    let role = match options.role {
+        Role::All => "all",
+        Role::Node => "node",
+        Role::Controller => "controller",
+    };
+    HostStatus {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        node: options.node_id.to_string(),
+        role: role.to_owned(),
+        not_ready: report.host.clone(),
+        drivers,
+    }
+}
+
+/// One driver.
+pub(super) fn driver(
+    name: &DriverName,
+    seen: &Seen,
+    report: &Report,
+    volumes_in_use: Option<u64>,
+) -> DriverStatus {
+    let status = seen.keeper.status();
+    let (backend, document) = {
+        let desired = seen.desired.borrow();
+        let document = backends::words(&desired.from);
+        (desired.document.name.clone(), document)
+    };
+    let known = report.drivers.get(name);
+    DriverStatus {
+        driver: name.to_string(),
+        backend,
+        document,
+        phase: phase(&status),
+        paused: status.paused,
+        reason: reason(&status, seen),
+        not_ready: known.and_then(|known| report.not_ready(known)),
+        version: status.current.clone().map(version),
+        refused: status.refused.map(refused),
+        calls_in_flight: seen.driver.calls_in_flight() as u64,
+        draining: status.draining.iter().map(draining).collect(),
+        volumes_in_use,
+        faults: seen.driver.fault_counts().values().sum(),
+        last_fault: seen.driver.last_fault().map(fault),
+    }
+}
+
+fn phase(status: &KeeperStatus) -> Phase {
+    match status.phase {
+        Kept::Loading => Phase::Loading,
+        Kept::Serving if status.refused.is_some() => Phase::Refused,
+        Kept::Serving => Phase::Serving,
+        Kept::RolledBack => Phase::RolledBack,
+        Kept::Paused => Phase::Paused,
+        Kept::Draining => Phase::Draining,
+        Kept::Waiting => Phase::Waiting,
+    }
+}
+
+/// All that keeps it from being as its document says.
+fn reason(status: &KeeperStatus, seen: &Seen) -> Option<String> {
+    let held = status.held.as_ref().map(|held| {
+        let (number, reason) = (held.number, &held.reason);
+        format!("held at version {number} ({reason}); `wasmount swap` lifts it")
+    });
+    let refusing = seen.driver.new_work_refused();
+    let drained = status.drained.clone().or(refusing);
+    let drained = drained.map(|reason| format!("takes no new work: {reason}"));
+    let trouble = seen.trouble.clone();
+    let trouble = trouble.map(|reason| format!("the document is not followed: {reason}"));
+    let all: Vec<String> = [drained, held, trouble].into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// A version.
+pub(super) fn version(record: VersionRecord) -> Version {
+    Version {
+        number: record.number,
+        plugin: record.plugin,
+        digest: record.digest,
+        origin: record.origin.to_string(),
+        settings_digest: record.settings_digest,
+        signed_by: record.signed_by,
+        since: time(record.began),
+    }
+}
+
+/// A version, and what became of it.
+pub(super) fn past(record: VersionRecord) -> PastVersion {
+    let (state, why) = match &record.state {
+        VersionState::Serving => ("serving", None),
+        VersionState::Replaced => ("replaced", None),
+        VersionState::RolledBack { reason } => ("rolled-back", Some(reason.clone())),
+    };
+    PastVersion {
+        until: record.ended.map(time),
+        state: state.to_owned(),
+        reason: why.or_else(|| record.why_ended.clone()),
+        version: version(record),
+    }
+}
+
+fn refused(version: RefusedVersion) -> Refused {
+    let RefusedVersion {
+        digest,
+        kind,
+        reason,
+        at,
+    } = version;
+    Refused {
+        digest,
+        kind: kind.as_str().to_owned(),
+        reason,
+        at: time(at),
+    }
+}
+
+fn draining(version: &OldVersion) -> Draining {
+    Draining {
+        number: version.number,
+        calls: version.calls as u64,
+    }
+}
+
+fn fault(last: LastFault) -> Fault {
+    let LastFault { at, fault } = last;
+    Fault {
+        at: time(at),
+        rpc: fault.rpc.name().to_owned(),
+        kind: fault.kind.as_str().to_owned(),
+        plugin: fault.plugin.as_ref().map(ToString::to_string),
+    }
+}
+
+/// A volume that is in use.
+pub(super) fn volume(volume: VolumeInUse) -> Volume {
+    let VolumeInUse {
+        volume,
+        staging_path,
+        target_paths,
+    } = volume;
+    Volume {
+        id: volume.to_string(),
+        staged: staging_path,
+        published: target_paths,
+    }
+}
+
+/// What a swap or a rollback came to.
+pub(super) fn done(outcome: Outcome) -> Done {
+    let Outcome {
+        before,
+        now,
+        changed,
+        warnings,
+        proving,
+        switching,
+    } = outcome;
+    let (number, plugin) = (now.number, &now.plugin);
+    let times = format!(
+        "proved in {:.1} ms, switched in {:.1} ms",
+        proving.as_secs_f64() * MILLISECONDS,
+        switching.as_secs_f64() * MILLISECONDS
+    );
+    let said = match (changed, before) {
+        (false, _) => format!("version {number} ({plugin}) serves already"),
+        (true, None) => format!("version {number} ({plugin}) serves; {times}"),
+        (true, Some(before)) => {
+            format!("version {number} ({plugin}) serves in place of version {before}; {times}")
+        }
+    };
+    Done {
+        said,
+        changed,
+        warnings,
+        version: Some(version(now)),
+    }
+}
+
+/// In a second.
+const MILLISECONDS: f64 = 1000.0;
+
+/// A change that has no outcome but itself.
+pub(super) fn said(said: String, changed: bool, seen: &Seen) -> Done {
+    Done {
+        said,
+        changed,
+        version: seen.keeper.status().current.map(version),
+        warnings: Vec::new(),
+    }
+}
+
+/// Why a version does not serve.
+pub(super) fn refusal(refusal: &wasmount_versions::Refusal) -> Refusal {
+    let kind = match refusal.kind() {
+        Why::History => RefusalKind::NotFound,
+        Why::Overtaken => RefusalKind::Busy,
+        Why::Disk => RefusalKind::Failed,
+        _ => RefusalKind::Refused,
+    };
+    let message = format!(
+        "{} ({})",
+        crate::fault::chain(refusal),
+        refusal.kind().as_str()
+    );
+    Refusal::new(kind, message)
+}
+
+/// To the second: nobody reads more of it.
+fn time(time: SystemTime) -> String {
+    let time = Timestamp::try_from(time).unwrap_or_default();
+    let seconds = Timestamp::from_second(time.as_second());
+    seconds.unwrap_or_default().to_string()
+}

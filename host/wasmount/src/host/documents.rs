@@ -1,0 +1,164 @@
+//! The documents of a command line, followed while the host runs. Apart because what an administrator does to a file must never end what serves:
+//! a document that is wrong, or gone, is said and changes nothing.
+//!
+//! It does not know what becomes of a document that is right.
+
+use super::backends::{Backends, file_of};
+use super::follow::follow;
+use super::local_mounts;
+use crate::config::{self, Configured};
+use crate::fault::chain;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
+use tokio::task::spawn_blocking;
+use wasmount_core::document::StorageBackend;
+use wasmount_core::names::DriverName;
+use wasmount_mount::LocalMounter;
+use wasmount_versions::{Desired, DesiredFrom};
+
+/// What is wanted of a document.
+pub(super) fn desired(configured: Configured) -> Desired {
+    let Configured {
+        document,
+        folder,
+        file,
+    } = configured;
+    Desired {
+        document,
+        folder,
+        from: DesiredFrom::File(file),
+    }
+}
+
+/// Hands on each document that changes, for the life of the host.
+pub(super) async fn keep(backends: Arc<Backends>, files: BTreeSet<PathBuf>) {
+    let (following, mut changed) = changes(files);
+    let applying = async {
+        while let Some(file) = changed.recv().await {
+            if let Err(error) = apply(&backends, &file).await {
+                tracing::error!(error, "a document is not followed: what serves goes on");
+            }
+        }
+    };
+    tokio::join!(following, applying);
+}
+
+/// Follows a document as it stands now; in words why it is not followed, which its driver's administrator is told too.
+pub(super) async fn apply(backends: &Backends, file: &Path) -> Result<(), String> {
+    let followed = match read(file).await {
+        Ok(document) => {
+            let applied = backends.apply(desired(document)).await;
+            applied.map_err(|error| format!("{}: {}", file.display(), chain(&error)))
+        }
+        Err(error) => Err(error),
+    };
+    followed.inspect_err(|error| trouble(backends, file, error.clone()))
+}
+
+/// Puts the grants of each document that changes to use, where the rest of it is another process's.
+pub(super) async fn keep_grants(
+    mounter: Arc<LocalMounter>,
+    data_dir: PathBuf,
+    configured: Vec<Configured>,
+) {
+    let files = configured.iter().map(|it| it.file.clone()).collect();
+    let names = configured.into_iter();
+    let names: BTreeMap<PathBuf, DriverName> =
+        names.map(|it| (it.file, it.document.driver_name)).collect();
+    let (following, mut changed) = changes(files);
+    let granting = async {
+        while let Some(file) = changed.recv().await {
+            let before = names.get(&file);
+            grant(&mounter, &data_dir, &file, before).await;
+        }
+    };
+    tokio::join!(following, granting);
+}
+
+async fn grant(
+    mounter: &Arc<LocalMounter>,
+    data_dir: &Path,
+    file: &Path,
+    before: Option<&DriverName>,
+) {
+    let StorageBackend {
+        driver_name,
+        grants,
+        ..
+    } = match read(file).await {
+        Ok(configured) => configured.document,
+        Err(error) => {
+            tracing::error!(error, "a document is not followed: its grants stay");
+            return;
+        }
+    };
+    if let Some(before) = before.filter(|before| **before != driver_name) {
+        tracing::error!(
+            %before, after = %driver_name,
+            "driverName of a document has changed, which is not followed: start the mounter again"
+        );
+        return;
+    }
+    let (mounter, data_dir) = (mounter.clone(), data_dir.to_owned());
+    let granted = spawn_blocking(move || {
+        let granted = local_mounts::grant(&mounter, &data_dir, &driver_name, Some(grants));
+        (driver_name, granted)
+    });
+    match granted.await {
+        Ok((driver, Ok(()))) => {
+            tracing::info!(%driver, "the grants of the document are in use");
+        }
+        Ok((driver, Err(error))) => {
+            tracing::error!(%driver, %error, "the grants of the document are not in use");
+        }
+        // The runtime ends.
+        Err(_) => {}
+    }
+}
+
+/// Files that have changed, one at a time, as long as the future is awaited.
+fn changes(
+    files: BTreeSet<PathBuf>,
+) -> (
+    impl Future<Output = ()> + Send,
+    mpsc::UnboundedReceiver<PathBuf>,
+) {
+    let (tell, told) = mpsc::unbounded_channel();
+    let following = async move {
+        let files = watch::Sender::new(files);
+        let tell = move |changed: BTreeSet<PathBuf>| {
+            for file in changed {
+                // It is received as long as this runs.
+                let _ = tell.send(file);
+            }
+        };
+        follow(files.subscribe(), tell).await;
+    };
+    (following, told)
+}
+
+async fn read(file: &Path) -> Result<Configured, String> {
+    let path = file.to_owned();
+    let read = spawn_blocking(move || {
+        if !path.exists() {
+            let path = path.display();
+            return Err(format!(
+                "{path}: is gone; put it back, or take the driver away with `wasmount delete`"
+            ));
+        }
+        config::load_one(&path).map_err(|complaint| complaint.to_string())
+    });
+    read.await.map_err(|error| error.to_string())?
+}
+
+/// Tells a driver's administrator that its document is not followed.
+fn trouble(backends: &Backends, file: &Path, reason: String) {
+    for (name, seen) in backends.all() {
+        let is_its = file_of(&seen.desired.borrow().from).is_some_and(|path| path == file);
+        if is_its {
+            backends.set_trouble(&name, Some(reason.clone()));
+        }
+    }
+}

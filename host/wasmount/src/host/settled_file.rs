@@ -1,0 +1,127 @@
+//! Reads a file that somebody may be writing: whole, or not at all. Apart because neither names nor sizes tell that a writer is done; only that
+//! nothing has changed for a while, before and during the reading.
+//!
+//! A writer that pauses longer than that is not seen: what is read then is no whole component, and is refused as such until the next change.
+
+use super::follow::Look;
+use crate::regular_file::{self, Refused};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
+
+/// How long a file must look the same. 50 ms: writers on one machine pause for less, and one that is replaced ten times a second still has
+/// moments of rest.
+const REST: Duration = Duration::from_millis(50);
+/// How long such a moment is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why a file was not read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unsettled {
+    /// It cannot be read, or may not.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// Somebody does not stop writing it.
+    #[error("has not been the same for {} ms within {} s: somebody is still writing it", REST.as_millis(), PATIENCE.as_secs())]
+    Restless,
+    /// The host is going down.
+    #[error("cannot be read: the reading was stopped")]
+    Stopped,
+}
+
+/// All of a regular file of at most `most` bytes.
+pub(super) async fn read(path: &Path, most: u64) -> Result<Vec<u8>, Unsettled> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let before = look(path).await?;
+        // What is not there need not come to rest.
+        if before != Look::Nothing {
+            sleep(REST).await;
+        }
+        let read = path.to_owned();
+        let read = blocking(move || {
+            let at_rest = Look::at(&read);
+            (at_rest, regular_file::read(&read, most))
+        });
+        let (at_rest, bytes) = read.await?;
+        if before == at_rest && look(path).await? == before {
+            return Ok(bytes?);
+        }
+        if Instant::now() > until {
+            return Err(Unsettled::Restless);
+        }
+    }
+}
+
+async fn look(path: &Path) -> Result<Look, Unsettled> {
+    let path: PathBuf = path.to_owned();
+    blocking(move || Look::at(&path)).await
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Unsettled> {
+    spawn_blocking(work).await.map_err(|_| Unsettled::Stopped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::Write;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[tokio::test]
+    async fn a_file_at_rest_is_read_and_one_that_is_not_there_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        let begun = Instant::now();
+        assert!(matches!(read(&file, 9).await, Err(Unsettled::Refused(_))));
+        assert!(begun.elapsed() < PATIENCE);
+        fs::write(&file, "whole").unwrap();
+        assert_eq!(read(&file, 9).await.unwrap(), b"whole");
+        assert!(matches!(
+            read(&file, 4).await,
+            Err(Unsettled::Refused(Refused::TooLarge { most: 4 }))
+        ));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_file_that_is_being_written_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let mut file = fs::File::create(&path).unwrap();
+        let writing = std::thread::spawn(move || {
+            let end = std::time::Instant::now() + Duration::from_millis(500);
+            let mut written = 0;
+            while std::time::Instant::now() < end {
+                written += file.write(b"part").unwrap();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            written
+        });
+        let bytes = read(&path, 1 << 20).await.unwrap();
+        assert_eq!(bytes.len(), writing.join().unwrap());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn one_that_never_rests_is_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let mut file = fs::File::create(&path).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let writing = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                file.write_all(b"part").unwrap();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let read = read(&path, 1 << 20).await;
+        stop.store(true, Ordering::Relaxed);
+        writing.join().unwrap();
+        assert!(matches!(read, Err(Unsettled::Restless)));
+    }
+}

@@ -1,0 +1,102 @@
+//! Backends that are objects of the API server, at work: what objects want is applied to this host's backends, and how those stand is reported.
+//! Apart because a host serves the same from files; here the two meet, and a file has its driver whatever an object says.
+//!
+//! It holds no rule of Kubernetes, and none of versions. Nothing here ends what serves but an object that is taken away.
+
+mod converge;
+mod standing;
+
+use super::backends::Backends;
+use crate::fault::Fault;
+use converge::Converging;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::{JoinSet, spawn_blocking};
+use wasmount_core::driver::Role;
+use wasmount_core::names::DriverName;
+use wasmount_kubernetes::storage_backend::{
+    Reporter, StorageBackends, Summarising, summarise, tell_reports,
+};
+
+/// In the data directory: the objects as they were seen last.
+const KEPT: &str = "storage-backends.json";
+
+/// What the command line says of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StorageBackendsOptions {
+    /// Of labels; none: all.
+    pub(crate) selector: Option<String>,
+    /// This host may be elected to write their status.
+    pub(crate) summarises: bool,
+}
+
+/// Objects that are about to be served.
+pub(super) struct Objects {
+    backends: Arc<Backends>,
+    options: StorageBackendsOptions,
+    objects: Arc<StorageBackends>,
+}
+
+/// Reads what was seen last; none if the command line asks for no objects.
+pub(super) async fn open(backends: &Arc<Backends>) -> Result<Option<Objects>, Fault> {
+    let common = backends.common();
+    let Some(options) = common.options.storage_backends.clone() else {
+        return Ok(None);
+    };
+    let kept = common.options.data_dir.join(KEPT);
+    let objects = spawn_blocking(move || StorageBackends::open(kept))
+        .await
+        .map_err(Fault::room("the start was stopped"))?;
+    Ok(Some(Objects {
+        backends: backends.clone(),
+        options,
+        objects,
+    }))
+}
+
+impl Objects {
+    /// Those that were served last.
+    pub(super) fn drivers(&self) -> Vec<DriverName> {
+        let wanted = self.objects.wanted();
+        let all = wanted.borrow().backends.clone().into_values();
+        all.filter_map(|it| Some(it.document.as_ref().ok()?.driver_name.clone()))
+            .collect()
+    }
+
+    /// Follows them from now on; what was seen last is served at once, whether or not the API server answers.
+    pub(super) fn start(self, background: &mut JoinSet<()>) {
+        let Self {
+            backends,
+            options,
+            objects,
+        } = self;
+        let (reports, reported) = watch::channel(Default::default());
+        let converging = Converging::new(backends.clone(), objects.clone(), reports);
+        background.spawn(converging.run());
+        let common = backends.common();
+        let Some(client) = common.cluster.client().cloned() else {
+            tracing::error!(
+                "there is no API server to watch StorageBackends: those that were seen last are served"
+            );
+            return;
+        };
+        let host = common.cluster.node_name().to_owned();
+        let reporter = Reporter {
+            client: client.clone(),
+            host: host.clone(),
+            on_node: common.options.role != Role::Controller,
+        };
+        background.spawn(tell_reports(reporter, reported, objects.pace()));
+        if options.summarises {
+            let who = Summarising {
+                namespace: client.default_namespace().to_owned(),
+                client: client.clone(),
+                host,
+                selector: options.selector.clone(),
+            };
+            let objects = objects.clone();
+            background.spawn(async move { summarise(who, &objects).await });
+        }
+        background.spawn(async move { objects.follow(client, options.selector.as_deref()).await });
+    }
+}

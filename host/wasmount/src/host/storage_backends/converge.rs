@@ -1,0 +1,267 @@
+//! Brings this host's backends to what objects want. Apart from how they stand (`standing`) because here is what is done: apply, take away, forget.
+//!
+//! It looks at the whole of what is wanted each time, so nothing is lost when changes come faster than they are done, and what failed is tried
+//! again with it.
+
+use super::super::backends::{ApplyError, Backends, Removal, RemoveError};
+use super::standing::{Known, report};
+use crate::fault::chain;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use wasmount_core::document::StorageBackend;
+use wasmount_core::names::DriverName;
+use wasmount_kubernetes::storage_backend::{
+    BackendReport, Leaving, Phase, StorageBackends, WantedBackend,
+};
+use wasmount_versions::{Desired, DesiredFrom};
+
+/// Between two attempts at what has failed, and between two looks at volumes that a backend waits for. 5 s: a pod is gone as soon.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// All of it.
+pub(super) struct Converging {
+    backends: Arc<Backends>,
+    objects: Arc<StorageBackends>,
+    reports: watch::Sender<BTreeMap<String, BackendReport>>,
+    /// By the name of the object.
+    held: BTreeMap<String, Held>,
+}
+
+/// What this host has made of one object.
+struct Held {
+    uid: String,
+    /// What serves for it.
+    applied: Option<Applied>,
+    /// What stands in the way, or that it is gone.
+    known: Option<Known>,
+}
+
+struct Applied {
+    driver: DriverName,
+    document: Box<StorageBackend>,
+    generation: i64,
+}
+
+impl Converging {
+    pub(super) fn new(
+        backends: Arc<Backends>,
+        objects: Arc<StorageBackends>,
+        reports: watch::Sender<BTreeMap<String, BackendReport>>,
+    ) -> Self {
+        Self {
+            backends,
+            objects,
+            reports,
+            held: BTreeMap::new(),
+        }
+    }
+
+    /// Never returns.
+    pub(super) async fn run(mut self) {
+        let mut wanted = self.objects.wanted();
+        let mut changes = self.backends.changes();
+        loop {
+            let now = wanted.borrow_and_update().backends.clone();
+            changes.borrow_and_update();
+            for backend in now.values() {
+                self.one(backend).await;
+            }
+            self.held.retain(|name, _| now.contains_key(name));
+            self.tell(&now);
+            let unfinished = self.held.values().any(Held::is_unfinished);
+            tokio::select! {
+                changed = wanted.changed() => if changed.is_err() { return },
+                // Only what is told changes with these.
+                changed = changes.changed() => if changed.is_err() { return },
+                () = sleep(AGAIN), if unfinished => {}
+            }
+        }
+    }
+
+    async fn one(&mut self, wanted: &WantedBackend) {
+        let mut held = self.held.remove(&wanted.name).unwrap_or(Held {
+            uid: wanted.uid.clone(),
+            applied: None,
+            known: None,
+        });
+        if held.uid != wanted.uid {
+            self.another(&mut held, wanted).await;
+        }
+        match (&wanted.leaving, &wanted.document) {
+            (Some(leaving), document) => {
+                self.leave(&mut held, wanted, *leaving, document.as_deref().ok())
+                    .await;
+            }
+            (None, Err(reason)) => {
+                let known = Known::trouble(Phase::Invalid, reason);
+                self.note(&mut held, wanted, Some(known));
+            }
+            (None, Ok(document)) => self.serve(&mut held, wanted, document).await,
+        }
+        let gone = held
+            .known
+            .as_ref()
+            .is_some_and(|it| it.phase == Phase::Removed);
+        if gone && !wanted.there {
+            self.objects.forget(&wanted.name, &wanted.uid);
+            return;
+        }
+        self.held.insert(wanted.name.clone(), held);
+    }
+
+    /// Another object has taken the name. The same driver goes on; another one makes way.
+    async fn another(&self, held: &mut Held, wanted: &WantedBackend) {
+        let same = |applied: &Applied| {
+            let document = wanted.document.as_ref();
+            document.is_ok_and(|it| it.driver_name == applied.driver)
+        };
+        match &held.applied {
+            Some(applied) if !same(applied) => {
+                let removal = Removal::WhenUnused;
+                if self.backends.remove(&applied.driver, removal).await.is_ok() {
+                    held.applied = None;
+                    held.uid = wanted.uid.clone();
+                }
+            }
+            _ => held.uid = wanted.uid.clone(),
+        }
+        held.known = None;
+    }
+
+    async fn serve(&self, held: &mut Held, wanted: &WantedBackend, document: &StorageBackend) {
+        let applied = held.applied.as_mut();
+        if let Some(applied) = applied.filter(|it| *it.document == *document) {
+            applied.generation = wanted.generation;
+            self.note(held, wanted, None);
+            return;
+        }
+        let desired = Desired {
+            document: document.clone(),
+            // All paths of an object are full ones.
+            folder: PathBuf::from("/"),
+            from: DesiredFrom::Object(wanted.name.clone()),
+        };
+        let known = match self.backends.apply(desired).await {
+            Ok(()) => {
+                held.applied = Some(Applied {
+                    driver: document.driver_name.clone(),
+                    document: Box::new(document.clone()),
+                    generation: wanted.generation,
+                });
+                None
+            }
+            Err(error @ ApplyError::Taken { .. }) => {
+                Some(Known::trouble(Phase::Taken, chain(&error)))
+            }
+            Err(error) => Some(Known::trouble(Phase::Refused, chain(&error))),
+        };
+        self.note(held, wanted, known);
+    }
+
+    async fn leave(
+        &self,
+        held: &mut Held,
+        wanted: &WantedBackend,
+        leaving: Leaving,
+        document: Option<&StorageBackend>,
+    ) {
+        if held
+            .known
+            .as_ref()
+            .is_some_and(|it| it.phase == Phase::Removed)
+        {
+            return;
+        }
+        // After a restart: a volume of it may still be staged, and only a driver that serves is asked to take it down.
+        if held.applied.is_none()
+            && let Some(document) = document
+        {
+            self.serve(held, wanted, document).await;
+            // Until it can be served, nobody knows whether it is unused.
+            if held
+                .known
+                .as_ref()
+                .is_some_and(|it| it.phase == Phase::Refused)
+            {
+                return;
+            }
+        }
+        let Some(applied) = &held.applied else {
+            // It never served here, or its driver is another's.
+            return self.note(held, wanted, Some(Known::removed()));
+        };
+        let removal = match leaving {
+            Leaving::WhenUnused => Removal::WhenUnused,
+            Leaving::AtOnce => Removal::Forced,
+        };
+        let known = match self.backends.remove(&applied.driver, removal).await {
+            Ok(()) | Err(RemoveError::Unknown { .. }) => {
+                held.applied = None;
+                Known::removed()
+            }
+            Err(error) => {
+                let volumes = match &error {
+                    RemoveError::StillStaged { volumes, .. } => volumes.len(),
+                    _ => 0,
+                };
+                Known {
+                    phase: Phase::Removing,
+                    reason: Some(chain(&error)),
+                    volumes: volumes as u64,
+                }
+            }
+        };
+        self.note(held, wanted, Some(known));
+    }
+
+    /// Remembers it; said once.
+    fn note(&self, held: &mut Held, wanted: &WantedBackend, known: Option<Known>) {
+        if held.known == known {
+            return;
+        }
+        let name = &wanted.name;
+        if let Some(reason) = known.as_ref().and_then(|it| it.reason.as_deref()) {
+            tracing::warn!(object = name, reason, "the StorageBackend is not followed");
+        }
+        if let Some(applied) = &held.applied {
+            let reason = known.as_ref().and_then(|it| it.reason.clone());
+            self.backends.set_trouble(&applied.driver, reason);
+        }
+        held.known = known;
+    }
+
+    fn tell(&self, wanted: &BTreeMap<String, Arc<WantedBackend>>) {
+        let there = wanted.values().filter(|it| it.there);
+        let reports = there.filter_map(|it| {
+            let held = self.held.get(&it.name)?;
+            let applied = held.applied.as_ref();
+            let seen = applied.and_then(|it| self.backends.seen(&it.driver));
+            let status = seen.map(|seen| seen.keeper.status());
+            let generation = match (&held.known, applied) {
+                (None, Some(applied)) => applied.generation,
+                // Seen, and not served.
+                _ => it.generation,
+            };
+            let told = report(&it.uid, generation, held.known.as_ref(), status.as_ref());
+            Some((it.name.clone(), told))
+        });
+        let reports: BTreeMap<_, _> = reports.collect();
+        self.reports.send_if_modified(|told| {
+            let changes = *told != reports;
+            *told = reports;
+            changes
+        });
+    }
+}
+
+impl Held {
+    /// To be tried again without another word of anybody.
+    fn is_unfinished(&self) -> bool {
+        let phase = self.known.as_ref().map(|it| it.phase);
+        matches!(phase, Some(Phase::Removing | Phase::Refused | Phase::Taken))
+    }
+}

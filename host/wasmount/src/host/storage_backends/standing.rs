@@ -1,0 +1,164 @@
+//! How a backend stands on this host, in the words of a report. Apart because it is a translation and decides nothing: what the keeper of versions
+//! says goes out as one word and one reason.
+//!
+//! It asks nobody.
+
+use wasmount_kubernetes::storage_backend::{BackendReport, Phase};
+use wasmount_versions::{KeeperStatus, Phase as Keeping, RefusalKind};
+
+/// What is known of a backend beside its versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Known {
+    /// In one word.
+    pub(super) phase: Phase,
+    /// Why.
+    pub(super) reason: Option<String>,
+    /// Volumes that it waits for.
+    pub(super) volumes: u64,
+}
+
+impl Known {
+    /// It is not followed.
+    pub(super) fn trouble(phase: Phase, reason: impl Into<String>) -> Self {
+        Self {
+            phase,
+            reason: Some(reason.into()),
+            volumes: 0,
+        }
+    }
+
+    /// It is served no more.
+    pub(super) fn removed() -> Self {
+        Self {
+            phase: Phase::Removed,
+            reason: None,
+            volumes: 0,
+        }
+    }
+}
+
+/// Of one backend.
+pub(super) fn report(
+    uid: &str,
+    generation: i64,
+    known: Option<&Known>,
+    status: Option<&KeeperStatus>,
+) -> BackendReport {
+    let current = status.and_then(|it| it.current.as_ref());
+    let (phase, reason) = match (known, status) {
+        (Some(known), _) => (known.phase, known.reason.clone()),
+        (None, Some(status)) => standing(status),
+        (None, None) => (Phase::Loading, None),
+    };
+    BackendReport {
+        uid: uid.to_owned(),
+        generation,
+        phase,
+        version: current.map(|it| it.plugin_version.clone()),
+        digest: current.map(|it| it.digest.clone()),
+        reason,
+        volumes: known.map_or(0, |it| it.volumes),
+    }
+}
+
+fn standing(status: &KeeperStatus) -> (Phase, Option<String>) {
+    let held = || status.held.as_ref().map(|it| it.reason.clone());
+    let refused = status.refused.as_ref();
+    match status.phase {
+        Keeping::Draining => (Phase::Draining, status.drained.clone()),
+        Keeping::Paused => (Phase::Paused, None),
+        Keeping::RolledBack => (Phase::RolledBack, held()),
+        Keeping::Loading | Keeping::Serving | Keeping::Waiting => match refused {
+            Some(refused) => {
+                // What is merely not there yet passes by itself.
+                let waits = matches!(refused.kind, RefusalKind::Source | RefusalKind::Secret);
+                let phase = if waits {
+                    Phase::Waiting
+                } else {
+                    Phase::Refused
+                };
+                (phase, Some(refused.reason.clone()))
+            }
+            None if status.phase == Keeping::Serving && status.settled >= status.wanted => {
+                (Phase::Serving, None)
+            }
+            None => (Phase::Loading, None),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+    use wasmount_versions::{Origin, RefusedVersion, VersionRecord, VersionState};
+
+    fn status(phase: Keeping) -> KeeperStatus {
+        KeeperStatus {
+            phase,
+            current: Some(VersionRecord {
+                number: 1,
+                digest: "sha256:1".to_owned(),
+                plugin: "p".to_owned(),
+                plugin_version: "1.0".to_owned(),
+                origin: Origin::File("/p.wasm".into()),
+                signed_by: Vec::new(),
+                settings_digest: String::new(),
+                began: SystemTime::UNIX_EPOCH,
+                ended: None,
+                why_ended: None,
+                state: VersionState::Serving,
+                proven: false,
+                is_kept: true,
+            }),
+            warnings: Vec::new(),
+            refused: None,
+            draining: Vec::new(),
+            held: None,
+            paused: false,
+            drained: None,
+            wanted: 1,
+            settled: 1,
+        }
+    }
+
+    fn told(known: Option<&Known>, status: &KeeperStatus) -> (Phase, Option<String>) {
+        let told = report("u", 2, known, Some(status));
+        assert_eq!((told.generation, told.version.as_deref()), (2, Some("1.0")));
+        (told.phase, told.reason)
+    }
+
+    #[test]
+    fn a_version_that_serves_what_is_wanted_is_serving_and_another_is_on_its_way() {
+        let mut serving = status(Keeping::Serving);
+        assert_eq!(told(None, &serving), (Phase::Serving, None));
+        serving.wanted = 2;
+        assert_eq!(told(None, &serving), (Phase::Loading, None));
+    }
+
+    #[test]
+    fn a_refusal_is_told_while_the_version_before_serves() {
+        let mut refused = status(Keeping::Serving);
+        for (kind, phase) in [
+            (RefusalKind::Digest, Phase::Refused),
+            (RefusalKind::Secret, Phase::Waiting),
+        ] {
+            refused.refused = Some(RefusedVersion {
+                digest: None,
+                kind,
+                reason: "no".to_owned(),
+                at: SystemTime::UNIX_EPOCH,
+            });
+            assert_eq!(told(None, &refused), (phase, Some("no".to_owned())));
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_the_object_goes_before_its_versions() {
+        let serving = status(Keeping::Serving);
+        let taken = Known::trouble(Phase::Taken, "a file has it");
+        let said = Some("a file has it".to_owned());
+        assert_eq!(told(Some(&taken), &serving), (Phase::Taken, said));
+        assert_eq!(report("u", 1, None, None).phase, Phase::Loading);
+    }
+}

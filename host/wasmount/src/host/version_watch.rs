@@ -1,0 +1,183 @@
+//! What happens to the versions of a backend, told to whom it concerns: readiness, Events, metrics. Apart because the keeper
+//! knows none of them, and waits for none.
+//!
+//! It decides nothing; sentences are the keeper's own, with the driver's name before them where that is not clear.
+
+use super::kubernetes::Cluster;
+use crate::metrics::VersionCounts;
+use crate::readiness::{LOADING, Readiness};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
+use wasmount_core::driver::{Driver, Role};
+use wasmount_core::names::DriverName;
+use wasmount_kubernetes::{About, Events};
+use wasmount_versions::{Keeper, KeeperEvent, KeeperStatus, OldVersion, Outcome, VersionRecord};
+
+/// Between two Events of swaps. 10 s: who swaps more often looks at the log, and an API server has better things to keep.
+const SWAPS_APART: Duration = Duration::from_secs(10);
+/// What was tried when an Event is written.
+const ACTION: &str = "Swapping";
+/// Digits of a digest that tell two versions apart for a person. 12, as container runtimes show.
+const DIGEST_DIGITS: usize = 12;
+
+/// One Event.
+struct Told {
+    is_warning: bool,
+    reason: &'static str,
+    note: String,
+}
+
+/// Keeps readiness up to date with what serves.
+pub(super) async fn watch(keeper: Arc<Keeper>, driver: DriverName, readiness: Arc<Readiness>) {
+    let mut statuses = keeper.watch();
+    loop {
+        let lacks = lacks_plugin(&statuses.borrow_and_update());
+        readiness.set_plugin(&driver, lacks);
+        if statuses.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Why no version serves; none: one does.
+fn lacks_plugin(status: &KeeperStatus) -> Option<String> {
+    if status.current.is_some() {
+        return None;
+    }
+    let refused = status.refused.as_ref();
+    Some(refused.map_or_else(|| LOADING.to_owned(), |refused| refused.reason.clone()))
+}
+
+/// Counts what happens.
+pub(super) async fn count(keeper: Arc<Keeper>, counts: Arc<VersionCounts>) {
+    let mut events = keeper.events();
+    loop {
+        match events.recv().await {
+            Ok(event) => match event.as_ref() {
+                KeeperEvent::Swapped(_) => counts.swapped(),
+                KeeperEvent::Refused(refused) => counts.refused(refused.kind),
+                KeeperEvent::RolledBack { .. } => counts.rolled_back(),
+                KeeperEvent::CannotRollBack { .. } | KeeperEvent::StillDraining(_) => {}
+            },
+            Err(RecvError::Lagged(missed)) => {
+                tracing::warn!(missed, "changes of versions were not counted");
+            }
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+/// What Events about a driver's versions are about: where every node would say the same of one object, each speaks of itself.
+pub(super) fn about(driver: &Driver, cluster: &Cluster) -> About {
+    match driver.role() {
+        Role::Node => cluster.node(),
+        Role::All | Role::Controller => About::Driver {
+            name: driver.name().to_string(),
+        },
+    }
+}
+
+/// Writes Events. The log has the keeper's own lines.
+pub(super) async fn tell(keeper: Arc<Keeper>, driver: DriverName, events: Events, about: About) {
+    let mut happened = keeper.events();
+    let mut last_swap: Option<Instant> = None;
+    loop {
+        let event = match happened.recv().await {
+            Ok(event) => event,
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return,
+        };
+        if let KeeperEvent::Swapped(_) = event.as_ref() {
+            if last_swap.is_some_and(|last| last.elapsed() < SWAPS_APART) {
+                continue;
+            }
+            last_swap = Some(Instant::now());
+        }
+        let Told {
+            is_warning,
+            reason,
+            note,
+        } = told(&event);
+        let note = format!("{driver}: {note}");
+        if is_warning {
+            events.warn(&about, reason, ACTION, note).await;
+        } else {
+            events.inform(&about, reason, ACTION, note).await;
+        }
+    }
+}
+
+fn told(event: &KeeperEvent) -> Told {
+    match event {
+        KeeperEvent::Swapped(outcome) => Told {
+            is_warning: false,
+            reason: "PluginSwapped",
+            note: swapped(outcome),
+        },
+        KeeperEvent::Refused(refused) => Told {
+            is_warning: true,
+            reason: "PluginVersionRefused",
+            note: format!(
+                "a version{} was refused ({}): {}",
+                refused
+                    .digest
+                    .as_deref()
+                    .map(|digest| format!(" ({})", short(digest)))
+                    .unwrap_or_default(),
+                refused.kind.as_str(),
+                refused.reason
+            ),
+        },
+        KeeperEvent::RolledBack {
+            from,
+            to,
+            reason,
+            by_itself,
+        } => Told {
+            is_warning: *by_itself,
+            reason: "PluginRolledBack",
+            note: format!(
+                "version {from} was taken back, {} serves: {reason}",
+                described(to)
+            ),
+        },
+        KeeperEvent::CannotRollBack { number, reason } => Told {
+            is_warning: true,
+            reason: "PluginCannotRollBack",
+            note: format!(
+                "version {number} fails, and no earlier one is kept to go back to: {reason}; swap to a mended one"
+            ),
+        },
+        KeeperEvent::StillDraining(OldVersion { number, calls }) => Told {
+            is_warning: true,
+            reason: "PluginStillDraining",
+            note: format!("version {number} was replaced and still has {calls} calls"),
+        },
+    }
+}
+
+fn swapped(outcome: &Outcome) -> String {
+    let now = described(&outcome.now);
+    match outcome.before {
+        Some(before) => format!("{now} serves in place of version {before}"),
+        None => format!("{now} serves"),
+    }
+}
+
+/// A version in one phrase.
+fn described(version: &VersionRecord) -> String {
+    let VersionRecord {
+        number,
+        plugin,
+        digest,
+        ..
+    } = version;
+    format!("version {number} ({plugin}, {})", short(digest))
+}
+
+fn short(digest: &str) -> &str {
+    let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
+    digits.get(..DIGEST_DIGITS).unwrap_or(digits)
+}

@@ -1,0 +1,238 @@
+//! One plugin on the workbench: loaded, asked and called as in a host, with no driver served and nothing mounted. Apart because the commands
+//! that look inside a plugin share it; what they show is theirs.
+//!
+//! ```text
+//! document ─▶ set_up ─▶ admit ─▶ call one RPC ─▶ plans, records, use
+//! ```
+//!
+//! Everything lies in a directory that goes with the command. The real engine, store and pools work here; only mounts do not.
+
+mod dry_mounter;
+mod place;
+mod records;
+mod runtime;
+mod source;
+
+pub(crate) use dry_mounter::{Pools, Recorded};
+pub(crate) use place::Place;
+pub(crate) use records::{Change, Records, changes};
+pub(crate) use runtime::block_on;
+pub(crate) use source::signer_keys;
+
+use super::compiler::ChildCompiler;
+use super::local_mounts::LocalMounts;
+use super::secrets;
+use crate::config::Configured;
+use crate::fault::Fault;
+use dry_mounter::DryMounter;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+use wasmount_core::call::Call;
+use wasmount_core::document::Wasi;
+use wasmount_core::driver::{Driver, DriverConfig, Profile, Role, Terms};
+use wasmount_core::mounter::Mounter;
+use wasmount_core::names::NodeId;
+use wasmount_core::rpc::Rpc;
+use wasmount_core::secrets::Secrets;
+use wasmount_core::services::Service;
+use wasmount_csi::by_name::{NamedAnswer, NamedCall};
+use wasmount_engine::{BackendParts, Engine, EngineOptions, LoadedComponent, PluginInfo, Usage};
+use wasmount_state::RedbStore;
+use wasmount_versions::{Admitted, Proof, Refusal, Trail, prove};
+
+/// The node that a plugin finds itself on.
+const NODE: &str = "workbench";
+
+/// A plugin's surroundings.
+pub(crate) struct Workbench {
+    configured: Configured,
+    engine: Arc<Engine>,
+    state: Arc<RedbStore>,
+    mounter: Arc<DryMounter>,
+    secrets: Arc<Secrets>,
+    // Last: what lies in it is closed before it goes.
+    _place: Place,
+}
+
+/// Who a plugin is.
+pub(crate) struct Identity {
+    /// What it exports.
+    pub(crate) services: Vec<Service>,
+    /// What it says.
+    pub(crate) info: PluginInfo,
+}
+
+/// One call and all that came of it.
+pub(crate) struct Called {
+    /// What a client is told.
+    pub(crate) answer: NamedAnswer,
+    /// Plans that a host would carry out.
+    pub(crate) recorded: Vec<Recorded>,
+    /// The plugin's records afterwards.
+    pub(crate) records: Records,
+    /// Each call into the guest.
+    pub(crate) usages: Vec<Usage>,
+    /// From the request to the answer.
+    pub(crate) wall: Duration,
+}
+
+impl Workbench {
+    /// Compiled plugins are kept in `cache`, if there is one. Makes the place, reads the document's secrets, starts the engine.
+    pub(crate) async fn set_up(
+        configured: Configured,
+        pools: &Pools,
+        cache: Option<PathBuf>,
+    ) -> Result<Self, Fault> {
+        let place =
+            Place::make("workbench").map_err(Fault::room("no temporary directory can be made"))?;
+        let document = &configured.document;
+        let secrets = secrets::read(document.secrets.clone(), None).await;
+        let secrets = secrets.map_err(Fault::room("a secret cannot be read"))?;
+        let state = RedbStore::open(place.path())
+            .map_err(Fault::room("a temporary store cannot be opened"))?;
+        let compiled = cache.unwrap_or_else(|| place.path().join("compiled"));
+        let engine = Engine::new(EngineOptions {
+            compiler: Arc::new(ChildCompiler),
+            ..EngineOptions::for_backends(Some(compiled), [&document.limits])
+        })
+        .map_err(Fault::room("plugins cannot be run on this machine"))?;
+        let mounter = dry_mounter(&configured, pools, place.path())?;
+        Ok(Self {
+            engine,
+            state,
+            mounter: Arc::new(mounter),
+            secrets: Arc::new(secrets),
+            configured,
+            _place: place,
+        })
+    }
+
+    /// Compiles a component, whatever it imports.
+    pub(crate) async fn load(&self, wasm: Vec<u8>) -> Result<LoadedComponent, Refusal> {
+        Ok(self.engine.load(wasm).await?)
+    }
+
+    /// What a component says of itself, linked with all of WASI; or why it cannot.
+    pub(crate) async fn identity(&self, loaded: LoadedComponent) -> Result<Identity, String> {
+        let call = Call {
+            rpc: Rpc::GetPluginInfo,
+            request_id: "workbench".to_owned(),
+            secrets: Arc::default(),
+            deadline: tokio::time::Instant::now() + self.configured.document.limits.time,
+            cancelled: CancellationToken::new(),
+        };
+        let loaded = loaded.with_wasi(Wasi::Full);
+        let candidate = loaded.prepare(self.parts(), &call).await;
+        let candidate = candidate.map_err(|error| error.to_string())?;
+        let info = candidate.plugin_info(&call).await;
+        Ok(Identity {
+            services: candidate.services(),
+            info: info.map_err(|error| error.to_string())?,
+        })
+    }
+
+    /// Everything that a host asks of a plugin before it serves, but for its pools: those are the cluster's, and none is opened here. Each step
+    /// is noted.
+    pub(crate) async fn admit(&self, trail: &mut Trail) -> Result<Admitted, Refusal> {
+        let Configured {
+            document, folder, ..
+        } = &self.configured;
+        let wasm = source::component(&document.plugin, folder, trail).await?;
+        let proof = Proof {
+            wasi: document.plugin.wasi,
+            grants: &document.grants,
+            parts: self.parts(),
+            hidden: &document.hidden,
+            kept: None,
+            admitted_before: false,
+        };
+        prove(&self.engine, wasm, proof, trail).await
+    }
+
+    /// What a backend is given here.
+    pub(crate) fn parts(&self) -> BackendParts {
+        let document = &self.configured.document;
+        BackendParts {
+            driver: document.driver_name.clone(),
+            limits: document.limits.clone(),
+            settings: document.settings.clone(),
+            secrets: Arc::clone(&self.secrets),
+            node_name: Some(NODE.to_owned()),
+            state: self.state.clone(),
+            mounter: self.mounter.clone(),
+        }
+    }
+
+    /// Makes one call on an admitted plugin, through the driver and the services that a socket would lead to. `before` are its records.
+    pub(crate) async fn call(
+        &self,
+        admitted: Admitted,
+        call: NamedCall,
+        profile: Profile,
+        before: &Records,
+    ) -> Result<Called, Fault> {
+        let document = &self.configured.document;
+        let unusable = "the records cannot be brought into the store";
+        let space = records::space(&document.driver_name);
+        let filled = records::fill(&*self.state, &space, before).await;
+        filled.map_err(Fault::room(unusable))?;
+        let node = NodeId::parse("node id", NODE).map_err(Fault::room("the node has no name"))?;
+        let config = DriverConfig {
+            name: document.driver_name.clone(),
+            role: Role::All,
+            profile,
+            node_id: node,
+            terms: Terms::of(document),
+        };
+        let driver = Driver::new(config, self.mounter.clone(), self.state.clone());
+        driver.put_to_use(admitted.backend, Terms::of(document));
+        // Those of the admission are not this call's.
+        let usages: Arc<Mutex<Vec<Usage>>> = Arc::default();
+        let told = Arc::clone(&usages);
+        self.engine.tell_usage(move |usage| {
+            told.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(usage);
+        });
+        let began = Instant::now();
+        let answer = call.make(driver).await;
+        let wall = began.elapsed();
+        let usages = std::mem::take(&mut *usages.lock().unwrap_or_else(PoisonError::into_inner));
+        let records = records::all(&*self.state, &space).await;
+        Ok(Called {
+            answer,
+            recorded: self.mounter.take_recorded(),
+            records: records.map_err(Fault::room("the records cannot be read"))?,
+            usages,
+            wall,
+        })
+    }
+}
+
+fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<DryMounter, Fault> {
+    let mut configured = configured.clone();
+    let below = match pools {
+        Pools::Closed => {
+            let grants = &configured.document.grants;
+            return Ok(DryMounter::new(grants, None));
+        }
+        Pools::Granted => None,
+        Pools::Temporary => Some(place.join("pools")),
+        Pools::Below(directory) => Some(directory.clone()),
+    };
+    if let Some(directory) = below {
+        for (name, pool) in &mut configured.document.grants.pools {
+            pool.path = directory.join(name);
+        }
+        super::private_directory(&directory).map_err(Fault::room(format!(
+            "the directory {} for pools cannot be made",
+            directory.display()
+        )))?;
+    }
+    let one = std::slice::from_ref(&configured);
+    let mounts = LocalMounts::new(place, place.join("run"), Vec::new(), one);
+    let pools: Arc<dyn Mounter> = mounts.open()?;
+    Ok(DryMounter::new(&configured.document.grants, Some(pools)))
+}

@@ -1,0 +1,99 @@
+//! The plugin's records, taken out of the store and put into it whole: what a file of them holds, and what one call changed. Apart because
+//! it is plain data, compared and shown without the store.
+
+use std::collections::{BTreeMap, BTreeSet};
+use wasmount_core::names::DriverName;
+use wasmount_core::state::{
+    Expect, Keyspace, KeyspaceOwner, STATE_SCAN_ENTRIES, StateError, StateStore,
+};
+
+/// Keys with their values.
+pub(crate) type Records = BTreeMap<String, Vec<u8>>;
+
+/// One key that is not as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// Which.
+    pub(crate) key: String,
+    /// Absent: there was none.
+    pub(crate) before: Option<Vec<u8>>,
+    /// Absent: there is none now.
+    pub(crate) after: Option<Vec<u8>>,
+}
+
+/// What differs, in the order of keys.
+pub(crate) fn changes(before: &Records, after: &Records) -> Vec<Change> {
+    let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    keys.into_iter()
+        .filter(|key| before.get(*key) != after.get(*key))
+        .map(|key| Change {
+            key: key.clone(),
+            before: before.get(key).cloned(),
+            after: after.get(key).cloned(),
+        })
+        .collect()
+}
+
+pub(super) fn space(driver: &DriverName) -> Keyspace {
+    Keyspace {
+        driver: driver.clone(),
+        owner: KeyspaceOwner::Backend,
+    }
+}
+
+pub(super) async fn fill(
+    store: &dyn StateStore,
+    space: &Keyspace,
+    records: &Records,
+) -> Result<(), StateError> {
+    for (key, value) in records {
+        store.put(space, key, value.clone(), Expect::Any).await?;
+    }
+    store.sync().await
+}
+
+pub(super) async fn all(store: &dyn StateStore, space: &Keyspace) -> Result<Records, StateError> {
+    let mut records = Records::new();
+    let mut after = None;
+    loop {
+        let found = store
+            .scan(space, "", after.as_deref(), STATE_SCAN_ENTRIES)
+            .await?;
+        let Some(last) = found.last() else {
+            return Ok(records);
+        };
+        after = Some(last.key.clone());
+        records.extend(found.into_iter().map(|entry| (entry.key, entry.value)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_went_and_changed_is_told_and_the_rest_is_not() {
+        let records = |pairs: &[(&str, &str)]| {
+            let owned = pairs
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()));
+            owned.collect::<Records>()
+        };
+        let before = records(&[("gone", "1"), ("other", "1"), ("same", "1")]);
+        let after = records(&[("new", "2"), ("other", "2"), ("same", "1")]);
+        let told: Vec<_> = changes(&before, &after)
+            .into_iter()
+            .map(|change| (change.key, change.before, change.after))
+            .collect();
+        let value = |text: &str| Some(text.as_bytes().to_vec());
+        assert_eq!(
+            told,
+            [
+                ("gone".to_owned(), value("1"), None),
+                ("new".to_owned(), None, value("2")),
+                ("other".to_owned(), value("1"), value("2")),
+            ]
+        );
+        assert_eq!(changes(&after, &after), []);
+    }
+}

@@ -1,0 +1,60 @@
+//! How far a transfer is, as a bar on the terminal of whoever waits. Apart because it is the only thing here that draws.
+//!
+//! Where standard error is no terminal nothing is drawn: a log would be filled with bars.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{self, IsTerminal};
+use std::sync::{Arc, Mutex, PoisonError};
+use wasmount_artifact::{Progress, Step, silent};
+
+/// What is shown: the part, the amounts, how fast, how long still.
+const FORM: &str = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+/// Transfers of fewer bytes are over before one could look.
+const LEAST_BYTES: u64 = 256 << 10;
+
+/// Draws on standard error, if that is a terminal.
+pub(crate) fn progress() -> Arc<Progress> {
+    if !io::stderr().is_terminal() {
+        return Arc::new(silent);
+    }
+    let current: Mutex<Option<ProgressBar>> = Mutex::new(None);
+    Arc::new(move |step| {
+        let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+        match step {
+            Step::Begins(bytes) => {
+                if let Some(old) = current.take() {
+                    old.finish_and_clear();
+                }
+                if bytes >= LEAST_BYTES {
+                    *current = Some(bar(bytes));
+                }
+            }
+            Step::Moved(bytes) => {
+                if let Some(bar) = &*current {
+                    bar.inc(bytes);
+                    if bar.length().is_some_and(|all| bar.position() >= all) {
+                        bar.finish_and_clear();
+                    }
+                }
+            }
+        }
+    })
+}
+
+fn bar(bytes: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
+    match ProgressStyle::with_template(FORM) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_of_the_bar_is_one_that_is_known() {
+        ProgressStyle::with_template(FORM).unwrap();
+    }
+}
