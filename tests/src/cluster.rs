@@ -12,4 +12,5 @@ pub mod objects;
 pub mod pods;
 pub mod scene;
 pub mod sidecars;
+pub mod swapped;
 pub mod wait;

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod builds;
 pub mod cluster;
 pub mod copies;
 pub mod directory_life;

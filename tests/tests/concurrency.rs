@@ -234,6 +234,8 @@ async fn privileged_a_broken_plugin_stops_neither_its_tear_down_nor_its_neighbou
         orchestrator.set_up(&volume).await.unwrap();
         volume.write("kept").unwrap();
         host.terminate().unwrap();
+        // The last versions are kept, and would serve.
+        fs::remove_dir_all(host.data().join("versions/broken")).unwrap();
         match spoilt {
             Some(content) => fs::write(&plugin, content).unwrap(),
             None => fs::remove_file(&plugin).unwrap(),

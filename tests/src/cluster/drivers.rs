@@ -103,6 +103,15 @@ pub const MANAGED: [Driver; 2] = [HOSTPATH, LIMITED];
 pub const ALL: [Driver; 5] = [HOSTPATH, LIMITED, LOCAL_IMAGES, PODFILES, SPLIT];
 
 impl Driver {
+    /// One that an object describes; the document that is written of it is for what prints manifests.
+    pub(super) const fn of_objects(name: &'static str, plugin: &'static str) -> Self {
+        Self {
+            name,
+            plugin,
+            more: "csiDriver: { storageCapacity: true }",
+        }
+    }
+
     /// Its CSI socket.
     pub fn socket(&self) -> PathBuf {
         let folder = Path::new(KUBELET).join("plugins").join(self.name);
@@ -120,7 +129,7 @@ impl Driver {
     }
 
     /// Writes its document; gives the file.
-    fn describe(&self, cluster: &Cluster, component: &Path) -> Result<String, Failure> {
+    pub(super) fn describe(&self, cluster: &Cluster, component: &Path) -> Result<String, Failure> {
         let path = self.document(cluster);
         let document = format!(
             "apiVersion: wasmount.io/v1alpha1\n\
@@ -227,6 +236,29 @@ pub fn managing_host(
         line.extend(["--backend".to_owned(), document]);
     }
     Ok(service(MANAGING_HOST, line))
+}
+
+/// A host of the backends that are objects, and of no others, with directories of its own.
+pub(super) fn host_of_objects(
+    workspace: &Workspace,
+    cluster: &Cluster,
+    name: &str,
+    data: &str,
+) -> Result<Service, Failure> {
+    let kubeconfig = cluster.kubeconfig(User::Admin).display().to_string();
+    let mut line = serve(workspace, &kubeconfig);
+    let run = format!("/run/{name}");
+    let flags = [
+        "--data-dir",
+        data,
+        "--run-dir",
+        &run,
+        "--listen-health",
+        "off",
+    ];
+    line.extend(flags.map(str::to_owned));
+    line.push("--storage-backends".to_owned());
+    Ok(service(name, line))
 }
 
 /// What all hosts are told.

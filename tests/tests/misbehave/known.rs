@@ -7,8 +7,20 @@ use crate::{
 use std::collections::BTreeSet;
 use wasmount_csi::wire::csi::v1::GetPluginInfoRequest;
 
-/// Of a call that the host cancels, which is a matter of milliseconds here: `cancellation_obeyed` in the tests of the engine.
-const ELSEWHERE: [&str; 1] = ["wait-until-cancelled"];
+/// Of a call that the host cancels, which is a matter of milliseconds here, and of what no client asks for: `cancellation_obeyed` and
+/// `migration` in the tests of the engine.
+const ELSEWHERE: [&str; 10] = [
+    "wait-until-cancelled",
+    "migrate",
+    "migrate-and-forget",
+    "write-in-migration",
+    "pool-in-migration",
+    "change-twice",
+    "trap-in-migration",
+    "spin-in-migration",
+    "refuse-migration",
+    "trap-in-plan",
+];
 
 #[test]
 fn privileged_every_behaviour_of_the_plugin_is_in_a_table() {

@@ -72,7 +72,7 @@ const WALLS: [Wall; 15] = [
     },
     Wall {
         name: "wasmount-child",
-        may_know: &[],
+        may_know: &["wasmount-sys"],
         must_not_know: &["tonic", "prost", "hyper", "wasmtime", "redb", "kube"],
     },
     Wall {

@@ -9,7 +9,7 @@ use xtask::workspace::Workspace;
 const LINES_OF_A_FILE: usize = 400;
 
 /// `host/sys`, the only room with unsafe code: as much as one reads at a sitting.
-const LINES_OF_SYS: usize = 335;
+const LINES_OF_SYS: usize = 350;
 
 /// Crates that cannot forbid unsafe code: the one that is there for it, and the SDK, whose generated bindings hold some.
 const NOT_FORBIDDEN: [&str; 2] = ["host/sys", "guest-sdk"];
@@ -260,7 +260,9 @@ fn every_key_of_a_document_is_explained() {
         .step_by(2)
         .flat_map(|keys| keys.split(|c: char| !c.is_ascii_alphanumeric()))
         .collect();
-    let shape = read("host/core/src/document/raw.rs");
+    let shape: String = ["raw", "raw/grants", "raw/limits", "raw/plugin"]
+        .map(|file| read(&format!("host/core/src/document/{file}.rs")))
+        .concat();
     let fields: Vec<_> = shape
         .lines()
         .filter_map(|line| line.strip_prefix("    pub "))

@@ -1,0 +1,238 @@
+//! A driver whose backend is a StorageBackend object, served by a host of its own beside the others: what an administrator swaps in a cluster.
+//! Apart from the drivers of the lab because it comes and goes with one test.
+
+use crate::builds;
+use crate::cluster::drivers::{self, Driver};
+use crate::cluster::objects;
+use crate::cluster::scene::Scene;
+use crate::cluster::sidecars::{self, Sidecar};
+use crate::cluster::wait::NotYet;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, Resource};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use xtask::cluster::Cluster;
+use xtask::command;
+use xtask::failure::Failure;
+use xtask::workspace::Workspace;
+
+/// The driver: images of a pool.
+pub const SWAPPED: Driver = Driver::of_objects("swapped.wasmount.io", "local-images");
+/// Its class.
+pub const CLASS: &str = "swapped";
+/// Its host, as a service of the cluster.
+pub const HOST: &str = "wasmount-swapped";
+/// `--data-dir` of that host.
+const DATA: &str = "/var/lib/wasmount-swapped";
+
+/// The driver at work.
+#[derive(Debug)]
+pub struct Swapped<'a> {
+    scene: &'a Scene,
+    workspace: Workspace,
+}
+
+impl<'a> Swapped<'a> {
+    /// Makes the kinds, the object, the host, the class and the sidecar, and waits until the object says that it is ready.
+    pub async fn begin(scene: &'a Scene) -> Result<Self, Failure> {
+        let workspace = Workspace::locate()?;
+        let cluster = scene.lab().cluster();
+        let definitions = cluster.lab().root().join("definitions.yaml");
+        let printed =
+            command::read(Command::new(workspace.host_program()).args(["manifests", "--crd"]))?;
+        fs::write(&definitions, printed)
+            .map_err(Failure::io(format!("write {}", definitions.display())))?;
+        let mut apply = cluster.kubectl();
+        command::read(
+            apply
+                .args(["apply", "--server-side", "--filename"])
+                .arg(&definitions),
+        )?;
+        command::read(cluster.kubectl().args([
+            "wait",
+            "--for=condition=established",
+            "crd/storagebackends.wasmount.io",
+            "--timeout=60s",
+        ]))?;
+
+        let swapped = Self { scene, workspace };
+        let first = swapped.build("first")?;
+        scene.apply(swapped.object(&first)).await?;
+        let serve = drivers::host_of_objects(&swapped.workspace, cluster, HOST, DATA)?;
+        cluster.run(serve)?;
+        swapped.is_ready().await?;
+        let class = objects::storage_class(CLASS, SWAPPED.name, "ext4", &json!({}));
+        scene.apply(class).await?;
+        SWAPPED.describe(cluster, &first)?;
+        let kubeconfig =
+            sidecars::admit(&SWAPPED, &swapped.workspace, cluster, scene.client()).await?;
+        let sidecar = Sidecar::Provisioner.beside(&SWAPPED, cluster, &kubeconfig);
+        cluster.run(sidecar)?;
+        Ok(swapped)
+    }
+
+    /// Writes a build where the host can read it.
+    pub fn build(&self, mark: &str) -> Result<PathBuf, Failure> {
+        let root = self.cluster().lab().root();
+        let path = root.join(format!("swapped-{mark}.wasm"));
+        builds::put(&builds::build_of("local-images", mark)?, &path)?;
+        Ok(path)
+    }
+
+    /// Has the object name this build, and waits until its status says that it serves everywhere; gives its digest.
+    pub async fn change_to(&self, build: &PathBuf) -> Result<String, Failure> {
+        let before = self.digest().await?;
+        self.scene.apply(self.object(build)).await?;
+        let what = format!("{} serves", build.display());
+        self.scene
+            .wait(&what, async || {
+                let object = self.get().await?;
+                let now = digest_of(&object);
+                match now {
+                    Some(now) if Some(&now) != before.as_ref() && is_true(&object, "Ready") => {
+                        Ok(now)
+                    }
+                    _ => Err(NotYet(format!("{:#}", object.data))),
+                }
+            })
+            .await
+    }
+
+    /// Goes back by one, as an administrator of the node does; gives what the command says.
+    pub fn roll_back(&self) -> Result<String, Failure> {
+        self.ask("rollback")
+    }
+
+    /// Follows the object again, as an administrator of the node does; gives what the command says.
+    pub fn lift(&self) -> Result<String, Failure> {
+        self.ask("swap")
+    }
+
+    fn ask(&self, command: &str) -> Result<String, Failure> {
+        let program = self.workspace.host_program();
+        let mut line = self.cluster().enter(&program.display().to_string());
+        command::read(line.args([command, SWAPPED.name, "--data-dir", DATA]))
+    }
+
+    /// Waits until a condition of the object is true; gives its message.
+    pub async fn condition(&self, kind: &str) -> Result<String, Failure> {
+        let what = format!("the object is {kind}");
+        self.scene
+            .wait(&what, async || {
+                let object = self.get().await?;
+                let holds = |it: &&Value| word(it, "status") == Some("True");
+                match condition(&object, kind).filter(holds) {
+                    Some(it) => Ok(word(it, "message").unwrap_or_default().to_owned()),
+                    None => Err(NotYet(format!("{:#}", object.data))),
+                }
+            })
+            .await
+    }
+
+    /// The first digits of what serves.
+    pub async fn digest(&self) -> Result<Option<String>, Failure> {
+        let object = self.api().get(SWAPPED.instance()).await;
+        let object = object.map_err(Failure::kubernetes("get the StorageBackend"))?;
+        Ok(digest_of(&object))
+    }
+
+    /// The processes of the host and of the sidecar: what must not change.
+    pub fn processes(&self) -> Result<[Option<u32>; 2], Failure> {
+        let sidecar = format!("csi-provisioner-{}", SWAPPED.name);
+        Ok([self.cluster().id(HOST)?, self.cluster().id(&sidecar)?])
+    }
+
+    /// Takes it away: the object first, whose finalizer waits until nothing of it is in use.
+    pub async fn end(self) -> Result<(), Failure> {
+        let what = "delete the StorageBackend";
+        let all = DeleteParams::default();
+        self.api()
+            .delete(SWAPPED.instance(), &all)
+            .await
+            .map_err(Failure::kubernetes(what))?;
+        self.scene
+            .wait("the StorageBackend is gone", async || {
+                match self.api().get_opt(SWAPPED.instance()).await? {
+                    None => Ok(()),
+                    Some(left) => Err(NotYet(format!("{:?} {:#}", left.meta(), left.data))),
+                }
+            })
+            .await?;
+        self.cluster()
+            .stop(&format!("csi-provisioner-{}", SWAPPED.name))?;
+        self.cluster().stop(HOST)
+    }
+
+    async fn is_ready(&self) -> Result<(), Failure> {
+        self.condition("Ready").await.map(drop)
+    }
+
+    fn cluster(&self) -> &Cluster {
+        self.scene.lab().cluster()
+    }
+
+    fn object(&self, build: &PathBuf) -> Value {
+        json!({
+            "apiVersion": "wasmount.io/v1alpha1",
+            "kind": "StorageBackend",
+            "metadata": { "name": SWAPPED.instance() },
+            "spec": {
+                "driverName": SWAPPED.name,
+                "plugin": { "path": build },
+                "csiDriver": { "storageCapacity": true, "fsGroupPolicy": "File" },
+                "grants": { "pools": { "images": { "path": drivers::pools().join("swapped") } } },
+            },
+        })
+    }
+
+    fn api(&self) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("wasmount.io", "v1alpha1", "StorageBackend");
+        let resource = kube::api::ApiResource::from_gvk(&kind);
+        Api::all_with(self.scene.client(), &resource)
+    }
+
+    async fn get(&self) -> Result<DynamicObject, kube::Error> {
+        self.api().get(SWAPPED.instance()).await
+    }
+
+    /// Changes nothing but an annotation, as people do.
+    pub async fn annotate(&self, text: &str) -> Result<(), Failure> {
+        let change = json!({ "metadata": { "annotations": { "example.com/why": text } } });
+        let patched = self
+            .api()
+            .patch(
+                SWAPPED.instance(),
+                &PatchParams::default(),
+                &Patch::Merge(change),
+            )
+            .await;
+        patched
+            .map(drop)
+            .map_err(Failure::kubernetes("annotate the StorageBackend"))
+    }
+}
+
+fn digest_of(object: &DynamicObject) -> Option<String> {
+    let digest = object.data.pointer("/status/digest")?.as_str()?;
+    Some(digest.to_owned())
+}
+
+fn condition<'a>(object: &'a DynamicObject, kind: &str) -> Option<&'a Value> {
+    let conditions = object.data.pointer("/status/conditions")?.as_array()?;
+    let is_it = |condition: &&Value| word(condition, "type") == Some(kind);
+    conditions.iter().find(is_it)
+}
+
+fn is_true(object: &DynamicObject, kind: &str) -> bool {
+    let observed = object.data.pointer("/status/observedGeneration");
+    let is_observed = observed.and_then(Value::as_i64) == object.metadata.generation;
+    let holds = |condition| word(condition, "status") == Some("True");
+    condition(object, kind).is_some_and(holds) && is_observed
+}
+
+fn word<'a>(condition: &'a Value, key: &str) -> Option<&'a str> {
+    condition.get(key)?.as_str()
+}

@@ -1,0 +1,71 @@
+//! Documents that an administrator changes under a running host.
+
+use crate::scene::{DRIVER, Scene};
+use std::fs;
+use wasmount_tests::host::HostOptions;
+
+#[tokio::test]
+async fn privileged_a_document_that_changes_is_another_version() {
+    let scene = Scene::start();
+    scene.rewrite(|text| text + "  limits: { concurrency: 7 }\n");
+    let status = scene.serves(2);
+    assert_eq!(status["refused"], serde_json::Value::Null);
+    // Its code is the same, its terms are not.
+    let table = scene.done(&["history", DRIVER]);
+    assert_eq!(table.lines().count(), 3, "{table}");
+}
+
+#[tokio::test]
+async fn privileged_a_document_that_is_wrong_or_gone_is_said_and_changes_nothing() {
+    let scene = Scene::start();
+    let right = fs::read_to_string(&scene.document).unwrap();
+    let said = |part: &'static str| {
+        move |driver: &serde_json::Value| {
+            let reason = driver["reason"].as_str().unwrap_or_default();
+            reason.contains("the document is not followed") && reason.contains(part)
+        }
+    };
+    scene.rewrite(|text| text + "  limist: {}\n");
+    let status = scene.until("it is wrong", said("did you mean `limits`?"));
+    assert_eq!(status["version"]["number"], 1);
+    scene.rewrite(|_| right.replace(DRIVER, "renamed.wasmount.io"));
+    scene.until("it is renamed", said("a backend keeps its name"));
+    assert!(!scene.done(&["status"]).contains("\nrenamed"));
+    fs::remove_file(&scene.document).unwrap();
+    scene.until("it is gone", said("is gone; put it back"));
+    assert!(scene.host.log().contains("is gone"));
+    scene.rewrite_with(&right);
+    scene.until("it is right again", |driver| driver["reason"].is_null());
+    assert_eq!(scene.status()["version"]["number"], 1);
+    scene.orchestrator().await.capacity().await.unwrap();
+}
+
+#[tokio::test]
+async fn privileged_a_mounter_of_its_own_follows_the_grants_of_its_document() {
+    let mut scene = Scene::start_with(HostOptions {
+        split: Some(0),
+        ..HostOptions::default()
+    });
+    let orchestrator = scene.orchestrator().await;
+    let volume = orchestrator.created("before").await.unwrap();
+    orchestrator.set_up(&volume).await.unwrap();
+    scene.rewrite(|text| text.replace("pools/", "other/"));
+    scene.serves(2);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !scene
+        .host
+        .log()
+        .contains("the grants of the document are in use")
+    {
+        assert!(std::time::Instant::now() < end, "{}", scene.host.log());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let after = orchestrator.created("after").await.unwrap();
+    let pool = scene.host.mount_data().join("other").join(DRIVER);
+    assert!(fs::read_dir(&pool).unwrap().count() > 1, "{pool:?}");
+    // What is staged goes by what it was staged from.
+    orchestrator.unpublish(&volume).await.unwrap();
+    orchestrator.unstage(&volume).await.unwrap();
+    orchestrator.delete(&after.id).await.unwrap();
+    scene.host.terminate().unwrap();
+}

@@ -1,0 +1,17 @@
+//! A running host as its administrator meets it: commands that look and change, files that are replaced, documents that are broken, backends that
+//! go. Whatever is done, what serves goes on, and what was refused is said.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may end where it fails"
+)]
+
+mod commands;
+mod documents;
+mod files;
+mod removal;
+mod scene;
+mod socket;
+mod versions;

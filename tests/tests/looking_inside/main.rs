@@ -1,0 +1,15 @@
+//! The commands that look inside a plugin, on the real program: what they tell of plugins that are well, of plugins that are not, and of files
+//! that are no plugins at all.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may end where it fails"
+)]
+
+mod call;
+mod check;
+mod every_call;
+mod hostile;
+mod inspect;
+mod program;

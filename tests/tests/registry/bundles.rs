@@ -1,0 +1,128 @@
+//! `save` and `load`: from one registry through a file into another, with everything that lay beside.
+
+use crate::server::{Server, component, good, refused, text, wasmount};
+use std::fs;
+use std::sync::Arc;
+use wasmount_artifact::{
+    Access, Annotations, AttachedManifest, COSIGN_SIGNATURE, Credentials, Descriptor, Digest,
+    Login, Manifest, Registry, cosign_tag, silent,
+};
+use wasmount_core::document::Reference;
+
+fn connected(server: &Server, reference: &str) -> Registry {
+    let login = Login::new(
+        "ann".to_owned(),
+        "hunter2".to_owned().into(),
+        "a test".to_owned(),
+    );
+    let access = Access {
+        credentials: Credentials::Login(login),
+        extra_ca: Some(fs::read(&server.certificates.authority).unwrap()),
+        ..Access::default()
+    };
+    let reference = Reference::parse(reference).unwrap();
+    Registry::connect(&reference, access, Arc::new(silent)).unwrap()
+}
+
+/// Puts a signature at cosign's tag, and a bundle among the referrers.
+async fn attach(registry: &Registry, subject: &Digest) {
+    let (config, payload) = (b"{}".to_vec(), br#"{"critical":{}}"#.to_vec());
+    let described = |kind: &str| {
+        let config = Descriptor::of("application/vnd.oci.image.config.v1+json", b"{}");
+        let layer = Descriptor::of(kind, br#"{"critical":{}}"#);
+        Manifest::new(config, vec![layer], Annotations::new())
+    };
+    for blob in [config, payload] {
+        registry.push_blob("a blob", blob.into()).await.unwrap();
+    }
+    let signature = described(COSIGN_SIGNATURE);
+    let tag = cosign_tag(subject);
+    registry
+        .push_manifest(&tag, signature.media_type(), signature.to_bytes())
+        .await
+        .unwrap();
+    let kind = "application/vnd.dev.sigstore.bundle.v0.3+json";
+    let mut bundle = described(kind);
+    bundle.artifact_type = Some(kind.to_owned());
+    let subject_manifest = registry.manifest(subject.as_str()).await.unwrap();
+    bundle.subject = Some(Descriptor::of(
+        &subject_manifest.media_type,
+        &subject_manifest.bytes,
+    ));
+    let bytes = bundle.to_bytes();
+    let mut entry = Descriptor::of(bundle.media_type(), &bytes);
+    entry.artifact_type = Some(kind.to_owned());
+    registry.attach(subject, &entry, bytes).await.unwrap();
+}
+
+fn shown(attached: Vec<AttachedManifest>) -> Vec<(bool, Vec<Vec<u8>>)> {
+    attached
+        .into_iter()
+        .map(|it| (it.tag.is_some(), it.layers))
+        .collect()
+}
+
+#[test]
+fn signatures_travel_in_the_file_from_one_registry_to_another() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let (one, other) = (Server::start(), Server::start());
+    let reference = one.reference("storage/nas:1");
+    let pushed = good(&mut one.wasmount(&["push", text(&component()), &reference]));
+    let digest = Digest::parse(pushed.trim().rsplit('@').next().unwrap()).unwrap();
+    runtime.block_on(attach(&connected(&one, &reference), &digest));
+    let file = one.path().join("nas.tar");
+    let said = good(&mut one.wasmount(&["save", &reference, "-o", text(&file)]));
+    assert_eq!(said, format!("{digest} {}, 2 attached\n", file.display()));
+    let to = other.reference("mirror/nas:1");
+    let said = good(&mut other.wasmount(&["load", text(&file), "--to", &to]));
+    let pinned = format!("{}@{digest}\n", other.reference("mirror/nas"));
+    assert!(
+        said.starts_with(&pinned) && said.ends_with(", 2 attached\n"),
+        "{said}"
+    );
+    let found = runtime
+        .block_on(connected(&other, &to).attached(&digest))
+        .unwrap();
+    let payload = vec![br#"{"critical":{}}"#.to_vec()];
+    assert_eq!(shown(found), [(true, payload.clone()), (false, payload)]);
+}
+
+#[test]
+fn a_file_of_one_component_is_saved_and_loaded_without_any_registry() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bundle, output) = (folder.path().join("p.tar"), folder.path().join("p.wasm"));
+    good(&mut wasmount(&[
+        "save",
+        text(&component()),
+        "-o",
+        text(&bundle),
+    ]));
+    let checked = good(&mut wasmount(&["load", text(&bundle)]));
+    let loaded = good(&mut wasmount(&["load", text(&bundle), "-o", text(&output)]));
+    assert_eq!(checked.lines().next(), loaded.lines().next());
+    assert_eq!(fs::read(&output).unwrap(), fs::read(component()).unwrap());
+}
+
+#[test]
+fn a_file_that_was_changed_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bundle, output) = (folder.path().join("p.tar"), folder.path().join("p.wasm"));
+    good(&mut wasmount(&[
+        "save",
+        text(&component()),
+        "-o",
+        text(&bundle),
+    ]));
+    let mut bytes = fs::read(&bundle).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&bundle, &bytes).unwrap();
+    let said = refused(&mut wasmount(&["load", text(&bundle), "-o", text(&output)]));
+    assert!(said.contains("has bytes of another digest"), "{said}");
+    fs::write(&bundle, &bytes[..middle]).unwrap();
+    refused(&mut wasmount(&["load", text(&bundle), "-o", text(&output)]));
+    assert!(!output.exists());
+}

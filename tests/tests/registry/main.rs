@@ -1,0 +1,20 @@
+//! The commands that move components, and the confined child that fetches for a host, against a real registry (Debian's `docker-registry`) with
+//! TLS and passwords, beside another client of it (skopeo), and against servers that are none. One file a subject.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may end where it fails"
+)]
+
+mod bundles;
+mod certificates;
+mod child;
+mod commands;
+mod others;
+mod rogues;
+mod served;
+mod server;

@@ -1,0 +1,192 @@
+//! A registry of its own for each test: Debian's `docker-registry` on loopback, with TLS and a password, its storage in a temporary directory.
+
+use crate::certificates::Certificates;
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use xtask::workspace::Workspace;
+
+/// `hunter2`, as htpasswd's bcrypt with the least cost.
+const PASSWORDS: &str = "ann:$2b$04$DZQg7FI6yuFW1T7/M9k7vecpY759h9ti1Gr7bzxGR00ow/tRa7s16\n";
+/// The same as docker's config.json has it: base64 of `ann:hunter2`.
+const AUTH: &str = "YW5uOmh1bnRlcjI=";
+
+/// Until it must listen.
+const START: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Running, until this is dropped.
+pub(crate) struct Server {
+    child: Child,
+    folder: TempDir,
+    port: u16,
+    pub(crate) certificates: Certificates,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let certificates = Certificates::make(folder.path());
+        let port = free_port();
+        let path = folder.path();
+        fs::write(path.join("passwords"), PASSWORDS).unwrap();
+        let document = format!(
+            "version: 0.1\nlog: {{level: warn}}\nstorage: {{filesystem: {{rootdirectory: {0}/storage}}, delete: {{enabled: true}}}}\n\
+             http:\n  addr: 127.0.0.1:{port}\n  tls: {{certificate: {1}, key: {2}}}\n\
+             auth: {{htpasswd: {{realm: test, path: {0}/passwords}}}}\n",
+            path.display(),
+            certificates.certificate.display(),
+            certificates.key.display(),
+        );
+        let config = path.join("registry.yml");
+        fs::write(&config, document).unwrap();
+        let log = fs::File::create(path.join("log")).unwrap();
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "docker-registry", "serve"])
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut server = Self {
+            child,
+            folder,
+            port,
+            certificates,
+        };
+        server.wait();
+        server
+    }
+
+    fn wait(&mut self) {
+        let start = Instant::now();
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            let ended = self.child.try_wait().unwrap().is_some();
+            assert!(
+                !ended && start.elapsed() < START,
+                "no registry: {}",
+                self.log()
+            );
+            sleep(LOOK);
+        }
+    }
+
+    /// Answers nobody any more; what lies beside it stays.
+    pub(crate) fn end(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.path().join("log")).unwrap_or_default()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// By a name, so that it has to be found.
+    pub(crate) fn host(&self) -> String {
+        format!("localhost:{}", self.port)
+    }
+
+    pub(crate) fn reference(&self, rest: &str) -> String {
+        format!("oci://{}/{rest}", self.host())
+    }
+
+    /// docker's config.json with the password.
+    pub(crate) fn config(&self) -> PathBuf {
+        let path = self.path().join("config.json");
+        let config = format!(r#"{{"auths":{{"{}":{{"auth":"{AUTH}"}}}}}}"#, self.host());
+        fs::write(&path, config).unwrap();
+        path
+    }
+
+    /// A command of the program, with what reaches this registry.
+    pub(crate) fn wasmount(&self, words: &[&str]) -> Command {
+        let mut command = wasmount(words);
+        command
+            .arg("--registry-config")
+            .arg(self.config())
+            .arg("--ca-file")
+            .arg(&self.certificates.authority);
+        command
+    }
+
+    /// The same of skopeo.
+    pub(crate) fn skopeo(&self, words: &[&str]) -> Command {
+        // It wants a directory of certificates whose names end so.
+        let trusted = self.path().join("trusted");
+        fs::create_dir_all(&trusted).unwrap();
+        fs::copy(&self.certificates.authority, trusted.join("ca.crt")).unwrap();
+        let mut command = Command::new("skopeo");
+        command
+            .args([
+                "--insecure-policy",
+                "copy",
+                "--preserve-digests",
+                "--authfile",
+            ])
+            .arg(self.config());
+        for side in ["--src-cert-dir", "--dest-cert-dir"] {
+            command.arg(side).arg(&trusted);
+        }
+        command.args(words);
+        command
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The program, with nothing of the tester's own.
+pub(crate) fn wasmount(words: &[&str]) -> Command {
+    let workspace = Workspace::locate().unwrap();
+    let mut command = Command::new(workspace.host_program());
+    command.env_clear().args(words).stdin(Stdio::null());
+    command
+}
+
+/// What it said, once it has ended as it should.
+pub(crate) fn good(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {errors}");
+    assert_eq!(errors, "", "{command:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Why it failed.
+pub(crate) fn refused(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{command:?}: {errors}");
+    assert!(
+        !errors.contains("hunter2") && !errors.contains(AUTH),
+        "{errors}"
+    );
+    errors
+}
+
+/// A real component.
+pub(crate) fn component() -> PathBuf {
+    Workspace::locate().unwrap().component("directory")
+}
+
+/// The path as an argument.
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}

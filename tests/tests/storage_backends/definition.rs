@@ -1,0 +1,80 @@
+//! The definitions in a real API server: what people see of a backend, and that `kubectl explain` has a sentence for each key.
+
+use crate::scene::{Scene, backend, said};
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_is_listed_with_its_driver_version_state_and_digest() {
+    let scene = Scene::shared().await;
+    scene.apply(&backend("listed", "listed.example")).await;
+    let status = json!({
+        "apiVersion": "wasmount.io/v1alpha1", "kind": "StorageBackend",
+        "metadata": { "name": "listed" },
+        "status": {
+            "version": "1.2.3", "digest": "0123456789ab", "ready": "2/3",
+            "conditions": [{
+                "type": "Ready", "status": "False", "reason": "NotServing",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }],
+        },
+    });
+    let parameters = PatchParams::apply("test");
+    let written = scene.backends();
+    written
+        .patch_status("listed", &parameters, &Patch::Apply(&status))
+        .await
+        .unwrap();
+    let listed = scene.kubectl(&["get", "sb", "listed"]);
+    let text = String::from_utf8(listed.stdout.clone()).unwrap();
+    let mut lines = text.lines();
+    let head: Vec<_> = lines
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    assert_eq!(
+        head,
+        [
+            "NAME", "DRIVER", "VERSION", "READY", "HOSTS", "DIGEST", "AGE"
+        ],
+        "{}",
+        said(&listed)
+    );
+    let row: Vec<_> = lines
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    let wanted = [
+        "listed",
+        "listed.example",
+        "1.2.3",
+        "False",
+        "2/3",
+        "0123456789ab",
+    ];
+    assert_eq!(row.get(..6), Some(&wanted[..]), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_explains_a_key_in_the_words_of_the_document() {
+    let scene = Scene::shared().await;
+    let explained = scene.kubectl(&["explain", "storagebackends.spec.plugin.reference"]);
+    let text = String::from_utf8(explained.stdout.clone()).unwrap();
+    assert!(
+        text.contains("Name of the component in a registry"),
+        "{text}{}",
+        said(&explained)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_is_written_beside_the_spec_and_not_with_it() {
+    let scene = Scene::shared().await;
+    let mut document = backend("apart", "apart.example");
+    document["status"] = json!({ "ready": "9/9" });
+    scene.apply(&document).await;
+    let object = scene.backends().get("apart").await.unwrap();
+    assert_eq!(object.data.get("status"), None);
+}

@@ -1,0 +1,311 @@
+//! The real host and a real API server: an object is served, changed, refused, taken away and remembered, while volumes of it are in use.
+
+use crate::scene::{FORCED, Scene, backend, condition, soon, workspace};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use tempfile::TempDir;
+use wasmount_tests::documents;
+use wasmount_tests::host::{Host, HostOptions};
+use wasmount_tests::namespace;
+use wasmount_tests::orchestrator::Orchestrator;
+use wasmount_tests::root::needs_root;
+
+/// The driver of the host's only file.
+const OF_FILE: &str = "file.example";
+
+/// A host that serves one file, and the objects with its label.
+struct Serving {
+    host: Host,
+    _folder: TempDir,
+}
+
+impl Serving {
+    fn start(scene: &Scene, label: &str) -> Self {
+        needs_root();
+        namespace::enter();
+        let folder = tempfile::tempdir().unwrap();
+        let (document, _) = documents::directory_of_its_own(folder.path(), OF_FILE).unwrap();
+        let kubeconfig = scene.kubeconfig().display().to_string();
+        let objects = format!("--storage-backends=test={label}");
+        let flags = [
+            &objects,
+            "--storage-backend-status=on",
+            "--registration=off",
+            "--csinode=off",
+            "--csidriver=off",
+            "--node-name",
+            label,
+            "--kubeconfig",
+            &kubeconfig,
+        ];
+        let host = Host::start(HostOptions {
+            backends: vec![document],
+            more: flags.iter().map(Into::into).collect(),
+            ..HostOptions::default()
+        });
+        Self {
+            host: host.unwrap(),
+            _folder: folder,
+        }
+    }
+
+    fn socket(&mut self, driver: &str) -> PathBuf {
+        self.host.options().sockets.join(driver).join("csi.sock")
+    }
+
+    async fn orchestrator(&mut self, driver: &str) -> Orchestrator {
+        let (socket, kubelet) = (self.socket(driver), self.host.kubelet());
+        Orchestrator::connect(&socket, &kubelet).await.unwrap()
+    }
+}
+
+/// plugins/directory as an object of this name and driver.
+fn object(name: &str, driver: &str) -> Value {
+    let mut object = backend(name, driver);
+    object["metadata"]["labels"] = json!({ "test": name });
+    object["spec"]["plugin"]["path"] = json!(workspace().component("directory"));
+    object["spec"]["grants"] =
+        json!({ "pools": { "volumes": { "path": format!("pools/{name}") } } });
+    object
+}
+
+fn says(object: &Value, kind: &str, status: &str, reason: &str) -> bool {
+    condition(object, kind) == Some((status.to_owned(), reason.to_owned()))
+}
+
+async fn served(scene: &Scene, name: &str) -> Value {
+    scene
+        .until(name, "a serving host", |it| {
+            says(it, "Ready", "True", "Serving")
+                && it["status"]["observedGeneration"] == it["metadata"]["generation"]
+                && it["status"]["hosts"] == json!({ "total": 1, "current": 1 })
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_an_object_is_served_changed_refused_and_taken_away() {
+    let scene = Scene::shared().await;
+    let mut serving = Serving::start(&scene, "life");
+    let mut wanted = object("life", "life.example");
+    scene.apply(&wanted).await;
+    let first = served(&scene, "life").await;
+    let orchestrator = serving.orchestrator("life.example").await;
+    let volume = orchestrator.created("v").await.unwrap();
+
+    // A version that is not right is told, and changes nothing.
+    let right = wanted["spec"]["plugin"]["path"].clone();
+    wanted["spec"]["plugin"]["digest"] = json!(format!("sha256:{}", "0".repeat(64)));
+    scene.apply(&wanted).await;
+    let refused = scene
+        .until("life", "a refusal", |it| {
+            says(it, "Degraded", "True", "Refused")
+        })
+        .await;
+    assert!(says(&refused, "Ready", "True", "Serving"));
+    assert_eq!(refused["status"]["digest"], first["status"]["digest"]);
+    orchestrator.is_known(&volume.id).await.unwrap();
+
+    // A right one is served, by the same connection.
+    wanted["spec"]["plugin"] = json!({ "path": right });
+    wanted["spec"]["limits"] = json!({ "time": "50s" });
+    scene.apply(&wanted).await;
+    let again = served(&scene, "life").await;
+    assert!(says(&again, "Degraded", "False", "NoTrouble"));
+    orchestrator.is_known(&volume.id).await.unwrap();
+    orchestrator.delete(&volume.id).await.unwrap();
+
+    let backends = scene.backends();
+    backends
+        .delete("life", &DeleteParams::default())
+        .await
+        .unwrap();
+    scene.until_gone("life").await;
+    let socket = serving.socket("life.example");
+    soon("the end of the socket", async || {
+        (!socket.exists()).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_an_object_stays_until_its_last_volume_is_unstaged() {
+    let scene = Scene::shared().await;
+    let mut serving = Serving::start(&scene, "staged");
+    scene.apply(&object("staged", "staged.example")).await;
+    served(&scene, "staged").await;
+    let orchestrator = serving.orchestrator("staged.example").await;
+    let volume = orchestrator.created("v").await.unwrap();
+    orchestrator.stage(&volume).await.unwrap();
+    let backends = scene.backends();
+    backends
+        .delete("staged", &DeleteParams::default())
+        .await
+        .unwrap();
+    let waits = |it: &Value| {
+        says(it, "Progressing", "True", "Deleting")
+            && it["status"]["conditions"]
+                .to_string()
+                .contains("1 volumes are staged, on staged")
+    };
+    scene.until("staged", "a deletion that waits", waits).await;
+    // The host is killed and started again; the volume can still be taken down, and then the object goes.
+    serving.host.kill_9().unwrap();
+    serving.host.restart().unwrap();
+    let socket = serving.socket("staged.example");
+    soon("the socket", async || {
+        std::os::unix::net::UnixStream::connect(&socket)
+            .ok()
+            .map(drop)
+    })
+    .await;
+    let kubelet = serving.host.kubelet();
+    let orchestrator = Orchestrator::connect_at_once(&socket, &kubelet)
+        .await
+        .unwrap();
+    orchestrator.unstage(&volume).await.unwrap();
+    scene.until_gone("staged").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_forced_deletion_takes_a_backend_away_with_its_volume_staged() {
+    let scene = Scene::shared().await;
+    let mut serving = Serving::start(&scene, "byforce");
+    scene.apply(&object("byforce", "byforce.example")).await;
+    served(&scene, "byforce").await;
+    let orchestrator = serving.orchestrator("byforce.example").await;
+    let volume = orchestrator.created("v").await.unwrap();
+    orchestrator.stage(&volume).await.unwrap();
+    let backends = scene.backends();
+    let forced = json!({ "metadata": { "annotations": { FORCED: "true" } } });
+    let parameters = PatchParams::default();
+    backends
+        .patch("byforce", &parameters, &Patch::Merge(&forced))
+        .await
+        .unwrap();
+    backends
+        .delete("byforce", &DeleteParams::default())
+        .await
+        .unwrap();
+    scene.until_gone("byforce").await;
+    let socket = serving.socket("byforce.example");
+    soon("the end of the socket", async || {
+        (!socket.exists()).then_some(())
+    })
+    .await;
+    assert!(
+        !serving.host.abandon().unwrap().is_empty(),
+        "the volume is still mounted"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_the_driver_of_a_file_is_not_given_to_an_object() {
+    let scene = Scene::shared().await;
+    let mut serving = Serving::start(&scene, "taken");
+    scene.apply(&object("taken", OF_FILE)).await;
+    let told = scene
+        .until("taken", "what stands in the way", |it| {
+            says(it, "Ready", "False", "DriverTaken")
+        })
+        .await;
+    let words = told["status"]["conditions"].to_string();
+    assert!(words.contains("file.example"), "{words}");
+    serving
+        .orchestrator(OF_FILE)
+        .await
+        .has_plugin()
+        .await
+        .unwrap();
+    // What never was served is not waited for.
+    let backends = scene.backends();
+    backends
+        .delete("taken", &DeleteParams::default())
+        .await
+        .unwrap();
+    scene.until_gone("taken").await;
+    serving
+        .orchestrator(OF_FILE)
+        .await
+        .has_plugin()
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_host_that_starts_without_the_api_server_serves_what_it_saw_last() {
+    let scene = Scene::start().await;
+    let mut serving = Serving::start(&scene, "alone");
+    scene.apply(&object("alone", "alone.example")).await;
+    served(&scene, "alone").await;
+    let orchestrator = serving.orchestrator("alone.example").await;
+    let volume = orchestrator.created("v").await.unwrap();
+    scene.plane.stop_api().unwrap();
+    // Its loss stops nothing, and neither does a start without it.
+    orchestrator.is_known(&volume.id).await.unwrap();
+    serving.host.kill_9().unwrap();
+    serving.host.restart().unwrap();
+    let socket = serving.socket("alone.example");
+    soon("the socket", async || {
+        std::os::unix::net::UnixStream::connect(&socket)
+            .ok()
+            .map(drop)
+    })
+    .await;
+    let orchestrator = serving.orchestrator("alone.example").await;
+    orchestrator.is_known(&volume.id).await.unwrap();
+    // It catches up when the API server is back.
+    scene.plane.start_api().await.unwrap();
+    let mut changed = object("alone", "alone.example");
+    changed["spec"]["limits"] = json!({ "time": "50s" });
+    scene.apply(&changed).await;
+    scene
+        .until("alone", "the newer generation", |it| {
+            it["status"]["hosts"]["current"] == 1
+                && it["status"]["observedGeneration"] == it["metadata"]["generation"]
+                && it["metadata"]["generation"] == 2
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_secret_is_awaited_read_and_never_logged() {
+    let scene = Scene::shared().await;
+    let mut serving = Serving::start(&scene, "secret");
+    let mut wanted = object("secret", "secret.example");
+    let source = json!({ "namespace": "default", "name": "secret-of-test", "key": "token" });
+    wanted["spec"]["secrets"] = json!({ "token": { "secret": source } });
+    scene.apply(&wanted).await;
+    let waiting = scene
+        .until("secret", "a secret that is missed", |it| {
+            says(it, "Degraded", "True", "Waiting")
+        })
+        .await;
+    let words = waiting["status"]["conditions"].to_string();
+    assert!(words.contains("default/secret-of-test"), "{words}");
+    create_secret(&scene.client, "hunter22").await;
+    served(&scene, "secret").await;
+    serving
+        .orchestrator("secret.example")
+        .await
+        .has_plugin()
+        .await
+        .unwrap();
+    assert!(!serving.host.log().contains("hunter22"));
+    let kept = serving.host.data().join("storage-backends.json");
+    let kept = std::fs::read_to_string(kept).unwrap();
+    assert!(kept.contains("secret-of-test") && !kept.contains("hunter22"));
+}
+
+async fn create_secret(client: &Client, value: &str) {
+    let secret =
+        json!({ "metadata": { "name": "secret-of-test" }, "stringData": { "token": value } });
+    let secret = serde_json::from_value(secret).unwrap();
+    let secrets = Api::<k8s_openapi::api::core::v1::Secret>::namespaced(client.clone(), "default");
+    secrets
+        .create(&PostParams::default(), &secret)
+        .await
+        .unwrap();
+}

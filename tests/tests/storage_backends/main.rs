@@ -1,0 +1,16 @@
+//! Backends as objects of a real API server: what it takes is what a file may say, hosts converge and report, one of them summarises, and the
+//! loss of the API server stops nothing. One file a subject.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may end where it fails"
+)]
+
+mod definition;
+mod documents;
+mod hosts;
+mod scene;
+mod summary;

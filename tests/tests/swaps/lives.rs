@@ -1,0 +1,111 @@
+//! Orchestrators that live whole lives of volumes side by side until they are told to stop, and take no failed call. Apart because every test of
+//! this program swaps something under them.
+//!
+//! It does not know what is swapped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use tokio::task::JoinSet;
+use tonic::{Code, Status};
+use wasmount_tests::host::Host;
+use wasmount_tests::orchestrator::Orchestrator;
+use wasmount_tests::requests;
+
+/// Lives side by side.
+pub(crate) const AT_ONCE: usize = 8;
+
+/// Lives under way.
+pub(crate) struct Lives {
+    tasks: JoinSet<Result<(), Failed>>,
+    stop: Arc<AtomicBool>,
+    whole: Arc<AtomicUsize>,
+}
+
+/// A call that failed, and which.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) life: String,
+    pub(crate) call: &'static str,
+    pub(crate) status: Status,
+}
+
+impl Lives {
+    /// Begins all of them, each with a connection of its own, as sidecars and kubelet have.
+    pub(crate) async fn begin(host: &Host, name: &str) -> Self {
+        let mut lives = Self {
+            tasks: JoinSet::new(),
+            stop: Arc::default(),
+            whole: Arc::default(),
+        };
+        for lane in 0..AT_ONCE {
+            let orchestrator = host.orchestrator().await.unwrap();
+            let (stop, whole) = (lives.stop.clone(), lives.whole.clone());
+            let name = format!("{name}-{lane}");
+            lives.tasks.spawn(async move {
+                let mut number = 0;
+                while !stop.load(Ordering::SeqCst) {
+                    live(&orchestrator, format!("{name}-{number}")).await?;
+                    whole.fetch_add(1, Ordering::SeqCst);
+                    number += 1;
+                }
+                Ok(())
+            });
+        }
+        lives
+    }
+
+    /// How many were whole so far.
+    pub(crate) fn whole(&self) -> usize {
+        self.whole.load(Ordering::SeqCst)
+    }
+
+    /// Lets each end its volume; how many lives were whole. No call may have failed.
+    pub(crate) async fn end(mut self) -> usize {
+        self.stop.store(true, Ordering::SeqCst);
+        while let Some(ended) = self.tasks.join_next().await {
+            ended.unwrap().unwrap_or_else(|failed| panic!("{failed:?}"));
+        }
+        self.whole()
+    }
+
+    /// Waits until each was cut off; which of them by a call that failed.
+    pub(crate) async fn cut_off(mut self) -> Vec<Failed> {
+        self.stop.store(true, Ordering::SeqCst);
+        let mut failed = Vec::new();
+        while let Some(ended) = self.tasks.join_next().await {
+            failed.extend(ended.unwrap().err());
+        }
+        failed
+    }
+}
+
+/// One life; what the pod wrote is what it reads.
+async fn live(orchestrator: &Orchestrator, name: String) -> Result<(), Failed> {
+    let failed = |call: &'static str| {
+        let life = name.clone();
+        move |status| Failed { life, call, status }
+    };
+    let request = requests::create(&name, 1 << 20);
+    let created = orchestrator.create(request).await;
+    let (id, _) = created.map_err(failed("CreateVolume"))?;
+    let volume = orchestrator.place(&name, id).unwrap();
+    let staged = orchestrator.stage(&volume).await;
+    staged.map_err(failed("NodeStageVolume"))?;
+    let published = orchestrator.publish(&volume).await;
+    published.map_err(failed("NodePublishVolume"))?;
+    volume.write(&name).unwrap();
+    let known = orchestrator.is_known(&volume.id).await;
+    known.map_err(failed("ValidateVolumeCapabilities"))?;
+    assert_eq!(volume.read_at(&volume.staging).unwrap(), name);
+    let stats = orchestrator.stats(&volume.id, &volume.target).await;
+    stats.map_err(failed("NodeGetVolumeStats"))?;
+    let unpublished = orchestrator.unpublish(&volume).await;
+    unpublished.map_err(failed("NodeUnpublishVolume"))?;
+    let unstaged = orchestrator.unstage(&volume).await;
+    unstaged.map_err(failed("NodeUnstageVolume"))?;
+    let deleted = orchestrator.delete(&volume.id).await;
+    deleted.map_err(failed("DeleteVolume"))?;
+    let gone = orchestrator.is_known(&volume.id).await;
+    assert_eq!(gone.unwrap_err().code(), Code::NotFound, "{name}");
+    Ok(())
+}

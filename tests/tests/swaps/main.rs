@@ -1,0 +1,17 @@
+//! The code behind a live driver is replaced, a thousand times, by two administrators at once, by a kill amid it, by a version that turns out bad:
+//! what kubelet and the sidecars see is that nothing was. Of what an administrator types and reads the tests are in `admin`.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "clippy takes only functions marked as tests for tests"
+)]
+
+mod footprint;
+mod kill;
+mod lives;
+mod rollback;
+mod scene;
+mod storm;
