@@ -8,20 +8,17 @@ use std::sync::PoisonError;
 impl Actor {
     pub(super) fn publish(&self) {
         let status = self.status();
-        let changed = self.shared.status.send_if_modified(|last| {
-            let changes = *last != status;
-            if changes {
-                *last = status;
+        let is_new = *self.shared.status.borrow() != status;
+        {
+            let history = self.shared.history.lock();
+            let mut history = history.unwrap_or_else(PoisonError::into_inner);
+            // First, so that who is woken by the status finds it so.
+            if is_new || history.is_empty() {
+                *history = self.history.records();
             }
-            changes
-        });
-        if changed {
-            let mut history = self
-                .shared
-                .history
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            *history = self.history.records();
+        }
+        if is_new {
+            self.shared.status.send_replace(status);
         }
     }
 
