@@ -242,10 +242,10 @@ impl Orchestrator {
     /// The same beside others who do it too: a loop device goes when the last one closes it, and whoever looks at all of them has each open for
     /// a moment. So the delete is repeated while the volume is in use, as external-provisioner does.
     pub async fn tear_down_beside_others(&self, volume: &Volume) -> Result<(), Status> {
-        let busy = &[Code::Aborted];
+        let busy = &[Code::Aborted, Code::Unavailable];
         patiently(busy, || self.unpublish(volume)).await?;
         patiently(busy, || self.unstage(volume)).await?;
-        let in_use = &[Code::Aborted, Code::FailedPrecondition];
+        let in_use = &[Code::Aborted, Code::Unavailable, Code::FailedPrecondition];
         patiently(in_use, || self.delete(&volume.id)).await
     }
 }

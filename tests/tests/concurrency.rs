@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::future::Future;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tonic::{Code, Status};
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions};
@@ -36,6 +36,10 @@ const SLOW: Duration = Duration::from_millis(700);
 
 /// When that client gives up.
 const IMPATIENT: Duration = Duration::from_millis(150);
+
+/// What calls are told before the host has looked at a plugin, and between two calls that ask.
+const NOT_LOADED_YET: &str = "it was not loaded yet";
+const AGAIN: Duration = Duration::from_millis(10);
 
 async fn serving() -> (Host, Orchestrator) {
     needs_root();
@@ -249,8 +253,15 @@ async fn privileged_a_broken_plugin_stops_neither_its_tear_down_nor_its_neighbou
             .await
             .unwrap();
         assert_eq!(orchestrator.driver_name().await.unwrap(), "broken");
-        let request = requests::create("more", VOLUME_BYTES);
-        let refused = orchestrator.create(request).await.unwrap_err();
+        let refused = loop {
+            let request = requests::create("more", VOLUME_BYTES);
+            let refused = orchestrator.create(request).await.unwrap_err();
+            // Until the host has looked at it.
+            if !refused.message().contains(NOT_LOADED_YET) {
+                break refused;
+            }
+            sleep(AGAIN).await;
+        };
         assert_eq!(refused.code(), Code::Unavailable);
         assert!(refused.message().contains(reason), "{}", refused.message());
         assert_eq!(volume.read_at(&volume.target).unwrap(), "kept");

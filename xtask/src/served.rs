@@ -2,6 +2,8 @@
 
 use crate::failure::Failure;
 use crate::process::Process;
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{Pid, getpgid};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -100,7 +102,7 @@ impl Served {
         loop {
             let answering: Vec<_> = csi_sockets(&self.sockets)
                 .into_iter()
-                .filter(|socket| UnixStream::connect(socket).is_ok())
+                .filter(|socket| self.listens_at(socket))
                 .collect();
             // Objects of an API server bring further ones.
             if answering.len() >= self.drivers {
@@ -115,6 +117,16 @@ impl Served {
             }
             thread::sleep(LOOK);
         }
+    }
+
+    /// Whether it is this host that takes connections there. A tool that a killed host was about to start has the old socket open until it
+    /// runs.
+    fn listens_at(&self, socket: &Path) -> bool {
+        let listener = UnixStream::connect(socket).ok().and_then(|connection| {
+            let peer = socket_peercred(&connection).ok()?;
+            getpgid(Some(peer.pid)).ok()
+        });
+        listener.is_some_and(|group| Pid::as_raw(Some(group)).cast_unsigned() == self.id())
     }
 
     /// Its process id (or its wrapper's).

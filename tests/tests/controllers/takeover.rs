@@ -2,7 +2,7 @@
 
 use crate::replicas::Replicas;
 use futures::future::join_all;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::collections::BTreeMap;
 use tonic::Code;
 use wasmount_csi::wire::csi::v1::ListVolumesRequest;
@@ -173,6 +173,9 @@ async fn privileged_a_leader_that_was_frozen_does_nothing_more_for_a_real_api_se
     let frozen = replicas.controllers[leader].id().try_into().unwrap();
     let frozen = Pid::from_raw(frozen).unwrap();
     kill_process(frozen, Signal::STOP).unwrap();
+    // Its threads stop one after the other; until the last has, calls may be answered.
+    let until_stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(frozen), until_stopped).unwrap();
     // They lie in its socket when it wakes, before it can have asked whether it still leads.
     let waiting: Vec<_> = (0..AT_ONCE)
         .map(|number| {

@@ -60,7 +60,8 @@ fn random_time() -> Duration {
 
 /// Lives a life to its end, from where it was cut off: what is there is used once more before it is deleted.
 async fn end(orchestrator: &Orchestrator, life: &mut Life, step: Step) -> Result<(), Status> {
-    let busy = &[Code::Aborted];
+    // Unavailable: the disk of a loaded machine may stall for longer than the host waits.
+    let busy = &[Code::Aborted, Code::Unavailable];
     // Of a create that was not answered only the name is known: asked again, it tells the id.
     if step == Step::Create {
         let request = life.kind.create(&life.name);

@@ -3,6 +3,8 @@
 use crate::server::{Server, component, good, text, wasmount};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::time::sleep;
 use wasmount_control::Client;
 use wasmount_control::words::{DriverStatus, Phase, Swap};
 use wasmount_tests::builds;
@@ -12,6 +14,7 @@ use wasmount_tests::root::needs_root;
 
 const DRIVER: &str = "fetched.example.com";
 const TAG: &str = "acme/directory:stable";
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A component of this mark under the tag; gives the digest of its manifest.
 fn push(server: &Server, mark: &str) -> String {
@@ -51,9 +54,16 @@ fn document(server: &Server) -> PathBuf {
     path
 }
 
+/// As soon as it is known what serves: calls may be answered a moment before.
 async fn status(client: &Client) -> DriverStatus {
-    let mut drivers = client.status().await.unwrap().drivers;
-    drivers.remove(0)
+    loop {
+        let mut drivers = client.status().await.unwrap().drivers;
+        let driver = drivers.remove(0);
+        if driver.version.is_some() {
+            return driver;
+        }
+        sleep(LOOK).await;
+    }
 }
 
 fn compiled(host: &Host) -> usize {

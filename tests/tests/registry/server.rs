@@ -15,6 +15,8 @@ const PASSWORDS: &str = "ann:$2b$04$DZQg7FI6yuFW1T7/M9k7vecpY759h9ti1Gr7bzxGR00o
 /// The same as docker's config.json has it: base64 of `ann:hunter2`.
 const AUTH: &str = "YW5uOmh1bnRlcjI=";
 
+/// Ports that are tried.
+const PORTS: usize = 5;
 /// Until it must listen.
 const START: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(20);
@@ -31,59 +33,24 @@ impl Server {
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let certificates = Certificates::make(folder.path());
-        let port = free_port();
-        let path = folder.path();
-        fs::write(path.join("passwords"), PASSWORDS).unwrap();
-        let document = format!(
-            "version: 0.1\nlog: {{level: warn}}\nstorage: {{filesystem: {{rootdirectory: {0}/storage}}, delete: {{enabled: true}}}}\n\
-             http:\n  addr: 127.0.0.1:{port}\n  tls: {{certificate: {1}, key: {2}}}\n\
-             auth: {{htpasswd: {{realm: test, path: {0}/passwords}}}}\n",
-            path.display(),
-            certificates.certificate.display(),
-            certificates.key.display(),
-        );
-        let config = path.join("registry.yml");
-        fs::write(&config, document).unwrap();
-        let log = fs::File::create(path.join("log")).unwrap();
-        let child = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "docker-registry", "serve"])
-            .arg(&config)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let mut server = Self {
+        fs::write(folder.path().join("passwords"), PASSWORDS).unwrap();
+        let (child, port) = (0..PORTS)
+            .find_map(|_| listening(folder.path(), &certificates))
+            .unwrap_or_else(|| panic!("no registry: {}", log_in(folder.path())));
+        let server = Self {
             child,
             folder,
             port,
             certificates,
         };
-        server.wait();
+        server.config();
         server
-    }
-
-    fn wait(&mut self) {
-        let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            let ended = self.child.try_wait().unwrap().is_some();
-            assert!(
-                !ended && start.elapsed() < START,
-                "no registry: {}",
-                self.log()
-            );
-            sleep(LOOK);
-        }
     }
 
     /// Answers nobody any more; what lies beside it stays.
     pub(crate) fn end(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-
-    pub(crate) fn log(&self) -> String {
-        fs::read_to_string(self.path().join("log")).unwrap_or_default()
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -99,11 +66,13 @@ impl Server {
         format!("oci://{}/{rest}", self.host())
     }
 
-    /// docker's config.json with the password.
+    /// docker's config.json with the password. It is written once: a host may watch it.
     pub(crate) fn config(&self) -> PathBuf {
         let path = self.path().join("config.json");
-        let config = format!(r#"{{"auths":{{"{}":{{"auth":"{AUTH}"}}}}}}"#, self.host());
-        fs::write(&path, config).unwrap();
+        if !path.exists() {
+            let config = format!(r#"{{"auths":{{"{}":{{"auth":"{AUTH}"}}}}}}"#, self.host());
+            fs::write(&path, config).unwrap();
+        }
         path
     }
 
@@ -184,6 +153,47 @@ pub(crate) fn component() -> PathBuf {
 /// The path as an argument.
 pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
+}
+
+/// On a port that was free; none if another program was faster to take it.
+fn listening(folder: &Path, certificates: &Certificates) -> Option<(Child, u16)> {
+    let port = free_port();
+    let document = format!(
+        "version: 0.1\nlog: {{level: warn}}\nstorage: {{filesystem: {{rootdirectory: {0}/storage}}, delete: {{enabled: true}}}}\n\
+         http:\n  addr: 127.0.0.1:{port}\n  tls: {{certificate: {1}, key: {2}}}\n\
+         auth: {{htpasswd: {{realm: test, path: {0}/passwords}}}}\n",
+        folder.display(),
+        certificates.certificate.display(),
+        certificates.key.display(),
+    );
+    let config = folder.join("registry.yml");
+    fs::write(&config, document).unwrap();
+    let log = fs::File::create(folder.join("log")).unwrap();
+    let mut child = Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "docker-registry", "serve"])
+        .arg(&config)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while start.elapsed() < START {
+        // It may have ended because another listens there.
+        let answers = TcpStream::connect(("127.0.0.1", port)).is_ok();
+        if child.try_wait().unwrap().is_some() {
+            return None;
+        }
+        if answers {
+            return Some((child, port));
+        }
+        sleep(LOOK);
+    }
+    panic!("no registry: {}", log_in(folder));
+}
+
+fn log_in(folder: &Path) -> String {
+    fs::read_to_string(folder.join("log")).unwrap_or_default()
 }
 
 fn free_port() -> u16 {

@@ -1,6 +1,6 @@
 //! The definitions in a real API server: what people see of a backend, and that `kubectl explain` has a sentence for each key.
 
-use crate::scene::{Scene, backend, said};
+use crate::scene::{Scene, backend, said, soon};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
@@ -60,12 +60,16 @@ async fn a_backend_is_listed_with_its_driver_version_state_and_digest() {
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_explains_a_key_in_the_words_of_the_document() {
     let scene = Scene::shared().await;
-    let explained = scene.kubectl(&["explain", "storagebackends.spec.plugin.reference"]);
-    let text = String::from_utf8(explained.stdout.clone()).unwrap();
+    // An API server publishes what it knows of a definition some time after it serves its objects.
+    let explained = soon("an explanation", async || {
+        let explained = scene.kubectl(&["explain", "storagebackends.spec.plugin.reference"]);
+        explained.status.success().then_some(explained)
+    })
+    .await;
+    let text = String::from_utf8(explained.stdout).unwrap();
     assert!(
         text.contains("Name of the component in a registry"),
-        "{text}{}",
-        said(&explained)
+        "{text}"
     );
 }
 
