@@ -28,7 +28,9 @@ mod transfer;
 mod verify;
 
 use crate::fault::Fault;
-use clap::{Parser, Subcommand};
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::env;
 
 /// What `--version` says: a report of a fault needs all three.
 const VERSION: &str = concat!(
@@ -77,7 +79,19 @@ enum Command {
 
 /// Reads the command line.
 pub(crate) fn parse() -> Result<Words, Fault> {
-    Ok(Words::try_parse()?)
+    let mut command = with_switches(Words::command());
+    let matches = command.try_get_matches_from_mut(env::args_os())?;
+    let words = Words::from_arg_matches(&matches);
+    Ok(words.map_err(|error| error.format(&mut command))?)
+}
+
+/// A switch in the environment may be `1`, `yes` or `on` too: manifests have all of them.
+fn with_switches(command: clap::Command) -> clap::Command {
+    let switch = |argument: clap::Arg| match argument.get_action() {
+        ArgAction::SetTrue => argument.value_parser(BoolishValueParser::new()),
+        _ => argument,
+    };
+    command.mut_args(switch).mut_subcommands(with_switches)
 }
 
 /// Does what it says.
@@ -113,7 +127,6 @@ pub(crate) fn run(words: Words) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     /// All but those that the host starts by itself.
     fn for_people(words: &clap::Command) -> impl Iterator<Item = &clap::Command> {

@@ -4,6 +4,7 @@
 //! Configuration that can never work is [`EX_USAGE`], so that a service manager need not try again; what the node lacks may change.
 
 use crate::config::Complaints;
+use crate::visible;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -98,7 +99,11 @@ impl Fault {
         let said = match self {
             Self::Words(error) => error.print(),
             Self::Found => Ok(()),
-            other => writeln!(io::stderr(), "wasmount: {other}"),
+            other => writeln!(
+                io::stderr(),
+                "wasmount: {}",
+                visible::lines(&other.to_string())
+            ),
         };
         drop(said);
         match self {

@@ -17,6 +17,7 @@ mod progress_bar;
 mod readiness;
 mod regular_file;
 mod telemetry;
+mod visible;
 mod whole_file;
 
 use std::process::ExitCode;

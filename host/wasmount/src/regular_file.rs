@@ -25,14 +25,20 @@ pub(crate) enum Refused {
     },
 }
 
-/// All of a regular file of at most `most` bytes. Links are followed: Kubernetes mounts every Secret as one.
-pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, Refused> {
+/// Opens a regular file to read it. Links are followed: Kubernetes mounts every Secret as one.
+pub(crate) fn open(path: &Path) -> Result<File, Refused> {
     // A pipe without a writer opens at once with this, and is refused below; to a regular file it means nothing.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from)?);
     if !file.metadata()?.is_file() {
         return Err(Refused::NotRegular);
     }
+    Ok(file)
+}
+
+/// All of a regular file of at most `most` bytes.
+pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, Refused> {
+    let file = open(path)?;
     // The size is not asked for: it may grow meanwhile, and files of /proc say 0.
     let mut bytes = Vec::new();
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;

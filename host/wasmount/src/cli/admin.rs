@@ -16,6 +16,7 @@ pub(crate) mod volumes;
 mod when;
 
 use crate::fault::Fault;
+use crate::visible;
 use clap::Args;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -98,9 +99,9 @@ fn print_done(done: &Done, form: FormFlags) -> Result<(), Fault> {
     if form.json {
         return print_json(done);
     }
-    let mut text = format!("{}\n", done.said);
+    let mut text = format!("{}\n", visible::line(&done.said));
     for warning in &done.warnings {
-        text.push_str(&format!("warning: {warning}\n"));
+        text.push_str(&format!("warning: {}\n", visible::line(warning)));
     }
     print(&text)
 }

@@ -2,10 +2,10 @@
 
 use super::push::tagged;
 use super::registry::RegistryFlags;
-use super::transfer::{say, wait, write_component};
+use super::transfer::{other_than, output_file, say, wait, write_component};
 use crate::fault::Fault;
+use crate::regular_file;
 use clap::Args;
-use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
 use wasmount_artifact::{Bundle, Digest};
@@ -28,7 +28,7 @@ pub(crate) struct Flags {
     file: PathBuf,
 
     /// The file to write the component to
-    #[arg(short, long, value_name = "FILE", env = "WASMOUNT_OUTPUT")]
+    #[arg(short, long, value_name = "FILE", env = "WASMOUNT_OUTPUT", value_parser = output_file)]
     output: Option<PathBuf>,
 
     /// The artifact to make of it
@@ -48,7 +48,10 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         registry,
     } = flags;
     let failed = || format!("{} is not loaded", file.display());
-    let opened = File::open(&file).map_err(Fault::room(failed()))?;
+    if let Some(output) = &output {
+        other_than(output, &file)?;
+    }
+    let opened = regular_file::open(&file).map_err(Fault::room(failed()))?;
     let bundle = Bundle::read(BufReader::new(opened)).map_err(Fault::room(failed()))?;
     let digest = Digest::of(bundle.component());
     if let Some(reference) = to {

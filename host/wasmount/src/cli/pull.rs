@@ -1,7 +1,7 @@
 //! `wasmount pull`: a component out of a registry, into a file. Apart from the host's own fetching, which needs no file.
 
 use super::registry::{RegistryFlags, artifact};
-use super::transfer::{say, wait, write_component};
+use super::transfer::{output_file, say, wait, write_component};
 use crate::fault::Fault;
 use clap::Args;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub(crate) struct Flags {
     reference: Reference,
 
     /// The file to write [default: the last word of the repository, and `.wasm`]
-    #[arg(short, long, value_name = "FILE", env = "WASMOUNT_OUTPUT")]
+    #[arg(short, long, value_name = "FILE", env = "WASMOUNT_OUTPUT", value_parser = output_file)]
     output: Option<PathBuf>,
 
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! `wasmount save`: a component and everything that belongs to it as one file, for where no registry is reached.
 
 use super::registry::{RegistryFlags, Source, source};
-use super::transfer::{component, say, wait};
+use super::transfer::{component, other_than, output_file, say, wait};
 use crate::component_facts::facts;
 use crate::fault::Fault;
 use crate::whole_file;
@@ -25,7 +25,7 @@ pub(crate) struct Flags {
     source: Source,
 
     /// The file to write
-    #[arg(short, long, value_name = "FILE", env = "WASMOUNT_OUTPUT")]
+    #[arg(short, long, value_name = "FILE", env = "WASMOUNT_OUTPUT", value_parser = output_file)]
     output: PathBuf,
 
     #[command(flatten)]
@@ -41,6 +41,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     } = flags;
     let (bundle, tag) = match source {
         Source::File(file) => {
+            other_than(&output, &file)?;
             let wasm = component(&file)?;
             let failed = format!("{} is not saved", file.display());
             let facts = facts(&wasm, &file).map_err(Fault::room(failed))?;

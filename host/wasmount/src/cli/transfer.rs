@@ -1,18 +1,44 @@
 //! What the commands that move components have in common: reading one, writing one, waiting, and saying the result. Apart so that each of them is
 //! its flags and one effect.
 
+use super::common::wrong;
 use crate::fault::Fault;
 use crate::regular_file;
 use crate::whole_file;
+use std::fs;
 use std::future::Future;
 use std::io::{self, Write};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use wasmount_artifact::COMPONENT_BYTES;
 
 /// The bytes of a file that should be a component.
 pub(super) fn component(path: &Path) -> Result<Vec<u8>, Fault> {
     let failed = format!("the component {}", path.display());
     regular_file::read(path, COMPONENT_BYTES).map_err(Fault::room(failed))
+}
+
+/// Reads the name of a file to write. Standard output takes digests.
+pub(super) fn output_file(words: &str) -> Result<PathBuf, String> {
+    match words {
+        "-" => {
+            Err("is not standard output here, which takes the digests; `./-` is a file".to_owned())
+        }
+        file => Ok(PathBuf::from(file)),
+    }
+}
+
+/// Refuses to write over what is read.
+pub(super) fn other_than(output: &Path, input: &Path) -> Result<(), Fault> {
+    let same = fs::metadata(output).and_then(|output| {
+        let input = fs::metadata(input)?;
+        Ok((output.dev(), output.ino()) == (input.dev(), input.ino()))
+    });
+    match same {
+        Ok(true) => Err(wrong("--output", output, "it is the file that is read")),
+        // One that is not there is another, and reading says what else is wrong.
+        Ok(false) | Err(_) => Ok(()),
+    }
 }
 
 /// A component into a file: whole, or not at all.

@@ -27,6 +27,8 @@ use wasmount_versions::{Desired, SwapRequest};
 
 /// Changes at a time. 8: each may hold a place of the socket for minutes, and whoever only looks must find one.
 const CHANGES: usize = 8;
+/// Drains at a time. They have places of their own: each may wait for hours, and nothing else must wait for them.
+const DRAINS: usize = 8;
 /// How long a mounter may take to tell which volumes are in use. 2 s: a status must not wait for a mounter that hangs.
 const MOUNTER: Duration = Duration::from_secs(2);
 /// What clients of a drained driver are told where nobody says more.
@@ -39,6 +41,7 @@ type Answer<T> = Result<Json<T>, Refusal>;
 struct Desk {
     backends: Arc<Backends>,
     changes: Arc<Semaphore>,
+    drains: Arc<Semaphore>,
 }
 
 /// Serves the admin socket in the background. Without it the host serves all the same, and says so.
@@ -49,6 +52,7 @@ pub(super) fn start(backends: &Arc<Backends>, background: &mut JoinSet<()>) {
             let desk = Desk {
                 backends: backends.clone(),
                 changes: Arc::new(Semaphore::new(CHANGES)),
+                drains: Arc::new(Semaphore::new(DRAINS)),
             };
             background.spawn(run(bound, routes(desk)));
         }
@@ -115,13 +119,9 @@ impl Desk {
         Ok((name, seen))
     }
 
-    fn change(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        let changes = Arc::clone(&self.changes);
-        changes.try_acquire_owned().map_err(|_| {
-            let message =
-                format!("{CHANGES} changes are under way already; ask again when one has ended");
-            Refusal::new(RefusalKind::Busy, message)
-        })
+    /// A place for a change, which is logged: who reads the log should not have to guess why a driver serves something else.
+    fn change(&self, driver: &str, what: &str) -> Result<OwnedSemaphorePermit, Refusal> {
+        place(&self.changes, CHANGES, "changes", driver, what)
     }
 
     async fn volumes_in_use(
@@ -138,6 +138,21 @@ impl Desk {
             )),
         }
     }
+}
+
+fn place(
+    places: &Arc<Semaphore>,
+    most: usize,
+    of: &str,
+    driver: &str,
+    what: &str,
+) -> Result<OwnedSemaphorePermit, Refusal> {
+    let place = Arc::clone(places).try_acquire_owned().map_err(|_| {
+        let message = format!("{most} {of} are under way already; ask again when one has ended");
+        Refusal::new(RefusalKind::Busy, message)
+    })?;
+    tracing::info!(driver, what, "an administrator asks");
+    Ok(place)
 }
 
 async fn status(State(desk): State<Desk>) -> Json<HostStatus> {
@@ -184,7 +199,7 @@ async fn swap(
     Json(swap): Json<Swap>,
 ) -> Answer<Done> {
     let (_, seen) = desk.driver(&driver)?;
-    let _change = desk.change()?;
+    let _change = desk.change(&driver, "swap")?;
     // Who has just written the document must not race with who follows it.
     let file = file_of(&seen.desired.borrow().from).cloned();
     if let Some(file) = file {
@@ -248,7 +263,7 @@ async fn rollback(
     Json(rollback): Json<Rollback>,
 ) -> Answer<Done> {
     let (_, seen) = desk.driver(&driver)?;
-    let _change = desk.change()?;
+    let _change = desk.change(&driver, "rollback")?;
     let outcome = seen.keeper.rollback(rollback.to).await;
     outcome
         .map(words::done)
@@ -258,7 +273,7 @@ async fn rollback(
 
 async fn pause(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer<Done> {
     let (_, seen) = desk.driver(&driver)?;
-    let _change = desk.change()?;
+    let _change = desk.change(&driver, "pause")?;
     let was = seen.keeper.status().paused;
     seen.keeper
         .pause()
@@ -270,7 +285,7 @@ async fn pause(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer<D
 
 async fn resume(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer<Done> {
     let (_, seen) = desk.driver(&driver)?;
-    let _change = desk.change()?;
+    let _change = desk.change(&driver, "resume")?;
     let status = seen.keeper.status();
     let was = status.paused || status.drained.is_some();
     let resumed = async {
@@ -278,7 +293,13 @@ async fn resume(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer<
         seen.keeper.resume().await
     };
     resumed.await.map_err(|refusal| words::refusal(&refusal))?;
-    let said = format!("{driver} follows its document and takes new work");
+    let said = match seen.keeper.status().held {
+        None => format!("{driver} follows its document and takes new work"),
+        Some(held) => format!(
+            "{driver} takes new work, and stays at version {} ({}); `wasmount swap` has it follow its document",
+            held.number, held.reason
+        ),
+    };
     Ok(Json(words::said(said, was, &seen)))
 }
 
@@ -288,7 +309,7 @@ async fn drain(
     Json(drain): Json<Drain>,
 ) -> Answer<Drained> {
     let (name, seen) = desk.driver(&driver)?;
-    let _change = desk.change()?;
+    let _change = place(&desk.drains, DRAINS, "drains", &driver, "drain")?;
     let Drain {
         reason,
         patience_seconds,
@@ -310,7 +331,7 @@ async fn delete(
     Json(delete): Json<Delete>,
 ) -> Answer<Done> {
     let (name, seen) = desk.driver(&driver)?;
-    let change = desk.change()?;
+    let change = desk.change(&driver, "delete")?;
     let removal = match delete.force {
         true => Removal::Forced,
         false => Removal::IfUnused,

@@ -61,9 +61,9 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     }
     match drained.calls_in_flight {
         0 => Ok(()),
-        calls => Err(Fault::room("the driver takes no new work")(format!(
-            "but after {patience} s {calls} of its calls still run"
-        ))),
+        calls => Err(Fault::room(format!("calls of {driver} have not ended"))(
+            format!("after {patience} s {calls} still run; it takes no new work, ask again"),
+        )),
     }
 }
 

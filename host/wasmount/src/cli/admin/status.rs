@@ -4,10 +4,13 @@ use super::table::{Cell, Table, Tone};
 use super::when::ago;
 use super::{FormFlags, HostFlags, ask, numbered, print, print_json, runtime, short};
 use crate::fault::Fault;
+use crate::visible;
 use clap::Args;
-use std::io::{self, IsTerminal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 use tokio::time::sleep;
+use wasmount_control::ControlError;
 use wasmount_control::words::{DriverStatus, HostStatus, Phase};
 
 /// Between two looks of `--watch`. 1 s: a person reads no faster, and each is one short question.
@@ -47,8 +50,22 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let terminal = io::stdout().is_terminal();
     runtime()?.block_on(async {
         let mut shown = None;
-        loop {
-            let status = client.status().await?;
+        let mut silent = false;
+        while is_read() {
+            let status = match client.status().await {
+                Ok(status) => status,
+                // A host that was seen may be started again.
+                Err(error) if shown.is_some() && is_away(&error) => {
+                    if !silent {
+                        tell_silence(&error);
+                    }
+                    silent = true;
+                    sleep(LOOK).await;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            silent = false;
             // Ages grow by themselves: a terminal is always up to date, a log is told what is new.
             if terminal || shown.as_ref() != Some(&status) {
                 if terminal && !form.json {
@@ -59,7 +76,34 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
             }
             sleep(LOOK).await;
         }
+        Ok(())
     })
+}
+
+/// Whether anybody can still see what is printed.
+fn is_read() -> bool {
+    let output = io::stdout();
+    let mut watched = [PollFd::new(&output, PollFlags::empty())];
+    // Where it cannot be asked, printing says so.
+    let _ = poll(&mut watched, Some(&Timespec::default()));
+    watched
+        .iter()
+        .all(|it| !it.revents().contains(PollFlags::ERR))
+}
+
+fn is_away(error: &ControlError) -> bool {
+    matches!(
+        error,
+        ControlError::NotRunning { .. }
+            | ControlError::Broken { .. }
+            | ControlError::TooSlow { .. }
+    )
+}
+
+fn tell_silence(error: &ControlError) {
+    let line = visible::line(&error.to_string());
+    // It is not an answer: those are on standard output.
+    let _ = writeln!(io::stderr(), "wasmount: {line}; watching on");
 }
 
 fn show(status: &HostStatus, form: FormFlags) -> Result<(), Fault> {

@@ -31,7 +31,7 @@ pub(crate) struct Flags {
     #[command(flatten)]
     form: FormFlags,
 
-    /// A component in place of the document's, as the host's node sees it; digest and signatures are those of the document
+    /// A component in place of the document's, as the host's node sees it; the document's signers must have signed it, its digest is not held against it
     #[arg(
         long,
         value_name = "FILE",

@@ -2,6 +2,8 @@
 //!
 //! Colours are always written here; whether they reach anybody is decided where the text is printed. Columns are aligned by what is seen.
 
+use crate::visible;
+
 /// Between two columns.
 const GAP: &str = "  ";
 const RESET: &str = "\x1b[0m";
@@ -41,11 +43,12 @@ impl Tone {
         }
     }
 
-    /// A text in this tone.
+    /// A line in this tone.
     pub(super) fn paint(self, text: &str) -> String {
+        let text = visible::line(text);
         match self.code() {
             Some(code) => format!("{code}{text}{RESET}"),
-            None => text.to_owned(),
+            None => text,
         }
     }
 }
@@ -53,11 +56,8 @@ impl Tone {
 impl Cell {
     /// In a tone.
     pub(super) fn toned(text: impl Into<String>, tone: Tone) -> Self {
-        // What a plugin calls itself must not move the cursor.
-        let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-        let text: String = text.into();
         Self {
-            text: text.chars().map(visible).collect(),
+            text: visible::line(&text.into()),
             tone,
         }
     }
