@@ -5,9 +5,21 @@
 
 use std::marker::PhantomData;
 
+/// How this crate calls itself in the components that are made with it.
+#[doc(hidden)]
+pub const SDK: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
+
 /// Joins a service trait of this crate with the generated one of the same service.
 #[doc(hidden)]
 pub struct Adapter<T>(PhantomData<T>);
+
+/// [`SDK`] as the bytes of a custom section.
+#[doc(hidden)]
+pub const fn sdk() -> [u8; SDK.len()] {
+    let mut bytes = [0; SDK.len()];
+    bytes.copy_from_slice(SDK.as_bytes());
+    bytes
+}
 
 /// Exports services from types that implement them: `identity` first, then any of `controller`, `controller_publish`, `controller_expand`,
 /// `controller_modify`, `volume_listing`, `volume_lookup`, `capacity`, `snapshots`, `snapshot_listing`, `group_snapshots`,
@@ -81,6 +93,13 @@ macro_rules! export {
         };
         $crate::__export_one!(identity, Identity, $identity);
         $($crate::__export_service!($service, $type);)*
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            // `wasmount inspect` shows it. In the backend's own crate, for the linker leaves out what of others nobody calls.
+            #[used]
+            #[unsafe(link_section = "wasmount:sdk")]
+            static SDK: [u8; $crate::SDK.len()] = $crate::sdk();
+        };
     };
     ($($other:tt)*) => {
         compile_error!(

@@ -127,7 +127,7 @@ pub use controller_modify::ControllerModify;
 pub use controller_publish::{ControllerPublish, ControllerPublishArgs};
 pub use error::{Code, Error};
 #[doc(hidden)]
-pub use export::Adapter;
+pub use export::{Adapter, SDK, sdk};
 pub use filesystem::smallest_image;
 pub use group_snapshots::{CreateGroupArgs, GroupSnapshot, GroupSnapshots};
 pub use identity::{Identity, PluginInfo};

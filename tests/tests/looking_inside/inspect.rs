@@ -55,6 +55,11 @@ fn a_plugin_is_told_as_what_it_offers_and_asks_for() {
             "GET_STORAGE_HEALTH"
         ])
     );
+    assert!(names(&found["producers"]["language"]).contains(&"Rust"));
+    assert_eq!(
+        found["producers"]["sdk"],
+        json!([{ "name": "wasmount-guest", "version": "0.1.0" }])
+    );
     assert_eq!(
         names(&found["permissions"]),
         ["pools", "records", "mounts", "environment", "output"]

@@ -8,6 +8,12 @@ use wasmparser::{KnownCustom, Parser, Payload};
 
 /// Deepest nesting that is followed: a component of components of modules has three.
 const DEPTH: usize = 64;
+/// The custom section in which the guest SDK says who it is: a linker writes the producers' own.
+const SDK_SECTION: &str = "wasmount:sdk";
+/// Field of the producers' section for it.
+const SDK: &str = "sdk";
+/// Longest name and version, in bytes: it is a line of a table.
+const SDK_BYTES: usize = 128;
 /// Most names of one kind: more would be a joke.
 const NAMES: usize = 32;
 
@@ -30,6 +36,9 @@ impl Makers {
                 }
                 Ok(Payload::End(_)) => depth = depth.saturating_sub(1),
                 Ok(Payload::CustomSection(section)) => {
+                    if section.name() == SDK_SECTION {
+                        makers.add_sdk(section.data());
+                    }
                     if let KnownCustom::Producers(_) = section.as_known()
                         && let Ok(found) =
                             Producers::from_bytes(section.data(), section.data_offset())
@@ -42,6 +51,18 @@ impl Makers {
             }
         }
         makers
+    }
+
+    fn add_sdk(&mut self, bytes: &[u8]) {
+        let Some(words) = bytes.get(..bytes.len().min(SDK_BYTES)) else {
+            return;
+        };
+        let words = String::from_utf8_lossy(words);
+        let (name, version) = words.split_once(' ').unwrap_or((&words, ""));
+        let known = self.0.entry(SDK.to_owned()).or_default();
+        if known.len() < NAMES {
+            known.insert((name.to_owned(), version.to_owned()));
+        }
     }
 
     fn add(&mut self, found: &Producers) {
