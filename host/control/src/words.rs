@@ -42,6 +42,8 @@ pub struct DriverStatus {
     pub version: Option<Version>,
     /// What was refused last, if that is still so.
     pub refused: Option<Refused>,
+    /// Since when it takes no new work by `wasmount drain`; none: it does.
+    pub drained_since: Option<String>,
     /// Calls that are not answered yet.
     pub calls_in_flight: u64,
     /// Old versions that still have calls.
@@ -132,7 +134,7 @@ pub struct Fault {
     pub plugin: Option<String>,
 }
 
-/// All versions of a driver that the host remembers, the newest first.
+/// All versions of a driver that the host remembers, the newest first, and what was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct History {
@@ -140,6 +142,29 @@ pub struct History {
     pub driver: String,
     /// Its versions.
     pub versions: Vec<PastVersion>,
+    /// Candidates that did not become one, the newest first.
+    #[serde(default)]
+    pub refusals: Vec<PastRefusal>,
+}
+
+/// Something that was refused, once or again and again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PastRefusal {
+    /// `sha256:..` of the component, where it was read.
+    pub digest: Option<String>,
+    /// Path or reference.
+    pub origin: String,
+    /// One word, such as `signature`.
+    pub kind: String,
+    /// The first line of what was said.
+    pub reason: String,
+    /// When for the first time.
+    pub first: String,
+    /// When for the last time.
+    pub last: String,
+    /// How often.
+    pub times: u64,
 }
 
 /// One of them.
@@ -151,7 +176,7 @@ pub struct PastVersion {
     pub version: Version,
     /// When it ceased to serve; none: it serves.
     pub until: Option<String>,
-    /// What became of it: `serving`, `replaced`, `rolled-back` or `refused`.
+    /// What became of it: `serving`, `replaced` or `rolled-back`.
     pub state: String,
     /// Why it ended, where there is something to say.
     pub reason: Option<String>,

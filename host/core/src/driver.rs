@@ -4,6 +4,7 @@
 //! One file a CSI service, with the same name in `csi` and `engine`; `work` runs a call in a task of its own, `life` recovers and shuts
 //! down. It knows no wire, no wasm and no system call.
 
+mod calls;
 mod controller;
 mod faults;
 mod group_controller;
@@ -26,6 +27,7 @@ mod terms;
 mod work;
 
 pub use crate::capabilities::{Hidden, Profile, Role};
+pub use calls::RunningCall;
 pub use faults::LastFault;
 pub use hold::Held;
 pub use pod_info::{EPHEMERAL, PodInfo, SERVICE_ACCOUNT_TOKENS};

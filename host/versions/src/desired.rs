@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
-use wasmount_core::document::StorageBackend;
+use wasmount_core::document::{PluginPlace, StorageBackend};
 use wasmount_core::secrets::Secrets;
 
 /// A backend as an administrator wants it.
@@ -18,6 +18,16 @@ pub struct Desired {
     pub folder: PathBuf,
     /// Where the document comes from.
     pub from: DesiredFrom,
+}
+
+impl Desired {
+    /// Where its component should be.
+    pub(crate) fn place(&self) -> String {
+        match &self.document.plugin.place {
+            PluginPlace::File(path) => self.folder.join(path).display().to_string(),
+            PluginPlace::Registry(place) => place.reference.to_string(),
+        }
+    }
 }
 
 /// Where a document comes from.

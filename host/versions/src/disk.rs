@@ -3,15 +3,19 @@
 //!
 //! It does not know what a version is.
 
+mod key;
+mod refusals;
+
 use crate::history::{FORMAT, History};
 use crate::plugin_file::digest_of;
 use crate::refusal::Refusal;
+use crate::secrets_mark::Key;
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// The host's own: documents name paths and servers.
 const DIRECTORY_MODE: u32 = 0o700;
@@ -24,9 +28,10 @@ const COMPONENT: &str = "wasm";
 const UNFINISHED: &str = "unfinished";
 
 /// A directory of the keeper's.
-#[derive(Debug)]
 pub(crate) struct Disk {
     directory: PathBuf,
+    /// Once it was needed.
+    key: Mutex<Option<Key>>,
 }
 
 impl Disk {
@@ -35,6 +40,7 @@ impl Disk {
         blocking(directory, |directory| {
             let disk = Self {
                 directory: directory.to_owned(),
+                key: Mutex::default(),
             };
             let history = disk.open_blocking()?;
             Ok((Arc::new(disk), history))

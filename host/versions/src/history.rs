@@ -3,13 +3,15 @@
 //!
 //! It holds documents and no secrets.
 
+mod holds;
 mod identity;
 mod kept;
 
+pub(crate) use holds::{Failed, wish_digest};
 pub(crate) use identity::{Identity, settings_digest};
 
 use crate::desired::{Desired, Origin};
-use crate::record::{HeldBy, Hold, VersionRecord, VersionState};
+use crate::record::{Drained, Hold, VersionRecord, VersionState};
 use crate::refusal::Refusal;
 use crate::services::Kept;
 use serde::{Deserialize, Serialize};
@@ -31,6 +33,8 @@ pub(crate) struct History {
     current: Option<u64>,
     pub(crate) paused: bool,
     pub(crate) held: Option<Hold>,
+    #[serde(default)]
+    pub(crate) drained: Option<Drained>,
     /// The oldest first.
     entries: Vec<Entry>,
     /// What this becomes if the records were changed: they say so.
@@ -44,6 +48,9 @@ pub(crate) struct Entry {
     pub(crate) record: VersionRecord,
     /// What it takes to serve it again.
     kept: Option<Snapshot>,
+    /// The mark of its secrets; none: nobody knows.
+    #[serde(default)]
+    secrets: Option<String>,
 }
 
 /// What a version was made of, beside its component.
@@ -58,6 +65,8 @@ struct Snapshot {
 #[derive(Debug, Clone)]
 pub(crate) struct NewVersion {
     pub(crate) identity: Identity,
+    /// The mark of its secrets.
+    pub(crate) secrets: String,
     pub(crate) plugin: String,
     pub(crate) plugin_version: String,
     pub(crate) origin: Origin,
@@ -82,6 +91,7 @@ impl Default for History {
             current: None,
             paused: false,
             held: None,
+            drained: None,
             entries: Vec::new(),
             prepared: None,
         }
@@ -182,24 +192,16 @@ impl History {
         })
     }
 
-    /// The version that failed and must not come again by itself.
-    pub(crate) fn failed(&self) -> Option<Identity> {
-        match self.held.as_ref()?.by {
-            HeldBy::Faults { failed } => self.entry(failed).map(Entry::identity),
-            HeldBy::Rollback | HeldBy::Swap => None,
-        }
-    }
-
-    /// Whether the document is followed.
-    pub(crate) fn follows(&self) -> bool {
-        let by = self.held.as_ref().map(|held| &held.by);
-        !self.paused && !matches!(by, Some(HeldBy::Rollback | HeldBy::Swap))
+    /// The mark of a version's secrets.
+    pub(crate) fn secrets_of(&self, number: u64) -> Option<&str> {
+        self.entry(number)?.secrets.as_deref()
     }
 
     /// A new version serves; nothing holds the backend any more. `proven`: the one before served well so far.
     pub(crate) fn admit(&mut self, version: NewVersion, proven: bool, now: SystemTime) -> u64 {
         let NewVersion {
             identity,
+            secrets,
             plugin,
             plugin_version,
             origin,
@@ -244,20 +246,25 @@ impl History {
                 services: services.collect(),
                 features: features.collect(),
             }),
+            secrets: Some(secrets),
         });
         self.current = Some(number);
         self.held = None;
         number
     }
 
-    /// An earlier version serves again.
-    pub(crate) fn go_back(&mut self, hold: Hold, now: SystemTime) {
+    /// An earlier version serves again, with the secrets of now.
+    pub(crate) fn go_back(&mut self, hold: Hold, secrets: String, now: SystemTime) {
         let Hold { number, reason, .. } = hold.clone();
         if let Some(left) = self.current_mut() {
             let why = format!("went back to version {number}: {reason}");
             left.end(VersionState::RolledBack { reason }, why, now);
         }
         self.current = Some(number);
+        let mut entries = self.entries.iter_mut();
+        if let Some(entry) = entries.find(|entry| entry.record.number == number) {
+            entry.secrets = Some(secrets);
+        }
         if let Some(back) = self.current_mut() {
             back.began = now;
             back.ended = None;

@@ -14,6 +14,7 @@ use crate::desired::{Desired, Sources};
 use crate::disk;
 use crate::record::VersionRecord;
 use crate::refusal::Refusal;
+use crate::refused::PastRefusal;
 use crate::status::{DrainOutcome, KeeperEvent, KeeperStatus, OldVersion, Outcome};
 use actor::Actor;
 use command::{Command, Reply, Wanted};
@@ -88,6 +89,7 @@ struct Shared {
     wake: Notify,
     status: watch::Sender<KeeperStatus>,
     history: Mutex<Vec<VersionRecord>>,
+    refusals: Mutex<Vec<PastRefusal>>,
     draining: Mutex<Vec<(u64, Retired)>>,
     events: broadcast::Sender<Arc<KeeperEvent>>,
 }
@@ -103,6 +105,7 @@ impl Keeper {
             wake: Notify::new(),
             status: watch::Sender::new(KeeperStatus::loading()),
             history: Mutex::default(),
+            refusals: Mutex::default(),
             draining: Mutex::default(),
             events: broadcast::Sender::new(EVENTS),
         });
@@ -152,11 +155,19 @@ impl Keeper {
         self.ask(|reply| Command::Pause(false, reply)).await
     }
 
-    /// Takes no new work from now on, until [`Keeper::undrain`] or a restart, and waits at most `patience` for running calls to end.
+    /// Takes no new work from now on, across restarts, until [`Keeper::undrain`], and waits at most `patience` for running calls to end. If that
+    /// cannot be written down, work is taken as before.
     pub async fn drain(&self, reason: String, patience: Duration) -> Result<DrainOutcome, Refusal> {
+        let before = self.driver.new_work_refused();
         self.driver.stop_new_work(reason.clone());
-        self.ask(|reply| Command::Drain(Some(reason), reply))
-            .await?;
+        let drained = self.ask(|reply| Command::Drain(Some(reason), reply)).await;
+        if let Err(refusal) = drained {
+            match before {
+                None => self.driver.take_new_work(),
+                Some(before) => self.driver.stop_new_work(before),
+            }
+            return Err(refusal);
+        }
         // What still runs then is said.
         let _ = timeout(patience, self.driver.idle()).await;
         Ok(DrainOutcome {
@@ -166,8 +177,9 @@ impl Keeper {
 
     /// Takes work again.
     pub async fn undrain(&self) -> Result<(), Refusal> {
+        self.ask(|reply| Command::Drain(None, reply)).await?;
         self.driver.take_new_work();
-        self.ask(|reply| Command::Drain(None, reply)).await
+        Ok(())
     }
 
     /// How it stands.
@@ -191,6 +203,12 @@ impl Keeper {
     pub fn history(&self) -> Vec<VersionRecord> {
         let history = self.shared.history.lock();
         history.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Candidates that were refused, the newest first.
+    pub fn refusals(&self) -> Vec<PastRefusal> {
+        let refusals = self.shared.refusals.lock();
+        refusals.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Digests of components that this backend may need at any moment: the compiled forms of the others may go.

@@ -21,6 +21,8 @@ mod pools;
 mod prove;
 mod record;
 mod refusal;
+mod refused;
+mod secrets_mark;
 mod services;
 mod status;
 mod trail;
@@ -31,8 +33,9 @@ pub use desired::{Desired, DesiredFrom, Fetched, Origin, Sources};
 pub use keeper::{Keeper, KeeperParts, SetGrants, SwapRequest};
 pub use plugin_file::{PLUGIN_BYTES, check_bytes, read as read_plugin};
 pub use prove::{Admitted, Proof, prove};
-pub use record::{HeldBy, Hold, VersionRecord, VersionState};
+pub use record::{Drained, HeldBy, Hold, VersionRecord, VersionState};
 pub use refusal::{Patience, Refusal, RefusalKind};
+pub use refused::PastRefusal;
 pub use services::Kept;
 pub use status::{
     DrainOutcome, KeeperEvent, KeeperStatus, OldVersion, Outcome, Phase, RefusedVersion,

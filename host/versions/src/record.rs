@@ -61,14 +61,26 @@ pub struct Hold {
     pub reason: String,
     /// Since when.
     pub since: SystemTime,
+    /// What the document wanted then, in a digest; none: nobody knows.
+    #[serde(default)]
+    pub wish: Option<String>,
+}
+
+/// Keeps a backend from taking new work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drained {
+    /// What clients are told.
+    pub reason: String,
+    /// Since when.
+    pub since: SystemTime,
 }
 
 /// Who keeps a backend at a version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HeldBy {
-    /// An administrator went back to it: until a swap.
+    /// An administrator went back to it: until a swap, or until an object means another version than it did then.
     Rollback,
-    /// An administrator swapped to it without the document: until another swap.
+    /// An administrator swapped to it without the document: the same.
     Swap,
     /// The host went back to it, for faults of this version: until the document means another one, or a swap.
     Faults {

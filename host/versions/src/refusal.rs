@@ -61,7 +61,7 @@ pub enum Refusal {
     )]
     NotWasm,
     /// The engine refused it.
-    #[error(transparent)]
+    #[error("{0}{hint}", hint = to_do(.0))]
     Engine(#[from] EngineError),
     /// Made for another line of the contract.
     #[error(
@@ -201,6 +201,21 @@ pub enum Refusal {
     /// The host, or the backend, is going away.
     #[error("the backend is being taken away: nothing more is swapped")]
     Stopped,
+}
+
+/// What to do, where the engine cannot know.
+fn to_do(error: &EngineError) -> &'static str {
+    match error {
+        // What was too expensive to compile says itself what to do.
+        EngineError::Compile(reason) if !reason.contains(';') => {
+            "; fetch the file again, or build it anew: it is damaged, or newer than this host's engine"
+        }
+        EngineError::Link(_) => "; build it with the SDK of this host",
+        EngineError::Instantiate(_) => {
+            "; this is a fault of the plugin, unless the host is short of memory"
+        }
+        _ => "",
+    }
 }
 
 fn list(numbers: &[u64]) -> String {

@@ -1,7 +1,7 @@
 //! What a keeper tells of itself. Apart because commands, Events, metrics and the status of a custom resource read it, and none of them the
 //! keeper.
 
-use crate::record::{Hold, VersionRecord};
+use crate::record::{Drained, Hold, VersionRecord};
 use crate::refusal::RefusalKind;
 use std::time::{Duration, SystemTime};
 
@@ -22,8 +22,8 @@ pub struct KeeperStatus {
     pub held: Option<Hold>,
     /// Nothing is changed but on demand (`wasmount pause`).
     pub paused: bool,
-    /// Why no new work is taken (`wasmount drain`).
-    pub drained: Option<String>,
+    /// Why no new work is taken, and since when (`wasmount drain`).
+    pub drained: Option<Drained>,
     /// How often something else was wanted, counted from the keeper's start.
     pub wanted: u64,
     /// Up to which of those it is known what became of it.

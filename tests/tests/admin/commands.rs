@@ -159,3 +159,36 @@ async fn privileged_volumes_are_listed_with_their_places() {
     orchestrator.tear_down(&volume).await.unwrap();
     assert_eq!(scene.status()["volumesInUse"], 0);
 }
+
+#[tokio::test]
+async fn privileged_a_drain_lasts_across_a_restart_until_resume() {
+    let mut scene = Scene::start();
+    scene.done(&["drain", DRIVER, "--reason", "new disks"]);
+    let since = scene.status()["drainedSince"].clone();
+    assert!(since.is_string());
+    scene.host.kill_9().unwrap();
+    scene.host.restart().unwrap();
+    let status = scene.serves(1);
+    assert_eq!(
+        (&status["phase"], &status["drainedSince"]),
+        (&"draining".into(), &since)
+    );
+    let reason = status["reason"].as_str().unwrap();
+    assert_eq!(
+        reason,
+        format!(
+            "takes no new work since {}: new disks",
+            since.as_str().unwrap()
+        )
+    );
+    let orchestrator = scene.orchestrator().await;
+    let request = requests::create("more", VOLUME_BYTES);
+    let refused = orchestrator.create(request.clone()).await;
+    assert_eq!(code(&refused), Code::Unavailable);
+    scene.done(&["resume", DRIVER]);
+    let (id, _) = orchestrator.create(request).await.unwrap();
+    orchestrator.delete(&id).await.unwrap();
+    scene.host.terminate().unwrap();
+    scene.host.restart().unwrap();
+    assert_eq!(scene.serves(1)["phase"], "serving");
+}

@@ -69,3 +69,29 @@ async fn privileged_a_mounter_of_its_own_follows_the_grants_of_its_document() {
     orchestrator.delete(&after.id).await.unwrap();
     scene.host.terminate().unwrap();
 }
+
+#[tokio::test]
+async fn privileged_a_secret_that_changed_while_the_host_was_down_is_another_version() {
+    let mut scene = Scene::start();
+    let secret = scene.folder.path().join("token");
+    fs::write(&secret, "correct-horse").unwrap();
+    let line = format!("  secrets: {{ token: {{ file: {secret:?} }} }}\n");
+    scene.rewrite(|text| text + &line);
+    scene.serves(2);
+    scene.host.terminate().unwrap();
+    scene.host.restart().unwrap();
+    // The same secret is the same version, also to a swap that looks again.
+    scene.serves(2);
+    let said = scene.done(&["swap", DRIVER]);
+    assert!(said.contains("version 2"), "{said}");
+    scene.host.terminate().unwrap();
+    fs::write(&secret, "battery-staple").unwrap();
+    scene.host.restart().unwrap();
+    scene.serves(3);
+    let kept = scene.host.data().join("versions").join(DRIVER);
+    for entry in fs::read_dir(kept).unwrap() {
+        let content = fs::read(entry.unwrap().path()).unwrap();
+        let content = String::from_utf8_lossy(&content);
+        assert!(!content.contains("correct-horse") && !content.contains("battery-staple"));
+    }
+}

@@ -45,9 +45,15 @@ impl Scene {
 
     /// With these options; the backends are this scene's.
     pub(crate) fn start_with(options: HostOptions) -> Self {
+        Self::serving("directory", options)
+    }
+
+    /// Of another plugin.
+    pub(crate) fn serving(plugin: &str, options: HostOptions) -> Self {
         needs_root();
         let folder = tempfile::tempdir().unwrap();
         let (document, component) = documents::directory_of_its_own(folder.path(), DRIVER).unwrap();
+        put(&build_of(plugin, "one").unwrap(), &component).unwrap();
         let host = Host::start(HostOptions {
             backends: vec![document.clone()],
             ..options

@@ -12,6 +12,7 @@
 mod footprint;
 mod kill;
 mod lives;
+mod migration;
 mod rollback;
 mod scene;
 mod storm;

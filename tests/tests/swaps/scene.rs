@@ -35,10 +35,16 @@ pub(crate) struct Scene {
 impl Scene {
     /// Serves the build as it is, with these lines more in the document's spec.
     pub(crate) async fn with(lines: &str) -> Self {
+        Self::serving("directory", lines).await
+    }
+
+    /// The same of another plugin.
+    pub(crate) async fn serving(plugin: &str, lines: &str) -> Self {
         needs_root();
         namespace::enter();
         let folder = tempfile::tempdir().unwrap();
         let (document, component) = documents::directory_of_its_own(folder.path(), DRIVER).unwrap();
+        builds::put(&builds::build_of(plugin, "first").unwrap(), &component).unwrap();
         append(&document, lines);
         let host = Host::start(HostOptions {
             backends: vec![document.clone()],

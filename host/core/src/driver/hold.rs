@@ -2,6 +2,7 @@
 //! plugin's records must have no call beside it, and a backend that is to go takes nothing new.
 
 use super::Driver;
+use super::calls::RunningCall;
 use crate::error::Error;
 use crate::rpc::Rpc;
 use std::sync::Arc;
@@ -60,6 +61,11 @@ impl Held {
     /// How many still do.
     pub fn calls_in_flight(&self) -> usize {
         self.driver.calls_in_flight()
+    }
+
+    /// Which, the longest first.
+    pub fn running_calls(&self) -> Vec<RunningCall> {
+        self.driver.running_calls()
     }
 }
 

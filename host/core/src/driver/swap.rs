@@ -3,6 +3,7 @@
 //!
 //! It does not know why a version is replaced.
 
+use super::calls::{Calls, RunningCall, Ticket};
 use super::node_info::SaidOfNode;
 use super::{Driver, Terms, VersionFault};
 use crate::backend::Backend;
@@ -17,8 +18,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// A backend in use, with what was derived from it: taken once by a call, so that a swap never shows in the middle of one.
 pub(super) struct Plugin {
@@ -28,7 +27,7 @@ pub(super) struct Plugin {
     /// What it said of the node.
     pub(super) node: SaidOfNode,
     /// Those that ask it.
-    calls: TaskTracker,
+    calls: Calls,
     /// How many of them ended without a fault of it.
     answered: AtomicU64,
     faults: Mutex<BTreeMap<FaultKind, u64>>,
@@ -37,38 +36,35 @@ pub(super) struct Plugin {
 /// A plugin for one call, counted among those that ask it for as long as this lives.
 pub(super) struct Entered {
     pub(super) plugin: Option<Arc<Plugin>>,
-    token: Option<TaskTrackerToken>,
+    ticket: Option<Ticket>,
 }
 
 /// A version that was replaced.
 #[derive(Debug, Clone)]
 pub struct Retired {
-    calls: TaskTracker,
+    calls: Calls,
 }
 
 impl Retired {
     /// Calls that still run on it.
     pub fn calls_in_flight(&self) -> usize {
-        self.calls.len()
+        self.calls.count()
     }
 
     /// Returns when the last of them has ended.
     pub async fn ended(&self) {
-        self.calls.wait().await;
+        self.calls.ended().await;
     }
 }
 
 impl Plugin {
     fn new(backend: Arc<dyn Backend>, terms: Terms, capabilities: Capabilities) -> Self {
-        let calls = TaskTracker::new();
-        // Tokens are still given; it only lets whoever waits for the last one be woken.
-        calls.close();
         Self {
             backend,
             terms,
             capabilities,
             node: SaidOfNode::default(),
-            calls,
+            calls: Calls::new(),
             answered: AtomicU64::new(0),
             faults: Mutex::default(),
         }
@@ -104,7 +100,7 @@ impl Entered {
 
     /// Whether the call may ask the plugin.
     pub(super) fn asks(&self) -> bool {
-        self.token.is_some()
+        self.ticket.is_some()
     }
 }
 
@@ -154,7 +150,18 @@ impl Driver {
         let retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         let old: usize = retired.iter().map(Retired::calls_in_flight).sum();
         let plugin = self.plugin.load();
-        old + plugin.as_ref().map_or(0, |plugin| plugin.calls.len())
+        old + plugin.as_ref().map_or(0, |plugin| plugin.calls.count())
+    }
+
+    /// Those calls, the longest first.
+    pub fn running_calls(&self) -> Vec<RunningCall> {
+        let versions = self.all_versions();
+        let mut running: Vec<RunningCall> = versions
+            .iter()
+            .flat_map(|version| version.calls.running())
+            .collect();
+        running.sort_by_key(|call| std::cmp::Reverse(call.since));
+        running
     }
 
     /// Calls that the version in use has ended without a fault of its own.
@@ -205,16 +212,16 @@ impl Driver {
             let Some(plugin) = self.plugin_for(rpc)? else {
                 return Ok(Entered {
                     plugin: None,
-                    token: None,
+                    ticket: None,
                 });
             };
             if !asks_plugin(rpc, plugin.backend.offer()) {
                 return Ok(Entered {
                     plugin: Some(plugin),
-                    token: None,
+                    ticket: None,
                 });
             }
-            let token = plugin.calls.token();
+            let ticket = plugin.calls.begin(rpc);
             fence(Ordering::SeqCst);
             let in_use = self.plugin.load();
             let is_in_use = in_use.as_ref().is_some_and(|it| Arc::ptr_eq(it, &plugin));
@@ -224,10 +231,10 @@ impl Driver {
             if !self.holds.is_held() {
                 return Ok(Entered {
                     plugin: Some(plugin),
-                    token: Some(token),
+                    ticket: Some(ticket),
                 });
             }
-            drop((token, plugin));
+            drop((ticket, plugin));
             self.holds.released(until).await?;
         }
     }

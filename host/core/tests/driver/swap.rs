@@ -13,6 +13,7 @@ use wasmount_core::code::Code;
 use wasmount_core::driver::{Driver, Retired, Role, Terms};
 use wasmount_core::error::Error;
 use wasmount_core::fault::FaultKind;
+use wasmount_core::rpc::Rpc;
 use wasmount_core::services::{Offer, Service};
 
 /// Calls at a time.
@@ -326,4 +327,22 @@ async fn faults_are_told_to_whoever_follows_their_version() {
     assert_eq!(last.fault.kind, FaultKind::Trapped);
     // Nobody follows the version that came; the channel of the other went with it.
     assert!(told.recv().await.is_none());
+}
+
+#[tokio::test]
+async fn calls_that_ask_the_plugin_are_named_until_they_end() {
+    let bench = full(&[]);
+    let (mut running, gate) = begun(&bench).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let calls = bench.driver.running_calls();
+    assert_eq!(calls.len(), bench.driver.calls_in_flight());
+    assert_eq!(calls[0].rpc, Rpc::DeleteVolume);
+    assert!(calls[0].since >= Duration::from_millis(20));
+    // Those of a version that was replaced too.
+    swapped(&bench, &whole());
+    assert_eq!(bench.driver.running_calls().len(), calls.len());
+    gate.add_permits(1);
+    running.join_next().await.unwrap().unwrap().unwrap();
+    bench.driver.idle().await;
+    assert_eq!(bench.driver.running_calls(), []);
 }

@@ -39,6 +39,7 @@ pub(crate) fn new_version(code: &str, setting: &str) -> NewVersion {
             digest: format!("sha256:{code}"),
             settings_digest: settings_digest(&desired.document),
         },
+        secrets: String::new(),
         plugin: "test".to_owned(),
         plugin_version: "1.0.0".to_owned(),
         origin: Origin::File(PathBuf::from(code)),

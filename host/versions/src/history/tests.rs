@@ -11,7 +11,13 @@ fn back_to(number: u64, by: HeldBy) -> Hold {
         by,
         reason: "a test".to_owned(),
         since: at(0),
+        wish: None,
     }
+}
+
+/// A document of an object.
+fn follower() -> Desired {
+    desired(json!({ "path": "code.wasm" }), "a")
 }
 
 fn kept(history: &History) -> Vec<u64> {
@@ -39,7 +45,7 @@ fn a_new_version_replaces_the_one_before() {
 fn the_way_back_leads_to_the_last_version_that_was_not_taken_back() {
     let mut history = history_of(4);
     assert_eq!(history.target(None, false).unwrap(), 3);
-    history.go_back(back_to(3, HeldBy::Rollback), at(9));
+    history.go_back(back_to(3, HeldBy::Rollback), String::new(), at(9));
     assert_eq!(current(&history), 3);
     assert!(history.entry(3).unwrap().record.is_serving());
     assert!(matches!(
@@ -85,9 +91,16 @@ fn faults_lead_back_to_a_proven_version_only() {
 fn what_failed_is_known_until_another_version_comes() {
     let mut history = history_of(2);
     let failed = history.current().unwrap().identity();
-    history.go_back(back_to(1, HeldBy::Faults { failed: 2 }), at(3));
+    history.go_back(
+        back_to(1, HeldBy::Faults { failed: 2 }),
+        String::new(),
+        at(3),
+    );
     assert_eq!(history.failed(), Some(failed));
-    assert!(history.follows(), "another document may bring another one");
+    assert!(
+        history.follows(&follower()),
+        "another document may bring another one"
+    );
     history.admit(new_version("c", "a"), true, at(4));
     assert_eq!((history.failed(), history.held.clone()), (None, None));
 }
@@ -96,13 +109,13 @@ fn what_failed_is_known_until_another_version_comes() {
 fn an_administrators_hold_and_a_pause_keep_the_document_from_being_followed() {
     for by in [HeldBy::Rollback, HeldBy::Swap] {
         let mut history = history_of(2);
-        history.go_back(back_to(1, by), at(3));
-        assert!(!history.follows());
+        history.go_back(back_to(1, by), String::new(), at(3));
+        assert!(!history.follows(&follower()));
         assert_eq!(history.failed(), None);
     }
     let mut history = history_of(1);
     history.paused = true;
-    assert!(!history.follows());
+    assert!(!history.follows(&follower()));
 }
 
 #[test]
@@ -123,7 +136,11 @@ fn the_serving_version_and_the_last_proven_one_stay_before_all_others() {
         );
         history.prune(2);
         assert_eq!(kept(&history), [2, failed]);
-        history.go_back(back_to(2, HeldBy::Faults { failed }), at(failed));
+        history.go_back(
+            back_to(2, HeldBy::Faults { failed }),
+            String::new(),
+            at(failed),
+        );
         history.prune(2);
     }
     assert_eq!(kept(&history), [2, 7]);
@@ -150,7 +167,7 @@ fn a_hundred_versions_are_remembered() {
 #[test]
 fn numbers_are_never_used_again() {
     let mut history = history_of(3);
-    history.go_back(back_to(1, HeldBy::Rollback), at(4));
+    history.go_back(back_to(1, HeldBy::Rollback), String::new(), at(4));
     assert_eq!(history.admit(new_version("d", "a"), true, at(5)), 4);
 }
 
@@ -230,14 +247,14 @@ proptest! {
                 }
                 Step::Back => {
                     if let Ok(number) = history.target(None, false) {
-                        history.go_back(back_to(number, HeldBy::Rollback), at(moment));
+                        history.go_back(back_to(number, HeldBy::Rollback), String::new(), at(moment));
                     }
                 }
                 Step::Fail => {
                     if let Ok(number) = history.target(None, true) {
                         prop_assert!(history.entry(number).unwrap().record.proven);
                         let failed = current(&history);
-                        history.go_back(back_to(number, HeldBy::Faults { failed }), at(moment));
+                        history.go_back(back_to(number, HeldBy::Faults { failed }), String::new(), at(moment));
                     }
                 }
                 Step::Prune(keep) => {

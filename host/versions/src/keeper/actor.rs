@@ -6,6 +6,7 @@
 mod handle;
 mod open;
 mod outcome;
+mod remember;
 mod told;
 
 use super::attempt::{Came, Exact, Goal, NotReady, Question, Wanted, attempt};
@@ -18,6 +19,7 @@ use crate::disk::Disk;
 use crate::history::History;
 use crate::record::Hold;
 use crate::refusal::Refusal;
+use crate::refused::PastRefusals;
 use crate::status::{Outcome, RefusedVersion};
 use crate::trial::Verdict;
 use futures::future::BoxFuture;
@@ -52,7 +54,7 @@ pub(super) struct Actor {
     due: Option<Instant>,
     retry: Retry,
     refused: Option<Refused>,
-    drained: Option<String>,
+    refusals: PastRefusals,
 }
 
 /// What was refused last.
@@ -117,7 +119,7 @@ impl Actor {
             due: None,
             retry: Retry::default(),
             refused: None,
-            drained: None,
+            refusals: PastRefusals::default(),
         }
     }
 
@@ -216,7 +218,7 @@ impl Actor {
         }
         if self.restores {
             self.begin_restore(disk);
-        } else if self.history.follows() {
+        } else if self.history.follows(&self.desired) {
             self.due = None;
             let known = self.history.known(&self.desired.document.plugin);
             let wanted = Wanted {

@@ -4,7 +4,7 @@
 use super::KeeperParts;
 use crate::desired::{Desired, Fetched, Origin};
 use crate::disk::Disk;
-use crate::history::{Identity, Known, settings_digest};
+use crate::history::{Failed, Identity, Known, settings_digest};
 use crate::plugin_file::digest_of;
 use crate::prove::{Proof, call_at_admission, prove, prove_loaded};
 use crate::refusal::Refusal;
@@ -16,7 +16,6 @@ use tokio::time::Instant;
 use wasmount_core::backend::Backend;
 use wasmount_core::migration::Migration;
 use wasmount_core::rpc::Rpc;
-use wasmount_core::secrets::Secrets;
 use wasmount_engine::{BackendParts, WasmBackend};
 
 /// What is to be got ready.
@@ -44,7 +43,7 @@ pub(super) struct Wanted {
     /// What serves.
     pub(super) serves: Option<Exact>,
     /// What failed, and may not come by itself.
-    pub(super) failed: Option<Identity>,
+    pub(super) failed: Option<Failed>,
     /// What was refused for good.
     pub(super) refused: Option<Exact>,
     /// What must not be taken away.
@@ -56,10 +55,11 @@ pub(super) struct Wanted {
 }
 
 /// A version with its secrets.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Exact {
     pub(super) identity: Identity,
-    pub(super) secrets: Arc<Secrets>,
+    /// Their mark.
+    pub(super) secrets: String,
 }
 
 /// What it came to.
@@ -98,6 +98,8 @@ pub(super) struct NotReady {
     pub(super) refusal: Refusal,
     /// None: it was not had.
     pub(super) exact: Option<Exact>,
+    /// Where its component came from.
+    pub(super) origin: Option<Origin>,
 }
 
 /// A component, or that it is compiled already.
@@ -113,6 +115,7 @@ impl From<Refusal> for NotReady {
         Self {
             refusal,
             exact: None,
+            origin: None,
         }
     }
 }
@@ -168,7 +171,7 @@ pub(super) async fn attempt(question: Question) -> Result<Came, NotReady> {
             digest: had.digest,
             settings_digest: settings_digest(&desired.document),
         },
-        secrets: Arc::new(secrets),
+        secrets: disk.mark(&secrets).await,
     };
     let Had {
         wasm,
@@ -182,7 +185,8 @@ pub(super) async fn attempt(question: Question) -> Result<Came, NotReady> {
         if wanted.serves.as_ref() == Some(&exact) {
             return Ok(Came::Serves { origin, signed_by });
         }
-        if wanted.failed.as_ref() == Some(&exact.identity) {
+        let fails = |failed: &Failed| failed.is(&exact.identity, &exact.secrets);
+        if wanted.failed.as_ref().is_some_and(fails) {
             return Ok(Came::FailedBefore);
         }
         if wanted.refused.as_ref() == Some(&exact) {
@@ -199,7 +203,7 @@ pub(super) async fn attempt(question: Question) -> Result<Came, NotReady> {
             driver: document.driver_name.clone(),
             limits: document.limits.clone(),
             settings: document.settings.clone(),
-            secrets: Arc::clone(&exact.secrets),
+            secrets: Arc::new(secrets),
             node_name: parts.node_name.clone(),
             state: Arc::clone(&parts.state),
             mounter: Arc::clone(&parts.mounter),
@@ -236,6 +240,7 @@ pub(super) async fn attempt(question: Question) -> Result<Came, NotReady> {
         Err(refusal) => Err(NotReady {
             refusal,
             exact: Some(exact),
+            origin: Some(origin),
         }),
     }
 }

@@ -114,13 +114,19 @@ impl Commit<'_> {
             let mut draining = draining.unwrap_or_else(PoisonError::into_inner);
             draining.push((before, retired));
         }
+        // A version that serves again goes by the secrets of now. Those that it was made with decide whether another one is due.
+        let known = self.history.secrets_of(number).map(str::to_owned);
+        let exact = Exact {
+            secrets: known.unwrap_or(ready.exact.secrets.clone()),
+            ..ready.exact.clone()
+        };
         let doubts = Arc::default();
         if ready.imports_pool && self.parts.role != Role::Node {
             self.look_at_pools(&grants, &ready, Arc::clone(&doubts));
         }
         Ok(Running {
             number,
-            exact: ready.exact,
+            exact,
             grants,
             faults,
             trial: on_trial.then(|| Trial::new(self.policy, Instant::now())),
@@ -139,6 +145,7 @@ impl Commit<'_> {
                 let number = history.admit(
                     NewVersion {
                         identity: ready.exact.identity.clone(),
+                        secrets: ready.exact.secrets.clone(),
                         plugin: label.name.clone(),
                         plugin_version: label.version.clone(),
                         origin: ready.origin.clone(),
@@ -161,7 +168,7 @@ impl Commit<'_> {
             }
             Coming::Back(hold) => {
                 let number = hold.number;
-                history.go_back(hold, now);
+                history.go_back(hold, ready.exact.secrets.clone(), now);
                 (history, number, false)
             }
         }

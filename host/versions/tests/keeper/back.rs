@@ -2,7 +2,7 @@
 
 use crate::bench::*;
 use serde_json::json;
-use wasmount_versions::{HeldBy, KeeperEvent, Phase, Refusal, SwapRequest};
+use wasmount_versions::{HeldBy, KeeperEvent, Phase, Refusal, RefusalKind, SwapRequest};
 
 #[tokio::test]
 async fn the_version_before_comes_back_while_its_source_is_away() {
@@ -74,6 +74,65 @@ async fn a_backend_stays_where_it_went_back_to_until_a_swap() {
 }
 
 #[tokio::test]
+async fn an_object_that_means_another_version_lifts_what_was_held_by_hand() {
+    let bench = Bench::serving().await;
+    bench.want_object(behaving("other")).await;
+    bench.keeper.rollback(None).await.unwrap();
+    // Another policy is no other version.
+    let mut policy = behaving("other");
+    policy["versions"] = json!({ "keep": 3 });
+    bench.want_object(policy).await;
+    assert_eq!(bench.number(), 1);
+    // What is refused lifts nothing.
+    let status = bench.want_object(behaving("bad-settings")).await;
+    assert_eq!(status.refused.unwrap().kind, RefusalKind::Settings);
+    assert_eq!((bench.number(), status.phase), (1, Phase::RolledBack));
+    let status = bench.want_object(behaving("newer")).await;
+    assert_eq!((bench.number(), status.phase), (3, Phase::Serving));
+    assert_eq!(status.held, None);
+}
+
+#[tokio::test]
+async fn an_object_that_means_the_version_that_was_gone_back_to_lifts_the_hold() {
+    let bench = Bench::serving().await;
+    bench.want_object(behaving("other")).await;
+    bench.keeper.rollback(None).await.unwrap();
+    let status = bench.want_object(json!({})).await;
+    assert_eq!((bench.number(), status.phase), (1, Phase::Serving));
+    assert_eq!(status.held, None);
+}
+
+#[tokio::test]
+async fn an_object_that_changed_while_the_host_was_down_lifts_the_hold_and_the_same_does_not() {
+    let bench = Bench::serving().await;
+    bench.want_object(behaving("other")).await;
+    bench.keeper.rollback(None).await.unwrap();
+    let bench = bench.restarted_with_object(behaving("other")).await;
+    let status = bench.until("it serves", |it| it.current.is_some()).await;
+    assert_eq!((bench.number(), status.phase), (1, Phase::RolledBack));
+    let bench = bench.restarted_with_object(behaving("newer")).await;
+    bench
+        .until("it follows", |it| {
+            it.current.as_ref().is_some_and(|it| it.number == 3)
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn an_object_lifts_what_a_swap_by_hand_has_pinned() {
+    let bench = Bench::serving().await;
+    bench.want_object(json!({})).await;
+    let pinned = SwapRequest {
+        desired: Some(bench.desired(behaving("pinned"))),
+        ..SwapRequest::default()
+    };
+    bench.keeper.swap(pinned).await.unwrap();
+    assert_eq!(bench.want_object(json!({})).await.held.unwrap().number, 2);
+    let status = bench.want_object(behaving("newer")).await;
+    assert_eq!((bench.number(), status.held), (3, None));
+}
+
+#[tokio::test]
 async fn there_is_no_way_back_to_what_is_not_there() {
     let bench = Bench::serving().await;
     let refusal = bench.keeper.rollback(None).await.unwrap_err();
@@ -104,7 +163,7 @@ async fn as_many_versions_are_kept_as_the_document_says() {
         .map(|record| (record.number, record.is_kept))
         .collect();
     assert_eq!(kept, [(3, true), (2, true), (1, false)]);
-    assert_eq!(bench.names("versions").len(), 3);
+    assert_eq!(bench.components(), 2);
     let refusal = bench
         .keeper
         .rollback(Some(1))

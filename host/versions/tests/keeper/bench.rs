@@ -125,6 +125,17 @@ impl Bench {
 
     /// The same backend as the next process has it, with this document. The one before ends as a killed one does.
     pub(crate) async fn restarted(self, spec: Value) -> Self {
+        let desired = self.desired(spec);
+        self.restarted_with(desired).await
+    }
+
+    /// The same, and the document is an object.
+    pub(crate) async fn restarted_with_object(self, spec: Value) -> Self {
+        let desired = of_object(self.desired(spec));
+        self.restarted_with(desired).await
+    }
+
+    async fn restarted_with(self, desired: Desired) -> Self {
         let Self {
             keeper,
             folder,
@@ -134,7 +145,6 @@ impl Bench {
             ..
         } = self;
         drop(keeper);
-        let desired = desired(&name, folder.path(), spec);
         Self::start(name, folder, sources, memory, desired).await
     }
 
@@ -202,6 +212,18 @@ impl Bench {
         assert!(error.to_string().contains("trapped"), "{error}");
     }
 
+    /// The same of an object.
+    pub(crate) async fn want_object(&self, spec: Value) -> KeeperStatus {
+        let wish = self.keeper.want(of_object(self.desired(spec)));
+        self.until("it is settled", |it| it.settled >= wish).await
+    }
+
+    /// Components that are kept.
+    pub(crate) fn components(&self) -> usize {
+        let names = self.names("versions");
+        names.iter().filter(|name| name.ends_with(".wasm")).count()
+    }
+
     pub(crate) fn names(&self, folder: &str) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path().join(folder)).unwrap();
         let mut names: Vec<String> = entries
@@ -260,6 +282,13 @@ fn desired(name: &DriverName, folder: &Path, more: Value) -> Desired {
         document: StorageBackend::try_from(document).unwrap(),
         folder: folder.to_owned(),
         from: DesiredFrom::File(folder.join("backend.yaml")),
+    }
+}
+
+fn of_object(desired: Desired) -> Desired {
+    Desired {
+        from: DesiredFrom::Object("test".to_owned()),
+        ..desired
     }
 }
 

@@ -18,6 +18,7 @@ mod faults;
 #[path = "../../../engine/tests/guest/memory.rs"]
 mod memory;
 mod migrate;
+mod refused;
 mod restart;
 mod sources;
 mod speed;

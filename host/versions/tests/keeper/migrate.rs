@@ -279,7 +279,7 @@ async fn a_call_that_does_not_end_keeps_the_records_from_being_changed() {
     assert!(
         refused
             .reason
-            .contains("1 calls of the running version did not end within 1 s"),
+            .contains("1 call of the running version did not end within 1 s (versions.drain), and none may run meanwhile: CreateVolume for 1 s; "),
         "{}",
         refused.reason
     );
@@ -290,4 +290,24 @@ async fn a_call_that_does_not_end_keeps_the_records_from_being_changed() {
     bench
         .until("it serves", |it| it.current.as_ref().unwrap().number == 2)
         .await;
+}
+
+#[tokio::test]
+async fn a_call_that_ends_before_the_drain_deadline_is_waited_for_and_its_record_is_changed() {
+    let bench = serving(schema(1)).await;
+    let held = bench.memory.hold();
+    let driver = bench.driver.clone();
+    let call = tokio::spawn(async move { driver.create_volume(incoming(), create("one")).await });
+    while bench.driver.calls_in_flight() == 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let wish = bench.keeper.want(bench.desired(schema(3)));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(bench.number(), 1);
+    drop(held);
+    let made = call.await.unwrap().unwrap();
+    let status = bench.until("it is settled", |it| it.settled >= wish).await;
+    assert_eq!((bench.number(), status.refused), (2, None));
+    let origin = origin(&bench, &made.id.to_string()).await;
+    assert_eq!(origin.as_deref(), Some("1.0.0"));
 }

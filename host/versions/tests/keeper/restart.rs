@@ -3,7 +3,10 @@
 use crate::bench::*;
 use serde_json::json;
 use std::fs;
-use wasmount_versions::{Phase, RefusalKind};
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+use wasmount_core::error::Error;
+use wasmount_versions::{Phase, Refusal, RefusalKind};
 
 #[tokio::test]
 async fn the_version_that_served_serves_again_under_its_number() {
@@ -82,4 +85,122 @@ async fn a_secret_that_is_missing_at_the_start_is_waited_for() {
     *bench.sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
     bench.until("it serves", |it| it.current.is_some()).await;
     assert_eq!((bench.number(), bench.keeper.history().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_secret_that_changed_while_the_host_was_down_makes_another_version() {
+    let bench = Bench::serving().await;
+    *bench.sources.secret.lock().unwrap() = Some("another-password".to_owned());
+    let bench = bench.restarted(json!({})).await;
+    bench
+        .until("it follows", |it| {
+            it.current.as_ref().is_some_and(|it| it.number == 2)
+        })
+        .await;
+    let [one, two] = [1, 2].map(|number| bench.record(number));
+    assert_eq!(one.digest, two.digest);
+    assert_eq!(one.settings_digest, two.settings_digest);
+    // And once only.
+    let bench = bench.restarted(json!({})).await;
+    bench.until("it is settled", |it| it.settled >= 1).await;
+    assert_eq!((bench.number(), bench.keeper.history().len()), (2, 2));
+}
+
+#[tokio::test]
+async fn secrets_of_a_version_that_was_gone_back_to_are_those_of_then() {
+    let bench = Bench::serving().await;
+    bench.want(behaving("other")).await;
+    *bench.sources.secret.lock().unwrap() = Some("another-password".to_owned());
+    bench.keeper.rollback(None).await.unwrap();
+    let bench = bench.restarted(json!({})).await;
+    let status = bench.until("it serves", |it| it.current.is_some()).await;
+    assert_eq!((bench.number(), status.phase), (1, Phase::RolledBack));
+    bench.keeper.swap(Default::default()).await.unwrap();
+    // The first version, with the secrets that it has by now.
+    assert_eq!((bench.number(), bench.keeper.history().len()), (1, 2));
+}
+
+#[tokio::test]
+async fn what_is_kept_of_a_secret_is_of_no_use_without_the_key() {
+    let marks = [Bench::serving().await, Bench::serving().await].map(|bench| {
+        let versions = bench.folder.path().join("versions");
+        let mode = |name: &str| {
+            let file = fs::metadata(versions.join(name)).unwrap();
+            file.permissions().mode() & 0o777
+        };
+        assert_eq!((mode("secrets.key"), mode("history.json")), (0o600, 0o600));
+        for name in bench.names("versions") {
+            let content = fs::read(versions.join(name)).unwrap();
+            let found = content
+                .windows(PASSWORD.len())
+                .any(|it| it == PASSWORD.as_bytes());
+            assert!(!found);
+        }
+        let history = fs::read(versions.join("history.json")).unwrap();
+        let history: serde_json::Value = serde_json::from_slice(&history).unwrap();
+        history["entries"][0]["secrets"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    });
+    // The same secret: a list of digests made beforehand finds neither.
+    assert_eq!(marks[0].len(), 64);
+    assert_ne!(marks[0], marks[1]);
+}
+
+#[tokio::test]
+async fn without_its_key_a_secret_looks_like_another_one_once_and_the_backend_serves() {
+    let bench = Bench::serving().await;
+    fs::write(bench.folder.path().join("versions/secrets.key"), "short").unwrap();
+    let bench = bench.restarted(json!({})).await;
+    bench
+        .until("it follows", |it| {
+            it.current.as_ref().is_some_and(|it| it.number == 2)
+        })
+        .await;
+    let bench = bench.restarted(json!({})).await;
+    bench.until("it is settled", |it| it.settled >= 1).await;
+    assert_eq!(bench.number(), 2);
+}
+
+#[tokio::test]
+async fn a_drain_lasts_across_restarts_until_work_is_taken_again() {
+    let bench = Bench::serving().await;
+    let drain = bench.keeper.drain("new disks".to_owned(), Duration::ZERO);
+    drain.await.unwrap();
+    let since = bench.keeper.status().drained.unwrap().since;
+    let bench = bench.restarted(json!({})).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    let refused = bench.driver.create_volume(incoming(), create("x")).await;
+    let refused = refused.unwrap_err();
+    assert!(
+        matches!(&refused, Error::NoNewWork { reason } if reason == "new disks"),
+        "{refused}"
+    );
+    let status = bench.keeper.status();
+    assert_eq!(status.phase, Phase::Draining);
+    assert_eq!(status.drained.unwrap().since, since);
+    // What ends work goes on.
+    bench.calls().await;
+    bench.keeper.undrain().await.unwrap();
+    let bench = bench.restarted(json!({})).await;
+    let status = bench.until("it serves", |it| it.current.is_some()).await;
+    assert_eq!((status.phase, status.drained), (Phase::Serving, None));
+    let made = bench.driver.create_volume(incoming(), create("x")).await;
+    made.unwrap();
+}
+
+#[tokio::test]
+async fn a_drain_that_cannot_be_written_down_is_refused_and_work_is_taken() {
+    let bench = Bench::serving().await;
+    let history = bench.folder.path().join("versions/history.json");
+    fs::remove_file(&history).unwrap();
+    // Nothing can be renamed to it.
+    fs::create_dir(&history).unwrap();
+    let drain = bench.keeper.drain("new disks".to_owned(), Duration::ZERO);
+    let refusal = drain.await.err().unwrap();
+    assert!(matches!(refusal, Refusal::Disk { .. }), "{refusal}");
+    assert_eq!(bench.keeper.status().drained, None);
+    let made = bench.driver.create_volume(incoming(), create("x")).await;
+    made.unwrap();
 }

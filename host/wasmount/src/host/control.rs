@@ -172,10 +172,11 @@ async fn status(State(desk): State<Desk>) -> Json<HostStatus> {
 
 async fn history(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer<History> {
     let (_, seen) = desk.driver(&driver)?;
-    let versions = seen.keeper.history();
+    let (versions, refusals) = (seen.keeper.history(), seen.keeper.refusals());
     Ok(Json(History {
         driver,
         versions: versions.into_iter().map(words::past).collect(),
+        refusals: refusals.into_iter().map(words::past_refusal).collect(),
     }))
 }
 

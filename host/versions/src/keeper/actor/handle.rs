@@ -2,8 +2,9 @@
 
 use super::{Actor, Purpose, earlier, overtaken};
 use crate::disk::Disk;
+use crate::history::wish_digest;
 use crate::keeper::command::{Command, Reply};
-use crate::record::{HeldBy, Hold};
+use crate::record::{Drained, HeldBy, Hold};
 use crate::refusal::Refusal;
 use crate::status::{KeeperEvent, Outcome};
 use crate::trial::counts;
@@ -27,8 +28,8 @@ impl Actor {
                 let _ = reply.send(paused);
             }
             Command::Drain(reason, reply) => {
-                self.drained = reason;
-                let _ = reply.send(Ok(()));
+                let drained = self.drain(reason, disk).await;
+                let _ = reply.send(drained);
             }
             // The loop's.
             Command::Stop => {}
@@ -63,6 +64,7 @@ impl Actor {
                     by: HeldBy::Faults { failed: number },
                     reason,
                     since: SystemTime::now(),
+                    wish: None,
                 };
                 self.go_back(hold, None, disk);
             }
@@ -82,6 +84,7 @@ impl Actor {
                     by: HeldBy::Rollback,
                     reason: "an administrator asked for it".to_owned(),
                     since: SystemTime::now(),
+                    wish: Some(wish_digest(&self.desired)),
                 };
                 self.go_back(hold, Some(reply), disk);
             }
@@ -118,6 +121,20 @@ impl Actor {
             // To be looked at again, whatever comes of the swap.
             self.due = Some(Instant::now());
         }
+    }
+
+    /// None: it takes work again. It lasts across restarts.
+    async fn drain(&mut self, reason: Option<String>, disk: &Arc<Disk>) -> Result<(), Refusal> {
+        let before = self.history.drained.as_ref();
+        if before.map(|drained| &drained.reason) == reason.as_ref() {
+            return Ok(());
+        }
+        let since = before.map_or_else(SystemTime::now, |drained| drained.since);
+        let mut history = self.history.clone();
+        history.drained = reason.map(|reason| Drained { reason, since });
+        disk.write(&history).await?;
+        self.history = history;
+        Ok(())
     }
 
     async fn pause(&mut self, paused: bool, disk: &Arc<Disk>) -> Result<(), Refusal> {

@@ -23,6 +23,7 @@ impl Actor {
             let refusal = match opened {
                 Ok((disk, history)) => {
                     self.history = history;
+                    self.go_on_as_before(&disk).await;
                     return Some(disk);
                 }
                 Err(refusal) => refusal,
@@ -42,6 +43,15 @@ impl Actor {
                 }
             }
         }
+    }
+
+    /// What an administrator has decided, before the first call finds a plugin; and what was refused.
+    async fn go_on_as_before(&mut self, disk: &Arc<Disk>) {
+        if let Some(drained) = &self.history.drained {
+            self.parts.driver.stop_new_work(drained.reason.clone());
+        }
+        self.refusals = disk.refusals().await;
+        self.tell_refusals();
     }
 }
 

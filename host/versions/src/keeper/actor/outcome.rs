@@ -3,6 +3,7 @@
 use super::{Actor, Purpose, Refused, Work};
 use crate::desired::{Desired, Origin};
 use crate::disk::Disk;
+use crate::history::wish_digest;
 use crate::keeper::attempt::{Came, Exact, NotReady, Ready};
 use crate::keeper::command::Reply;
 use crate::keeper::commit::{Coming, Commit, watch_drain};
@@ -26,13 +27,18 @@ impl Actor {
         else {
             return;
         };
+        let place = desired.place();
         match came {
             Ok(Came::Ready(ready)) => {
-                let exact = ready.exact.clone();
+                let (exact, origin) = (ready.exact.clone(), ready.origin.to_string());
                 let put = Box::pin(self.put_to_use(*ready, &purpose, disk)).await;
                 match put {
                     Ok(outcome) => self.succeeded(purpose, outcome, wish),
-                    Err(refusal) => self.failed(purpose, refusal, Some(exact), wish),
+                    Err(refusal) => {
+                        let of = (Some(&exact), origin);
+                        self.remember(&purpose, &refusal, of, disk).await;
+                        self.failed(purpose, refusal, Some(exact), wish);
+                    }
                 }
             }
             Ok(Came::Serves { origin, signed_by }) => {
@@ -41,11 +47,23 @@ impl Actor {
                     .await;
                 match same {
                     Ok(outcome) => self.succeeded(purpose, outcome, wish),
-                    Err(refusal) => self.failed(purpose, refusal, None, wish),
+                    Err(refusal) => {
+                        self.remember(&purpose, &refusal, (None, place), disk).await;
+                        self.failed(purpose, refusal, None, wish);
+                    }
                 }
             }
             Ok(Came::FailedBefore | Came::RefusedBefore) => self.settled = wish,
-            Err(NotReady { refusal, exact }) => self.failed(purpose, refusal, exact, wish),
+            Err(NotReady {
+                refusal,
+                exact,
+                origin,
+            }) => {
+                let origin = origin.map_or(place, |origin| origin.to_string());
+                let of = (exact.as_ref(), origin);
+                self.remember(&purpose, &refusal, of, disk).await;
+                self.failed(purpose, refusal, exact, wish);
+            }
         }
     }
 
@@ -67,7 +85,7 @@ impl Actor {
             },
             Purpose::Swap { pinned: true, .. } => Coming::New {
                 proven: self.served_well(),
-                hold: Some(pin()),
+                hold: Some(pin(&self.desired)),
             },
         };
         let commit = Commit {
@@ -115,7 +133,10 @@ impl Actor {
         history.reword(desired, origin, signed_by);
         match purpose {
             Purpose::Swap { pinned: true, .. } => {
-                history.held = Some(Hold { number, ..pin() });
+                history.held = Some(Hold {
+                    number,
+                    ..pin(&self.desired)
+                });
             }
             // Another than the one that failed is wanted, and it serves.
             Purpose::Swap { .. } | Purpose::Converge => history.held = None,
@@ -266,12 +287,14 @@ impl Actor {
     }
 }
 
-fn pin() -> Hold {
+/// `wanted`: what the document means meanwhile.
+fn pin(wanted: &Desired) -> Hold {
     Hold {
         number: 0,
         by: HeldBy::Swap,
         reason: "an administrator swapped to it, without the document".to_owned(),
         since: SystemTime::now(),
+        wish: Some(wish_digest(wanted)),
     }
 }
 
@@ -288,7 +311,7 @@ fn answer(purpose: Purpose, came: Result<Outcome, Refusal>) {
 }
 
 /// An error with all that is behind it, each thing once.
-fn said(error: &dyn Error) -> String {
+pub(super) fn said(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -39,7 +39,7 @@ impl Actor {
             draining: self.shared.draining(),
             held: self.history.held.clone(),
             paused: self.history.paused,
-            drained: self.drained.clone(),
+            drained: self.history.drained.clone(),
             wanted: self.wish,
             settled: self.settled,
         }
@@ -47,7 +47,7 @@ impl Actor {
 
     fn phase(&self) -> Phase {
         let held_by = self.history.held.as_ref().map(|held| &held.by);
-        if self.drained.is_some() {
+        if self.history.drained.is_some() {
             Phase::Draining
         } else if self.running.is_none() {
             match self.refused {

@@ -1,19 +1,20 @@
-//! `wasmount history`: the versions of a driver, the newest first.
+//! `wasmount history`: the versions of a driver, the newest first, and what was refused.
 
 use super::table::{Cell, Table, Tone};
 use super::when::ago;
 use super::{FormFlags, HostFlags, ask, print, print_json, short};
 use crate::fault::Fault;
 use clap::Args;
-use wasmount_control::words::{History, PastVersion};
+use wasmount_control::words::{History, PastRefusal, PastVersion};
 
-/// Show which versions of a driver have served, and why each ended
+/// Show which versions of a driver have served, why each ended, and what was refused
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   $ wasmount history directory.wasmount.io
 
-Settings are told apart by a digest; their values are not shown.
+Settings are told apart by a digest; their values are not shown. What was refused stands in a
+table of its own, the newest first, each refusal once; the last twenty are remembered.
 
 Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
 pub(crate) struct Flags {
@@ -39,6 +40,34 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
 }
 
 fn text(history: &History) -> String {
+    let mut text = versions(history);
+    if !history.refusals.is_empty() {
+        text.push('\n');
+        text.push_str(&refusals(&history.refusals));
+    }
+    text
+}
+
+fn refusals(refusals: &[PastRefusal]) -> String {
+    let mut table = Table::new([
+        "REFUSED", "DIGEST", "LAST", "FIRST", "TIMES", "ORIGIN", "REASON",
+    ]);
+    for refusal in refusals {
+        let digest = refusal.digest.as_deref().map_or("-", short);
+        table.row([
+            Cell::toned(refusal.kind.as_str(), Tone::Bad),
+            digest.into(),
+            ago(&refusal.last).into(),
+            ago(&refusal.first).into(),
+            refusal.times.to_string().into(),
+            refusal.origin.as_str().into(),
+            refusal.reason.as_str().into(),
+        ]);
+    }
+    table.text()
+}
+
+fn versions(history: &History) -> String {
     if history.versions.is_empty() {
         return format!("no version of {} has served yet\n", history.driver);
     }

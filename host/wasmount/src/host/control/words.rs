@@ -6,15 +6,16 @@ use crate::readiness::Report;
 use k8s_openapi::jiff::Timestamp;
 use std::time::SystemTime;
 use wasmount_control::words::{
-    Done, Draining, DriverStatus, Fault, HostStatus, PastVersion, Phase, Refused, Version, Volume,
+    Done, Draining, DriverStatus, Fault, HostStatus, PastRefusal, PastVersion, Phase, Refused,
+    Version, Volume,
 };
 use wasmount_control::{Refusal, RefusalKind};
 use wasmount_core::driver::{LastFault, Role};
 use wasmount_core::mounter::VolumeInUse;
 use wasmount_core::names::DriverName;
 use wasmount_versions::{
-    KeeperStatus, OldVersion, Outcome, Phase as Kept, RefusalKind as Why, RefusedVersion,
-    VersionRecord, VersionState,
+    Drained, KeeperStatus, OldVersion, Outcome, PastRefusal as Past, Phase as Kept,
+    RefusalKind as Why, RefusedVersion, VersionRecord, VersionState,
 };
 
 /// The host, with what is known of its drivers.
@@ -61,6 +62,7 @@ pub(super) fn driver(
         not_ready: known.and_then(|known| report.not_ready(known)),
         version: status.current.clone().map(version),
         refused: status.refused.map(refused),
+        drained_since: status.drained.map(|drained| time(drained.since)),
         calls_in_flight: seen.driver.calls_in_flight() as u64,
         draining: status.draining.iter().map(draining).collect(),
         volumes_in_use,
@@ -87,9 +89,16 @@ fn reason(status: &KeeperStatus, seen: &Seen) -> Option<String> {
         let (number, reason) = (held.number, &held.reason);
         format!("held at version {number} ({reason}); `wasmount swap` lifts it")
     });
-    let refusing = seen.driver.new_work_refused();
-    let drained = status.drained.clone().or(refusing);
-    let drained = drained.map(|reason| format!("takes no new work: {reason}"));
+    let drained = match &status.drained {
+        Some(Drained { reason, since }) => Some(format!(
+            "takes no new work since {}: {reason}",
+            time(*since)
+        )),
+        None => {
+            let refusing = seen.driver.new_work_refused();
+            refusing.map(|reason| format!("takes no new work: {reason}"))
+        }
+    };
     let trouble = seen.trouble.clone();
     let trouble = trouble.map(|reason| format!("the document is not followed: {reason}"));
     let all: Vec<String> = [drained, held, trouble].into_iter().flatten().collect();
@@ -121,6 +130,28 @@ pub(super) fn past(record: VersionRecord) -> PastVersion {
         state: state.to_owned(),
         reason: why.or_else(|| record.why_ended.clone()),
         version: version(record),
+    }
+}
+
+/// A candidate that was refused.
+pub(super) fn past_refusal(refusal: Past) -> PastRefusal {
+    let Past {
+        digest,
+        origin,
+        kind,
+        reason,
+        first,
+        last,
+        times,
+    } = refusal;
+    PastRefusal {
+        digest,
+        origin,
+        kind,
+        reason,
+        first: time(first),
+        last: time(last),
+        times,
     }
 }
 

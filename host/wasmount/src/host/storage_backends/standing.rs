@@ -65,7 +65,13 @@ fn standing(status: &KeeperStatus) -> (Phase, Option<String>) {
     let held = || status.held.as_ref().map(|it| it.reason.clone());
     let refused = status.refused.as_ref();
     match status.phase {
-        Keeping::Draining => (Phase::Draining, status.drained.clone()),
+        Keeping::Draining => (
+            Phase::Draining,
+            status
+                .drained
+                .as_ref()
+                .map(|drained| drained.reason.clone()),
+        ),
         Keeping::Paused => (Phase::Paused, None),
         Keeping::RolledBack => (Phase::RolledBack, held()),
         Keeping::Loading | Keeping::Serving | Keeping::Waiting => match refused {

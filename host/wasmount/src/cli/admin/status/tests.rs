@@ -23,6 +23,7 @@ fn driver() -> DriverStatus {
             since: "9999-01-01T00:00:00Z".to_owned(),
         }),
         refused: None,
+        drained_since: None,
         calls_in_flight: 2,
         draining: Vec::new(),
         volumes_in_use: Some(4),

@@ -1,0 +1,137 @@
+//! Candidates that may not serve, as they are remembered: which, when, how often, why. Apart from the history of versions because none of them
+//! became one, and because nothing depends on it: what cannot be written down here changes nothing.
+
+use crate::status::RefusedVersion;
+use serde::{Deserialize, Serialize};
+use std::time::SystemTime;
+
+/// Different refusals that are remembered. 20: those of a week that somebody may ask about; each is some 500 bytes.
+const REMEMBERED: usize = 20;
+/// Longest reason, in bytes: a plugin has a word in some of them.
+const REASON_BYTES: usize = 500;
+
+/// Something that was refused, once or again and again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PastRefusal {
+    /// `sha256:..` of the component; none: it was not had.
+    pub digest: Option<String>,
+    /// Where it came from, or should have.
+    pub origin: String,
+    /// [`crate::RefusalKind::as_str`].
+    pub kind: String,
+    /// The first line of what was said.
+    pub reason: String,
+    /// When for the first time.
+    pub first: SystemTime,
+    /// When for the last time.
+    pub last: SystemTime,
+    /// How often.
+    pub times: u64,
+}
+
+/// All that are remembered.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PastRefusals {
+    /// The one that was last said is last.
+    all: Vec<PastRefusal>,
+}
+
+impl PastRefusals {
+    /// One more; the same again is counted.
+    pub(crate) fn note(&mut self, refused: RefusedVersion, origin: String) {
+        let RefusedVersion {
+            digest,
+            kind,
+            reason,
+            at,
+        } = refused;
+        let mut next = PastRefusal {
+            digest,
+            origin,
+            kind: kind.as_str().to_owned(),
+            reason: first_line(&reason),
+            first: at,
+            last: at,
+            times: 1,
+        };
+        if let Some(index) = self.all.iter().position(|it| it.is_same(&next)) {
+            let before = self.all.remove(index);
+            next.first = before.first;
+            next.times = before.times.saturating_add(1);
+        }
+        self.all.push(next);
+        let surplus = self.all.len().saturating_sub(REMEMBERED);
+        self.all.drain(..surplus);
+    }
+
+    /// The newest first.
+    pub(crate) fn newest_first(&self) -> Vec<PastRefusal> {
+        self.all.iter().rev().cloned().collect()
+    }
+}
+
+impl PastRefusal {
+    fn is_same(&self, other: &Self) -> bool {
+        (&self.digest, &self.origin, &self.kind, &self.reason)
+            == (&other.digest, &other.origin, &other.kind, &other.reason)
+    }
+}
+
+fn first_line(reason: &str) -> String {
+    let line = reason.lines().next().unwrap_or_default();
+    let end = line.floor_char_boundary(REASON_BYTES);
+    line.get(..end).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::refusal::RefusalKind;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    fn refused(digest: &str, second: u64) -> RefusedVersion {
+        RefusedVersion {
+            digest: Some(digest.to_owned()),
+            kind: RefusalKind::Imports,
+            reason: "it imports too much\nand more".to_owned(),
+            at: UNIX_EPOCH + Duration::from_secs(second),
+        }
+    }
+
+    fn noted(refusals: &[(&str, u64)]) -> Vec<PastRefusal> {
+        let mut all = PastRefusals::default();
+        for (digest, second) in refusals {
+            all.note(refused(digest, *second), "/a.wasm".to_owned());
+        }
+        all.newest_first()
+    }
+
+    #[test]
+    fn the_same_is_counted_and_comes_first_again() {
+        let all = noted(&[("a", 1), ("b", 2), ("a", 3)]);
+        let told: Vec<_> = all
+            .iter()
+            .map(|it| (it.digest.as_deref().unwrap(), it.times))
+            .collect();
+        assert_eq!(told, [("a", 2), ("b", 1)]);
+        let at = |second| UNIX_EPOCH + Duration::from_secs(second);
+        assert_eq!((all[0].first, all[0].last), (at(1), at(3)));
+        assert_eq!(all[0].reason, "it imports too much");
+        assert_eq!(all[0].kind, "imports");
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten() {
+        let digests: Vec<String> = (0..50).map(|number| number.to_string()).collect();
+        let refusals: Vec<_> = digests.iter().map(|digest| (digest.as_str(), 1)).collect();
+        let all = noted(&refusals);
+        assert_eq!(all.len(), REMEMBERED);
+        assert_eq!(all[0].digest.as_deref(), Some("49"));
+    }
+
+    #[test]
+    fn a_long_reason_is_cut_between_two_characters() {
+        let long = "\u{e4}".repeat(REASON_BYTES);
+        assert_eq!(first_line(&format!("x{long}")).len(), REASON_BYTES - 1);
+    }
+}
