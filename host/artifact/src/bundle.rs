@@ -7,7 +7,7 @@ mod read;
 mod tar;
 mod write;
 
-use crate::attached::{AttachedManifest, BLOB_BYTES};
+use crate::attached::{AttachedManifest, Attachment, BLOB_BYTES};
 use crate::digest::Digest;
 use crate::error::RegistryError;
 use crate::manifest::{Descriptor, Document, Manifest, json};
@@ -89,23 +89,29 @@ impl Bundle {
         }
     }
 
-    /// One that is in a registry, with its signatures.
-    pub async fn pull(registry: &Registry) -> Result<Self, RegistryError> {
+    /// One that is in a registry, with its signatures; and, in words, what of them could not be had: what is not whole is left out.
+    pub async fn pull(registry: &Registry) -> Result<(Self, Vec<String>), RegistryError> {
         let found = Resolved::find(registry).await?;
         let raw = found.raw.clone();
         let manifest = found.manifest.clone();
-        let attached = registry.attached(&raw.digest).await?;
+        let attached = registry.attached(&raw.digest).await;
+        if let Some(trouble) = attached.trouble() {
+            return Err(trouble.clone());
+        }
+        let left_out = attached.unread.iter().map(ToString::to_string).collect();
+        let attached = attached.found.into_iter().filter_map(Attachment::whole);
         let config = registry
             .blob(&manifest.config, "the config", CONFIG_BYTES)
             .await?;
         let pulled = found.fetch(registry).await?;
-        Ok(Self {
+        let bundle = Self {
             raw,
             manifest,
             config,
             component: pulled.wasm,
-            attached,
-        })
+            attached: attached.collect(),
+        };
+        Ok((bundle, left_out))
     }
 
     /// The component.

@@ -5,7 +5,7 @@
 mod message;
 
 use crate::access::Access;
-use crate::attached::AttachedManifest;
+use crate::attached::Attachments;
 use crate::digest::Digest;
 use crate::error::RegistryError;
 use crate::media_type::COSIGN_SIGNATURE;
@@ -73,6 +73,19 @@ pub struct Fetched {
     pub reference: Option<String>,
     /// The names of the keys by which it is signed, of those that were asked for.
     pub signed_by: Vec<String>,
+    /// What lay among its signatures and is none, or could not be read: in words.
+    pub remarks: Vec<String>,
+}
+
+/// An artifact that is signed by whom it must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signed {
+    /// Its name by digest.
+    pub reference: Reference,
+    /// The names of the keys, of those that were asked for.
+    pub by: Vec<String>,
+    /// What lay among the signatures and is none, or could not be read: in words.
+    pub remarks: Vec<String>,
 }
 
 /// Why a component is not had.
@@ -116,14 +129,14 @@ pub async fn fetch(request: FetchRequest) -> Result<Fetched, FetchError> {
 }
 
 /// Who signed what an artifact's name means, and its name by digest; the component is not fetched.
-pub async fn signers(
-    registry: &Registry,
-    keys: &SignerKeys,
-) -> Result<(Reference, Vec<String>), FetchError> {
+pub async fn signers(registry: &Registry, keys: &SignerKeys) -> Result<Signed, FetchError> {
     let found = Resolved::find(registry).await?;
-    let signed_by = signed(registry, &found, keys).await?;
-    let reference = registry.reference().pinned(found.raw.digest.to_string());
-    Ok((reference, signed_by))
+    let (by, remarks) = signed(registry, &found, keys).await?;
+    Ok(Signed {
+        reference: registry.reference().pinned(found.raw.digest.to_string()),
+        by,
+        remarks,
+    })
 }
 
 async fn artifact(
@@ -134,13 +147,14 @@ async fn artifact(
     let found = Resolved::find(registry).await?;
     // Both are known from the manifest: what would be refused is not even fetched.
     same(&registry.reference().to_string(), digest, found.component())?;
-    let signed_by = signed(registry, &found, signers).await?;
+    let (signed_by, remarks) = signed(registry, &found, signers).await?;
     let pulled = found.fetch(registry).await?;
     Ok(Fetched {
         wasm: pulled.wasm,
         digest: pulled.digest,
         reference: Some(pulled.reference.to_string()),
         signed_by,
+        remarks,
     })
 }
 
@@ -166,6 +180,7 @@ pub fn check_file(
         digest: got,
         reference: None,
         signed_by,
+        remarks: gathered.remarks(),
     })
 }
 
@@ -180,20 +195,20 @@ fn same(what: &str, wanted: Option<&str>, got: &Digest) -> Result<(), FetchError
     }
 }
 
-/// By whom it is signed: the manifest itself, or the list that its name led to, which names it by digest.
+/// By whom it is signed, and remarks: the manifest itself, or the list that its name led to, which names it by digest.
 async fn signed(
     registry: &Registry,
     found: &Resolved,
     signers: &SignerKeys,
-) -> Result<Vec<String>, FetchError> {
+) -> Result<(Vec<String>, Vec<String>), FetchError> {
     if signers.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Vec::new()));
     }
     let own = signed_one(registry, &found.raw, signers).await;
     match (own, &found.list) {
-        (Err(FetchError::Signature(refused)), Some(list)) => {
+        (Err(refused), Some(list)) => {
             let of_list = signed_one(registry, list, signers).await;
-            of_list.map_err(|_| refused.into())
+            of_list.map_err(|_| refused)
         }
         (own, _) => own,
     }
@@ -203,20 +218,25 @@ async fn signed_one(
     registry: &Registry,
     raw: &RawManifest,
     signers: &SignerKeys,
-) -> Result<Vec<String>, FetchError> {
-    let attached = registry.attached(&raw.digest).await?;
-    let subject = Subject::new(&raw.bytes);
-    Ok(check(signers, &subject, &gathered(&attached))?)
+) -> Result<(Vec<String>, Vec<String>), FetchError> {
+    let attached = registry.attached(&raw.digest).await;
+    let gathered = gathered(&attached);
+    match (
+        check(signers, &Subject::new(&raw.bytes), &gathered),
+        attached.trouble(),
+    ) {
+        (Ok(by), _) => Ok((by, gathered.remarks())),
+        // What is wanted may be just what the registry did not give.
+        (Err(_), Some(trouble)) => Err(trouble.clone().into()),
+        (Err(refused), None) => Err(refused.into()),
+    }
 }
 
 /// What of the things beside an artifact may prove that somebody signed it.
-pub fn gathered(attached: &[AttachedManifest]) -> Gathered {
+pub fn gathered(attached: &Attachments) -> Gathered {
     let mut gathered = Gathered::default();
-    for beside in attached {
-        let place = match &beside.tag {
-            Some(tag) => format!("the tag {tag}"),
-            None => format!("the referrer {}", beside.raw.digest),
-        };
+    for beside in &attached.found {
+        let place = beside.place();
         for (layer, bytes) in beside.blobs() {
             if layer.media_type == COSIGN_SIGNATURE {
                 let encoded = layer.annotations.get(SIGNATURE);
@@ -226,6 +246,10 @@ pub fn gathered(attached: &[AttachedManifest]) -> Gathered {
                 gathered.add(&place, Evidence::from_bundle(bytes));
             }
         }
+    }
+    // Last: only so much is counted, and what can be read comes first.
+    for unread in &attached.unread {
+        gathered.pass_over(&unread.to_string());
     }
     gathered
 }

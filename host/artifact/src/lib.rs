@@ -28,14 +28,14 @@ mod trust;
 mod wasm_config;
 
 pub use access::{Access, Credentials, Login};
-pub use attached::{AttachedManifest, cosign_tag};
+pub use attached::{AttachedManifest, Attachment, Attachments, Unread, cosign_tag};
 pub use bundle::{Bundle, BundleError};
 pub use digest::Digest;
 pub use docker_config::{DockerConfigError, login};
 pub use error::RegistryError;
 pub use fetch::{
-    BadMessage, Beside, FetchError, FetchRequest, Fetched, Wanted, check_file, fetch, gathered,
-    signers,
+    BadMessage, Beside, FetchError, FetchRequest, Fetched, Signed, Wanted, check_file, fetch,
+    gathered, signers,
 };
 pub use manifest::{Descriptor, Document, Index, Manifest, Platform};
 pub use media_type::{COSIGN_SIGNATURE, SIGSTORE_BUNDLE_FAMILY, WASM_CONFIG, WASM_LAYER};

@@ -58,7 +58,11 @@ pub async fn sign(registry: &Registry, key: &PrivateKey) -> Result<SignedArtifac
     let tag = cosign_tag(&subject.digest);
     let reference = registry.reference().pinned(subject.digest.to_string());
     let signature = registry.reference().tagged(tag.clone());
-    let beside = registry.attached(&subject.digest).await?;
+    let beside = registry.attached(&subject.digest).await;
+    // It is written anew with what it holds: what is not known would be lost.
+    if let Some(error) = beside.unread_tag(&tag) {
+        return Err(error.clone().into());
+    }
     let there = gathered(&beside);
     let (public, bytes) = (key.verifying_key(), Subject::new(&subject.bytes));
     if there.evidence().iter().any(|it| it.signs(&public, &bytes)) {
@@ -68,7 +72,7 @@ pub async fn sign(registry: &Registry, key: &PrivateKey) -> Result<SignedArtifac
             added: false,
         });
     }
-    let before = beside.into_iter().find(|it| it.tag.is_some());
+    let before = beside.found.into_iter().find(|it| it.tag.is_some());
     let before = before.map(|it| it.manifest.layers).unwrap_or_default();
     if before.len() >= BLOBS {
         return Err(SignError::Full { signature });

@@ -33,6 +33,15 @@ const CPU_GRACE_SECONDS: u64 = 1;
 
 /// Gives up everything beyond `bounds`. What a kernel does not have is left out; what it refuses is an error, and then nothing may be done.
 pub fn confine(bounds: &Bounds) -> Result<(), ChildError> {
+    give_up_rights(bounds)?;
+    walls::raise(bounds).map_err(|error| failed("Landlock", io::Error::other(error)))?;
+    // Last, since the steps above open files.
+    let descriptors = descriptors(bounds);
+    limit(Resource::Nofile, descriptors, descriptors)
+}
+
+/// What every kernel holds, but for descriptors.
+pub(crate) fn give_up_rights(bounds: &Bounds) -> Result<(), ChildError> {
     let parent = getppid();
     // Neither is a wall: a child that is taken no later than others is still bounded.
     let _ = fs::write("/proc/self/oom_score_adj", TAKE_FIRST);
@@ -44,10 +53,7 @@ pub fn confine(bounds: &Bounds) -> Result<(), ChildError> {
     for (resource, soft, hard) in limits(bounds) {
         limit(resource, soft, hard)?;
     }
-    walls::raise(bounds).map_err(|error| failed("Landlock", io::Error::other(error)))?;
-    // Last, since the steps above open files.
-    let descriptors = descriptors(bounds);
-    limit(Resource::Nofile, descriptors, descriptors)
+    Ok(())
 }
 
 /// What the kernel holds of the bounds, but for descriptors: soft and hard limit.

@@ -77,7 +77,11 @@ pub async fn run(task: &Task, input: Vec<u8>) -> Result<Vec<u8>, ChildError> {
     run_program(Path::new(OURSELVES), task, input).await
 }
 
-async fn run_program(program: &Path, task: &Task, input: Vec<u8>) -> Result<Vec<u8>, ChildError> {
+pub(crate) async fn run_program(
+    program: &Path,
+    task: &Task,
+    input: Vec<u8>,
+) -> Result<Vec<u8>, ChildError> {
     let start = |source| ChildError::Start { source };
     let child = spawner::spawn(command(program, task))
         .await

@@ -3,16 +3,16 @@
 
 use crate::Bounds;
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
-    Scope, path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, LandlockStatus, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetError, Scope, path_beneath_rules,
 };
 
 /// The newest form of the rules that the hosts we test on have (Linux 6.15). An older kernel enforces as much as it knows.
 const RULES: ABI = ABI::V7;
 
 /// Leaves files below `readable`, to be read and not to be run, and TCP where there is a network; signals and abstract sockets of others
-/// are out of reach.
-pub(crate) fn raise(bounds: &Bounds) -> Result<(), RulesetError> {
+/// are out of reach. How much of that this kernel has is told.
+pub(crate) fn raise(bounds: &Bounds) -> Result<LandlockStatus, RulesetError> {
     let mut rules = Ruleset::default()
         .handle_access(AccessFs::from_all(RULES))?
         .scope(Scope::from_all(RULES))?;
@@ -20,6 +20,9 @@ pub(crate) fn raise(bounds: &Bounds) -> Result<(), RulesetError> {
         rules = rules.handle_access(AccessNet::from_all(RULES))?;
     }
     let readable = path_beneath_rules(&bounds.readable, AccessFs::ReadFile | AccessFs::ReadDir);
-    rules.create()?.add_rules(readable)?.restrict_self()?;
-    Ok(())
+    let raised = rules.create()?.add_rules(readable)?.restrict_self()?;
+    Ok(raised.landlock)
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@
 use rustix::fs::{Mode, OFlags};
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest, Sha256};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::hash::{Hash, Hasher};
@@ -139,6 +140,31 @@ impl Cache {
         code.map_or(Ok(()), fs::remove_file)
     }
 
+    /// Forgets the compiled forms of all other components than these, those that another engine made, and code that no pointer leads to. How
+    /// many files went. Nothing may be put meanwhile.
+    pub(crate) fn retain(&self, wanted: &HashSet<Checksum>) -> io::Result<usize> {
+        let keep: HashSet<PathBuf> = wanted.iter().flat_map(|wasm| self.files_of(wasm)).collect();
+        let mut removed = 0;
+        for entry in fs::read_dir(&self.directory)? {
+            let path = entry?.path();
+            if is_entry(&path) && !keep.contains(&path) {
+                fs::remove_file(&path)?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Pointer and code of a component, if it is here.
+    fn files_of(&self, wasm: &Checksum) -> Vec<PathBuf> {
+        let pointer = self.pointer(wasm);
+        let text = fs::read_to_string(&pointer).ok();
+        match text.and_then(|text| parse_hex(text.trim())) {
+            Some(checksum) => vec![self.code(wasm, &checksum), pointer],
+            None => Vec::new(),
+        }
+    }
+
     /// Written aside, made durable, renamed: there is either all of it or nothing.
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let number = self.written.fetch_add(1, Ordering::Relaxed);
@@ -172,6 +198,13 @@ impl Cache {
         name.push(format!(".{}.cwasm", hex(checksum)));
         PathBuf::from(name)
     }
+}
+
+/// Whether a file is named as a pointer or as code: `<digest>-<compatibility>` and perhaps more.
+fn is_entry(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let digest = name.and_then(|name| Some(name.split_once('-')?.0));
+    digest.is_some_and(|digest| parse_hex(digest).is_some())
 }
 
 fn remove_unfinished(directory: &Path) -> io::Result<()> {

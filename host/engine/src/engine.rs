@@ -169,6 +169,13 @@ impl Engine {
         self.loader.forget(unwanted).await;
     }
 
+    /// Removes from disk what is not compiled from one of these digests: what backends left that went while nobody looked, and what another
+    /// version of the host compiled. For the start, before anything is loaded.
+    pub async fn sweep_compiled(&self, claimed: &[String]) {
+        let claimed = claimed.iter().filter_map(|digest| key_of_digest(digest));
+        self.loader.retain(claimed.collect()).await;
+    }
+
     fn reside(&self, key: Checksum, component: wasmtime::component::Component) -> Arc<Resident> {
         let resident = Arc::new(Resident::new(&self.wasmtime, &key, component));
         self.residents.add(key, &resident);

@@ -7,6 +7,7 @@ use crate::error::EngineError;
 use crate::refused::Refused;
 use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, memfd_create};
 use sha2::{Digest, Sha256};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -124,6 +125,22 @@ impl Loader {
             }
         });
         let _ = forgotten.await;
+    }
+
+    /// Takes all but these components out of the cache.
+    pub(crate) async fn retain(self: &Arc<Self>, wanted: HashSet<Checksum>) {
+        let retained = self.blocking(move |loader| {
+            match loader.cache.as_ref().map(|cache| cache.retain(&wanted)) {
+                None | Some(Ok(0)) => {}
+                Some(Ok(files)) => {
+                    tracing::info!(files, "removed compiled components that no backend claims any more");
+                }
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "compiled components that no backend claims any more stay in the cache");
+                }
+            }
+        });
+        let _ = retained.await;
     }
 
     fn keep_and_map(&self, key: &Checksum, code: &[u8]) -> Result<Component, EngineError> {

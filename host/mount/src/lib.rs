@@ -65,3 +65,4 @@ mod volumes_in_use;
 
 pub use failure::MountSetupError;
 pub use local::{LocalMounter, MounterConfig};
+pub use plan::judge;

@@ -85,6 +85,17 @@ enum Wanted<'c> {
     Mount(&'c MountAccess),
 }
 
+/// Whether a host with these grants would carry out a plan, for whoever only wants to know: the same check with the same words, and nothing is
+/// opened. A device may be refused later, when it is found and no grant covers it.
+pub fn judge(
+    plan: &Plan,
+    capability: &VolumeCapability,
+    readonly: bool,
+    grants: &Grants,
+) -> Result<(), MountError> {
+    check(plan, capability, readonly, grants).map(drop)
+}
+
 /// Checks a plan for a request with this capability. `readonly` is the request's, beside that of the capability.
 pub(crate) fn check(
     plan: &Plan,

@@ -17,6 +17,10 @@ const URL: &str = "org.opencontainers.image.url";
 const REVISION: &str = "org.opencontainers.image.revision";
 const AUTHORS: &str = "org.opencontainers.image.authors";
 
+/// Deepest nesting that is read. A component of components of modules has three; the library that reads what authors wrote makes a tree of
+/// what it finds, and takes it apart level by level on the stack.
+const NESTING: usize = 64;
+
 /// Why bytes are no component.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotAComponent {
@@ -28,6 +32,11 @@ pub(crate) enum NotAComponent {
         "it is a core module, not a component; make one of it with `wasm-tools component new`, or build it for the target wasm32-wasip2"
     )]
     Module,
+    /// Made to break whoever reads it.
+    #[error(
+        "it has components or modules more than {NESTING} deep in one another, which no toolchain makes and no host compiles; build it anew"
+    )]
+    TooDeep,
 }
 
 /// Reads them. `path` is where the component lies: its name is the title of one that has none.
@@ -44,7 +53,12 @@ pub(crate) fn facts(wasm: &[u8], path: &Path) -> Result<ComponentFacts, NotAComp
             } if depth == 0 => {
                 return Err(NotAComponent::Module);
             }
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
+                depth += 1;
+                if depth > NESTING {
+                    return Err(NotAComponent::TooDeep);
+                }
+            }
             Payload::End(_) => depth = depth.saturating_sub(1),
             Payload::ComponentImportSection(section) if depth == 0 => {
                 for import in section {
@@ -135,6 +149,35 @@ mod tests {
         let wanted = [(TITLE, "a title"), (VERSION, "1.2.3"), (AUTHORS, "Ann")];
         let wanted = wanted.map(|(key, value)| (key.to_owned(), value.to_owned()));
         assert_eq!(facts.annotations, Annotations::from(wanted));
+    }
+
+    #[test]
+    fn what_lies_too_deep_in_one_another_is_refused_before_anything_is_made_of_it() {
+        assert!(facts(&nested(NESTING), Path::new("x")).is_ok());
+        for depth in [NESTING + 1, 10_000] {
+            let refused = facts(&nested(depth), Path::new("x")).unwrap_err();
+            assert!(matches!(refused, NotAComponent::TooDeep), "{refused}");
+        }
+    }
+
+    /// Components in one another, the innermost empty.
+    fn nested(depth: usize) -> Vec<u8> {
+        const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
+        let mut component = EMPTY.to_vec();
+        for _ in 0..depth {
+            let mut outer = EMPTY.to_vec();
+            // A section that holds a component (component model, `Binary.md`), and its length, in LEB128.
+            outer.push(4);
+            let mut length = component.len();
+            while length >= 0x80 {
+                outer.push((length & 0x7f) as u8 | 0x80);
+                length >>= 7;
+            }
+            outer.push(length as u8);
+            outer.extend(component);
+            component = outer;
+        }
+        component
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) struct Configured {
     pub(crate) document: StorageBackend,
     /// Where it lies: relative paths begin here.
     pub(crate) folder: PathBuf,
-    /// It itself, absolute.
+    /// It itself, absolute; empty for one that a command made up.
     pub(crate) file: PathBuf,
 }
 

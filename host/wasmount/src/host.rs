@@ -23,6 +23,7 @@ mod fetching;
 mod follow;
 mod inspect;
 mod kubernetes;
+mod leftovers;
 mod local_mounts;
 mod mounter;
 mod mounter_watch;
@@ -65,8 +66,8 @@ pub(crate) use storage_backends::StorageBackendsOptions;
 use wasmount_core::driver::{Profile, Role};
 use wasmount_core::names::{DriverName, NodeId};
 pub(crate) use workbench::{
-    Called, Change, Identity, Place, Pools, Recorded, Records, Workbench, block_on, changes,
-    signer_keys,
+    Called, Change, Identity, Place, Pools, Recorded, Records, Verdict, Workbench, block_on,
+    changes, signer_keys,
 };
 
 /// How long threads that wait for dead storage, or for the data directory, may keep the process. 1 s: they hold nothing that a kill loses, for

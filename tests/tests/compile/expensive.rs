@@ -11,6 +11,7 @@ const CODE: u8 = 10;
 const DATA: u8 = 11;
 /// Of a component.
 const CORE_MODULE: u8 = 1;
+const NESTED_COMPONENT: u8 = 4;
 
 /// Pages of a memory of 16 MiB.
 const IMAGE_PAGES: u32 = 256;
@@ -53,6 +54,12 @@ pub(crate) fn hanging(loops: u32, variables: u32) -> Vec<u8> {
         (CODE, vector(&[function])),
     ]);
     component(&[module])
+}
+
+/// Components in one another, the innermost empty.
+pub(crate) fn deep(depth: u32) -> Vec<u8> {
+    let around = |inner: Vec<u8>| [component(&[]), section(NESTED_COMPONENT, &inner)].concat();
+    (0..depth).fold(component(&[]), |inner, _| around(inner))
 }
 
 fn component(modules: &[Vec<u8>]) -> Vec<u8> {

@@ -10,6 +10,7 @@
 
 mod child;
 mod expensive;
+mod leftovers;
 
 use child::Child;
 use rustix::process::Signal;
@@ -35,6 +36,8 @@ const LIVING: &str = "a-living";
 const AT_WORK: u64 = 5;
 /// Enough modules for twice the memory of a compiler: 4 GiB.
 const MODULES: u32 = 256;
+/// How deep components lie in one another, of one that is refused.
+const NESTING: u32 = 10_000;
 /// Enough for minutes of a compiler, and for far more than the tests last.
 const LOOPS: u32 = 2000;
 const VARIABLES: u32 = 10_000;
@@ -118,6 +121,15 @@ async fn privileged_a_component_that_bloats_the_compiler_is_refused_and_the_othe
         "the component does not compile: it takes more than 2048 MiB of memory; split its largest functions, or build it smaller",
     );
     scene.serves().await;
+}
+
+#[tokio::test]
+async fn privileged_a_component_deep_in_itself_is_refused_and_the_other_driver_serves() {
+    let scene = Scene::with_neighbour(&expensive::deep(NESTING));
+    scene.serves().await;
+    scene.wait_for("the component does not compile: ");
+    scene.serves().await;
+    assert!(Child::all_of(scene.host.id()).is_empty());
 }
 
 #[tokio::test]

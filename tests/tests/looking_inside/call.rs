@@ -83,6 +83,15 @@ fn calls_follow_one_another_by_their_records() {
                 "mountOptions": [],
                 "notes": {},
             },
+            "verdict": {
+                "word": "needs",
+                "reason": null,
+                "needs": { "grants": {
+                    "pools": { "volumes": { "mountOptions": [] } },
+                    "filesystems": [],
+                    "devices": [],
+                } },
+            },
         }])
     );
     // Of the host it asked one thing: that this be recorded.

@@ -10,6 +10,8 @@ const MEMORY_BYTES: u64 = 512 << 20;
 const STEP: usize = 1024;
 /// How deep components lie in one another.
 const NESTING: usize = 20_000;
+/// The same for a look at every command.
+const DEEP: usize = 10_000;
 
 /// What a component begins with.
 const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
@@ -95,6 +97,34 @@ fn components_deep_in_one_another_are_answered() {
     ] {
         assert_refused(&bench.run_within(MEMORY_BYTES, words), "component");
     }
+}
+
+#[test]
+fn components_deep_in_one_another_are_refused_by_each_command_that_reads_them() {
+    let bench = Bench::new();
+    let file = bench.file("deep.wasm", nested(DEEP));
+    let file = text(&file);
+    let document = bench.document(file.as_ref(), "");
+    let bundle = bench.path("deep.tar");
+    // Nobody listens there, and nobody is asked: what is refused is refused before.
+    let registry = "oci://127.0.0.1:1/storage/nas:1";
+    let too_deep = "it has components or modules more than 64 deep in one another";
+    let uncompiled = "the component does not compile";
+    for (words, part) in [
+        (&["push", file, registry, "--plain-http"][..], too_deep),
+        (&["save", file, "-o", text(&bundle)], too_deep),
+        (&["inspect", file], uncompiled),
+        (&["inspect", file, "--wit"], uncompiled),
+        (&["call", file, "Probe"], uncompiled),
+    ] {
+        assert_refused(&bench.run_within(MEMORY_BYTES, words), part);
+    }
+    assert!(!bundle.exists());
+    let words = ["check", file, "--backend", text(&document), "--json"];
+    let told = bench.run_within(MEMORY_BYTES, &words);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    let checked = told.json();
+    assert_eq!(checked["kind"], "compile", "{checked:#}");
 }
 
 #[test]

@@ -12,4 +12,6 @@ mod check;
 mod every_call;
 mod hostile;
 mod inspect;
+mod leftovers;
+mod plans;
 mod program;

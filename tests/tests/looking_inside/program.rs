@@ -28,6 +28,16 @@ impl Bench {
         Self { folder }
     }
 
+    /// What lies in the directory of temporary files.
+    pub(crate) fn temporary(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("tmp")).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -75,7 +85,8 @@ impl Bench {
         self.end(command, "")
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    /// The same, not started: to be killed.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let program = Workspace::locate().unwrap().host_program();
         let mut command = Command::new(program);
         command.args(words).env("TMPDIR", self.path("tmp"));

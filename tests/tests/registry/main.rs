@@ -14,6 +14,7 @@ mod bundles;
 mod certificates;
 mod child;
 mod commands;
+mod inspect;
 mod others;
 mod rogues;
 mod served;

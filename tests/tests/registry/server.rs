@@ -53,6 +53,23 @@ impl Server {
         let _ = self.child.wait();
     }
 
+    /// Takes the bytes of a blob away behind its back, as a disk or a careless clean-up does; gives the digits of its digest. The blob is the
+    /// only one with these words in it.
+    pub(crate) fn lose_blob(&self, words: &str) -> String {
+        let blobs = self.path().join("storage/docker/registry/v2/blobs/sha256");
+        let folders = fs::read_dir(blobs).unwrap();
+        let folders = folders.flat_map(|two| fs::read_dir(two.unwrap().path()).unwrap());
+        let folders = folders.map(|folder| folder.unwrap().path());
+        let has_words = |folder: &PathBuf| {
+            let bytes = fs::read(folder.join("data")).unwrap();
+            String::from_utf8_lossy(&bytes).contains(words)
+        };
+        let found: Vec<_> = folders.filter(has_words).collect();
+        assert_eq!(found.len(), 1, "{words}: {found:?}");
+        fs::remove_file(found[0].join("data")).unwrap();
+        found[0].file_name().unwrap().to_str().unwrap().to_owned()
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }

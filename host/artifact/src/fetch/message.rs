@@ -34,6 +34,7 @@ enum From {
 struct Answer {
     reference: Option<String>,
     signed_by: Vec<String>,
+    remarks: Vec<String>,
 }
 
 impl FetchRequest {
@@ -97,10 +98,12 @@ impl Fetched {
                 digest: _,
                 reference,
                 signed_by,
+                remarks,
             }) => {
                 let head = Answer {
                     reference,
                     signed_by,
+                    remarks,
                 };
                 (Ok(head), wasm)
             }
@@ -116,6 +119,7 @@ impl Fetched {
         let Answer {
             reference,
             signed_by,
+            remarks,
         } = match head {
             Err(error) => return Ok(Err(error)),
             Ok(answer) => answer,
@@ -126,6 +130,7 @@ impl Fetched {
             wasm,
             reference,
             signed_by,
+            remarks,
         }))
     }
 }
@@ -205,11 +210,13 @@ mod tests {
             digest: Digest::of(b"a lie"),
             reference: Some("oci://a.b/c@sha256:00".to_owned()),
             signed_by: vec!["ann".to_owned()],
+            remarks: vec!["a remark".to_owned()],
         };
         let bytes = Fetched::encode(Ok(fetched.clone())).unwrap();
         let arrived = Fetched::decode(bytes).unwrap().unwrap();
         assert_eq!(arrived.digest, Digest::of(b"\0asm"));
         assert_eq!(arrived.signed_by, fetched.signed_by);
+        assert_eq!(arrived.remarks, fetched.remarks);
         assert_eq!(arrived.wasm, fetched.wasm);
         let error = FetchError::Registry(RegistryError::NotFound {
             what: "x".to_owned(),

@@ -1,9 +1,11 @@
 //! Tests of talking to a registry that does every bad thing: each has a clear end, in bounded time, and gets none of our secrets.
 
+mod attached;
 mod hostile;
 
 use super::*;
 use crate::access::{Credentials, Login};
+use crate::attached::Attachments;
 use crate::media_type::{OCI_MANIFEST, WASM_CONFIG, WASM_LAYER};
 use crate::patience::Patience;
 use crate::progress::silent;
@@ -326,7 +328,10 @@ async fn what_is_not_there_is_asked_for_once() {
     assert_eq!(server.asked(TAG), 1);
     let registry = connected(&server.host(), access());
     assert_eq!(registry.find_manifest("1").await.unwrap(), None);
-    assert_eq!(registry.attached(&Digest::of(WASM)).await.unwrap(), []);
+    assert_eq!(
+        registry.attached(&Digest::of(WASM)).await,
+        Attachments::default()
+    );
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 const ED25519_SIGNATURE_BYTES: usize = 64;
 /// Most remarks that a refusal has, and the longest, in characters: it goes into logs and Events, and strangers' words are in it.
 const REMARKS: usize = 4;
-const REMARK_CHARACTERS: usize = 200;
+const REMARK_CHARACTERS: usize = 300;
 /// Begins ASN.1's sequence, as which ECDSA writes a signature (RFC 3279, section 2.2.3).
 const SEQUENCE: u8 = 0x30;
 
@@ -174,14 +174,24 @@ impl Evidence {
 impl Gathered {
     /// Adds what was found at `place`, which names it in remarks.
     pub fn add(&mut self, place: &str, found: Result<Evidence, Unreadable>) {
-        if self.found() >= SIGNATURES_MAX {
-            self.left_out += 1;
-            return;
-        }
         match found {
+            Err(unreadable) => self.pass_over(&format!("{place} {unreadable}")),
+            Ok(_) if self.is_full() => self.left_out += 1,
             Ok(evidence) => self.evidence.push(evidence),
-            Err(unreadable) => self.remarks.push(quoted(&format!("{place} {unreadable}"))),
         }
+    }
+
+    /// Adds a remark on something that is there, and of which nothing can be known.
+    pub fn pass_over(&mut self, remark: &str) {
+        if self.is_full() {
+            self.left_out += 1;
+        } else {
+            self.remarks.push(quoted(remark));
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.found() >= SIGNATURES_MAX
     }
 
     /// Whether nothing at all was found.
@@ -199,8 +209,8 @@ impl Gathered {
         &self.evidence
     }
 
-    /// What was found besides, in words.
-    pub(super) fn remarks(&self) -> Vec<String> {
+    /// What was found besides, in words: the first ones, of many.
+    pub fn remarks(&self) -> Vec<String> {
         let mut remarks: Vec<_> = self.remarks.iter().take(REMARKS).cloned().collect();
         if let Some(more) = self.remarks.len().checked_sub(REMARKS + 1) {
             remarks.push(format!("{} more of this kind", more + 1));

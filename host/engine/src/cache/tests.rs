@@ -198,3 +198,28 @@ fn a_symbolic_link_in_place_of_the_directory_is_refused() {
     std::os::unix::fs::symlink(folder.path(), &link).unwrap();
     assert!(Cache::open(&link, &Engine::default()).is_err());
 }
+
+#[test]
+fn what_nobody_claims_goes_and_what_somebody_claims_stays() {
+    let fixture = Fixture::filled();
+    let code = fixture.engine.precompile_component(COMPONENT).unwrap();
+    fixture.cache.put(&[8; 32], &code).unwrap();
+    // Of another engine, code without a pointer, and what is not of the cache.
+    let digest = hex(&KEY);
+    for name in [
+        format!("{digest}-0000000000000000"),
+        format!("{digest}-0000000000000000.{digest}.cwasm"),
+        format!("{}-{}.{digest}.cwasm", digest, fixture.cache.compatibility),
+        "somebody-elses".to_owned(),
+    ] {
+        fs::write(fixture.directory.join(name), "left").unwrap();
+    }
+    assert_eq!(fixture.files().len(), 8);
+    let removed = fixture.cache.retain(&HashSet::from([KEY, [9; 32]]));
+    assert_eq!(removed.unwrap(), 5);
+    assert!(fixture.is_found());
+    assert!(fixture.cache.get(&fixture.engine, &[8; 32]).is_none());
+    assert!(fixture.directory.join("somebody-elses").is_file());
+    assert_eq!(fixture.cache.retain(&HashSet::new()).unwrap(), 2);
+    assert!(!fixture.is_found());
+}

@@ -3,6 +3,7 @@
 //!
 //! The call goes the way that kubelet's would, but for the socket and the mounts. It never shows a request.
 
+mod plan;
 mod report;
 mod request;
 mod state_file;
@@ -28,7 +29,8 @@ Examples; the second call finds the records of the first:
   $ wasmount call plugin.wasm NodeStageVolume - --backend backend.yaml --json
 
 A request is CSI's message by its own names, such as `volume_id: a` or `{\"volumeId\":\"a\"}`. Secrets in it reach the plugin and are never
-shown. Nothing is mounted: of stage and publish the recorded plan is shown. Each call is a fresh instance, as in a host.
+shown. Nothing is mounted: of stage and publish the recorded plan is shown, held against the grants of the document; without one it is
+shown which grants it needs. Each call is a fresh instance, as in a host.
 
 Exit codes: 0 if the call was answered with OK, 1 if it failed or could not be made, 64 for wrong flags, documents or requests.")]
 pub(crate) struct Flags {

@@ -145,7 +145,6 @@ fn bring(flags: &Flags, configured: &Configured) -> Result<Brought, Fault> {
         let resolved = resolved.map_err(Fault::room(failed()))?;
         let signers = &document.plugin.signers;
         let signatures = Signatures::of_artifact(&registry, &resolved, signers, folder).await;
-        let signatures = signatures.map_err(Fault::room(failed()))?;
         let pulled = resolved.fetch(&registry).await;
         Ok((pulled.map_err(Fault::room(failed()))?, signatures))
     })?;

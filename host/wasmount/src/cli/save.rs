@@ -1,6 +1,7 @@
 //! `wasmount save`: a component and everything that belongs to it as one file, for where no registry is reached.
 
 use super::registry::{RegistryFlags, Source, source};
+use super::show::harmless;
 use super::transfer::{component, other_than, output_file, say, wait};
 use crate::component_facts::facts;
 use crate::fault::Fault;
@@ -39,24 +40,29 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         output,
         registry,
     } = flags;
-    let (bundle, tag) = match source {
+    let (bundle, left_out, tag) = match source {
         Source::File(file) => {
             other_than(&output, &file)?;
             let wasm = component(&file)?;
             let failed = format!("{} is not saved", file.display());
             let facts = facts(&wasm, &file).map_err(Fault::room(failed))?;
-            (Bundle::of_component(wasm, &facts), None)
+            (Bundle::of_component(wasm, &facts), Vec::new(), None)
         }
         Source::Artifact(reference) => {
             let registry = registry.connect(&reference)?;
             let bundle = wait(Bundle::pull(&registry))?;
-            let bundle = bundle.map_err(Fault::room(format!("{reference} is not saved")))?;
-            (bundle, reference.tag().map(str::to_owned))
+            let (bundle, left_out) =
+                bundle.map_err(Fault::room(format!("{reference} is not saved")))?;
+            (bundle, left_out, reference.tag().map(str::to_owned))
         }
     };
     whole_file::write(&output, |file| bundle.write(tag.as_deref(), file))
         .map_err(Fault::room(format!("{} is not written", output.display())))?;
     let (digest, signatures) = (bundle.manifest_digest(), bundle.attached().len());
     let file = output.display();
-    say(&format!("{digest} {file}, {signatures} attached\n"))
+    let mut text = format!("{digest} {file}, {signatures} attached\n");
+    for thing in left_out {
+        text.push_str(&format!("left out: {}\n", harmless(&thing)));
+    }
+    say(&text)
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use std::io;
 use std::path::{Path, PathBuf};
 use wasmount_artifact::signature::{SIGNATURE_BYTES, SignerKeys, bundle_file, signature_file};
-use wasmount_artifact::{Beside, check_file};
+use wasmount_artifact::{Beside, Fetched, Signed, check_file};
 use wasmount_core::document::Reference;
 
 /// Tell whether a component is signed by somebody you trust
@@ -21,7 +21,8 @@ Examples:
   $ wasmount verify oci://registry.example.com/storage/nas:1.4.0 --key acme.pub --key auditors.pub --all
 
 Reads what `wasmount sign` and cosign write: for a file plugin.wasm.sig and plugin.wasm.bundle beside it, for an artifact the tag sha256-...sig and
-Sigstore bundles that refer to it. Prints the digest that is signed, and by which of the keys. Certificates and transparency logs are not looked at.
+Sigstore bundles that refer to it. Prints the digest that is signed, by which of the keys, and what beside it was passed over since it cannot be read.
+Certificates and transparency logs are not looked at.
 
 Exit codes: 0 if it is, 64 for wrong flags, 1 if it is not, or cannot be told.")]
 pub(crate) struct Flags {
@@ -47,6 +48,15 @@ pub(crate) struct Flags {
     registry: RegistryFlags,
 }
 
+/// What is signed, and by whom.
+struct Verified {
+    /// Its digest, or its name by digest.
+    what: String,
+    signed_by: Vec<String>,
+    /// What lay beside it and proves nothing.
+    remarks: Vec<String>,
+}
+
 /// Tells it.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
@@ -56,36 +66,62 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         registry,
     } = flags;
     let keys = signer_keys(&key, all)?;
-    let (what, signed_by) = match &subject {
+    let verified = match &subject {
         Source::File(file) => verify_file(file, &keys)?,
         Source::Artifact(reference) => verify_artifact(reference, &keys, &registry)?,
     };
+    let Verified {
+        what,
+        signed_by,
+        remarks,
+    } = verified;
     let mut text = format!("{what}\n");
     for name in signed_by {
         text.push_str(&format!("signed by {name}\n"));
     }
+    for remark in remarks {
+        text.push_str(&format!("passed over: {remark}\n"));
+    }
     say(&text)
 }
 
-fn verify_file(file: &Path, keys: &SignerKeys) -> Result<(String, Vec<String>), Fault> {
+fn verify_file(file: &Path, keys: &SignerKeys) -> Result<Verified, Fault> {
     let beside = Beside {
         signature: if_there(&signature_file(file))?,
         bundle: if_there(&bundle_file(file))?,
     };
     let checked = check_file(component(file)?, &beside, None, keys);
-    let checked = checked.map_err(Fault::room(file.display().to_string()))?;
-    Ok((checked.digest.to_string(), checked.signed_by))
+    let Fetched {
+        wasm: _,
+        digest,
+        reference: _,
+        signed_by,
+        remarks,
+    } = checked.map_err(Fault::room(file.display().to_string()))?;
+    Ok(Verified {
+        what: digest.to_string(),
+        signed_by,
+        remarks,
+    })
 }
 
 fn verify_artifact(
     reference: &Reference,
     keys: &SignerKeys,
     registry: &RegistryFlags,
-) -> Result<(String, Vec<String>), Fault> {
+) -> Result<Verified, Fault> {
     let registry = registry.connect(reference)?;
     let found = wait(wasmount_artifact::signers(&registry, keys))?;
-    let (reference, signed_by) = found.map_err(Fault::room(reference.to_string()))?;
-    Ok((reference.to_string(), signed_by))
+    let Signed {
+        reference,
+        by,
+        remarks,
+    } = found.map_err(Fault::room(reference.to_string()))?;
+    Ok(Verified {
+        what: reference.to_string(),
+        signed_by: by,
+        remarks,
+    })
 }
 
 /// What a file holds, if there is one.

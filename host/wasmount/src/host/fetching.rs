@@ -126,6 +126,12 @@ pub(crate) async fn fetch(
     let message = request.encode()?;
     let answer = wasmount_child::run(&task, message.to_vec()).await?;
     let fetched = Fetched::decode(answer)??;
+    for remark in &fetched.remarks {
+        tracing::warn!(
+            remark,
+            "something among a plugin's signatures was passed over"
+        );
+    }
     // The child compared it too; a child that was taken over would say anything.
     match &plugin.digest {
         Some(wanted) if wanted != fetched.digest.as_str() => Err(FetchError::AnotherComponent {

@@ -7,7 +7,7 @@ use super::csi_node::CsiNodes;
 use super::kubernetes::Cluster;
 use super::rooms::Rooms;
 use super::{
-    HostOptions, control, documents, events, mounter_watch, registration, secret_watch,
+    HostOptions, control, documents, events, leftovers, mounter_watch, registration, secret_watch,
     shared_roots, storage_backends,
 };
 use crate::config::Configured;
@@ -78,7 +78,11 @@ impl Serving {
         };
         let files: BTreeSet<_> = configured.iter().map(|it| it.file.clone()).collect();
         let objects = storage_backends::open(&backends).await?;
-        let coming = objects.iter().flat_map(|it| it.drivers()).collect();
+        let coming: BTreeSet<_> = objects.iter().flat_map(|it| it.drivers()).collect();
+        let named = configured.iter().map(|it| it.document.driver_name.clone());
+        let served = named.chain(coming.iter().cloned()).collect();
+        let common = backends.common();
+        leftovers::sweep(&common.rooms, &common.options.data_dir, served).await;
         backends
             .begin(
                 configured.into_iter().map(documents::desired).collect(),

@@ -8,13 +8,14 @@
 //! Everything lies in a directory that goes with the command. The real engine, store and pools work here; only mounts do not.
 
 mod dry_mounter;
+mod needed_grants;
 mod place;
 mod records;
 mod runtime;
 mod source;
 
-pub(crate) use dry_mounter::{Pools, Recorded};
-pub(crate) use place::Place;
+pub(crate) use dry_mounter::{Pools, Recorded, Verdict};
+pub(crate) use place::{Place, sweep_temporary};
 pub(crate) use records::{Change, Records, changes};
 pub(crate) use runtime::block_on;
 pub(crate) use source::signer_keys;
@@ -90,7 +91,8 @@ impl Workbench {
         let document = &configured.document;
         let secrets = secrets::read(document.secrets.clone(), None).await;
         let secrets = secrets.map_err(Fault::room("a secret cannot be read"))?;
-        let state = RedbStore::open(place.path())
+        // In one of its own: the store locks its directory, and the place is locked as well.
+        let state = RedbStore::open(&place.path().join("records"))
             .map_err(Fault::room("a temporary store cannot be opened"))?;
         let compiled = cache.unwrap_or_else(|| place.path().join("compiled"));
         let engine = Engine::new(EngineOptions {
@@ -213,10 +215,12 @@ impl Workbench {
 
 fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<DryMounter, Fault> {
     let mut configured = configured.clone();
+    // Without a document nobody has granted or withheld anything.
+    let is_judged = !configured.file.as_os_str().is_empty();
     let below = match pools {
         Pools::Closed => {
-            let grants = &configured.document.grants;
-            return Ok(DryMounter::new(grants, None));
+            let grants = configured.document.grants;
+            return Ok(DryMounter::new(grants, is_judged, None));
         }
         Pools::Granted => None,
         Pools::Temporary => Some(place.join("pools")),
@@ -234,5 +238,6 @@ fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<D
     let one = std::slice::from_ref(&configured);
     let mounts = LocalMounts::new(place, place.join("run"), Vec::new(), one);
     let pools: Arc<dyn Mounter> = mounts.open()?;
-    Ok(DryMounter::new(&configured.document.grants, Some(pools)))
+    let grants = configured.document.grants;
+    Ok(DryMounter::new(grants, is_judged, Some(pools)))
 }

@@ -1,6 +1,7 @@
 //! What is shown of one call, for people and for programs. Apart because both must tell the same, and neither what is secret: contents of
 //! files in a plan are counted, secret options are named.
 
+use super::plan::{plan_json, verdict_json, verdict_lines};
 use super::state_file::to_json;
 use crate::cli::show::{Table, Tone, bytes, harmless, harmless_text, milliseconds};
 use crate::fault::Fault;
@@ -8,7 +9,6 @@ use crate::host::{Called, Change, Recorded};
 use crate::telemetry::Said;
 use serde_json::{Value, json};
 use std::time::Duration;
-use wasmount_core::plan::{Plan, Source};
 use wasmount_core::rpc::Rpc;
 use wasmount_engine::Usage;
 
@@ -96,57 +96,14 @@ impl Report {
     }
 }
 
-/// A plan as data.
-fn plan_json(plan: &Plan) -> Value {
-    let Plan {
-        source,
-        default_fs_type,
-        mount_options,
-        notes,
-    } = plan;
-    json!({
-        "source": { source.step(): source_json(source) },
-        "defaultFsType": default_fs_type,
-        "mountOptions": mount_options,
-        "notes": notes,
-    })
-}
-
-fn source_json(source: &Source) -> Value {
-    let pairs = |pairs: &[(String, String)]| -> Value {
-        let pairs = pairs.iter().map(|(key, value)| json!([key, value]));
-        pairs.collect()
-    };
-    match source {
-        Source::Directory { pool, path } | Source::Image { pool, path } => {
-            json!({ "pool": pool, "path": path })
-        }
-        Source::Device { facts, wait_ms } => json!({ "facts": pairs(facts), "waitMs": wait_ms }),
-        Source::Filesystem {
-            fs_type,
-            source,
-            options,
-            secret_options,
-        } => json!({
-            "fsType": fs_type,
-            "source": source,
-            "options": options,
-            "secretOptions": pairs(secret_options),
-        }),
-        Source::Tmpfs { size_bytes } => json!({ "sizeBytes": size_bytes }),
-        Source::Files { files } => files
-            .iter()
-            .map(|file| {
-                let mode = format!("{:04o}", file.mode);
-                json!({ "path": file.path, "mode": mode, "bytes": file.content.len() })
-            })
-            .collect(),
-    }
-}
-
 fn recorded_json(recorded: &Recorded) -> Value {
     let Recorded { action, path, plan } = recorded;
-    json!({ "action": action, "path": path, "plan": plan.as_ref().map(plan_json) })
+    let mut shown = json!({ "action": action, "path": path, "plan": null });
+    if let Some(judged) = plan {
+        shown["plan"] = plan_json(&judged.plan);
+        shown["verdict"] = verdict_json(&judged.verdict);
+    }
+    shown
 }
 
 fn recorded_lines(recorded: &Recorded) -> Result<Vec<String>, Fault> {
@@ -154,20 +111,18 @@ fn recorded_lines(recorded: &Recorded) -> Result<Vec<String>, Fault> {
     let mut lines = vec![format!("{action} {}", harmless(path))];
     match plan {
         None => lines.push(Tone::Quiet.paint("  the host needs no plan for this")),
-        Some(plan) => {
-            let plan = without_nothing(plan_json(plan));
-            lines.extend(
-                yaml_lines(&plan)?
-                    .into_iter()
-                    .map(|line| format!("  {line}")),
-            );
+        Some(judged) => {
+            let plan = without_nothing(plan_json(&judged.plan));
+            let mut shown = yaml_lines(&plan)?;
+            shown.extend(verdict_lines(&judged.verdict)?);
+            lines.extend(shown.into_iter().map(|line| format!("  {line}")));
         }
     }
     Ok(lines)
 }
 
 /// People need not read what is not there.
-fn without_nothing(mut value: Value) -> Value {
+pub(super) fn without_nothing(mut value: Value) -> Value {
     if let Value::Object(fields) = &mut value {
         fields.retain(|_, value| match value {
             Value::Null => false,
@@ -232,7 +187,7 @@ fn microseconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn yaml_lines(value: &Value) -> Result<Vec<String>, Fault> {
+pub(super) fn yaml_lines(value: &Value) -> Result<Vec<String>, Fault> {
     let is_empty = value.as_object().is_some_and(|fields| fields.is_empty());
     if is_empty {
         return Ok(vec![Tone::Quiet.paint("empty")]);
@@ -245,51 +200,6 @@ fn yaml_lines(value: &Value) -> Result<Vec<String>, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
-    use wasmount_core::plan::PlanFile;
-
-    fn plan(source: Source) -> Plan {
-        Plan {
-            source,
-            default_fs_type: None,
-            mount_options: Vec::new(),
-            notes: BTreeMap::new(),
-        }
-    }
-
-    #[test]
-    fn a_plan_names_secrets_and_counts_contents() {
-        let files = Source::Files {
-            files: vec![PlanFile {
-                path: "token".to_owned(),
-                mode: 0o400,
-                content: b"hunter22".to_vec(),
-            }],
-        };
-        let mounted = Source::Filesystem {
-            fs_type: "cifs".to_owned(),
-            source: "//a/b".to_owned(),
-            options: vec!["ro".to_owned()],
-            secret_options: vec![("password".to_owned(), "of-the-share".to_owned())],
-        };
-        for (source, shown) in [
-            (
-                files,
-                json!({ "files": [{ "path": "token", "mode": "0400", "bytes": 8 }] }),
-            ),
-            (
-                mounted,
-                json!({ "filesystem": {
-                    "fsType": "cifs",
-                    "source": "//a/b",
-                    "options": ["ro"],
-                    "secretOptions": [["password", "of-the-share"]],
-                } }),
-            ),
-        ] {
-            assert_eq!(plan_json(&plan(source)).get("source"), Some(&shown));
-        }
-    }
 
     #[test]
     fn a_changed_record_is_shown_as_it_was_and_as_it_is() {

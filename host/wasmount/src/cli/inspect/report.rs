@@ -220,6 +220,8 @@ impl Report {
             ),
             Some(Err(reason)) => Tone::Bad.paint(&harmless_long(reason)),
         });
+        let remarks = self.signatures.remarks.iter();
+        lines.extend(remarks.map(|it| format!("passed over: {}", harmless_long(it))));
         lines
     }
 

@@ -5,7 +5,7 @@ use crate::host::signer_keys;
 use serde_json::{Value, json};
 use std::path::Path;
 use wasmount_artifact::signature::{Subject, bundle_file, check, signature_file};
-use wasmount_artifact::{RawManifest, Registry, RegistryError, Resolved, gathered};
+use wasmount_artifact::{RawManifest, Registry, Resolved, gathered};
 use wasmount_core::document::Signers;
 use wasmount_versions::{Step, StepOutcome, Trail};
 
@@ -16,6 +16,8 @@ pub(super) struct Signatures {
     pub(super) places: Vec<String>,
     /// Names of keys that signed it, or why they do not suffice; none: the document names no key.
     pub(super) judged: Option<Result<Vec<String>, String>>,
+    /// What lies there, and cannot be read.
+    pub(super) remarks: Vec<String>,
 }
 
 impl Signatures {
@@ -33,6 +35,7 @@ impl Signatures {
                     StepOutcome::Passed(said) => Ok(vec![said.clone()]),
                     StepOutcome::Refused(reason) => Err(reason.clone()),
                 }),
+            remarks: Vec::new(),
         }
     }
 
@@ -42,13 +45,13 @@ impl Signatures {
         resolved: &Resolved,
         signers: &Signers,
         folder: &Path,
-    ) -> Result<Self, RegistryError> {
-        let own = Self::attached(registry, &resolved.raw, signers, folder).await?;
+    ) -> Self {
+        let own = Self::attached(registry, &resolved.raw, signers, folder).await;
         let Some(list) = resolved.list.as_ref().filter(|_| !own.suffices()) else {
-            return Ok(own);
+            return own;
         };
-        let of_list = Self::attached(registry, list, signers, folder).await?;
-        Ok(if of_list.suffices() { of_list } else { own })
+        let of_list = Self::attached(registry, list, signers, folder).await;
+        if of_list.suffices() { of_list } else { own }
     }
 
     async fn attached(
@@ -56,10 +59,10 @@ impl Signatures {
         manifest: &RawManifest,
         signers: &Signers,
         folder: &Path,
-    ) -> Result<Self, RegistryError> {
-        let attached = registry.attached(&manifest.digest).await?;
+    ) -> Self {
+        let attached = registry.attached(&manifest.digest).await;
         let gathered = gathered(&attached);
-        let places = attached.iter().filter(|_| !gathered.is_empty());
+        let places = attached.found.iter().filter(|_| !gathered.is_empty());
         let places = places.map(|beside| match &beside.tag {
             Some(tag) => tag.clone(),
             None => beside.raw.digest.to_string(),
@@ -67,12 +70,17 @@ impl Signatures {
         let judged = (!signers.is_empty()).then(|| {
             let keys = signer_keys(signers, folder)?;
             let subject = Subject::new(&manifest.bytes);
-            check(&keys, &subject, &gathered).map_err(|error| error.to_string())
+            check(&keys, &subject, &gathered).map_err(|error| match attached.trouble() {
+                // What is wanted may be just what the registry did not give.
+                Some(trouble) => trouble.to_string(),
+                None => error.to_string(),
+            })
         });
-        Ok(Self {
+        Self {
             places: places.collect(),
             judged,
-        })
+            remarks: gathered.remarks(),
+        }
     }
 
     /// Whether there is nothing more to look for.
@@ -98,6 +106,6 @@ impl Signatures {
             Some(Ok(signers)) => ("signed", signers.clone()),
             Some(Err(reason)) => ("refused", vec![reason.clone()]),
         };
-        json!({ "places": self.places, "word": word, "said": said })
+        json!({ "places": self.places, "word": word, "said": said, "passedOver": self.remarks })
     }
 }

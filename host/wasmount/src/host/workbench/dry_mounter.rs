@@ -1,8 +1,9 @@
-//! A mount room that mounts nothing: it takes each plan and says yes. Apart because it is the third `Mounter`, and the only one that needs no
-//! right. Pools are real, where the command opens them.
+//! A mount room that mounts nothing: it holds each plan against the grants with the host's own words, and that is all. Apart because it is the
+//! third `Mounter`, and the only one that needs no right. Pools are real, where the command opens them.
 //!
 //! What a host answers from the kernel alone is refused here: no plugin is behind it, and there is nothing to ask the kernel about.
 
+use super::needed_grants::needed;
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,6 +17,8 @@ use wasmount_core::mounter::{
 use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::plan::Plan;
 use wasmount_core::pool::{PoolCall, PoolReply};
+use wasmount_core::volume::VolumeCapability;
+use wasmount_mount::judge;
 
 /// Where the pools of a plugin are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,21 +41,44 @@ pub(crate) struct Recorded {
     /// Where.
     pub(crate) path: String,
     /// What the volume is, in the plugin's words; absent where the host needs none.
-    pub(crate) plan: Option<Plan>,
+    pub(crate) plan: Option<Judged>,
+}
+
+/// A plan, and what a host makes of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Judged {
+    /// In the plugin's words.
+    pub(crate) plan: Plan,
+    /// Whether it would be carried out.
+    pub(crate) verdict: Verdict,
+}
+
+/// What a host makes of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The document grants all of it.
+    Granted,
+    /// A host refuses it, in these words.
+    Refused(String),
+    /// There is no document, and one must grant this.
+    Needs(Grants),
 }
 
 /// The room.
 pub(super) struct DryMounter {
-    pool_names: Vec<String>,
+    grants: Grants,
+    /// Whether the grants are somebody's word.
+    is_judged: bool,
     pools: Option<Arc<dyn Mounter>>,
     recorded: Mutex<Vec<Recorded>>,
 }
 
 impl DryMounter {
-    /// Without `pools` they are named and closed.
-    pub(super) fn new(grants: &Grants, pools: Option<Arc<dyn Mounter>>) -> Self {
+    /// Without `pools` they are named and closed. Plans are held against the grants if `is_judged`; else it is told which they need.
+    pub(super) fn new(grants: Grants, is_judged: bool, pools: Option<Arc<dyn Mounter>>) -> Self {
         Self {
-            pool_names: grants.pools.keys().cloned().collect(),
+            grants,
+            is_judged,
             pools,
             recorded: Mutex::default(),
         }
@@ -63,7 +89,29 @@ impl DryMounter {
         std::mem::take(&mut *self.recorded.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn record(&self, action: &'static str, path: String, plan: Option<Plan>) {
+    /// Writes down a plan with what a host would say, and says it.
+    fn judge(
+        &self,
+        action: &'static str,
+        path: String,
+        plan: Plan,
+        capability: &VolumeCapability,
+        readonly: bool,
+    ) -> Result<(), MountError> {
+        let judged = if self.is_judged {
+            judge(&plan, capability, readonly, &self.grants).map(|()| Verdict::Granted)
+        } else {
+            needed(&plan, capability, readonly).map(Verdict::Needs)
+        };
+        let (verdict, said) = match judged {
+            Ok(verdict) => (verdict, Ok(())),
+            Err(error) => (Verdict::Refused(error.to_string()), Err(error)),
+        };
+        self.record(action, path, Some(Judged { plan, verdict }));
+        said
+    }
+
+    fn record(&self, action: &'static str, path: String, plan: Option<Judged>) {
         let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
         recorded.push(Recorded { action, path, plan });
     }
@@ -77,8 +125,7 @@ impl Mounter for DryMounter {
 
     async fn stage(&self, request: StageVolume) -> Result<(), MountError> {
         let path = request.staging_path.into_string();
-        self.record("stage", path, Some(request.plan));
-        Ok(())
+        self.judge("stage", path, request.plan, &request.capability, false)
     }
 
     async fn notes(&self, _key: VolumeKey) -> Result<BTreeMap<String, String>, MountError> {
@@ -96,8 +143,11 @@ impl Mounter for DryMounter {
 
     async fn publish(&self, request: PublishVolume) -> Result<(), MountError> {
         let path = request.target_path.into_string();
-        self.record("publish", path, request.plan);
-        Ok(())
+        let Some(plan) = request.plan else {
+            self.record("publish", path, None);
+            return Ok(());
+        };
+        self.judge("publish", path, plan, &request.capability, request.readonly)
     }
 
     async fn unpublish(&self, request: UnpublishVolume) -> Result<(), MountError> {
@@ -133,7 +183,10 @@ impl Mounter for DryMounter {
 
     async fn pool(&self, driver: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {
         match (&self.pools, call) {
-            (_, PoolCall::Names) => Ok(PoolReply::Names(self.pool_names.clone())),
+            (_, PoolCall::Names) => {
+                let names = self.grants.pools.keys().cloned();
+                Ok(PoolReply::Names(names.collect()))
+            }
             (Some(pools), call) => pools.pool(driver, call).await,
             (None, call) => {
                 let pool = call.words().first().copied().unwrap_or_default().to_owned();
@@ -170,7 +223,7 @@ mod tests {
             pools: BTreeMap::from([("volumes".to_owned(), pool)]),
             ..Grants::default()
         };
-        let room = DryMounter::new(&grants, None);
+        let room = DryMounter::new(grants, true, None);
         (room, DriverName::parse("a.b").unwrap())
     }
 

@@ -1,31 +1,236 @@
-//! A directory that goes with the command. Apart because several commands need one, and each must leave nothing behind.
+//! A directory that goes with the command. Apart because several commands need one, and none may stay: not even that of a command that was
+//! killed, which the next one removes.
+//!
+//! Whose owner lives is told by the kernel: the owner holds a lock (flock(2)) on the directory, and the kernel lets go of it however a process
+//! ends. Numbers of processes say nothing, since they return.
 
 use crate::host::OWN_MODE;
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, open, statat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
 use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::{env, io, process};
+use std::{env, process};
+
+/// What all their names begin with.
+const PREFIX: &str = "wasmount-";
+/// What follows it: only what this program makes is ever removed.
+const PURPOSES: [&str; 2] = ["workbench", "artifact"];
+/// How many names are tried. One is taken only by a directory that cannot be removed, or by a process of another container with the same number.
+const NAMES: u32 = 64;
 
 /// The directory; it is removed with all that is in it when this is dropped.
-pub(crate) struct Place(PathBuf);
+pub(crate) struct Place {
+    path: PathBuf,
+    /// Says that somebody lives here.
+    _lock: OwnedFd,
+}
 
 impl Place {
-    /// One that was there before is somebody else's: it is refused.
-    pub(crate) fn make(purpose: &str) -> io::Result<Self> {
-        let name = format!("wasmount-{purpose}-{}", process::id());
-        let path = env::temp_dir().join(name);
-        DirBuilder::new().mode(OWN_MODE).create(&path)?;
-        Ok(Self(path))
+    /// Removes what killed commands left, and makes one. One that was there before is somebody else's: another name is taken.
+    pub(crate) fn make(purpose: &'static str) -> io::Result<Self> {
+        let parent = env::temp_dir();
+        sweep(&parent);
+        Self::make_in(&parent, purpose)
+    }
+
+    fn make_in(parent: &Path, purpose: &str) -> io::Result<Self> {
+        for number in 0..NAMES {
+            let name = format!("{PREFIX}{purpose}-{}-{number}", process::id());
+            let path = parent.join(name);
+            match DirBuilder::new().mode(OWN_MODE).create(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(error) => return Err(error),
+            }
+            // Between the two steps it looked like anybody's, and may have been removed.
+            if let Some(lock) = inhabit(&path)? {
+                return Ok(Self { path, _lock: lock });
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What cannot be removed is in the temporary directory of the system.
-        let _ = fs::remove_dir_all(&self.0);
+        // What cannot be removed now is removed by the next command.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes the directories of commands that were killed, in the system's directory of temporary files.
+pub(crate) fn sweep_temporary() {
+    sweep(&env::temp_dir());
+}
+
+/// Nobody waits for it, and nobody needs it: what goes wrong is worth a line in the log.
+fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else {
+        return;
+    };
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        if !is_named_as_ours(&path) {
+            continue;
+        }
+        match abandoned(&path) {
+            Ok(None) => {}
+            Ok(Some(_lock)) => match fs::remove_dir_all(&path) {
+                Ok(()) => {
+                    tracing::info!(path = %path.display(), "removed what a killed command left")
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    tracing::warn!(path = %path.display(), %error, "what a killed command left stays");
+                }
+            },
+            Err(errno) => {
+                let error = io::Error::from(errno);
+                tracing::debug!(path = %path.display(), %error, "not looked into");
+            }
+        }
+    }
+}
+
+fn is_named_as_ours(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let rest = name.and_then(|name| name.strip_prefix(PREFIX));
+    let purpose = rest.and_then(|rest| rest.split_once('-'));
+    purpose.is_some_and(|(purpose, _)| PURPOSES.contains(&purpose))
+}
+
+/// The directory, locked, if it is this user's and its owner is gone.
+fn abandoned(path: &Path) -> Result<Option<OwnedFd>, Errno> {
+    let directory = opened(path)?;
+    let status = fstat(&directory)?;
+    // Others may make what they like in a directory for everybody.
+    if status.st_uid != geteuid().as_raw() {
+        return Ok(None);
+    }
+    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(directory)),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Locks a directory that was just made; none if somebody has it, or removed it.
+fn inhabit(path: &Path) -> io::Result<Option<OwnedFd>> {
+    let directory = match opened(path) {
+        Err(Errno::NOENT) => return Ok(None),
+        directory => directory?,
+    };
+    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => return Ok(None),
+        locked => locked?,
+    }
+    let ours = fstat(&directory)?;
+    match statat(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(there) if (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino) => {
+            Ok(Some(directory))
+        }
+        Ok(_) | Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn opened(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn what_is_lived_in_is_never_swept_and_what_is_left_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let alive = Place::make_in(folder.path(), "workbench").unwrap();
+        fs::write(alive.path().join("file"), "kept").unwrap();
+        let left = folder.path().join("wasmount-artifact-1-0");
+        fs::create_dir_all(left.join("pools/deep")).unwrap();
+        fs::write(left.join("component.wasm"), "left").unwrap();
+        sweep(folder.path());
+        assert!(!left.exists());
+        assert_eq!(fs::read(alive.path().join("file")).unwrap(), b"kept");
+        drop(alive);
+        assert_eq!(names(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn nothing_of_another_name_is_touched_and_no_link_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("file"), "outside").unwrap();
+        let made = ["wasmount-others-1", "wasmount-workbench", "workbench-1"];
+        for name in made {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let link = folder.path().join("wasmount-workbench-7");
+        std::os::unix::fs::symlink(outside.path(), &link).unwrap();
+        // Within one that goes, a link goes and what it leads to stays.
+        let left = folder.path().join("wasmount-artifact-8");
+        fs::create_dir(&left).unwrap();
+        std::os::unix::fs::symlink(outside.path(), left.join("link")).unwrap();
+        fs::write(folder.path().join("wasmount-artifact-9"), "a file").unwrap();
+        sweep(folder.path());
+        assert_eq!(
+            names(folder.path()),
+            [
+                "wasmount-artifact-9",
+                "wasmount-others-1",
+                "wasmount-workbench",
+                "wasmount-workbench-7",
+                "workbench-1"
+            ]
+        );
+        assert_eq!(fs::read(outside.path().join("file")).unwrap(), b"outside");
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Place::make_in(folder.path(), "workbench").unwrap();
+        let second = Place::make_in(folder.path(), "workbench").unwrap();
+        assert_ne!(first.path(), second.path());
+    }
+
+    #[test]
+    fn whoever_sweeps_while_others_move_in_takes_nobodys_place() {
+        const ROUNDS: usize = 200;
+        let folder = tempfile::tempdir().unwrap();
+        thread::scope(|scope| {
+            let sweeping = scope.spawn(|| (0..ROUNDS * 4).for_each(|_| sweep(folder.path())));
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..ROUNDS {
+                        let place = Place::make_in(folder.path(), "workbench").unwrap();
+                        let file = place.path().join("file");
+                        fs::write(&file, "mine").unwrap();
+                        assert_eq!(fs::read(&file).unwrap(), b"mine");
+                    }
+                });
+            }
+            sweeping.join().unwrap();
+        });
+        assert_eq!(names(folder.path()), [""; 0]);
     }
 }

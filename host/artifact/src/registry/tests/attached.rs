@@ -1,0 +1,213 @@
+//! Signatures in a registry where something broken lies beside them: it is passed over and named, and neither hides a good signature nor makes
+//! one of nothing.
+
+use super::hostile::{Reply, Server};
+use super::*;
+use crate::attached::{BLOBS, cosign_tag};
+use crate::error::RegistryError;
+use crate::fetch::{FetchError, SIGNATURE, Signed, signers};
+use crate::manifest::Manifest;
+use crate::media_type::COSIGN_SIGNATURE;
+use crate::signature::{NamedKey, PrivateKey, SignatureError, SignerKeys, encoded, payload};
+use std::collections::BTreeMap;
+
+/// What the config of signatures holds here.
+const CONFIG: &[u8] = b"{}";
+
+/// A registry's paths and what they answer.
+#[derive(Default)]
+struct Shelf(BTreeMap<String, Reply>);
+
+impl Shelf {
+    /// With the artifact that is signed.
+    fn new() -> Self {
+        let mut shelf = Self::default();
+        let reply = Reply::ok(manifest()).typed(OCI_MANIFEST);
+        shelf.put(TAG.to_owned(), reply);
+        shelf.blob(CONFIG, Reply::ok(CONFIG));
+        shelf
+    }
+
+    fn put(&mut self, path: String, reply: Reply) {
+        self.0.insert(path, reply);
+    }
+
+    fn blob(&mut self, bytes: &[u8], reply: Reply) {
+        self.put(blob_of(bytes), reply);
+    }
+
+    /// cosign's manifest of signatures.
+    fn signatures(&mut self, layers: Vec<Descriptor>) {
+        let config = Descriptor::of(WASM_CONFIG, CONFIG);
+        let bytes = Manifest::new(config, layers, Annotations::new()).to_bytes();
+        let path = format!("/v2/x/manifests/{}", cosign_tag(&signed_digest()));
+        self.put(path, Reply::ok(bytes).typed(OCI_MANIFEST));
+    }
+
+    async fn served(self) -> Server {
+        Server::start(move |path| self.0.get(path).cloned()).await
+    }
+}
+
+fn blob_of(bytes: &[u8]) -> String {
+    format!("/v2/x/blobs/{}", Digest::of(bytes))
+}
+
+fn signed_digest() -> Digest {
+    Digest::of(&manifest())
+}
+
+fn referrers() -> String {
+    format!("/v2/x/referrers/{}", signed_digest())
+}
+
+/// A signature of the artifact: what a layer names, and its bytes.
+fn signature(key: &PrivateKey) -> (Descriptor, Vec<u8>) {
+    let payload = payload("a.b/x", signed_digest().as_str()).unwrap();
+    let bytes = payload.as_bytes().to_vec();
+    let mut layer = Descriptor::of(COSIGN_SIGNATURE, &bytes);
+    let signed = encoded(&key.sign(&bytes).unwrap());
+    layer.annotations.insert(SIGNATURE.to_owned(), signed);
+    (layer, bytes)
+}
+
+/// A layer that nobody has.
+fn absent(number: usize) -> Descriptor {
+    Descriptor::of(COSIGN_SIGNATURE, format!("absent {number}").as_bytes())
+}
+
+async fn verified(server: &Server, key: &PrivateKey) -> Result<Signed, FetchError> {
+    let keys = SignerKeys::new(vec![NamedKey::new("ann", key.verifying_key())], Vec::new());
+    signers(&connected(&server.host(), access()), &keys).await
+}
+
+#[tokio::test]
+async fn a_good_signature_counts_among_broken_ones_and_each_of_these_is_named() {
+    let key = PrivateKey::generate().unwrap();
+    let (good, bytes) = signature(&key);
+    let forged = Descriptor::of(COSIGN_SIGNATURE, b"as it was pushed");
+    let mut large = Descriptor::of(COSIGN_SIGNATURE, b"large");
+    large.size = 1 << 30;
+    let mut shelf = Shelf::new();
+    shelf.blob(&bytes, Reply::ok(&bytes));
+    shelf.blob(b"as it was pushed", Reply::ok(b"as it was forged"));
+    shelf.signatures(vec![absent(0), forged.clone(), large, good]);
+    let server = shelf.served().await;
+    let signed = verified(&server, &key).await.unwrap();
+    assert_eq!(signed.by, ["ann"]);
+    let place = format!("the tag {}: its blob", cosign_tag(&signed_digest()));
+    let forgery = Digest::of(b"as it was forged");
+    assert_eq!(
+        signed.remarks,
+        [
+            format!("{place} {} is not there", absent(0).digest),
+            format!("{place} {} came with the digest {forgery}", forged.digest),
+            format!(
+                "{place} {} is larger than 65536 bytes, the most that is read",
+                Digest::of(b"large")
+            ),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn broken_ones_alone_prove_nothing_and_the_refusal_names_them() {
+    let mut shelf = Shelf::new();
+    shelf.signatures(vec![absent(0)]);
+    let server = shelf.served().await;
+    let key = PrivateKey::generate().unwrap();
+    let refused = verified(&server, &key).await.unwrap_err();
+    assert!(
+        matches!(
+            &refused,
+            FetchError::Signature(SignatureError::ByNobodyNamed { found: 1, .. })
+        ),
+        "{refused}"
+    );
+    let named = format!("its blob {} is not there", absent(0).digest);
+    assert!(refused.to_string().contains(&named), "{refused}");
+}
+
+#[tokio::test]
+async fn a_broken_tag_does_not_hide_referrers_nor_a_broken_list_the_tag() {
+    let key = PrivateKey::generate().unwrap();
+    let (good, bytes) = signature(&key);
+    // The list is rubbish, the tag is good.
+    let mut shelf = Shelf::new();
+    shelf.blob(&bytes, Reply::ok(&bytes));
+    shelf.signatures(vec![good.clone()]);
+    shelf.put(referrers(), Reply::ok(b"rubbish"));
+    let signed = verified(&shelf.served().await, &key).await.unwrap();
+    assert_eq!(signed.by, ["ann"]);
+    assert!(
+        signed.remarks[0].starts_with("the list of what refers to it is not well-formed: "),
+        "{:?}",
+        signed.remarks
+    );
+
+    // The tag is rubbish, a referrer is good.
+    let config = Descriptor::of(WASM_CONFIG, CONFIG);
+    let mut referrer = Manifest::new(config, vec![good], Annotations::new());
+    referrer.subject = Some(Descriptor::of(OCI_MANIFEST, &manifest()));
+    let referrer = referrer.to_bytes();
+    let mut entry = Descriptor::of(OCI_MANIFEST, &referrer);
+    entry.artifact_type = Some("application/vnd.dev.cosign.artifact.sig.v1+json".to_owned());
+    let absent = Descriptor {
+        artifact_type: entry.artifact_type.clone(),
+        ..Descriptor::of(OCI_MANIFEST, b"absent")
+    };
+    let gone = absent.digest.clone();
+    let list = crate::manifest::Index::new(vec![absent, entry]).to_bytes();
+    let mut shelf = Shelf::new();
+    shelf.blob(&bytes, Reply::ok(&bytes));
+    let tag = cosign_tag(&signed_digest());
+    shelf.put(format!("/v2/x/manifests/{tag}"), Reply::ok(b"rubbish"));
+    shelf.put(referrers(), Reply::ok(list));
+    let path = format!("/v2/x/manifests/{}", Digest::of(&referrer));
+    shelf.put(path, Reply::ok(referrer).typed(OCI_MANIFEST));
+    let signed = verified(&shelf.served().await, &key).await.unwrap();
+    assert_eq!(signed.by, ["ann"]);
+    assert_eq!(signed.remarks.len(), 2, "{:?}", signed.remarks);
+    assert!(signed.remarks[0].starts_with(&format!("the tag {tag} is not well-formed: ")));
+    assert_eq!(
+        signed.remarks[1],
+        format!("the referrer {gone} is not there")
+    );
+}
+
+#[tokio::test]
+async fn a_registry_in_trouble_is_no_proof_that_nobody_has_signed() {
+    let key = PrivateKey::generate().unwrap();
+    let (good, bytes) = signature(&key);
+    let mut shelf = Shelf::new();
+    shelf.blob(&bytes, Reply::status(500, b""));
+    shelf.signatures(vec![good]);
+    let refused = verified(&shelf.served().await, &key).await.unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            FetchError::Registry(RegistryError::Busy { status: 500, .. })
+        ),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn of_broken_ones_only_so_many_are_asked_for() {
+    let key = PrivateKey::generate().unwrap();
+    let (good, bytes) = signature(&key);
+    let mut shelf = Shelf::new();
+    shelf.blob(&bytes, Reply::ok(&bytes));
+    let mut layers: Vec<_> = (0..BLOBS).map(absent).collect();
+    layers.push(good);
+    shelf.signatures(layers);
+    let server = shelf.served().await;
+    let refused = verified(&server, &key).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("28 more of this kind"),
+        "{refused}"
+    );
+    let asked = |bytes: &[u8]| server.asked(&blob_of(bytes));
+    assert_eq!(asked(format!("absent {}", BLOBS - 1).as_bytes()), 1);
+    assert_eq!(asked(&bytes), 0);
+}

@@ -1,0 +1,186 @@
+//! A recorded plan, and what a host would make of it, for people and for programs. Apart because it is the one part of a report in which secrets
+//! and contents of files could be.
+
+use super::report::{without_nothing, yaml_lines};
+use crate::cli::show::{Tone, harmless_text};
+use crate::fault::Fault;
+use crate::host::Verdict;
+use serde_json::{Map, Value, json};
+use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant};
+use wasmount_core::plan::{Plan, Source};
+
+/// A plan as data.
+pub(super) fn plan_json(plan: &Plan) -> Value {
+    let Plan {
+        source,
+        default_fs_type,
+        mount_options,
+        notes,
+    } = plan;
+    json!({
+        "source": { source.step(): source_json(source) },
+        "defaultFsType": default_fs_type,
+        "mountOptions": mount_options,
+        "notes": notes,
+    })
+}
+
+fn source_json(source: &Source) -> Value {
+    let pairs = |pairs: &[(String, String)]| -> Value {
+        let pairs = pairs.iter().map(|(key, value)| json!([key, value]));
+        pairs.collect()
+    };
+    match source {
+        Source::Directory { pool, path } | Source::Image { pool, path } => {
+            json!({ "pool": pool, "path": path })
+        }
+        Source::Device { facts, wait_ms } => json!({ "facts": pairs(facts), "waitMs": wait_ms }),
+        Source::Filesystem {
+            fs_type,
+            source,
+            options,
+            secret_options,
+        } => json!({
+            "fsType": fs_type,
+            "source": source,
+            "options": options,
+            "secretOptions": pairs(secret_options),
+        }),
+        Source::Tmpfs { size_bytes } => json!({ "sizeBytes": size_bytes }),
+        Source::Files { files } => files
+            .iter()
+            .map(|file| {
+                let mode = format!("{:04o}", file.mode);
+                json!({ "path": file.path, "mode": mode, "bytes": file.content.len() })
+            })
+            .collect(),
+    }
+}
+
+/// What a host would say, as data.
+pub(super) fn verdict_json(verdict: &Verdict) -> Value {
+    let (word, reason, needs) = match verdict {
+        Verdict::Granted => ("granted", None, None),
+        Verdict::Refused(reason) => ("refused", Some(reason), None),
+        Verdict::Needs(grants) => ("needs", None, Some(grants_json(grants))),
+    };
+    json!({ "word": word, "reason": reason, "needs": needs })
+}
+
+/// The same for people.
+pub(super) fn verdict_lines(verdict: &Verdict) -> Result<Vec<String>, Fault> {
+    Ok(match verdict {
+        Verdict::Granted => vec![Tone::Good.paint("granted by the document")],
+        Verdict::Refused(reason) => {
+            let line = format!("refused: {}", harmless_text(reason));
+            vec![Tone::Bad.paint(&line)]
+        }
+        Verdict::Needs(grants) => {
+            if *grants == Grants::default() {
+                return Ok(vec![Tone::Quiet.paint("no grant is needed")]);
+            }
+            let needs = without_nothing(grants_json(grants));
+            let mut lines = vec!["a document must grant:".to_owned()];
+            lines.extend(yaml_lines(&needs)?.into_iter().map(|it| format!("  {it}")));
+            lines
+        }
+    })
+}
+
+/// In the words of a document. Where a pool lies is the administrator's choice, so its path is left out.
+fn grants_json(grants: &Grants) -> Value {
+    let Grants {
+        pools,
+        filesystems,
+        devices,
+        selinux_mount,
+    } = grants;
+    let pools = pools.iter().map(|(name, grant)| {
+        let PoolGrant {
+            path: _,
+            full_copies: _,
+            mount_options,
+        } = grant;
+        (name.clone(), json!({ "mountOptions": mount_options }))
+    });
+    let filesystems = filesystems.iter().map(|grant| {
+        let FilesystemGrant {
+            fs_type,
+            sources,
+            mount_options,
+            max_bytes,
+        } = grant;
+        json!({ "type": fs_type, "sources": sources, "mountOptions": mount_options, "maxBytes": max_bytes })
+    });
+    let devices = devices.iter().map(|grant| {
+        let DeviceGrant {
+            facts,
+            mount_options,
+        } = grant;
+        let facts = facts
+            .iter()
+            .map(|(fact, value)| (fact.name().to_owned(), json!(value)));
+        json!({ "facts": facts.collect::<Map<_, _>>(), "mountOptions": mount_options })
+    });
+    let mut shown = json!({
+        "grants": {
+            "pools": pools.collect::<Map<_, _>>(),
+            "filesystems": filesystems.collect::<Vec<_>>(),
+            "devices": devices.collect::<Vec<_>>(),
+        },
+    });
+    if *selinux_mount {
+        shown["csiDriver"] = json!({ "seLinuxMount": true });
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use wasmount_core::plan::PlanFile;
+
+    fn plan(source: Source) -> Plan {
+        Plan {
+            source,
+            default_fs_type: None,
+            mount_options: Vec::new(),
+            notes: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_plan_names_secrets_and_counts_contents() {
+        let files = Source::Files {
+            files: vec![PlanFile {
+                path: "token".to_owned(),
+                mode: 0o400,
+                content: b"hunter22".to_vec(),
+            }],
+        };
+        let mounted = Source::Filesystem {
+            fs_type: "cifs".to_owned(),
+            source: "//a/b".to_owned(),
+            options: vec!["ro".to_owned()],
+            secret_options: vec![("password".to_owned(), "of-the-share".to_owned())],
+        };
+        for (source, shown) in [
+            (
+                files,
+                json!({ "files": [{ "path": "token", "mode": "0400", "bytes": 8 }] }),
+            ),
+            (
+                mounted,
+                json!({ "filesystem": {
+                    "fsType": "cifs",
+                    "source": "//a/b",
+                    "options": ["ro"],
+                    "secretOptions": [["password", "of-the-share"]],
+                } }),
+            ),
+        ] {
+            assert_eq!(plan_json(&plan(source)).get("source"), Some(&shown));
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What nobody owns any more, removed at the start: compiled code of backends that went while no host ran, and directories of commands that were
+//! killed. Apart because it is done once, before anything is served, and because nothing depends on it: it only makes room.
+//!
+//! What a plugin stored is never touched here, nor what is kept of a backend's versions: its document may be there again.
+
+use super::rooms::Rooms;
+use super::workbench::sweep_temporary;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use tokio::task::spawn_blocking;
+use wasmount_core::names::DriverName;
+
+/// In the data directory: what is kept of the versions of each driver (`backend`).
+const VERSIONS: &str = "versions";
+/// A component of a version, by its digest (`wasmount_versions`).
+const COMPONENT: &str = "wasm";
+
+/// Removes it. `served` are the drivers that begin now or follow at once.
+pub(super) async fn sweep(rooms: &Rooms, data_dir: &Path, served: BTreeSet<DriverName>) {
+    let versions = data_dir.join(VERSIONS);
+    let looked = spawn_blocking(move || {
+        sweep_temporary();
+        let kept = served
+            .iter()
+            .map(|name| kept(&versions.join(name.as_str())));
+        kept.collect::<Vec<_>>().concat()
+    });
+    // The host is going down: the next start does it.
+    let Ok(claimed) = looked.await else { return };
+    rooms.engine.sweep_compiled(&claimed).await;
+}
+
+/// Digests of the components that a driver may go back to: each lies there under its own. None for a driver that is new.
+fn kept(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let components = paths.filter(|path| path.extension().is_some_and(|kind| kind == COMPONENT));
+    let digests = components.filter_map(|path| {
+        let digits = path.file_stem()?.to_str()?;
+        Some(format!("sha256:{digits}"))
+    });
+    digests.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_claims_the_components_of_its_versions_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let digits = "ab".repeat(32);
+        for name in [format!("{digits}.wasm"), "history.json".to_owned()] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        assert_eq!(kept(folder.path()), [format!("sha256:{digits}")]);
+        assert_eq!(kept(&folder.path().join("new")), [""; 0]);
+    }
+}

@@ -1,0 +1,182 @@
+//! What a document must grant so that a host carries out a plan. Apart because it is worked out backwards: everything that could be granted is,
+//! then whatever the host's own check does not miss is taken away again. So there is no second list of rules.
+
+use wasmount_core::device_fact::DeviceFact;
+use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant};
+use wasmount_core::mounter::MountError;
+use wasmount_core::plan::{Plan, Source};
+use wasmount_core::volume::{AccessType, VolumeCapability};
+use wasmount_mount::judge;
+
+/// How the contract calls an empty file system in memory, and grants its type.
+const TMPFS: &str = "tmpfs";
+
+/// The least of it, or why no grant helps.
+pub(super) fn needed(
+    plan: &Plan,
+    capability: &VolumeCapability,
+    readonly: bool,
+) -> Result<Grants, MountError> {
+    let suffices = |grants: &Grants| judge(plan, capability, readonly, grants);
+    let mut options = options(plan, capability);
+    let granted = |options: &[String], selinux_mount| Grants {
+        selinux_mount,
+        ..source(&plan.source, options)
+    };
+    suffices(&granted(&options, true))?;
+    for option in options.clone() {
+        let others: Vec<_> = options
+            .iter()
+            .filter(|it| **it != option)
+            .cloned()
+            .collect();
+        if suffices(&granted(&others, true)).is_ok() {
+            options = others;
+        }
+    }
+    let without_labels = granted(&options, false);
+    match suffices(&without_labels) {
+        Ok(()) => Ok(without_labels),
+        Err(_) => Ok(granted(&options, true)),
+    }
+}
+
+/// Names of all options of plan and request, each once.
+fn options(plan: &Plan, capability: &VolumeCapability) -> Vec<String> {
+    let mut words: Vec<&str> = plan.mount_options.iter().map(String::as_str).collect();
+    if let AccessType::Mount(access) = &capability.access_type {
+        words.extend(access.mount_flags.iter().map(String::as_str));
+    }
+    if let Source::Filesystem {
+        options,
+        secret_options,
+        ..
+    } = &plan.source
+    {
+        words.extend(options.iter().map(String::as_str));
+        words.extend(secret_options.iter().map(|(name, _)| name.as_str()));
+    }
+    let names = words.into_iter().filter_map(|word| word.split('=').next());
+    let mut names: Vec<_> = names.map(str::to_owned).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// What grants this source and nothing else, with these options.
+fn source(source: &Source, options: &[String]) -> Grants {
+    let mount_options = options.to_vec();
+    let mut grants = Grants::default();
+    match source {
+        Source::Directory { pool, path: _ } | Source::Image { pool, path: _ } => {
+            let grant = PoolGrant {
+                path: pool.into(),
+                full_copies: false,
+                mount_options,
+            };
+            grants.pools.insert(pool.clone(), grant);
+        }
+        Source::Device { facts, wait_ms: _ } => {
+            let known = facts
+                .iter()
+                .filter_map(|(name, value)| Some((DeviceFact::parse(name)?, value.clone())));
+            grants.devices.push(DeviceGrant {
+                facts: known.collect(),
+                mount_options,
+            });
+        }
+        Source::Filesystem {
+            fs_type,
+            source,
+            options: _,
+            secret_options: _,
+        } => grants.filesystems.push(FilesystemGrant {
+            fs_type: fs_type.clone(),
+            sources: vec![source.clone()],
+            mount_options,
+            max_bytes: None,
+        }),
+        Source::Tmpfs { size_bytes } => grants.filesystems.push(FilesystemGrant {
+            fs_type: TMPFS.to_owned(),
+            sources: Vec::new(),
+            mount_options,
+            max_bytes: *size_bytes,
+        }),
+        Source::Files { files: _ } => {}
+    }
+    grants
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use wasmount_core::volume::{AccessMode, MountAccess};
+
+    fn plan(source: Source, options: &[&str]) -> Plan {
+        Plan {
+            source,
+            default_fs_type: None,
+            mount_options: options.iter().map(|it| (*it).to_owned()).collect(),
+            notes: BTreeMap::new(),
+        }
+    }
+
+    fn mounted(flags: &[&str]) -> VolumeCapability {
+        VolumeCapability {
+            access_type: AccessType::Mount(MountAccess {
+                mount_flags: flags.iter().map(|it| (*it).to_owned()).collect(),
+                ..MountAccess::default()
+            }),
+            access_mode: AccessMode::SingleNodeWriter,
+        }
+    }
+
+    fn tree() -> Source {
+        Source::Directory {
+            pool: "p".to_owned(),
+            path: "a".to_owned(),
+        }
+    }
+
+    #[test]
+    fn only_what_the_host_would_miss_is_needed() {
+        let of = |plan: &Plan, flags: &[&str]| needed(plan, &mounted(flags), false).unwrap();
+        let grants = of(&plan(tree(), &["ro", "suid"]), &["noatime", "dev"]);
+        assert_eq!(grants.pools["p"].mount_options, ["dev", "suid"]);
+        assert!(!grants.selinux_mount && grants.filesystems.is_empty());
+        let device = Source::Device {
+            facts: vec![("serial".to_owned(), "x".to_owned())],
+            wait_ms: 0,
+        };
+        let grants = of(&plan(device, &[]), &[]);
+        let facts = BTreeMap::from([(DeviceFact::Serial, "x".to_owned())]);
+        assert_eq!(grants.devices[0].facts, facts);
+        let files = Source::Files { files: Vec::new() };
+        assert_eq!(of(&plan(files, &[]), &[]), Grants::default());
+        let memory = Source::Tmpfs {
+            size_bytes: Some(7),
+        };
+        let grants = of(&plan(memory, &[]), &["context=system_u:object_r:a_t:s0"]);
+        assert_eq!(grants.filesystems[0].max_bytes, Some(7));
+        assert!(grants.selinux_mount && grants.filesystems[0].mount_options.is_empty());
+    }
+
+    #[test]
+    fn what_no_grant_allows_is_refused_in_the_hosts_words() {
+        let outside = Source::Directory {
+            pool: "p".to_owned(),
+            path: "../a".to_owned(),
+        };
+        let refused = needed(&plan(outside, &[]), &mounted(&[]), false).unwrap_err();
+        let all = source(&tree(), &[]);
+        let outside = Source::Directory {
+            pool: "p".to_owned(),
+            path: "../a".to_owned(),
+        };
+        let hosts = judge(&plan(outside, &[]), &mounted(&[]), false, &all).unwrap_err();
+        assert_eq!(refused.to_string(), hosts.to_string());
+        let smuggled = plan(tree(), &["ro,suid"]);
+        assert!(needed(&smuggled, &mounted(&[]), false).is_err());
+    }
+}
