@@ -7,7 +7,7 @@ use crate::error::EngineError;
 use crate::exports::Exports;
 use crate::gate::Gate;
 use crate::program::{BackendParts, PluginInfo, Program};
-use crate::resident::Resident;
+use crate::resident::{Linked, Resident};
 use std::sync::Arc;
 use wasmount_core::backend::{BackendError, PluginLabel};
 use wasmount_core::call::Call;
@@ -72,11 +72,14 @@ impl LoadedComponent {
         call: &Call,
     ) -> Result<Candidate, EngineError> {
         self.check_room_for(&parts)?;
-        let linker = self.engine.linkers.with(self.wasi);
-        let pre = linker
-            .instantiate_pre(&self.resident.component)
-            .map_err(|error| EngineError::Link(format!("{error:#}")))?;
-        let exports = Exports::find(&pre, &self.resident.exports)?;
+        let Linked { pre, exports } = self.resident.linked(self.wasi, |resident| {
+            let linker = self.engine.linkers.with(self.wasi);
+            let pre = linker
+                .instantiate_pre(&resident.component)
+                .map_err(|error| EngineError::Link(format!("{error:#}")))?;
+            let exports = Exports::find(&pre, &resident.exports)?;
+            Ok(Linked { pre, exports })
+        })?;
         if exports.identity.is_none() {
             return Err(EngineError::NoIdentity);
         }

@@ -166,7 +166,9 @@ impl Engine {
     pub async fn retain_compiled(&self, owner: &DriverName, digests: &[String]) {
         let keys = digests.iter().filter_map(|digest| key_of_digest(digest));
         let unwanted = self.residents.retain(owner, keys.collect());
-        self.loader.forget(unwanted).await;
+        if !unwanted.is_empty() {
+            self.loader.forget(unwanted).await;
+        }
     }
 
     /// Removes from disk what is not compiled from one of these digests: what backends left that went while nobody looked, and what another

@@ -2,20 +2,33 @@
 //! because it is bookkeeping without effects of its own; several backends may want the same component, and each speaks for itself alone.
 
 use crate::cache::hex;
+use crate::error::EngineError;
+use crate::exports::Exports;
+use crate::invocation::Invocation;
 use crate::load::DIGEST_PREFIX;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use wasmount_core::document::Wasi;
 use wasmount_core::names::DriverName;
 use wasmount_sys::component::Checksum;
-use wasmtime::component::Component;
+use wasmtime::component::{Component, InstancePre};
 
-/// A component and what can be seen of it without linking it.
+/// A component, what can be seen of it without linking it, and how it is linked once it was.
 pub(crate) struct Resident {
     pub(crate) component: Component,
     /// `sha256:..` of the bytes that it was made from.
     pub(crate) digest: String,
     pub(crate) imports: Vec<String>,
     pub(crate) exports: Vec<String>,
+    /// Without and with all of WASI, as [`Wasi`] counts.
+    linked: [OnceLock<Linked>; 2],
+}
+
+/// A component with what it imports; the same for every version that is made of it.
+#[derive(Clone)]
+pub(crate) struct Linked {
+    pub(crate) pre: InstancePre<Invocation>,
+    pub(crate) exports: Exports,
 }
 
 /// All of them.
@@ -49,7 +62,26 @@ impl Resident {
             digest: format!("{DIGEST_PREFIX}{}", hex(key)),
             imports,
             exports,
+            linked: Default::default(),
         }
+    }
+
+    /// Links it, if that was not done before.
+    pub(crate) fn linked(
+        &self,
+        wasi: Wasi,
+        link: impl FnOnce(&Self) -> Result<Linked, EngineError>,
+    ) -> Result<Linked, EngineError> {
+        let [minimal, full] = &self.linked;
+        let place = match wasi {
+            Wasi::Minimal => minimal,
+            Wasi::Full => full,
+        };
+        if let Some(linked) = place.get() {
+            return Ok(linked.clone());
+        }
+        let linked = link(self)?;
+        Ok(place.get_or_init(|| linked).clone())
     }
 }
 
@@ -64,7 +96,8 @@ impl Residents {
 
     /// Says what `owner` wants kept from now on; gives what nobody wants any more, which is not loaded any more.
     pub(crate) fn retain(&self, owner: &DriverName, keys: HashSet<Checksum>) -> Vec<Checksum> {
-        self.tables().retain(owner, keys)
+        let is_idle = |resident: &Arc<Resident>| Arc::strong_count(resident) == 1;
+        self.tables().retain(owner, keys, is_idle)
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables<Arc<Resident>>> {
@@ -73,19 +106,27 @@ impl Residents {
 }
 
 impl<T> Tables<T> {
-    /// Only what this owner wanted before can go: what another has just loaded, it may want in a moment.
-    fn retain(&mut self, owner: &DriverName, keys: HashSet<Checksum>) -> Vec<Checksum> {
+    /// What this owner wanted before can go, and what was loaded and is idle: it was refused. What another has just loaded, it may want in a
+    /// moment.
+    fn retain(
+        &mut self,
+        owner: &DriverName,
+        keys: HashSet<Checksum>,
+        is_idle: impl Fn(&T) -> bool,
+    ) -> Vec<Checksum> {
         let before = if keys.is_empty() {
             self.wanted.remove(owner)
         } else {
             self.wanted.insert(owner.clone(), keys)
         };
-        let mut unwanted: Vec<Checksum> = before.into_iter().flatten().collect();
+        let mut unwanted: HashSet<Checksum> = before.into_iter().flatten().collect();
+        let idle = self.loaded.iter().filter(|(_, loaded)| is_idle(loaded));
+        unwanted.extend(idle.map(|(key, _)| *key));
         unwanted.retain(|key| !self.wanted.values().any(|wanted| wanted.contains(key)));
         for key in &unwanted {
             self.loaded.remove(key);
         }
-        unwanted
+        unwanted.into_iter().collect()
     }
 }
 
@@ -101,14 +142,23 @@ mod tests {
         numbers.iter().map(|number| [*number; 32]).collect()
     }
 
-    fn gone(tables: &mut Tables<()>, owner: &str, numbers: &[u8]) -> Vec<u8> {
-        let gone = tables.retain(&name(owner), keys(numbers));
+    /// What is loaded, and whether it is idle.
+    fn of(loaded: &[u8], idle: bool) -> Tables<bool> {
+        let loaded = keys(loaded).into_iter().map(|key| (key, idle));
+        Tables {
+            loaded: loaded.collect(),
+            ..Tables::default()
+        }
+    }
+
+    fn gone(tables: &mut Tables<bool>, owner: &str, numbers: &[u8]) -> Vec<u8> {
+        let gone = tables.retain(&name(owner), keys(numbers), |idle| *idle);
         let mut gone: Vec<u8> = gone.iter().map(|key| key[0]).collect();
         gone.sort_unstable();
         gone
     }
 
-    fn loaded(tables: &Tables<()>) -> Vec<u8> {
+    fn loaded(tables: &Tables<bool>) -> Vec<u8> {
         let mut loaded: Vec<u8> = tables.loaded.keys().map(|key| key[0]).collect();
         loaded.sort_unstable();
         loaded
@@ -116,10 +166,7 @@ mod tests {
 
     #[test]
     fn what_nobody_wants_any_more_goes_and_what_another_wants_stays() {
-        let mut tables = Tables {
-            loaded: keys(&[1, 2, 3]).into_iter().map(|key| (key, ())).collect(),
-            ..Tables::default()
-        };
+        let mut tables = of(&[1, 2, 3], false);
         assert_eq!(gone(&mut tables, "a", &[1, 2]), [0; 0]);
         assert_eq!(gone(&mut tables, "b", &[2, 3]), [0; 0]);
         assert_eq!(gone(&mut tables, "a", &[]), [1]);
@@ -132,12 +179,16 @@ mod tests {
 
     #[test]
     fn what_nobody_has_claimed_yet_stays() {
-        let mut tables = Tables {
-            loaded: keys(&[9]).into_iter().map(|key| (key, ())).collect(),
-            ..Tables::default()
-        };
+        let mut tables = of(&[9], false);
         assert_eq!(gone(&mut tables, "a", &[1]), [0; 0]);
         assert_eq!(gone(&mut tables, "a", &[]), [1]);
         assert_eq!(loaded(&tables), [9]);
+    }
+
+    #[test]
+    fn what_was_loaded_and_refused_goes_with_the_next_word_of_anybody() {
+        let mut tables = of(&[1, 9], true);
+        assert_eq!(gone(&mut tables, "a", &[1]), [9]);
+        assert_eq!(loaded(&tables), [1]);
     }
 }

@@ -1,28 +1,29 @@
 //! The keeper's files: the history, and a component for each version that can be gone back to. Apart because it blocks, and because here it is
-//! decided what a kill or a power cut may leave: each file is written aside, made durable and renamed, so that there is all of it or nothing.
+//! decided what a kill or a power cut may leave: a component is written aside, made durable and renamed, the history is written in two files in
+//! turn, so that there is all of it or nothing.
 //!
 //! It does not know what a version is.
 
 mod key;
 mod refusals;
+mod slots;
 
 use crate::history::{FORMAT, History};
 use crate::plugin_file::digest_of;
 use crate::refusal::Refusal;
 use crate::secrets_mark::Key;
+use slots::{Held, Slots};
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The host's own: documents name paths and servers.
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-const HISTORY: &str = "history.json";
-/// What could not be read is kept beside it, for people.
-const UNREADABLE: &str = "history.json.unreadable";
 const COMPONENT: &str = "wasm";
 /// Ends the name of a file that is being written.
 const UNFINISHED: &str = "unfinished";
@@ -32,30 +33,38 @@ pub(crate) struct Disk {
     directory: PathBuf,
     /// Once it was needed.
     key: Mutex<Option<Key>>,
+    history: Mutex<Slots>,
+    /// Components that are known to be there.
+    kept: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl Disk {
     /// Makes the directory if need be, removes what a killed host left half written, and reads the history.
     pub(crate) async fn open(directory: PathBuf) -> Result<(Arc<Self>, History), Refusal> {
         blocking(directory, |directory| {
+            let (slots, history) = open_blocking(directory)?;
             let disk = Self {
                 directory: directory.to_owned(),
                 key: Mutex::default(),
+                history: Mutex::new(slots),
+                kept: Mutex::default(),
             };
-            let history = disk.open_blocking()?;
             Ok((Arc::new(disk), history))
         })
         .await
     }
 
-    /// Writes down what serves: from here on a restart finds it.
-    pub(crate) async fn write(self: &Arc<Self>, history: &History) -> Result<(), Refusal> {
-        let (disk, history) = (Arc::clone(self), history.clone());
-        blocking(self.directory.clone(), move |_| {
-            let text = serde_json::to_vec_pretty(&history).map_err(|error| {
-                failed("write down the versions in", &disk.directory)(io::Error::other(error))
-            })?;
-            disk.put(&disk.directory.join(HISTORY), &text)
+    /// Writes down what serves: from here on a restart finds it. How long the disk took.
+    pub(crate) async fn write(self: &Arc<Self>, history: &History) -> Result<Duration, Refusal> {
+        let write_down = "write down the versions in";
+        let text = serde_json::to_vec(history)
+            .map_err(|error| failed(write_down, &self.directory)(io::Error::other(error)))?;
+        let disk = Arc::clone(self);
+        blocking(self.directory.clone(), move |directory| {
+            let mut slots = disk.history.lock().unwrap_or_else(PoisonError::into_inner);
+            let began = Instant::now();
+            slots.write(&text).map_err(failed(write_down, directory))?;
+            Ok(began.elapsed())
         })
         .await
     }
@@ -64,27 +73,34 @@ impl Disk {
     pub(crate) async fn keep(
         self: &Arc<Self>,
         digest: &str,
-        wasm: Arc<[u8]>,
+        wasm: Arc<Vec<u8>>,
     ) -> Result<(), Refusal> {
         let disk = Arc::clone(self);
         let path = self.component(digest);
+        if self.kept().contains(&path) {
+            return Ok(());
+        }
         blocking(path, move |path| {
             // Whatever lies there under this name was written whole, and is compared when it is read.
-            if path.exists() {
-                return Ok(());
+            if !path.exists() {
+                disk.put(path, &wasm)?;
             }
-            disk.put(path, &wasm)
+            disk.kept().insert(path.to_owned());
+            Ok(())
         })
         .await
     }
 
     /// A component that was kept. Other bytes than were kept are refused, and removed.
-    pub(crate) async fn component_of(&self, digest: &str) -> Result<Vec<u8>, Refusal> {
-        let wanted = digest.to_owned();
+    pub(crate) async fn component_of(self: &Arc<Self>, digest: &str) -> Result<Vec<u8>, Refusal> {
+        let (disk, wanted) = (Arc::clone(self), digest.to_owned());
         blocking(self.component(digest), move |path| {
+            // Until it was read it is not known to be there.
+            disk.kept().remove(path);
             let wasm = fs::read(path).map_err(failed("read the kept component", path))?;
             let found = digest_of(&wasm);
             if found == wanted {
+                disk.kept().insert(path.to_owned());
                 return Ok(wasm);
             }
             // Best effort: it is refused whether or not it goes.
@@ -97,6 +113,7 @@ impl Disk {
     /// Removes components of other digests than these.
     pub(crate) async fn remove_others(&self, digests: BTreeSet<String>) {
         let keep: BTreeSet<PathBuf> = digests.iter().map(|it| self.component(it)).collect();
+        self.kept().retain(|path| keep.contains(path));
         let removed = blocking(self.directory.clone(), move |directory| {
             for entry in entries(directory)? {
                 let is_component = entry.extension().is_some_and(|kind| kind == COMPONENT);
@@ -111,37 +128,8 @@ impl Disk {
         }
     }
 
-    fn open_blocking(&self) -> Result<History, Refusal> {
-        let directory = &self.directory;
-        let made = DirBuilder::new()
-            .recursive(true)
-            .mode(DIRECTORY_MODE)
-            .create(directory);
-        made.map_err(failed("make the directory", directory))?;
-        for entry in entries(directory)? {
-            if entry.extension().is_some_and(|kind| kind == UNFINISHED) {
-                fs::remove_file(&entry).map_err(failed("remove the unfinished file", &entry))?;
-            }
-        }
-        let path = directory.join(HISTORY);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(History::default()),
-            Err(error) => return Err(failed("read", &path)(error)),
-        };
-        let reason = match serde_json::from_slice::<History>(&text) {
-            Ok(history) if history.is_readable() => return Ok(history),
-            Ok(_) => format!("it is not of the form {FORMAT}, which this host writes"),
-            Err(error) => error.to_string(),
-        };
-        let aside = directory.join(UNREADABLE);
-        fs::rename(&path, &aside).map_err(failed("put aside", &path))?;
-        tracing::error!(
-            path = %aside.display(),
-            reason,
-            "the history of versions cannot be read: the backend begins anew with its document"
-        );
-        Ok(History::default())
+    fn kept(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn component(&self, digest: &str) -> PathBuf {
@@ -172,6 +160,38 @@ impl Disk {
         }
         written.map_err(failed("write", path))
     }
+}
+
+fn open_blocking(directory: &Path) -> Result<(Slots, History), Refusal> {
+    let made = DirBuilder::new()
+        .recursive(true)
+        .mode(DIRECTORY_MODE)
+        .create(directory);
+    made.map_err(failed("make the directory", directory))?;
+    for entry in entries(directory)? {
+        if entry.extension().is_some_and(|kind| kind == UNFINISHED) {
+            fs::remove_file(&entry).map_err(failed("remove the unfinished file", &entry))?;
+        }
+    }
+    let read = Slots::open(directory);
+    let (mut slots, held) = read.map_err(failed("read the versions in", directory))?;
+    let reason = match held {
+        Held::Nothing => return Ok((slots, History::default())),
+        Held::Damaged(reason) => reason,
+        Held::Text(text) => match serde_json::from_slice::<History>(&text) {
+            Ok(history) if history.is_readable() => return Ok((slots, history)),
+            Ok(_) => format!("it is not of the form {FORMAT}, which this host writes"),
+            Err(error) => error.to_string(),
+        },
+    };
+    let aside = slots.put_aside();
+    aside.map_err(failed("put aside the versions in", directory))?;
+    tracing::error!(
+        directory = %directory.display(),
+        reason,
+        "the history of versions cannot be read and is put aside: the backend begins anew with its document"
+    );
+    Ok((slots, History::default()))
 }
 
 /// Removes the whole directory of a backend that is gone.

@@ -6,6 +6,7 @@
 mod holds;
 mod identity;
 mod kept;
+mod shared;
 
 pub(crate) use holds::{Failed, wish_digest};
 pub(crate) use identity::{Identity, settings_digest};
@@ -15,6 +16,7 @@ use crate::record::{Drained, Hold, VersionRecord, VersionState};
 use crate::refusal::Refusal;
 use crate::services::Kept;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::SystemTime;
 use wasmount_core::capabilities::Profile;
 use wasmount_core::document::{PluginPlace, PluginSource};
@@ -35,8 +37,9 @@ pub(crate) struct History {
     pub(crate) held: Option<Hold>,
     #[serde(default)]
     pub(crate) drained: Option<Drained>,
-    /// The oldest first.
-    entries: Vec<Entry>,
+    /// The oldest first. Shared with the histories before this one: a swap changes two of a hundred.
+    #[serde(with = "shared")]
+    entries: Vec<Arc<Entry>>,
     /// What this becomes if the records were changed: they say so.
     #[serde(default)]
     prepared: Option<Box<History>>,
@@ -118,6 +121,11 @@ impl History {
         self.format == FORMAT
     }
 
+    /// Whether there was never a version.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// The same, which names what it becomes if the records are changed.
     pub(crate) fn preparing(&self, next: History) -> Self {
         Self {
@@ -148,7 +156,7 @@ impl History {
     }
 
     pub(crate) fn entry(&self, number: u64) -> Option<&Entry> {
-        let mut entries = self.entries.iter();
+        let mut entries = self.entries.iter().map(Arc::as_ref);
         entries.find(|entry| entry.record.number == number)
     }
 
@@ -180,7 +188,7 @@ impl History {
         if !matches!(plugin.place, PluginPlace::Registry(_)) {
             return None;
         }
-        let same = |entry: &&Entry| {
+        let same = |entry: &&Arc<Entry>| {
             let desired = entry.desired();
             desired.is_some_and(|desired| desired.document.plugin == *plugin)
         };
@@ -225,7 +233,7 @@ impl History {
             digest,
             settings_digest,
         } = identity;
-        self.entries.push(Entry {
+        self.entries.push(Arc::new(Entry {
             record: VersionRecord {
                 number,
                 digest,
@@ -247,7 +255,7 @@ impl History {
                 features: features.collect(),
             }),
             secrets: Some(secrets),
-        });
+        }));
         self.current = Some(number);
         self.held = None;
         number
@@ -263,7 +271,7 @@ impl History {
         self.current = Some(number);
         let mut entries = self.entries.iter_mut();
         if let Some(entry) = entries.find(|entry| entry.record.number == number) {
-            entry.secrets = Some(secrets);
+            Arc::make_mut(entry).secrets = Some(secrets);
         }
         if let Some(back) = self.current_mut() {
             back.began = now;
@@ -296,13 +304,14 @@ impl History {
         let Some(entry) = entries.find(|entry| entry.record.number == number) else {
             return false;
         };
-        let before = entry.clone();
+        let before = Arc::clone(entry);
+        let entry = Arc::make_mut(entry);
         entry.record.origin = origin;
         entry.record.signed_by = signed_by;
         if let Some(kept) = &mut entry.kept {
             kept.desired = desired;
         }
-        *entry != before
+        *entry != *before
     }
 
     /// The version to go back to: this one, or the last before the current one that was not taken back; of faults, one that is proven.
@@ -318,7 +327,7 @@ impl History {
             };
         }
         let current = self.current.unwrap_or(self.next_number);
-        let fits = |entry: &&Entry| {
+        let fits = |entry: &&Arc<Entry>| {
             let record = &entry.record;
             let taken_back = matches!(record.state, VersionState::RolledBack { .. });
             record.number < current
@@ -335,7 +344,7 @@ impl History {
         let number = self.current?;
         let mut entries = self.entries.iter_mut();
         let entry = entries.find(|entry| entry.record.number == number);
-        entry.map(|entry| &mut entry.record)
+        entry.map(|entry| &mut Arc::make_mut(entry).record)
     }
 }
 

@@ -12,6 +12,7 @@ mod retry;
 
 use crate::desired::{Desired, Sources};
 use crate::disk;
+use crate::history::History;
 use crate::record::VersionRecord;
 use crate::refusal::Refusal;
 use crate::refused::PastRefusal;
@@ -88,7 +89,7 @@ struct Shared {
     wanted: Mutex<Wanted>,
     wake: Notify,
     status: watch::Sender<KeeperStatus>,
-    history: Mutex<Vec<VersionRecord>>,
+    history: Mutex<History>,
     refusals: Mutex<Vec<PastRefusal>>,
     draining: Mutex<Vec<(u64, Retired)>>,
     events: broadcast::Sender<Arc<KeeperEvent>>,
@@ -202,7 +203,8 @@ impl Keeper {
     /// Versions that are remembered, the newest first.
     pub fn history(&self) -> Vec<VersionRecord> {
         let history = self.shared.history.lock();
-        history.unwrap_or_else(PoisonError::into_inner).clone()
+        let history = history.unwrap_or_else(PoisonError::into_inner).clone();
+        history.records()
     }
 
     /// Candidates that were refused, the newest first.

@@ -56,12 +56,15 @@ fn read_blocking(path: &Path) -> Result<Vec<u8>, Refusal> {
     let file =
         rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| unreadable(errno.into()))?;
     let file = File::from(file);
-    if !file.metadata().map_err(unreadable)?.is_file() {
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
         return Err(Refusal::NotAFile {
             path: path.to_owned(),
         });
     }
-    let mut wasm = Vec::new();
+    // A hint: room that grows is copied again and again.
+    let room = metadata.len().min(PLUGIN_BYTES) + 1;
+    let mut wasm = Vec::with_capacity(usize::try_from(room).unwrap_or_default());
     // One byte more than allowed, to see that there is more; the file may grow while it is read.
     let read = file.take(PLUGIN_BYTES + 1).read_to_end(&mut wasm);
     if read.map_err(unreadable)? as u64 > PLUGIN_BYTES {

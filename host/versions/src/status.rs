@@ -82,8 +82,10 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// How long proving it took, with fetching and compiling.
     pub proving: Duration,
-    /// How long putting it to use took, with writing down that it serves.
+    /// How long putting it to use took, from when it was proved until calls went to it, with writing down that it serves.
     pub switching: Duration,
+    /// How much of that the disk took to make durable that it serves.
+    pub writing: Duration,
 }
 
 /// What a drain came to.

@@ -39,8 +39,9 @@ pub(crate) fn open(path: &Path) -> Result<File, Refused> {
 /// All of a regular file of at most `most` bytes.
 pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, Refused> {
     let file = open(path)?;
-    // The size is not asked for: it may grow meanwhile, and files of /proc say 0.
-    let mut bytes = Vec::new();
+    // The size is a hint for how much room to make, no more: it may grow meanwhile, and files of /proc say 0.
+    let room = file.metadata()?.len().min(most).saturating_add(1);
+    let mut bytes = Vec::with_capacity(usize::try_from(room).unwrap_or_default());
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(Refused::TooLarge { most });

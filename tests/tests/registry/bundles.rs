@@ -83,9 +83,9 @@ fn signatures_travel_in_the_file_from_one_registry_to_another() {
         said.starts_with(&pinned) && said.ends_with(", 2 attached\n"),
         "{said}"
     );
-    let found = runtime
-        .block_on(connected(&other, &to).attached(&digest))
-        .unwrap();
+    let found = runtime.block_on(connected(&other, &to).attached(&digest));
+    assert!(found.unread.is_empty(), "{:?}", found.unread);
+    let found = found.found;
     let payload = vec![br#"{"critical":{}}"#.to_vec()];
     assert_eq!(shown(found), [(true, payload.clone()), (false, payload)]);
 }

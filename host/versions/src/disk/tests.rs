@@ -33,7 +33,7 @@ async fn files_and_directory_are_the_hosts_own() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, _) = opened(folder.path()).await;
     disk.write(&history_of(2)).await.unwrap();
-    disk.keep(&digest_of(b"one"), Arc::from(&b"one"[..]))
+    disk.keep(&digest_of(b"one"), Arc::new(b"one".to_vec()))
         .await
         .unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -50,11 +50,13 @@ async fn half_a_file_of_a_killed_host_is_removed_and_what_was_there_before_stand
     let (disk, _) = opened(folder.path()).await;
     let history = history_of(3);
     disk.write(&history).await.unwrap();
-    let half = folder.path().join("versions/history.json.unfinished");
-    fs::write(&half, "{\"format\":").unwrap();
-    let (_, read) = opened(folder.path()).await;
-    assert_eq!(read, history);
-    assert_eq!(names(folder.path()), ["history.json"]);
+    for (name, stays) in [("00.wasm.unfinished", false), (slots::NAMES[0], true)] {
+        let half = folder.path().join("versions").join(name);
+        fs::write(&half, "{\"turn\":").unwrap();
+        let (_, read) = opened(folder.path()).await;
+        assert_eq!(read, history);
+        assert_eq!(half.exists(), stays);
+    }
 }
 
 #[tokio::test]
@@ -63,12 +65,18 @@ async fn a_history_that_cannot_be_read_is_put_aside() {
     let other_form = serde_json::to_string(&history_of(1))
         .unwrap()
         .replace("\"format\":1", "\"format\":2");
+    let name = slots::NAMES[1];
     for text in ["{", "", &other_form] {
-        opened(folder.path()).await;
-        fs::write(folder.path().join("versions/history.json"), text).unwrap();
-        let (_, read) = opened(folder.path()).await;
+        let (disk, _) = opened(folder.path()).await;
+        disk.history.lock().unwrap().write(text.as_bytes()).unwrap();
+        let (disk, read) = opened(folder.path()).await;
         assert_eq!(read, History::default());
-        assert_eq!(names(folder.path()), ["history.json.unreadable"]);
+        assert_eq!(names(folder.path()), [format!("{name}.unreadable")]);
+        // What comes then is read again.
+        disk.write(&history_of(2)).await.unwrap();
+        let (_, read) = opened(folder.path()).await;
+        assert_eq!(read, history_of(2));
+        fs::remove_file(folder.path().join("versions").join(name)).unwrap();
     }
 }
 
@@ -77,7 +85,7 @@ async fn a_component_is_kept_whole_and_other_bytes_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, _) = opened(folder.path()).await;
     let digest = digest_of(b"one");
-    disk.keep(&digest, Arc::from(&b"one"[..])).await.unwrap();
+    disk.keep(&digest, Arc::new(b"one".to_vec())).await.unwrap();
     assert_eq!(disk.component_of(&digest).await.unwrap(), b"one");
     fs::write(disk.component(&digest), b"two").unwrap();
     let refusal = disk.component_of(&digest).await.unwrap_err();
@@ -91,7 +99,7 @@ async fn components_that_no_version_needs_are_removed_and_the_others_are_not() {
     let (disk, history) = opened(folder.path()).await;
     disk.write(&history).await.unwrap();
     for bytes in [&b"one"[..], b"two", b"three"] {
-        disk.keep(&digest_of(bytes), Arc::from(bytes))
+        disk.keep(&digest_of(bytes), Arc::new(bytes.to_vec()))
             .await
             .unwrap();
     }
@@ -104,9 +112,8 @@ async fn components_that_no_version_needs_are_removed_and_the_others_are_not() {
 async fn a_directory_that_cannot_be_written_is_said() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("versions"), "in the way").unwrap();
-    let refusal = Disk::open(folder.path().join("versions"))
-        .await
-        .unwrap_err();
+    let refusal = Disk::open(folder.path().join("versions")).await.err();
+    let refusal = refusal.unwrap();
     let said = refusal.to_string();
     assert!(
         said.starts_with("could not make the directory ") && said.contains("mend the disk"),

@@ -3,6 +3,7 @@
 use super::{History, REMEMBERED};
 use crate::record::VersionState;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 impl History {
     /// Keeps so many versions on disk: the one that serves, then those that were not taken back, the newest first. The last proven one is
@@ -32,9 +33,10 @@ impl History {
             .collect();
         for entry in &mut self.entries {
             let stays = stay.contains(&entry.record.number);
-            entry.record.is_kept = stays;
-            if !stays {
-                entry.kept = None;
+            if entry.record.is_kept != stays || entry.kept.is_some() != stays {
+                let entry = Arc::make_mut(entry);
+                entry.record.is_kept = stays;
+                entry.kept = entry.kept.take().filter(|_| stays);
             }
         }
         let surplus = self.entries.len().saturating_sub(REMEMBERED);

@@ -23,7 +23,7 @@ use crate::refused::PastRefusals;
 use crate::status::{Outcome, RefusedVersion};
 use crate::trial::Verdict;
 use futures::future::BoxFuture;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::pending;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -55,6 +55,8 @@ pub(super) struct Actor {
     retry: Retry,
     refused: Option<Refused>,
     refusals: PastRefusals,
+    /// Digests of versions that were kept when the others were removed last; none: it is not known what lies there.
+    tidied: Option<BTreeSet<String>>,
 }
 
 /// What was refused last.
@@ -120,6 +122,7 @@ impl Actor {
             retry: Retry::default(),
             refused: None,
             refusals: PastRefusals::default(),
+            tidied: None,
         }
     }
 
@@ -314,7 +317,7 @@ impl Actor {
         let mut history = self.history.clone();
         if history.prove() {
             match disk.write(&history).await {
-                Ok(()) => self.history = history,
+                Ok(_) => self.history = history,
                 // It is on trial again after a restart, and may not be gone back to until then.
                 Err(error) => tracing::warn!(%error, "that the version serves well is not kept"),
             }

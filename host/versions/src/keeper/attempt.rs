@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use wasmount_core::backend::Backend;
 use wasmount_core::migration::Migration;
 use wasmount_core::rpc::Rpc;
-use wasmount_engine::{BackendParts, WasmBackend};
+use wasmount_engine::{BackendParts, LoadedComponent, WasmBackend};
 
 /// What is to be got ready.
 pub(super) struct Question {
@@ -84,7 +84,7 @@ pub(super) struct Ready {
     pub(super) origin: Origin,
     pub(super) signed_by: Vec<String>,
     /// None: it is kept already.
-    pub(super) wasm: Option<Arc<[u8]>>,
+    pub(super) wasm: Option<Arc<Vec<u8>>>,
     pub(super) backend: Arc<WasmBackend>,
     pub(super) imports_pool: bool,
     /// What becomes of records of the version before, and how that is called; none: nothing.
@@ -102,10 +102,12 @@ pub(super) struct NotReady {
     pub(super) origin: Option<Origin>,
 }
 
-/// A component, or that it is compiled already.
+/// A component, as bytes or compiled already, or both.
 struct Had {
     digest: String,
-    wasm: Option<Vec<u8>>,
+    /// None: it is kept already.
+    wasm: Option<Arc<Vec<u8>>>,
+    compiled: Option<LoadedComponent>,
     origin: Origin,
     signed_by: Vec<String>,
 }
@@ -129,21 +131,9 @@ pub(super) async fn attempt(question: Question) -> Result<Came, NotReady> {
         desired,
         goal,
     } = question;
-    let mut compiled = None;
     let (wanted, had) = match goal {
         Goal::Wanted(wanted) => {
-            let Fetched {
-                wasm,
-                origin,
-                signed_by,
-            } = fetch(&parts, &disk, &desired, wanted.known.as_ref()).await?;
-            let (digest, wasm) = digested(wasm).await;
-            let had = Had {
-                digest,
-                wasm: Some(wasm),
-                origin,
-                signed_by,
-            };
+            let had = wanted_one(&parts, &disk, &desired, wanted.known.as_ref()).await?;
             (Some(wanted), had)
         }
         Goal::Earlier {
@@ -151,18 +141,12 @@ pub(super) async fn attempt(question: Question) -> Result<Came, NotReady> {
             origin,
             signed_by,
         } => {
-            compiled = parts.engine.load_compiled(&identity.digest).await;
-            let wasm = match compiled {
-                Some(_) => None,
-                None => Some(disk.component_of(&identity.digest).await?),
-            };
-            let had = Had {
+            let known = Known {
                 digest: identity.digest,
-                wasm,
                 origin,
                 signed_by,
             };
-            (None, had)
+            (None, kept(&parts, &disk, &known).await?)
         }
     };
     let secrets = parts.sources.secrets(&desired).await?;
@@ -174,10 +158,11 @@ pub(super) async fn attempt(question: Question) -> Result<Came, NotReady> {
         secrets: disk.mark(&secrets).await,
     };
     let Had {
+        digest: _,
         wasm,
+        compiled,
         origin,
         signed_by,
-        ..
     } = had;
     let (mut kept, mut records_of) = (None, None);
     let admitted_before = wanted.is_none();
@@ -213,10 +198,12 @@ pub(super) async fn attempt(question: Question) -> Result<Came, NotReady> {
         admitted_before,
     };
     let mut trail = Trail::default();
-    let shared = wasm.as_deref().map(Arc::from);
-    let proved = match (compiled, wasm) {
+    let proved = match (compiled, &wasm) {
         (Some(component), _) => prove_loaded(component, proof, &mut trail).await,
-        (None, wasm) => prove(&parts.engine, wasm.unwrap_or_default(), proof, &mut trail).await,
+        (None, wasm) => {
+            let wasm = wasm.as_deref().cloned().unwrap_or_default();
+            prove(&parts.engine, wasm, proof, &mut trail).await
+        }
     };
     let planned = match proved {
         Ok(admitted) => plan(&admitted.backend, records_of, document.limits.time)
@@ -230,7 +217,7 @@ pub(super) async fn attempt(question: Question) -> Result<Came, NotReady> {
             desired,
             origin,
             signed_by,
-            wasm: shared,
+            wasm,
             backend: admitted.backend,
             imports_pool: admitted.imports_pool,
             migration,
@@ -265,30 +252,57 @@ async fn plan(
     }
 }
 
-/// Of large bytes that takes a while, which other calls need not wait for.
-async fn digested(wasm: Vec<u8>) -> (String, Vec<u8>) {
-    let bytes: Arc<[u8]> = Arc::from(wasm.as_slice());
-    let digest = tokio::task::spawn_blocking(move || digest_of(&bytes)).await;
-    // It ends early only with the runtime.
-    let digest = digest.unwrap_or_else(|_| digest_of(&wasm));
-    (digest, wasm)
-}
-
-/// A tag is resolved once: what it stood for then is on disk. If it is not any more, the registry is asked.
-async fn fetch(
+/// What the document points to. A tag is resolved once: what it stood for then is on disk. If it is not any more, the registry is asked.
+async fn wanted_one(
     parts: &KeeperParts,
-    disk: &Disk,
+    disk: &Arc<Disk>,
     desired: &Desired,
     known: Option<&Known>,
-) -> Result<Fetched, Refusal> {
+) -> Result<Had, Refusal> {
     if let Some(known) = known
-        && let Ok(wasm) = disk.component_of(&known.digest).await
+        && let Ok(had) = kept(parts, disk, known).await
     {
-        return Ok(Fetched {
-            wasm,
-            origin: known.origin.clone(),
-            signed_by: known.signed_by.clone(),
-        });
+        return Ok(had);
     }
-    parts.sources.component(desired).await
+    let Fetched {
+        wasm,
+        origin,
+        signed_by,
+    } = parts.sources.component(desired).await?;
+    let (digest, wasm) = digested(wasm).await?;
+    Ok(Had {
+        compiled: parts.engine.load_compiled(&digest).await,
+        digest,
+        wasm: Some(wasm),
+        origin,
+        signed_by,
+    })
+}
+
+/// One that is on disk. Its bytes are read only if its compiled form is not there.
+async fn kept(parts: &KeeperParts, disk: &Arc<Disk>, known: &Known) -> Result<Had, Refusal> {
+    let Known {
+        digest,
+        origin,
+        signed_by,
+    } = known.clone();
+    let compiled = parts.engine.load_compiled(&digest).await;
+    let wasm = match compiled {
+        Some(_) => None,
+        None => Some(Arc::new(disk.component_of(&digest).await?)),
+    };
+    Ok(Had {
+        digest,
+        wasm,
+        compiled,
+        origin,
+        signed_by,
+    })
+}
+
+/// Of large bytes that takes a while, which other calls need not wait for.
+async fn digested(wasm: Vec<u8>) -> Result<(String, Arc<Vec<u8>>), Refusal> {
+    let counted = tokio::task::spawn_blocking(move || (digest_of(&wasm), Arc::new(wasm))).await;
+    // It ends early only with the runtime.
+    counted.map_err(|_| Refusal::Stopped)
 }

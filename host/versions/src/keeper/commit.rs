@@ -65,8 +65,12 @@ pub(super) struct Commit<'a> {
 }
 
 impl Commit<'_> {
-    /// Puts it to use.
-    pub(super) async fn put_to_use(self, ready: Ready, coming: Coming) -> Result<Running, Refusal> {
+    /// Puts it to use. How long the disk took to keep that.
+    pub(super) async fn put_to_use(
+        self,
+        ready: Ready,
+        coming: Coming,
+    ) -> Result<(Running, Duration), Refusal> {
         let grants = ready.desired.document.grants.clone();
         let step = self.records_step(&ready, &coming).await?;
         let (mut history, number, on_trial) = self.next(&ready, coming);
@@ -89,14 +93,18 @@ impl Commit<'_> {
             Ok(found) => found,
             Err(refusal) => return Err(self.grants_taken_back(refusal).await),
         };
-        if history != *self.history
-            && let Err(refusal) = self.disk.write(&history).await
-        {
-            if found == Found::History {
-                return Err(self.grants_taken_back(refusal).await);
+        let mut writing = Duration::ZERO;
+        if history != *self.history {
+            match self.disk.write(&history).await {
+                Ok(took) => writing = took,
+                Err(refusal) if found == Found::History => {
+                    return Err(self.grants_taken_back(refusal).await);
+                }
+                // The records are its own by now, and a restart will see that.
+                Err(refusal) => {
+                    tracing::error!(driver = %self.parts.driver.name(), error = %refusal, "that the version serves could not be written down");
+                }
             }
-            // The records are its own by now, and a restart will see that.
-            tracing::error!(driver = %self.parts.driver.name(), error = %refusal, "that the version serves could not be written down");
         }
         let before = self.running.map(|running| running.number);
         let (tell, faults) = mpsc::channel(FAULTS);
@@ -107,7 +115,6 @@ impl Commit<'_> {
         let driver = &self.parts.driver;
         let retired = driver.put_to_use(Arc::clone(&ready.backend) as Arc<dyn Backend>, terms);
         drop((held, quiet));
-        self.forget_marks(&history).await;
         *self.history = history;
         if let (Some(retired), Some(before)) = (retired, before) {
             let draining = self.shared.draining.lock();
@@ -124,7 +131,7 @@ impl Commit<'_> {
         if ready.imports_pool && self.parts.role != Role::Node {
             self.look_at_pools(&grants, &ready, Arc::clone(&doubts));
         }
-        Ok(Running {
+        let running = Running {
             number,
             exact,
             grants,
@@ -132,7 +139,8 @@ impl Commit<'_> {
             trial: on_trial.then(|| Trial::new(self.policy, Instant::now())),
             warnings: ready.warnings,
             doubts,
-        })
+        };
+        Ok((running, writing))
     }
 
     /// The history as it will be, the version's number, and whether it is on trial.

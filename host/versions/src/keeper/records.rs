@@ -2,6 +2,7 @@
 //! calls must have ended, and because two stores change: the history says which version is to come before the records are written, and a mark
 //! beside the records says whether they were.
 
+use super::KeeperParts;
 use super::attempt::Ready;
 use super::commit::{Coming, Commit};
 use crate::history::History;
@@ -125,22 +126,9 @@ impl Commit<'_> {
         Ok(Found::Coming)
     }
 
-    /// Forgets how to go back to versions that are not kept. Best effort: it is tried again at the next swap.
-    pub(super) async fn forget_marks(&self, history: &History) {
-        if !self.parts.migrates {
-            return;
-        }
-        let is_kept = |number| {
-            let entry = history.entry(number);
-            entry.is_some_and(|entry| entry.record.is_kept)
-        };
-        if let Err(error) = self.records().forget(is_kept).await {
-            tracing::warn!(driver = %self.parts.driver.name(), %error, "notes of old migrations stay in the state store");
-        }
-    }
-
     async fn prepare(&self, next: &History) -> Result<(), Refusal> {
-        self.disk.write(&self.history.preparing(next.clone())).await
+        let prepared = self.history.preparing(next.clone());
+        self.disk.write(&prepared).await.map(|_| ())
     }
 
     /// What was not written is not to come: a restart would see that by itself.
@@ -155,6 +143,21 @@ impl Commit<'_> {
 
     fn records(&self) -> Records {
         Records::of(&self.parts.state, self.parts.driver.name())
+    }
+}
+
+/// Forgets how to go back to versions that are not kept. Best effort: it is tried again after the next swap.
+pub(super) async fn forget_marks(parts: &KeeperParts, history: &History) {
+    if !parts.migrates {
+        return;
+    }
+    let driver = parts.driver.name();
+    let is_kept = |number| {
+        let entry = history.entry(number);
+        entry.is_some_and(|entry| entry.record.is_kept)
+    };
+    if let Err(error) = Records::of(&parts.state, driver).forget(is_kept).await {
+        tracing::warn!(%driver, %error, "notes of old migrations stay in the state store");
     }
 }
 

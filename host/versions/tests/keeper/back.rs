@@ -163,7 +163,7 @@ async fn as_many_versions_are_kept_as_the_document_says() {
         .map(|record| (record.number, record.is_kept))
         .collect();
     assert_eq!(kept, [(3, true), (2, true), (1, false)]);
-    assert_eq!(bench.components(), 2);
+    assert_eq!(bench.kept_components().await, 2);
     let refusal = bench
         .keeper
         .rollback(Some(1))

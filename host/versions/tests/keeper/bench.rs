@@ -68,11 +68,22 @@ impl Bench {
         bench
     }
 
+    /// The same below this directory.
+    pub(crate) async fn serving_below(directory: &Path) -> Self {
+        let folder = tempfile::tempdir_in(directory).unwrap();
+        let bench = Self::starting_in(folder, "misbehave", json!({})).await;
+        bench.until("it serves", |it| it.current.is_some()).await;
+        bench
+    }
+
     pub(crate) async fn starting(plugin: &str, spec: Value) -> Self {
+        Self::starting_in(tempfile::tempdir().unwrap(), plugin, spec).await
+    }
+
+    async fn starting_in(folder: tempfile::TempDir, plugin: &str, spec: Value) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = DriverName::parse(format!("test-{number}.wasmount.io")).unwrap();
-        let folder = tempfile::tempdir().unwrap();
         put(&build(plugin, 1), &folder.path().join("plugin.wasm"));
         let sources = Arc::new(TestSources::default());
         *sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
@@ -218,8 +229,9 @@ impl Bench {
         self.until("it is settled", |it| it.settled >= wish).await
     }
 
-    /// Components that are kept.
-    pub(crate) fn components(&self) -> usize {
+    /// Components on disk, once those that no version needs are removed: after the answer to a swap, and before that to the next command.
+    pub(crate) async fn kept_components(&self) -> usize {
+        self.keeper.undrain().await.unwrap();
         let names = self.names("versions");
         names.iter().filter(|name| name.ends_with(".wasm")).count()
     }

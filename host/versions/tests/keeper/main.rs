@@ -23,3 +23,4 @@ mod restart;
 mod sources;
 mod speed;
 mod swap;
+mod written;

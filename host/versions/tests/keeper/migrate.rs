@@ -3,8 +3,8 @@
 //! The plugin has three versions, chosen by a setting: the second adds to the records of the first, the third rewrites those of both.
 
 use crate::bench::*;
+use crate::written;
 use serde_json::{Value, json};
-use std::fs;
 use std::time::Duration;
 use wasmount_core::names::VolumeId;
 use wasmount_core::state::{Expect, Keyspace, KeyspaceOwner, StateStore};
@@ -226,12 +226,12 @@ async fn a_host_that_ends_before_the_records_were_changed_starts_with_the_versio
     assert_eq!(status.refused.unwrap().kind, RefusalKind::Migration);
     bench.memory.empty_disk();
     // As if it had been killed right after it named the version that was to come.
-    let prepared = bench.folder.path().join("versions/history.json");
-    let mut history: Value = serde_json::from_slice(&fs::read(&prepared).unwrap()).unwrap();
+    let versions = bench.folder.path().join("versions");
+    let mut history = written::newest(&versions);
     let mut coming = history.clone();
     coming["current"] = json!(2);
     history["prepared"] = coming;
-    fs::write(&prepared, serde_json::to_vec(&history).unwrap()).unwrap();
+    written::write(&versions, &history);
     let bench = bench.restarted(schema(1)).await;
     bench.until("it serves", |it| it.current.is_some()).await;
     assert_eq!(bench.number(), 1);
@@ -242,14 +242,14 @@ async fn a_host_that_ends_before_the_records_were_changed_starts_with_the_versio
 async fn a_host_that_ends_after_the_records_were_changed_starts_with_the_version_that_came() {
     let bench = serving(schema(1)).await;
     let id = make(&bench, "one").await;
-    let file = bench.folder.path().join("versions/history.json");
-    let before: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let versions = bench.folder.path().join("versions");
+    let before = written::newest(&versions);
     bench.want(schema(3)).await;
     // As if it had been killed right before it wrote down that the version serves.
-    let after: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let after = written::newest(&versions);
     let mut killed = before;
     killed["prepared"] = after;
-    fs::write(&file, serde_json::to_vec(&killed).unwrap()).unwrap();
+    written::write(&versions, &killed);
     let bench = bench.restarted(schema(3)).await;
     let status = bench.until("it serves", |it| it.settled >= 1).await;
     assert_eq!((bench.number(), status.phase), (2, Phase::Serving));

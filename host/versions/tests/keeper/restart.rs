@@ -1,12 +1,16 @@
 //! What a host finds when it starts: the version that its history says, whatever has become of everything else.
 
 use crate::bench::*;
+use crate::written;
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use wasmount_core::error::Error;
 use wasmount_versions::{Phase, Refusal, RefusalKind};
+
+/// The files of the history, of which the newer whole one counts.
+const HISTORY: [&str; 2] = ["history.0.json", "history.1.json"];
 
 #[tokio::test]
 async fn the_version_that_served_serves_again_under_its_number() {
@@ -60,17 +64,35 @@ async fn a_document_that_is_bad_meanwhile_leaves_the_version_that_served() {
 #[tokio::test]
 async fn a_history_that_is_lost_begins_anew_with_the_document() {
     let bench = Bench::serving().await;
-    let history = bench.folder.path().join("versions/history.json");
+    bench.want(behaving("other")).await;
+    let mut bench = bench;
     for text in [None, Some("{\"format\":"), Some("")] {
-        match text {
-            None => fs::remove_file(&history).unwrap(),
-            Some(text) => fs::write(&history, text).unwrap(),
+        let files = written::files(&bench.folder.path().join("versions"));
+        assert!(files.iter().all(|file| file.exists()));
+        for file in &files {
+            match text {
+                None => fs::remove_file(file).unwrap(),
+                Some(text) => fs::write(file, text).unwrap(),
+            }
         }
+        bench = bench.restarted(json!({})).await;
+        bench.until("it serves", |it| it.current.is_some()).await;
+        assert_eq!(bench.number(), 1);
+        bench.calls().await;
+        bench.want(behaving("other")).await;
     }
-    let bench = bench.restarted(json!({})).await;
+}
+
+#[tokio::test]
+async fn a_history_that_was_half_written_is_the_one_before() {
+    let bench = Bench::serving().await;
+    bench.want(behaving("other")).await;
+    let versions = bench.folder.path().join("versions");
+    // What a power cut leaves of the next one.
+    fs::write(written::next(&versions), "{\"turn\":\"000").unwrap();
+    let bench = bench.restarted(behaving("other")).await;
     bench.until("it serves", |it| it.current.is_some()).await;
-    assert_eq!(bench.number(), 1);
-    bench.calls().await;
+    assert_eq!(bench.number(), 2);
 }
 
 #[tokio::test]
@@ -128,7 +150,11 @@ async fn what_is_kept_of_a_secret_is_of_no_use_without_the_key() {
             let file = fs::metadata(versions.join(name)).unwrap();
             file.permissions().mode() & 0o777
         };
-        assert_eq!((mode("secrets.key"), mode("history.json")), (0o600, 0o600));
+        let written = HISTORY
+            .into_iter()
+            .find(|name| versions.join(name).exists());
+        let written = written.unwrap();
+        assert_eq!((mode("secrets.key"), mode(written)), (0o600, 0o600));
         for name in bench.names("versions") {
             let content = fs::read(versions.join(name)).unwrap();
             let found = content
@@ -136,9 +162,9 @@ async fn what_is_kept_of_a_secret_is_of_no_use_without_the_key() {
                 .any(|it| it == PASSWORD.as_bytes());
             assert!(!found);
         }
-        let history = fs::read(versions.join("history.json")).unwrap();
+        let history = fs::read(versions.join(written)).unwrap();
         let history: serde_json::Value = serde_json::from_slice(&history).unwrap();
-        history["entries"][0]["secrets"]
+        history["text"]["entries"][0]["secrets"]
             .as_str()
             .unwrap()
             .to_owned()
@@ -193,10 +219,12 @@ async fn a_drain_lasts_across_restarts_until_work_is_taken_again() {
 #[tokio::test]
 async fn a_drain_that_cannot_be_written_down_is_refused_and_work_is_taken() {
     let bench = Bench::serving().await;
-    let history = bench.folder.path().join("versions/history.json");
-    fs::remove_file(&history).unwrap();
-    // Nothing can be renamed to it.
-    fs::create_dir(&history).unwrap();
+    for name in HISTORY {
+        let history = bench.folder.path().join("versions").join(name);
+        let _ = fs::remove_file(&history);
+        // It cannot be written.
+        fs::create_dir(&history).unwrap();
+    }
     let drain = bench.keeper.drain("new disks".to_owned(), Duration::ZERO);
     let refusal = drain.await.err().unwrap();
     assert!(matches!(refusal, Refusal::Disk { .. }), "{refusal}");

@@ -6,13 +6,16 @@
 use super::follow::Look;
 use crate::regular_file::{self, Refused};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 /// How long a file must look the same. 50 ms: writers on one machine pause for less, and one that is replaced ten times a second still has
 /// moments of rest.
 const REST: Duration = Duration::from_millis(50);
+/// A file whose last change is so long ago is at rest and is not waited for. 2 s: what a server of files and this machine may differ by, if
+/// both keep the time at all; on one machine both are the same clock.
+const LONG_AT_REST: Duration = Duration::from_secs(2);
 /// How long such a moment is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -36,16 +39,18 @@ pub(super) async fn read(path: &Path, most: u64) -> Result<Vec<u8>, Unsettled> {
     loop {
         let before = look(path).await?;
         // What is not there need not come to rest.
-        if before != Look::Nothing {
+        let at_rest = before.is_older_than(LONG_AT_REST, SystemTime::now());
+        if before != Look::Nothing && !at_rest {
             sleep(REST).await;
         }
-        let read = path.to_owned();
+        let path = path.to_owned();
         let read = blocking(move || {
-            let at_rest = Look::at(&read);
-            (at_rest, regular_file::read(&read, most))
+            let looked = Look::at(&path);
+            let bytes = regular_file::read(&path, most);
+            ([looked, Look::at(&path)], bytes)
         });
-        let (at_rest, bytes) = read.await?;
-        if before == at_rest && look(path).await? == before {
+        let (looks, bytes) = read.await?;
+        if looks.iter().all(|look| *look == before) {
             return Ok(bytes?);
         }
         if Instant::now() > until {
@@ -86,6 +91,24 @@ mod tests {
             read(&file, 4).await,
             Err(Unsettled::Refused(Refused::TooLarge { most: 4 }))
         ));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_has_been_at_rest_is_not_waited_for_and_a_new_one_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        fs::write(&file, "whole").unwrap();
+        let begun = Instant::now();
+        assert_eq!(read(&file, 9).await.unwrap(), b"whole");
+        assert!(begun.elapsed() >= REST);
+        sleep(LONG_AT_REST).await;
+        let mut fastest = PATIENCE;
+        for _ in 0..20 {
+            let begun = Instant::now();
+            assert_eq!(read(&file, 9).await.unwrap(), b"whole");
+            fastest = fastest.min(begun.elapsed());
+        }
+        assert!(fastest < REST, "{fastest:?}");
     }
 
     #[tokio::test(flavor = "multi_thread")]

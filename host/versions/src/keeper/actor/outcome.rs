@@ -7,6 +7,7 @@ use crate::history::wish_digest;
 use crate::keeper::attempt::{Came, Exact, NotReady, Ready};
 use crate::keeper::command::Reply;
 use crate::keeper::commit::{Coming, Commit, watch_drain};
+use crate::keeper::records::forget_marks;
 use crate::keeper::retry::Retry;
 use crate::record::{HeldBy, Hold};
 use crate::refusal::{Patience, Refusal};
@@ -15,6 +16,14 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
+
+/// What a swap took, see [`Outcome`].
+#[derive(Default)]
+struct Times {
+    proving: Duration,
+    switching: Duration,
+    writing: Duration,
+}
 
 impl Actor {
     pub(super) async fn done(&mut self, came: Result<Came, NotReady>, disk: &Arc<Disk>) {
@@ -35,6 +44,8 @@ impl Actor {
                 match put {
                     Ok(outcome) => self.succeeded(purpose, outcome, wish),
                     Err(refusal) => {
+                        // Its component may be on disk.
+                        self.tidied = None;
                         let of = (Some(&exact), origin);
                         self.remember(&purpose, &refusal, of, disk).await;
                         self.failed(purpose, refusal, Some(exact), wish);
@@ -62,9 +73,12 @@ impl Actor {
                 let origin = origin.map_or(place, |origin| origin.to_string());
                 let of = (exact.as_ref(), origin);
                 self.remember(&purpose, &refusal, of, disk).await;
+                // What was compiled of it is of no use to anybody.
+                self.tidied = None;
                 self.failed(purpose, refusal, exact, wish);
             }
         }
+        self.tidy(disk).await;
     }
 
     async fn put_to_use(
@@ -96,8 +110,12 @@ impl Actor {
             running: self.running.as_ref(),
             policy: &policy,
         };
-        let running = commit.put_to_use(ready, coming).await?;
-        let switching = began.elapsed();
+        let (running, writing) = commit.put_to_use(ready, coming).await?;
+        let times = Times {
+            proving,
+            switching: began.elapsed(),
+            writing,
+        };
         let before = self.running.as_ref().map(|it| it.number);
         let number = running.number;
         let warnings = running.warnings.clone();
@@ -110,14 +128,23 @@ impl Actor {
         if let Some(before) = before {
             watch_drain(&self.shared, driver.to_string(), before, policy.drain);
         }
+        self.outcome(before, number, true, warnings, times)
+    }
+
+    /// Removes what only versions needed that are not kept any more. Whoever asked for the swap has his answer.
+    async fn tidy(&mut self, disk: &Arc<Disk>) {
+        forget_marks(&self.parts, &self.history).await;
         let digests = self.history.digests();
+        if self.tidied.as_ref() == Some(&digests) {
+            return;
+        }
         let compiled: Vec<String> = digests.iter().cloned().collect();
         let engine = &self.parts.engine;
         engine
             .retain_compiled(self.parts.driver.name(), &compiled)
             .await;
-        disk.remove_others(digests).await;
-        self.outcome(before, number, true, warnings, (proving, switching))
+        disk.remove_others(digests.clone()).await;
+        self.tidied = Some(digests);
     }
 
     /// What is wanted serves already. An explicit swap lifts what holds the backend, and may pin it.
@@ -148,8 +175,7 @@ impl Actor {
         }
         let running = self.running.as_ref();
         let warnings = running.map(|it| it.warnings.clone()).unwrap_or_default();
-        let no_time = (Duration::ZERO, Duration::ZERO);
-        self.outcome(Some(number), number, false, warnings, no_time)
+        self.outcome(Some(number), number, false, warnings, Times::default())
     }
 
     fn outcome(
@@ -158,8 +184,13 @@ impl Actor {
         number: u64,
         changed: bool,
         warnings: Vec<String>,
-        (proving, switching): (Duration, Duration),
+        times: Times,
     ) -> Result<Outcome, Refusal> {
+        let Times {
+            proving,
+            switching,
+            writing,
+        } = times;
         let entry = self.history.entry(number).ok_or(Refusal::Overtaken)?;
         Ok(Outcome {
             before,
@@ -168,6 +199,7 @@ impl Actor {
             warnings,
             proving,
             switching,
+            writing,
         })
     }
 

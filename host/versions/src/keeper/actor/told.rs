@@ -14,7 +14,7 @@ impl Actor {
             let mut history = history.unwrap_or_else(PoisonError::into_inner);
             // First, so that who is woken by the status finds it so.
             if is_new || history.is_empty() {
-                *history = self.history.records();
+                *history = self.history.clone();
             }
         }
         if is_new {

@@ -210,12 +210,14 @@ pub(super) fn done(outcome: Outcome) -> Done {
         warnings,
         proving,
         switching,
+        writing,
     } = outcome;
     let (number, plugin) = (now.number, &now.plugin);
     let times = format!(
-        "proved in {:.1} ms, switched in {:.1} ms",
+        "proved in {:.1} ms, switched in {:.1} ms, of which the disk took {:.1} ms",
         proving.as_secs_f64() * MILLISECONDS,
-        switching.as_secs_f64() * MILLISECONDS
+        switching.as_secs_f64() * MILLISECONDS,
+        writing.as_secs_f64() * MILLISECONDS
     );
     let said = match (changed, before) {
         (false, _) => format!("version {number} ({plugin}) serves already"),

@@ -2,6 +2,7 @@
 
 use rustix::fs::{CWD, StatxFlags, statx};
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What a path leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +36,18 @@ impl Look {
             ],
         }
     }
+
+    /// Whether the last change of the file was at least so long before now, by the clock that its file system keeps. A time to come is no such.
+    pub(in crate::host) fn is_older_than(&self, age: Duration, now: SystemTime) -> bool {
+        let Self::File { changed, .. } = self else {
+            return false;
+        };
+        changed.iter().all(|(seconds, nanoseconds)| {
+            let seconds = u64::try_from(*seconds).unwrap_or_default();
+            let changed = UNIX_EPOCH + Duration::new(seconds, *nanoseconds);
+            now.duration_since(changed).is_ok_and(|since| since >= age)
+        })
+    }
 }
 
 #[cfg(test)]
@@ -55,5 +68,23 @@ mod tests {
         fs::write(&other, "1").unwrap();
         fs::rename(&other, &file).unwrap();
         assert_ne!(Look::at(&file), first);
+    }
+
+    #[test]
+    fn a_file_is_as_old_as_its_last_change_whatever_cp_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        let age = Duration::from_secs(2);
+        let soon = SystemTime::now() + Duration::from_secs(10);
+        assert!(!Look::at(&file).is_older_than(age, soon), "there is none");
+        fs::write(&file, "1").unwrap();
+        let look = Look::at(&file);
+        assert!(look.is_older_than(age, soon));
+        assert!(!look.is_older_than(age, SystemTime::now()));
+        assert!(!look.is_older_than(Duration::ZERO, UNIX_EPOCH), "to come");
+        // `cp -p` sets the time of the content back, and cannot that of the inode.
+        let opened = fs::File::options().write(true).open(&file).unwrap();
+        opened.set_modified(UNIX_EPOCH).unwrap();
+        assert!(!Look::at(&file).is_older_than(age, SystemTime::now()));
     }
 }

@@ -1,0 +1,306 @@
+//! A text that is written again and again, in two files in turn. Apart because this is what a power cut may interrupt: one file is whole at any
+//! moment, and a change is durable after one wait for the disk.
+//!
+//! A file is written over where it lies, in blocks that it has already: nothing of the file system changes, so there is no journal to wait for
+//! (two commits, where a file is written aside, renamed, and its directory synced). Half a file is known by its checksum, and the other one
+//! counts. Each is JSON, padded with spaces.
+//!
+//! It does not know what the text says.
+
+use sha2::{Digest, Sha256};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The two files.
+pub(super) const NAMES: [&str; 2] = ["history.0.json", "history.1.json"];
+/// What cannot be read is kept under this ending, for people.
+pub(super) const UNREADABLE: &str = "unreadable";
+/// A file grows by so much at a time, since growing waits for the file system's journal: some tens of versions.
+const GROWTH: usize = 64 << 10;
+/// Largest file that is read: hundreds of times what a hundred versions take.
+const MOST_BYTES: u64 = 64 << 20;
+/// Digits of the largest number.
+const DIGITS: usize = 20;
+/// The host's own.
+const FILE_MODE: u32 = 0o600;
+
+/// Which file is to be written, and how often there was one.
+#[derive(Debug)]
+pub(super) struct Slots {
+    directory: PathBuf,
+    /// Of the newest text; 0: there is none.
+    turn: u64,
+    /// How much of each file is not spaces, at most.
+    used: [usize; 2],
+}
+
+/// What two files hold.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// Nothing was written yet.
+    Nothing,
+    /// The newest whole text.
+    Text(Vec<u8>),
+    /// None of them is whole.
+    Damaged(String),
+}
+
+impl Slots {
+    /// Looks into the files of a directory.
+    pub(super) fn open(directory: &Path) -> io::Result<(Self, Held)> {
+        let mut slots = Self {
+            directory: directory.to_owned(),
+            turn: 0,
+            used: [usize::MAX; 2],
+        };
+        let (mut newest, mut damaged) = (None, None);
+        for name in NAMES {
+            let content = match read(&directory.join(name)) {
+                Ok(content) => content,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            match whole(&content) {
+                Some((turn, text)) if turn > slots.turn => {
+                    slots.turn = turn;
+                    newest = Some(text.to_owned());
+                }
+                Some(_) => {}
+                None => damaged = Some(format!("{name} is not whole")),
+            }
+        }
+        let held = match (newest, damaged) {
+            (Some(text), _) => Held::Text(text),
+            (None, Some(reason)) => Held::Damaged(reason),
+            (None, None) => Held::Nothing,
+        };
+        Ok((slots, held))
+    }
+
+    /// Puts both files aside, and begins anew.
+    pub(super) fn put_aside(&mut self) -> io::Result<()> {
+        for name in NAMES {
+            let path = self.directory.join(name);
+            let aside = self.directory.join(format!("{name}.{UNREADABLE}"));
+            match fs::rename(path, aside) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        self.turn = 0;
+        Ok(())
+    }
+
+    /// Makes a text durable. If that fails, the one before stands.
+    pub(super) fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        let turn = self.turn.saturating_add(1);
+        let [even, odd] = &mut self.used;
+        let [even_name, odd_name] = NAMES;
+        let (name, used) = if turn.is_multiple_of(2) {
+            (even_name, even)
+        } else {
+            (odd_name, odd)
+        };
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(FILE_MODE)
+            .open(self.directory.join(name))?;
+        let content = content(turn, text);
+        // What an earlier text left behind this one would be no JSON.
+        let over = std::mem::replace(used, content.len());
+        let written = put(&self.directory, &file, content, over);
+        match written {
+            Ok(()) => self.turn = turn,
+            Err(_) => {
+                *used = usize::MAX;
+                // A disk that took it and said that it did not must not show it after a restart. Best effort: the disk is broken.
+                drop(file.write_at(b" ", 0).and_then(|_| file.sync_data()));
+            }
+        }
+        written
+    }
+}
+
+/// Writes over a file from its start, with spaces as far as there was something else, and makes it durable.
+fn put(directory: &Path, file: &File, mut content: Vec<u8>, over: usize) -> io::Result<()> {
+    let has = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+    if content.len() <= has {
+        content.resize(over.min(has).max(content.len()), b' ');
+        file.write_all_at(&content, 0)?;
+        return file.sync_data();
+    }
+    content.resize(content.len().next_multiple_of(GROWTH), b' ');
+    file.write_all_at(&content, 0)?;
+    file.sync_all()?;
+    if has == 0 {
+        File::open(directory)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// What a file holds from now on.
+fn content(turn: u64, text: &[u8]) -> Vec<u8> {
+    let mut content = head(turn, text).into_bytes();
+    content.extend(text);
+    content.push(b'}');
+    content
+}
+
+/// Of the same length for every text.
+fn head(turn: u64, text: &[u8]) -> String {
+    let bytes = text.len();
+    let digest = Sha256::new()
+        .chain_update(turn.to_le_bytes())
+        .chain_update(text)
+        .finalize();
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!(
+        "{{\"turn\":\"{turn:0DIGITS$}\",\"bytes\":\"{bytes:0DIGITS$}\",\"sha256\":\"{digest}\",\"text\":"
+    )
+}
+
+/// The text of a file and its turn, if it is all there.
+fn whole(content: &[u8]) -> Option<(u64, &[u8])> {
+    let (first, rest) = content.split_at_checked(head(0, b"").len())?;
+    let numbers = std::str::from_utf8(first).ok()?;
+    let mut numbers = numbers.split('"').filter(|word| word.len() == DIGITS);
+    let turn: u64 = numbers.next()?.parse().ok()?;
+    let bytes: usize = numbers.next()?.parse().ok()?;
+    let text = rest.get(..bytes)?;
+    let is_whole = first == head(turn, text).as_bytes() && rest.get(bytes) == Some(&b'}');
+    is_whole.then_some((turn, text))
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    File::open(path)?
+        .take(MOST_BYTES)
+        .read_to_end(&mut content)?;
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(folder: &Path) -> (Slots, Held) {
+        Slots::open(folder).unwrap()
+    }
+
+    fn text(held: &Held) -> &[u8] {
+        match held {
+            Held::Text(text) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Two texts, the second one the newer; the file of each.
+    fn two(folder: &Path) -> [PathBuf; 2] {
+        let (mut slots, held) = opened(folder);
+        assert!(matches!(held, Held::Nothing));
+        slots.write(b"[1]").unwrap();
+        slots.write(b"[1,2]").unwrap();
+        [folder.join(NAMES[1]), folder.join(NAMES[0])]
+    }
+
+    #[test]
+    fn the_newest_text_is_read_again_however_many_there_were() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut slots, _) = opened(folder.path());
+        for number in 0..7 {
+            // Longer and shorter ones, in turn.
+            let written = format!("{:?}", vec![number; 1 + number % 3]);
+            slots.write(written.as_bytes()).unwrap();
+            let (again, held) = opened(folder.path());
+            assert_eq!(text(&held), written.as_bytes());
+            slots = again;
+        }
+    }
+
+    #[test]
+    fn each_file_is_json_and_keeps_its_size_until_a_text_does_not_fit() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = two(folder.path());
+        let (mut slots, _) = opened(folder.path());
+        slots.write(b"[3]").unwrap();
+        for (file, expected) in files.iter().zip(["[3]", "[1,2]"]) {
+            let content = fs::read(file).unwrap();
+            assert_eq!(content.len(), GROWTH);
+            let value: serde_json::Value = serde_json::from_slice(&content).unwrap();
+            assert_eq!(value["text"].to_string(), expected);
+        }
+        let long = serde_json::to_vec(&vec![7; GROWTH]).unwrap();
+        slots.write(&long).unwrap();
+        assert_eq!(fs::metadata(&files[1]).unwrap().len() as usize % GROWTH, 0);
+        let (_, held) = opened(folder.path());
+        assert_eq!(text(&held), long);
+    }
+
+    #[test]
+    fn a_text_that_a_power_cut_left_by_halves_leaves_the_one_before() {
+        for garbled in [0, 10, 60, 100, content(2, b"[1,2]").len() - 1] {
+            let folder = tempfile::tempdir().unwrap();
+            let [older, newer] = two(folder.path());
+            let mut content = fs::read(&newer).unwrap();
+            content[garbled] ^= 1;
+            fs::write(&newer, &content).unwrap();
+            let (mut slots, held) = opened(folder.path());
+            assert_eq!(text(&held), b"[1]", "{garbled}");
+            // What is written next is written over the half, never over what counts.
+            let before = fs::read(&older).unwrap();
+            slots.write(b"[3]").unwrap();
+            assert_eq!(fs::read(&older).unwrap(), before);
+            assert_eq!(text(&opened(folder.path()).1), b"[3]");
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_cut_short_leaves_the_one_before() {
+        for length in [0, 1, 60, 150] {
+            let folder = tempfile::tempdir().unwrap();
+            let [_, newer] = two(folder.path());
+            let file = OpenOptions::new().write(true).open(&newer).unwrap();
+            file.set_len(length).unwrap();
+            assert_eq!(text(&opened(folder.path()).1), b"[1]", "{length}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_cannot_be_written_leaves_the_one_before_and_is_tried_in_the_same_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let [next, _] = two(folder.path());
+        fs::remove_file(&next).unwrap();
+        fs::create_dir(&next).unwrap();
+        let (mut slots, held) = {
+            let open = Slots::open(folder.path());
+            assert!(open.is_err(), "a directory is no file");
+            fs::remove_dir(&next).unwrap();
+            opened(folder.path())
+        };
+        assert_eq!(text(&held), b"[1,2]");
+        fs::create_dir(&next).unwrap();
+        assert!(slots.write(b"[3]").is_err());
+        fs::remove_dir(&next).unwrap();
+        assert_eq!(text(&opened(folder.path()).1), b"[1,2]");
+        slots.write(b"[3]").unwrap();
+        assert_eq!(text(&opened(folder.path()).1), b"[3]");
+    }
+
+    #[test]
+    fn two_damaged_files_are_said_to_be_and_are_put_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        for file in two(folder.path()) {
+            fs::write(file, "{\"turn\":").unwrap();
+        }
+        let (mut slots, held) = opened(folder.path());
+        assert!(matches!(held, Held::Damaged(_)), "{held:?}");
+        slots.put_aside().unwrap();
+        assert!(matches!(opened(folder.path()).1, Held::Nothing));
+        slots.write(b"[]").unwrap();
+        assert_eq!(text(&opened(folder.path()).1), b"[]");
+    }
+}
