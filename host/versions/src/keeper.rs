@@ -59,10 +59,32 @@ pub struct KeeperParts {
     pub sources: Arc<dyn Sources>,
     /// The keeper's own directory: `<data>/versions/<driver>`. Made if need be; its parent must be there.
     pub directory: PathBuf,
-    /// Whether this process changes the backend's records when a version wants another form of them: one process of a cluster does.
-    pub migrates: bool,
+    /// Who changes the backend's records when a version wants another form of them.
+    pub migrates: Migrates,
     /// Puts grants to use.
     pub grants: SetGrants,
+}
+
+/// Who changes records: one process of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Migrates {
+    /// Another process.
+    AnotherProcess,
+    /// This one: it is alone with them.
+    ThisProcess,
+    /// Of several that share them, the one that works ([`Driver::works`]).
+    TheElected,
+}
+
+impl KeeperParts {
+    /// Whether this process may change records now.
+    pub(crate) fn may_migrate(&self) -> bool {
+        match self.migrates {
+            Migrates::AnotherProcess => false,
+            Migrates::ThisProcess => true,
+            Migrates::TheElected => self.driver.works(),
+        }
+    }
 }
 
 /// What is to be swapped to.
@@ -181,6 +203,16 @@ impl Keeper {
         self.ask(|reply| Command::Drain(None, reply)).await?;
         self.driver.take_new_work();
         Ok(())
+    }
+
+    /// This process is about to work, where another one has: what it has of the records becomes what the version wants that serves here. Until it
+    /// succeeds no call may be made. `may`: whether its turn lasts.
+    pub async fn take_over(
+        &self,
+        may: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<(), Refusal> {
+        self.ask(|reply| Command::TakeOver(Box::new(may), reply))
+            .await
     }
 
     /// How it stands.

@@ -4,6 +4,7 @@
 //! Marks of migrations lie in the host's own keyspace, so that they are written in one transaction with the records.
 
 mod content;
+mod maker;
 
 use crate::prove::call_at_admission;
 use crate::refusal::Refusal;
@@ -126,7 +127,13 @@ impl Records {
     }
 
     /// Writes changes that the version before can read. Where the store has no transactions one after the other: half of them are as good.
-    pub(crate) async fn add(&self, changes: Changes, most_bytes: u64) -> Result<(), Refusal> {
+    /// `may`: whether this host may write still.
+    pub(crate) async fn add(
+        &self,
+        changes: Changes,
+        most_bytes: u64,
+        may: impl Fn() -> bool,
+    ) -> Result<(), Refusal> {
         let after = self.content(&changes).await?;
         within(&after, most_bytes)?;
         if self.state.has_transactions() {
@@ -136,6 +143,9 @@ impl Records {
         }
         let space = self.backends();
         for (key, value) in changes {
+            if !may() {
+                return Err(Refusal::NotElected);
+            }
             let written = match value {
                 Some(value) => self.state.put(&space, &key, value, Expect::Any).await,
                 None => self.state.remove(&space, &key, Expect::Any).await,
@@ -155,11 +165,7 @@ impl Records {
         most_bytes: u64,
     ) -> Result<(), Refusal> {
         if !self.state.has_transactions() {
-            return Err(Refusal::Migration {
-                reason: "this version rewrites them, which takes a transaction, and the records of this host are objects of Kubernetes; use a version that \
-                         only adds to them, or keep the records on one host"
-                    .to_owned(),
-            });
+            return Err(Refusal::rewriting_without_transaction());
         }
         let after = self.content(&changes).await?;
         within(&after, most_bytes)?;

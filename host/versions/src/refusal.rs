@@ -149,6 +149,11 @@ pub enum Refusal {
         /// Why, and what to do.
         reason: String,
     },
+    /// Several hosts share the records, and another one works.
+    #[error(
+        "the records must be changed for this version, which the elected controller does: once it has, this version serves here too"
+    )]
+    NotElected,
     /// The mount room does not take the grants.
     #[error("the grants of the document cannot be put to use: {reason}")]
     Grants {
@@ -201,6 +206,16 @@ pub enum Refusal {
     /// The host, or the backend, is going away.
     #[error("the backend is being taken away: nothing more is swapped")]
     Stopped,
+}
+
+impl Refusal {
+    pub(crate) fn rewriting_without_transaction() -> Self {
+        Self::Migration {
+            reason: "this version rewrites them, which takes a transaction, and the records of this host are objects of Kubernetes; use a version that \
+                     only adds to them, or keep the records on one host"
+                .to_owned(),
+        }
+    }
 }
 
 /// What to do, where the engine cannot know.

@@ -72,6 +72,11 @@ impl Driver {
         self.standing_by.store(false, Ordering::SeqCst);
     }
 
+    /// Whether this process does the work of the driver.
+    pub fn works(&self) -> bool {
+        !self.stands_by()
+    }
+
     pub(super) fn stands_by(&self) -> bool {
         let is_over = || self.term.load().as_ref().is_some_and(|lasts| !lasts());
         self.standing_by.load(Ordering::SeqCst) || is_over()

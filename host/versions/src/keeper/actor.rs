@@ -7,13 +7,14 @@ mod handle;
 mod open;
 mod outcome;
 mod remember;
+mod take_over;
 mod told;
 
 use super::attempt::{Came, Exact, Goal, NotReady, Question, Wanted, attempt};
 use super::command::{Command, Reply, Wish};
 use super::commit::Running;
 use super::retry::Retry;
-use super::{KeeperParts, Shared, SwapRequest};
+use super::{KeeperParts, Migrates, Shared, SwapRequest};
 use crate::desired::Desired;
 use crate::disk::Disk;
 use crate::history::History;
@@ -281,7 +282,8 @@ impl Actor {
     }
 
     fn records_of(&self) -> Option<String> {
-        let current = self.history.current().filter(|_| self.parts.migrates);
+        let migrates = self.parts.migrates != Migrates::AnotherProcess;
+        let current = self.history.current().filter(|_| migrates);
         current.map(|entry| entry.record.plugin_version.clone())
     }
 

@@ -1,10 +1,11 @@
 //! One attempt to have a version ready: the component and the secrets are had, compared with what is there, and proved. Apart from the actor
 //! because it may take long and must be droppable at any moment: it changes nothing but caches.
 
-use super::KeeperParts;
+use super::{KeeperParts, Migrates};
 use crate::desired::{Desired, Fetched, Origin};
 use crate::disk::Disk;
 use crate::history::{Failed, Identity, Known, settings_digest};
+use crate::migration::Records;
 use crate::plugin_file::digest_of;
 use crate::prove::{Proof, call_at_admission, prove, prove_loaded};
 use crate::refusal::Refusal;
@@ -178,7 +179,7 @@ pub(super) async fn attempt(question: Question) -> Result<Came, NotReady> {
             return Ok(Came::RefusedBefore);
         }
         kept = wanted.kept;
-        records_of = wanted.records_of;
+        records_of = records_of_now(&parts, wanted.records_of).await?;
     }
     let document = &desired.document;
     let proof = Proof {
@@ -208,6 +209,7 @@ pub(super) async fn attempt(question: Question) -> Result<Came, NotReady> {
     let planned = match proved {
         Ok(admitted) => plan(&admitted.backend, records_of, document.limits.time)
             .await
+            .and_then(|migration| allowed(&parts, migration))
             .map(|migration| (admitted, migration)),
         Err(refusal) => Err(refusal),
     };
@@ -232,8 +234,28 @@ pub(super) async fn attempt(question: Question) -> Result<Came, NotReady> {
     }
 }
 
+/// Where others share the records, what they say counts, and not what has served here.
+async fn records_of_now(
+    parts: &KeeperParts,
+    own: Option<String>,
+) -> Result<Option<String>, Refusal> {
+    if parts.migrates != Migrates::TheElected {
+        return Ok(own);
+    }
+    let records = Records::of(&parts.state, parts.driver.name());
+    Ok(records.made_for().await?.or(own))
+}
+
+/// Who stands by waits for whoever works.
+fn allowed<T>(parts: &KeeperParts, migration: Option<T>) -> Result<Option<T>, Refusal> {
+    if migration.is_some() && !parts.may_migrate() {
+        return Err(Refusal::NotElected);
+    }
+    Ok(migration)
+}
+
 /// What a version makes of another's records, if anything.
-async fn plan(
+pub(super) async fn plan(
     backend: &WasmBackend,
     records_of: Option<String>,
     time: Duration,

@@ -17,6 +17,7 @@ pub(super) enum Command {
     Pause(bool, Reply<()>),
     /// None: work is taken again.
     Drain(Option<String>, Reply<()>),
+    TakeOver(Box<dyn Fn() -> bool + Send + Sync>, Reply<()>),
     Stop,
 }
 

@@ -24,6 +24,7 @@ use tokio::time::{Instant, timeout};
 use wasmount_core::backend::Backend;
 use wasmount_core::document::{Grants, VersionPolicy};
 use wasmount_core::driver::{Held, Role, Terms, VersionFault};
+use wasmount_engine::WasmBackend;
 
 /// Faults that the keeper may have ahead of it. 1,024: more than any sensible number that takes a version back.
 const FAULTS: usize = 1024;
@@ -34,6 +35,7 @@ const BEFORE_GRANTS: Duration = Duration::from_secs(5);
 pub(super) struct Running {
     pub(super) number: u64,
     pub(super) exact: Exact,
+    pub(super) backend: Arc<WasmBackend>,
     pub(super) grants: Grants,
     pub(super) faults: mpsc::Receiver<VersionFault>,
     /// None: it is not taken back.
@@ -90,6 +92,13 @@ impl Commit<'_> {
             None => Ok(Found::History),
         };
         let found = match found {
+            Ok(found) => self
+                .say_whose(&ready.backend.label().version)
+                .await
+                .map(|()| found),
+            Err(refusal) => Err(refusal),
+        };
+        let found = match found {
             Ok(found) => found,
             Err(refusal) => return Err(self.grants_taken_back(refusal).await),
         };
@@ -134,6 +143,7 @@ impl Commit<'_> {
         let running = Running {
             number,
             exact,
+            backend: ready.backend,
             grants,
             faults,
             trial: on_trial.then(|| Trial::new(self.policy, Instant::now())),

@@ -2,9 +2,9 @@
 //! calls must have ended, and because two stores change: the history says which version is to come before the records are written, and a mark
 //! beside the records says whether they were.
 
-use super::KeeperParts;
 use super::attempt::Ready;
 use super::commit::{Coming, Commit};
+use super::{KeeperParts, Migrates};
 use crate::history::History;
 use crate::migration::{Mark, Records};
 use crate::refusal::Refusal;
@@ -43,7 +43,7 @@ impl Commit<'_> {
         ready: &Ready,
         coming: &Coming,
     ) -> Result<Option<Step>, Refusal> {
-        if !self.parts.migrates {
+        if self.parts.migrates == Migrates::AnotherProcess {
             return Ok(None);
         }
         match coming {
@@ -104,7 +104,8 @@ impl Commit<'_> {
                     .changes(&ready.backend, &from_version, limits.time)
                     .await?;
                 if migration != Migration::Rewriting {
-                    records.add(changes, limits.state_bytes).await?;
+                    let may = || self.parts.may_migrate();
+                    records.add(changes, limits.state_bytes, may).await?;
                     return Ok(Found::History);
                 }
                 let before = self.history.current().map_or(0, |it| it.record.number);
@@ -124,6 +125,14 @@ impl Commit<'_> {
             }
         }
         Ok(Found::Coming)
+    }
+
+    /// Other hosts that share the records know by it whose they are. Before the version serves: what it writes is never taken for another's.
+    pub(super) async fn say_whose(&self, plugin_version: &str) -> Result<(), Refusal> {
+        if self.parts.migrates != Migrates::TheElected || !self.parts.may_migrate() {
+            return Ok(());
+        }
+        self.records().make_for(plugin_version).await
     }
 
     async fn prepare(&self, next: &History) -> Result<(), Refusal> {
@@ -148,7 +157,7 @@ impl Commit<'_> {
 
 /// Forgets how to go back to versions that are not kept. Best effort: it is tried again after the next swap.
 pub(super) async fn forget_marks(parts: &KeeperParts, history: &History) {
-    if !parts.migrates {
+    if !parts.may_migrate() {
         return;
     }
     let driver = parts.driver.name();

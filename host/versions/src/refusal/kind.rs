@@ -96,7 +96,7 @@ impl Refusal {
             Refusal::Settings(_) => RefusalKind::Settings,
             Refusal::Probe(_) => RefusalKind::Probe,
             Refusal::Secret { .. } => RefusalKind::Secret,
-            Refusal::Migration { .. } => RefusalKind::Migration,
+            Refusal::Migration { .. } | Refusal::NotElected => RefusalKind::Migration,
             Refusal::Grants { .. } => RefusalKind::Grants,
             Refusal::Disk { .. } => RefusalKind::Disk,
             Refusal::NotKept { .. }
@@ -141,6 +141,7 @@ impl Refusal {
             | Refusal::NotWasm
             | Refusal::Secret { .. }
             | Refusal::Probe(_)
+            | Refusal::NotElected
             | Refusal::Grants { .. }
             | Refusal::Disk { .. }
             | Refusal::Overtaken => Patience::AsLongAsItTakes,

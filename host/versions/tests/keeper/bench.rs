@@ -19,7 +19,7 @@ use wasmount_core::fault::Origin;
 use wasmount_core::names::{DriverName, NodeId, VolumeId};
 use wasmount_engine::{Engine, EngineOptions};
 use wasmount_versions::{
-    Desired, DesiredFrom, Keeper, KeeperParts, KeeperStatus, VersionRecord, VersionState,
+    Desired, DesiredFrom, Keeper, KeeperParts, KeeperStatus, Migrates, VersionRecord, VersionState,
 };
 
 /// Longer than anything here takes on a busy machine, compiling included.
@@ -57,6 +57,7 @@ pub(crate) struct Bench {
     pub(crate) granted: Arc<Mutex<Vec<Grants>>>,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) memory: Arc<Memory>,
+    migrates: Migrates,
     name: DriverName,
 }
 
@@ -88,14 +89,28 @@ impl Bench {
         let sources = Arc::new(TestSources::default());
         *sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
         let first = desired(&name, folder.path(), spec);
-        Self::start(name, folder, sources, Arc::default(), first).await
+        let alone = (Arc::default(), Migrates::ThisProcess);
+        Self::start(name, folder, sources, alone, first).await
+    }
+
+    /// One of several hosts that share its records, and stands by; its document says this.
+    pub(crate) async fn beside(memory: Arc<Memory>, name: &DriverName, spec: Value) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        put(&build("migrant", 1), &folder.path().join("plugin.wasm"));
+        let sources = Arc::new(TestSources::default());
+        *sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
+        let first = desired(name, folder.path(), spec);
+        let shared = (memory, Migrates::TheElected);
+        let bench = Self::start(name.clone(), folder, sources, shared, first).await;
+        bench.until("it serves", |it| it.current.is_some()).await;
+        bench
     }
 
     async fn start(
         name: DriverName,
         folder: tempfile::TempDir,
         sources: Arc<TestSources>,
-        memory: Arc<Memory>,
+        (memory, migrates): (Arc<Memory>, Migrates),
         desired: Desired,
     ) -> Self {
         let config = DriverConfig {
@@ -106,6 +121,9 @@ impl Bench {
             terms: Terms::default(),
         };
         let driver = Driver::new(config, memory.clone(), memory.clone());
+        if migrates == Migrates::TheElected {
+            driver.stand_by();
+        }
         let granted = Arc::<Mutex<Vec<Grants>>>::default();
         let grant = granted.clone();
         let parts = KeeperParts {
@@ -117,7 +135,7 @@ impl Bench {
             role: Role::All,
             sources: sources.clone(),
             directory: folder.path().join("versions"),
-            migrates: true,
+            migrates,
             grants: Arc::new(move |grants| {
                 grant.lock().unwrap().push(grants);
                 Box::pin(async { Ok(()) })
@@ -130,6 +148,7 @@ impl Bench {
             granted,
             folder,
             memory,
+            migrates,
             name,
         }
     }
@@ -146,6 +165,14 @@ impl Bench {
         self.restarted_with(desired).await
     }
 
+    /// The same, with the records of others.
+    pub(crate) async fn on(mut self, memory: Arc<Memory>, spec: Value) -> Self {
+        self.memory = memory;
+        let bench = self.restarted(spec).await;
+        bench.until("it serves", |it| it.current.is_some()).await;
+        bench
+    }
+
     async fn restarted_with(self, desired: Desired) -> Self {
         let Self {
             keeper,
@@ -153,10 +180,11 @@ impl Bench {
             name,
             sources,
             memory,
+            migrates,
             ..
         } = self;
         drop(keeper);
-        Self::start(name, folder, sources, memory, desired).await
+        Self::start(name, folder, sources, (memory, migrates), desired).await
     }
 
     pub(crate) fn desired(&self, spec: Value) -> Desired {

@@ -8,8 +8,8 @@ use super::follow::follow;
 use super::registration::Registration;
 use super::sources::{self, HostSources};
 use super::{
-    csi_drivers, descriptors, local_mounts, mounter_watch, private_directory, storage_watch,
-    version_watch,
+    HostOptions, csi_drivers, descriptors, local_mounts, mounter_watch, private_directory,
+    storage_watch, version_watch,
 };
 use crate::fault::Fault;
 use std::fs::DirBuilder;
@@ -29,7 +29,7 @@ use wasmount_kubernetes::csi_node::Renewal;
 use wasmount_kubernetes::storage_backend::SecretReader;
 use wasmount_kubernetes::tell_plugin_faults;
 use wasmount_socket::{BoundSocket, Connections, SocketError};
-use wasmount_versions::{Desired, Keeper, KeeperParts, SetGrants};
+use wasmount_versions::{Desired, Keeper, KeeperParts, Migrates, SetGrants};
 
 /// What kubelet gives a plugin's directory.
 const SOCKET_DIRECTORY_MODE: u32 = 0o750;
@@ -121,7 +121,7 @@ impl Backend {
                 secrets: common.cluster.client().cloned().map(SecretReader::new),
             }),
             directory: versions.join(name.as_str()),
-            migrates: options.role != Role::Node,
+            migrates: migrates(options),
             grants: set_grants(common, &name),
         };
         let keeper = Keeper::start(parts, desired.clone()).await;
@@ -221,6 +221,15 @@ impl Backend {
         if let Some(registration) = self.registration.take() {
             registration.end().await;
         }
+    }
+}
+
+/// A node's host has no records. Those of controllers among which one is elected are shared.
+fn migrates(options: &HostOptions) -> Migrates {
+    match options.role {
+        Role::Node => Migrates::AnotherProcess,
+        Role::All | Role::Controller if options.controller.elects => Migrates::TheElected,
+        Role::All | Role::Controller => Migrates::ThisProcess,
     }
 }
 

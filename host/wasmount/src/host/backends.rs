@@ -160,10 +160,10 @@ impl Backends {
                 return Err(fault.into());
             }
         };
-        let driver = backend.driver.clone();
+        let candidate = (backend.driver.clone(), backend.keeper.clone());
         self.enter(&mut running, name, backend);
         match &self.common.elections {
-            Some(elections) => Ok(elections.stand(vec![driver])?),
+            Some(elections) => Ok(elections.stand(vec![candidate])?),
             None => Ok(()),
         }
     }
@@ -181,7 +181,7 @@ impl Backends {
         for desired in all {
             let name = desired.document.driver_name.clone();
             let backend = Backend::start(&self.common, desired, count).await?;
-            drivers.push(backend.driver.clone());
+            drivers.push((backend.driver.clone(), backend.keeper.clone()));
             self.enter(&mut running, name, backend);
         }
         let mut served = coming;

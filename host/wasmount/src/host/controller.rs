@@ -8,13 +8,20 @@ use super::HostOptions;
 use super::backends::Broken;
 use crate::fault::{Fault, chain};
 use crate::readiness::Readiness;
+use futures::future::{join_all, pending};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wasmount_core::driver::Driver;
 use wasmount_core::state::StateStore;
-use wasmount_kubernetes::{Election, KubernetesStore, connect};
+use wasmount_kubernetes::{Election, KubernetesStore, Term, connect};
+use wasmount_versions::Keeper;
+
+/// Between two attempts to take the records over. 2 s: it needs the API server, which may be away for a moment.
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// What the command line says of it.
 #[derive(Debug, Clone)]
@@ -44,6 +51,9 @@ pub(super) struct Shared {
     namespace: String,
     store: Arc<KubernetesStore>,
 }
+
+/// A driver that stands by, and who has its versions.
+pub(super) type Candidate = (Arc<Driver>, Arc<Keeper>);
 
 /// The elections of a serving host: one for the drivers that it began with, one for each that came later.
 pub(super) struct Elections {
@@ -105,12 +115,12 @@ impl Elections {
     }
 
     /// Has the drivers, which stand by, work as soon as this host is elected for all of them. When it may work no more, the host ends.
-    pub(super) fn stand(&self, drivers: Vec<Arc<Driver>>) -> Result<(), Fault> {
+    pub(super) fn stand(&self, drivers: Vec<Candidate>) -> Result<(), Fault> {
         let election = Election::new(
             self.shared.client.clone(),
             &self.shared.namespace,
             &self.node_name,
-            drivers.iter().map(|driver| driver.name()),
+            drivers.iter().map(|(driver, _)| driver.name()),
         )
         .map_err(Fault::room("no election is possible"))?;
         let (store, readiness) = (self.shared.store.clone(), self.readiness.clone());
@@ -136,7 +146,7 @@ impl Elections {
 async fn lead(
     election: Election,
     store: Arc<KubernetesStore>,
-    drivers: Vec<Arc<Driver>>,
+    drivers: Vec<Candidate>,
     readiness: Arc<Readiness>,
     stop: CancellationToken,
 ) -> Option<Fault> {
@@ -158,21 +168,40 @@ async fn lead(
         Err(error) => return Some(Fault::room("this host cannot lead")(error)),
     };
     store.forget();
-    for driver in &drivers {
-        let term = leadership.term();
-        driver.work_while(move || term.lasts());
-    }
-    tracing::info!("leading");
+    let term = leadership.term();
+    let begun = async {
+        join_all(drivers.iter().map(|driver| begin(driver, &term))).await;
+        tracing::info!("leading");
+        pending::<Infallible>().await
+    };
     let error = tokio::select! {
         error = leadership.lost() => error,
+        never = begun => match never {},
         () = stop.cancelled() => {
             leadership.release().await;
             return None;
         }
     };
-    for driver in &drivers {
+    for (driver, _) in &drivers {
         driver.stand_by();
     }
     tracing::error!(reason = chain(&error), "leading no more: the host ends");
     Some(Fault::room("another host may lead")(error))
+}
+
+/// Has one work, with records as its version wants them: the host that worked before may have had another one.
+async fn begin((driver, keeper): &Candidate, term: &Term) {
+    let may = {
+        let term = term.clone();
+        move || term.lasts()
+    };
+    while let Err(refusal) = keeper.take_over(may.clone()).await {
+        tracing::error!(
+            driver = %driver.name(),
+            reason = chain(&refusal),
+            "the records cannot be taken over: the driver is not ready, and it is tried again"
+        );
+        sleep(AGAIN).await;
+    }
+    driver.work_while(may);
 }

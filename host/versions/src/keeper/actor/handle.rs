@@ -31,6 +31,10 @@ impl Actor {
                 let drained = self.drain(reason, disk).await;
                 let _ = reply.send(drained);
             }
+            Command::TakeOver(may, reply) => {
+                let taken = self.take_over(may.as_ref()).await;
+                let _ = reply.send(taken);
+            }
             // The loop's.
             Command::Stop => {}
         }

@@ -1,0 +1,119 @@
+//! Several controllers with one set of records, of which one is elected: only that one changes them, and whoever takes over knows whose they are.
+
+use crate::bench::*;
+use crate::memory::Memory;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use wasmount_core::names::{DriverName, VolumeId};
+use wasmount_versions::{RefusalKind, SwapRequest};
+
+fn schema(version: u32) -> Value {
+    json!({ "settings": { "schema": version.to_string() } })
+}
+
+/// Records as objects of Kubernetes.
+fn shared() -> (Arc<Memory>, DriverName) {
+    let memory = Arc::<Memory>::default();
+    memory.lose_transactions();
+    let name = DriverName::parse("shared.wasmount.io").unwrap();
+    (memory, name)
+}
+
+/// It is elected.
+async fn leads(bench: &Bench) {
+    bench.keeper.take_over(|| true).await.unwrap();
+    bench.driver.work_while(|| true);
+}
+
+async fn make(bench: &Bench, name: &str) -> VolumeId {
+    let made = bench.driver.create_volume(incoming(), create(name)).await;
+    made.unwrap().id
+}
+
+async fn origin(bench: &Bench, id: &VolumeId) -> String {
+    let found = bench.driver.controller_get_volume(incoming(), id.clone());
+    let volume = found.await.unwrap().volume;
+    volume.context.get("origin").unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn only_the_elected_host_changes_records_and_the_other_follows_it() {
+    let (memory, name) = shared();
+    let leader = Bench::beside(memory.clone(), &name, schema(1)).await;
+    let other = Bench::beside(memory.clone(), &name, schema(1)).await;
+    leads(&leader).await;
+    let id = make(&leader, "one").await;
+    let status = other.want(schema(2)).await;
+    let refused = status.refused.unwrap();
+    assert_eq!(refused.kind, RefusalKind::Migration);
+    assert!(
+        refused.reason.contains("which the elected controller does"),
+        "{}",
+        refused.reason
+    );
+    assert_eq!(other.number(), 1);
+    // It was not changed: the version that adds reads no record of the first.
+    assert_eq!(origin(&leader, &id).await, "1.0.0");
+    leader.want(schema(2)).await;
+    assert_eq!(leader.number(), 2);
+    assert_eq!(origin(&leader, &id).await, "1.0.0");
+    let newer = make(&leader, "two").await;
+    // The other one sees that by itself.
+    other
+        .until("it follows", |it| it.current.as_ref().unwrap().number == 2)
+        .await;
+    leader.driver.stand_by();
+    leads(&other).await;
+    // The records were not changed once more, as if they were those of version 1.
+    assert_eq!(origin(&other, &newer).await, "2.0.0");
+    assert_eq!(origin(&other, &id).await, "1.0.0");
+}
+
+#[tokio::test]
+async fn a_host_that_takes_over_changes_records_that_are_not_those_of_its_version() {
+    let (memory, name) = shared();
+    let leader = Bench::beside(memory.clone(), &name, schema(1)).await;
+    leads(&leader).await;
+    let id = make(&leader, "one").await;
+    // It has served version 2 alone, before there was a record.
+    let (elsewhere, _) = shared();
+    let other = Bench::beside(elsewhere, &name, schema(2)).await;
+    let other = other.on(memory.clone(), schema(2)).await;
+    assert_eq!(other.number(), 1);
+    leader.driver.stand_by();
+    leads(&other).await;
+    assert_eq!(origin(&other, &id).await, "1.0.0");
+    let newer = make(&other, "two").await;
+    assert_eq!(origin(&other, &newer).await, "2.0.0");
+    // And the first one again, which can read what was added to.
+    other.driver.stand_by();
+    leads(&leader).await;
+    assert_eq!(origin(&leader, &newer).await, "1.0.0");
+}
+
+#[tokio::test]
+async fn records_that_others_share_are_never_rewritten() {
+    let (memory, name) = shared();
+    let leader = Bench::beside(memory.clone(), &name, schema(1)).await;
+    leads(&leader).await;
+    let id = make(&leader, "one").await;
+    let refusal = {
+        leader.want(schema(3)).await;
+        let again = leader.keeper.swap(SwapRequest::default()).await;
+        again.unwrap_err().to_string()
+    };
+    assert!(refusal.contains("objects of Kubernetes"), "{refusal}");
+    assert_eq!(leader.number(), 1);
+    assert_eq!(origin(&leader, &id).await, "1.0.0");
+    // One that would take over with such a version does not.
+    let (elsewhere, _) = shared();
+    let other = Bench::beside(elsewhere, &name, schema(3)).await;
+    let other = other.on(memory.clone(), schema(3)).await;
+    let refusal = other.keeper.take_over(|| true).await.unwrap_err();
+    assert!(
+        refusal.to_string().contains("objects of Kubernetes"),
+        "{refusal}"
+    );
+    // And nobody does whose turn is over.
+    leader.keeper.take_over(|| false).await.unwrap_err();
+}
