@@ -39,9 +39,31 @@ pub(crate) enum NotAComponent {
     TooDeep,
 }
 
+/// Whether it lies no deeper in itself than anybody reads: for whoever hands it to a library that goes down level by level. That it is well-formed is
+/// not said.
+pub(crate) fn is_flat_enough(wasm: &[u8]) -> Result<(), NotAComponent> {
+    let mut depth = 0_usize;
+    for payload in Parser::new(0).parse_all(wasm) {
+        match payload {
+            Ok(Payload::ModuleSection { .. } | Payload::ComponentSection { .. }) => {
+                depth += 1;
+                if depth > NESTING {
+                    return Err(NotAComponent::TooDeep);
+                }
+            }
+            Ok(Payload::End(_)) => depth = depth.saturating_sub(1),
+            Ok(_) => {}
+            // Whoever reads on says what is wrong there.
+            Err(_) => break,
+        }
+    }
+    Ok(())
+}
+
 /// Reads them. `path` is where the component lies: its name is the title of one that has none.
 pub(crate) fn facts(wasm: &[u8], path: &Path) -> Result<ComponentFacts, NotAComponent> {
     let malformed = |error: &dyn Display| NotAComponent::Malformed(error.to_string());
+    is_flat_enough(wasm)?;
     let mut facts = ComponentFacts::default();
     // How deep we are: only what the outermost says is the component's own word.
     let mut depth = 0_usize;
@@ -53,12 +75,7 @@ pub(crate) fn facts(wasm: &[u8], path: &Path) -> Result<ComponentFacts, NotAComp
             } if depth == 0 => {
                 return Err(NotAComponent::Module);
             }
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
-                depth += 1;
-                if depth > NESTING {
-                    return Err(NotAComponent::TooDeep);
-                }
-            }
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
             Payload::End(_) => depth = depth.saturating_sub(1),
             Payload::ComponentImportSection(section) if depth == 0 => {
                 for import in section {

@@ -102,7 +102,10 @@ fn before_it_runs() -> Vec<Row> {
                 "{ path: PATH, verify: { anyOf: [{ file: acme.pub }] } }",
                 "",
             ),
-            ["nobody has signed sha256:", "a signature by acme.pub"],
+            [
+                "nobody has signed sha256:",
+                "sign it with `wasmount sign` or cosign",
+            ],
         ),
         row(
             "not_a_component",

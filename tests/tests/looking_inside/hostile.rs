@@ -109,13 +109,13 @@ fn components_deep_in_one_another_are_refused_by_each_command_that_reads_them() 
     // Nobody listens there, and nobody is asked: what is refused is refused before.
     let registry = "oci://127.0.0.1:1/storage/nas:1";
     let too_deep = "it has components or modules more than 64 deep in one another";
-    let uncompiled = "the component does not compile";
+    let uncompiled = format!("the component does not compile: {too_deep}");
     for (words, part) in [
         (&["push", file, registry, "--plain-http"][..], too_deep),
         (&["save", file, "-o", text(&bundle)], too_deep),
-        (&["inspect", file], uncompiled),
-        (&["inspect", file, "--wit"], uncompiled),
-        (&["call", file, "Probe"], uncompiled),
+        (&["inspect", file], uncompiled.as_str()),
+        (&["inspect", file, "--wit"], uncompiled.as_str()),
+        (&["call", file, "Probe"], uncompiled.as_str()),
     ] {
         assert_refused(&bench.run_within(MEMORY_BYTES, words), part);
     }

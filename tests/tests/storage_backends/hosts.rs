@@ -6,6 +6,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use tempfile::TempDir;
+use wasmount_control::words::Rollback;
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::namespace;
@@ -128,6 +129,44 @@ async fn privileged_an_object_is_served_changed_refused_and_taken_away() {
         (!socket.exists()).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_an_object_that_means_another_version_lifts_a_rollback_by_hand() {
+    let scene = Scene::shared().await;
+    let serving = Serving::start(&scene, "lifted");
+    let mut wanted = object("lifted", "lifted.example");
+    let admin = wasmount_control::Client::new(serving.host.data().join("admin.sock"));
+    let number = async || {
+        let status = admin.status().await.unwrap();
+        let mut drivers = status.drivers.into_iter();
+        let driver = drivers.find(|it| it.driver == "lifted.example").unwrap();
+        driver.version.unwrap().number
+    };
+    scene.apply(&wanted).await;
+    served(&scene, "lifted").await;
+    wanted["spec"]["limits"] = json!({ "time": "50s" });
+    scene.apply(&wanted).await;
+    served(&scene, "lifted").await;
+    assert_eq!(number().await, 2);
+    let back = admin.rollback("lifted.example", &Rollback::default()).await;
+    assert_eq!(back.unwrap().version.unwrap().number, 1);
+    // Another policy is no other version: what was taken back stays so.
+    wanted["spec"]["versions"] = json!({ "keep": 3 });
+    scene.apply(&wanted).await;
+    scene
+        .until("lifted", "a host that is rolled back", |it| {
+            says(it, "Degraded", "True", "RolledBack")
+                && it["metadata"]["generation"] == 3
+                && it["status"]["observedGeneration"] == 3
+        })
+        .await;
+    assert_eq!(number().await, 1);
+    wanted["spec"]["limits"] = json!({ "time": "40s" });
+    scene.apply(&wanted).await;
+    let again = served(&scene, "lifted").await;
+    assert!(says(&again, "Degraded", "False", "NoTrouble"));
+    assert_eq!(number().await, 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -248,6 +248,8 @@ async fn privileged_kill_9_amid_a_migration_leaves_one_version_with_its_own_reco
         };
         scene.host.kill_9().unwrap();
         scene.host.restart().unwrap();
+        // It answers clients before it answers administrators.
+        scene.host.orchestrator().await.unwrap();
         let status = scene
             .until("it serves", |it| {
                 it.version.is_some() && it.phase != Phase::Loading
