@@ -167,13 +167,7 @@ pub fn check_file(
 ) -> Result<Fetched, FetchError> {
     let got = Digest::of(&wasm);
     same("the file", digest, &got)?;
-    let mut gathered = Gathered::default();
-    if let Some(signature) = &beside.signature {
-        gathered.add("the .sig file", Evidence::from_signature_file(signature));
-    }
-    if let Some(bundle) = &beside.bundle {
-        gathered.add("the .bundle file", Evidence::from_bundle(bundle));
-    }
+    let gathered = gathered_beside(beside);
     let signed_by = check(signers, &Subject::new(&wasm), &gathered)?;
     Ok(Fetched {
         wasm,
@@ -182,6 +176,18 @@ pub fn check_file(
         signed_by,
         remarks: gathered.remarks(),
     })
+}
+
+/// What of the files beside a component may prove that somebody signed it.
+pub fn gathered_beside(beside: &Beside) -> Gathered {
+    let mut gathered = Gathered::default();
+    if let Some(signature) = &beside.signature {
+        gathered.add("the .sig file", Evidence::from_signature_file(signature));
+    }
+    if let Some(bundle) = &beside.bundle {
+        gathered.add("the .bundle file", Evidence::from_bundle(bundle));
+    }
+    gathered
 }
 
 fn same(what: &str, wanted: Option<&str>, got: &Digest) -> Result<(), FetchError> {

@@ -35,7 +35,7 @@ pub use docker_config::{DockerConfigError, login};
 pub use error::RegistryError;
 pub use fetch::{
     BadMessage, Beside, FetchError, FetchRequest, Fetched, Signed, Wanted, check_file, fetch,
-    gathered, signers,
+    gathered, gathered_beside, signers,
 };
 pub use manifest::{Descriptor, Document, Index, Manifest, Platform};
 pub use media_type::{COSIGN_SIGNATURE, SIGSTORE_BUNDLE_FAMILY, WASM_CONFIG, WASM_LAYER};

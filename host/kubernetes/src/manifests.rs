@@ -21,7 +21,7 @@ use crate::csi_driver::tells_capacity;
 use k8s_openapi::api::storage::v1::CSIDriver;
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use wasmount_core::capabilities::{
     Capabilities, ControllerCapability, GroupCapability, NodeCapability, PluginCapability,
@@ -46,8 +46,10 @@ pub struct Backend {
     pub document: String,
     /// The component.
     pub component: Component,
-    /// Names of its secrets.
+    /// Names of its secrets that one Secret is to hold.
     pub secrets: Vec<String>,
+    /// Secrets of the pods' namespace that the document names itself.
+    pub named_secrets: BTreeSet<String>,
     /// Its pools by name, as the document has them.
     pub pools: BTreeMap<String, PathBuf>,
     /// It may mount file systems of the network, which live in the network namespace of whoever mounts them.

@@ -29,6 +29,7 @@ const COMPONENT: &str = "wasm";
 const UNFINISHED: &str = "unfinished";
 
 /// A directory of the keeper's.
+#[derive(Debug)]
 pub(crate) struct Disk {
     directory: PathBuf,
     /// Once it was needed.

@@ -168,7 +168,8 @@ impl History {
 
     /// What the current version offers.
     pub(crate) fn kept_services(&self, profile: Profile) -> Option<Kept> {
-        let snapshot = self.current()?.kept.as_ref()?;
+        let current = self.current()?;
+        let snapshot = current.kept.as_ref()?;
         let words = |words: &[String], word: &str| words.iter().any(|it| it == word);
         let services = Service::ALL.iter().copied();
         let features = Feature::ALL.iter().copied();
@@ -177,6 +178,7 @@ impl History {
             features.filter(|it| words(&snapshot.features, it.word())),
         );
         Some(Kept {
+            plugin: current.record.plugin.clone(),
             offer,
             hidden: snapshot.desired.document.hidden.clone(),
             profile,

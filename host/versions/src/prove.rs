@@ -95,11 +95,17 @@ pub(crate) async fn prove_loaded(
     let (candidate, info) = trail.take(Step::TrialLoad, tried, |(it, _)| it.label().to_string())?;
     let offered = offer(&candidate, &info).and_then(|offer| {
         let gone = kept.map(|kept| removed(kept, &offer, hidden));
-        match gone.filter(|gone| !gone.is_empty()) {
-            None => Ok(offer),
-            Some(removed) => Err(Refusal::ServicesRemoved {
+        if let Some(removed) = gone.filter(|gone| !gone.is_empty()) {
+            return Err(Refusal::ServicesRemoved {
                 plugin: candidate.label().clone(),
                 removed,
+            });
+        }
+        match kept.filter(|kept| !kept.is_of(&candidate.label().name)) {
+            None => Ok(offer),
+            Some(kept) => Err(Refusal::OtherPlugin {
+                plugin: candidate.label().clone(),
+                running: kept.plugin.clone(),
             }),
         }
     });

@@ -143,6 +143,16 @@ pub enum Refusal {
         /// What would be gone, by CSI's names and the contract's.
         removed: Vec<String>,
     },
+    /// Volumes and records of the driver are another plugin's.
+    #[error(
+        "{plugin} is another plugin than {running}, whose volumes and records the driver has: correct what `plugin` of the document names, or, if the plugin was renamed, swap with --allow-service-change"
+    )]
+    OtherPlugin {
+        /// Which plugin.
+        plugin: PluginLabel,
+        /// How the running one calls itself.
+        running: String,
+    },
     /// The records of the version before cannot become those of this one.
     #[error("the records of the version before cannot be taken over: {reason}")]
     Migration {

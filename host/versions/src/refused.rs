@@ -40,6 +40,7 @@ impl PastRefusals {
     /// One more; the same again is counted.
     pub(crate) fn note(&mut self, refused: RefusedVersion, origin: String) {
         let RefusedVersion {
+            by_document: _,
             digest,
             kind,
             reason,
@@ -91,6 +92,7 @@ mod tests {
 
     fn refused(digest: &str, second: u64) -> RefusedVersion {
         RefusedVersion {
+            by_document: true,
             digest: Some(digest.to_owned()),
             kind: RefusalKind::Imports,
             reason: "it imports too much\nand more".to_owned(),

@@ -1,4 +1,4 @@
-//! Whether a version offers what the one before it does. Apart because it is pure: sidecars ask for capabilities once, when they start, and
+//! Whether a version is of the plugin that the one before it is of, and offers what that does. Apart because it is pure: sidecars ask for capabilities once, when they start, and
 //! a call that they then make for ever would be refused for ever.
 //!
 //! What is hidden, before or now, does not count: nobody was told of it, or the administrator has said that it goes.
@@ -10,12 +10,21 @@ use wasmount_core::services::{Offer, Service};
 /// What the running version offers, and to whom.
 #[derive(Debug, Clone)]
 pub struct Kept {
+    /// How its plugin calls itself.
+    pub plugin: String,
     /// Its services and features.
     pub offer: Offer,
     /// What of it is hidden.
     pub hidden: Hidden,
     /// Which CSI is spoken.
     pub profile: Profile,
+}
+
+impl Kept {
+    /// Whether this plugin can have made its volumes and records.
+    pub(crate) fn is_of(&self, plugin: &str) -> bool {
+        self.plugin == plugin
+    }
 }
 
 /// What a version of `offer` would take away, by the names of CSI; services that CSI does not advertise by the contract's.
@@ -66,6 +75,7 @@ mod tests {
 
     fn kept(services: &[Service], features: &[Feature], hidden: &[&str]) -> Kept {
         Kept {
+            plugin: "nas.example.com".to_owned(),
             offer: Offer::new(services.iter().copied(), features.iter().copied()),
             hidden: Hidden::parse(hidden).unwrap(),
             profile: Profile::V1_12,
@@ -75,6 +85,13 @@ mod tests {
     fn gone(kept: &Kept, services: &[Service], hidden: &[&str]) -> Vec<String> {
         let offer = Offer::new(services.iter().copied(), []);
         removed(kept, &offer, &Hidden::parse(hidden).unwrap())
+    }
+
+    #[test]
+    fn a_plugin_of_another_name_is_another_plugin() {
+        let before = kept(&[], &[], &[]);
+        assert!(before.is_of("nas.example.com"));
+        assert!(!before.is_of("nas.example.co"));
     }
 
     #[test]

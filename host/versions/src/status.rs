@@ -50,6 +50,8 @@ pub enum Phase {
 /// Something that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedVersion {
+    /// It is what the document says; otherwise somebody asked for it by hand, and the document has what it wants.
+    pub by_document: bool,
     /// Of its component; none: it was not even had.
     pub digest: Option<String>,
     /// What kind of refusal.

@@ -156,8 +156,8 @@ fn once_it_runs() -> Vec<Row> {
         ),
         row(
             "limits",
-            Wish::Document(PLUGIN, "  limits: { memory: 2Gi }\n"),
-            ["limits.memory is 2147483648", "restart the host"],
+            Wish::Document(PLUGIN, "  limits: { tableElements: 1000000000 }\n"),
+            ["limits.tableElements is 1000000000", "restart the host"],
         ),
         row(
             "features",
@@ -305,7 +305,7 @@ async fn privileged_each_step_of_an_admission_refuses_in_words_and_the_running_v
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_feature_that_would_be_gone_is_refused_by_its_name() {
+async fn privileged_another_plugin_and_one_that_lacks_a_feature_are_refused_by_name() {
     let scene = Scene::start();
     let wish = || Wish::Bytes(built("misbehave"));
     // It has every service of plugins/directory, and lacks one feature of it.
@@ -313,7 +313,15 @@ async fn privileged_a_feature_that_would_be_gone_is_refused_by_its_name() {
         "does not offer what the running version does: SINGLE_NODE_MULTI_WRITER;",
         "--allow-service-change",
     ];
-    all_refused(&scene, vec![row("services", wish(), said)]).await;
+    let lacking = row("services", wish(), said);
+    // It has all of plugins/directory, and is another one.
+    let said = [
+        "is another plugin than directory.wasmount.io, whose volumes and records the driver has",
+        "correct what `plugin` of the document names",
+    ];
+    let foreign = row("services", Wish::Bytes(built("hostpath")), said);
+    all_refused(&scene, vec![foreign, lacking]).await;
+    // The last that was refused.
     let other = scene.folder.path().join("candidate.wasm");
     let file = other.to_str().unwrap();
     scene.done(&["swap", DRIVER, "--allow-service-change", "--file", file]);

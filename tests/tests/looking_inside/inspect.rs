@@ -173,7 +173,12 @@ fn a_signature_beside_the_file_is_told() {
         .json();
     assert_eq!(
         found["signatures"],
-        json!({ "places": [text(&signature)], "word": "not-asked", "said": [] })
+        json!({
+            "places": [text(&signature)],
+            "word": "not-asked",
+            "said": [],
+            "passedOver": ["the .sig file is no signature in base64; was it cut off?"],
+        })
     );
 }
 

@@ -15,6 +15,7 @@ mod certificates;
 mod child;
 mod commands;
 mod inspect;
+mod manifests;
 mod others;
 mod rogues;
 mod served;

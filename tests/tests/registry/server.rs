@@ -23,22 +23,25 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Running, until this is dropped.
 pub(crate) struct Server {
-    child: Child,
+    process: Running,
     folder: TempDir,
     port: u16,
     pub(crate) certificates: Certificates,
 }
+
+/// Its process.
+struct Running(Child);
 
 impl Server {
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let certificates = Certificates::make(folder.path());
         fs::write(folder.path().join("passwords"), PASSWORDS).unwrap();
-        let (child, port) = (0..PORTS)
+        let (process, port) = (0..PORTS)
             .find_map(|_| listening(folder.path(), &certificates))
             .unwrap_or_else(|| panic!("no registry: {}", log_in(folder.path())));
         let server = Self {
-            child,
+            process,
             folder,
             port,
             certificates,
@@ -49,8 +52,7 @@ impl Server {
 
     /// Answers nobody any more; what lies beside it stays.
     pub(crate) fn end(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.end();
     }
 
     /// Takes the bytes of a blob away behind its back, as a disk or a careless clean-up does; gives the digits of its digest. The blob is the
@@ -127,7 +129,14 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Running {
+    fn end(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Running {
     fn drop(&mut self) {
         self.end();
     }
@@ -173,7 +182,7 @@ pub(crate) fn text(path: &Path) -> &str {
 }
 
 /// On a port that was free; none if another program was faster to take it.
-fn listening(folder: &Path, certificates: &Certificates) -> Option<(Child, u16)> {
+fn listening(folder: &Path, certificates: &Certificates) -> Option<(Running, u16)> {
     let port = free_port();
     let document = format!(
         "version: 0.1\nlog: {{level: warn}}\nstorage: {{filesystem: {{rootdirectory: {0}/storage}}, delete: {{enabled: true}}}}\n\
@@ -186,7 +195,7 @@ fn listening(folder: &Path, certificates: &Certificates) -> Option<(Child, u16)>
     let config = folder.join("registry.yml");
     fs::write(&config, document).unwrap();
     let log = fs::File::create(folder.join("log")).unwrap();
-    let mut child = Command::new("setpriv")
+    let child = Command::new("setpriv")
         .args(["--pdeathsig", "KILL", "docker-registry", "serve"])
         .arg(&config)
         .stdin(Stdio::null())
@@ -194,15 +203,16 @@ fn listening(folder: &Path, certificates: &Certificates) -> Option<(Child, u16)>
         .stderr(log)
         .spawn()
         .unwrap();
+    let mut running = Running(child);
     let start = Instant::now();
     while start.elapsed() < START {
         // It may have ended because another listens there.
         let answers = TcpStream::connect(("127.0.0.1", port)).is_ok();
-        if child.try_wait().unwrap().is_some() {
+        if running.0.try_wait().unwrap().is_some() {
             return None;
         }
         if answers {
-            return Some((child, port));
+            return Some((running, port));
         }
         sleep(LOOK);
     }

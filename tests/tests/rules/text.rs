@@ -199,12 +199,14 @@ fn nobody_writes_unsafe_code_outside_sys() {
         "unsafe extern",
         "#[unsafe(",
     ];
+    // Bytes that no program reads, and in a guest.
+    let who_made_it = r#"#[unsafe(link_section = "wasmount:sdk")]"#;
     let others = sources(&root)
         .into_iter()
         .filter(|(path, _)| !path.starts_with(root.join("host/sys")) && !path.ends_with(file!()));
     let writing = which(others, |_, text| {
         text.lines()
-            .filter(|line| !line.trim_start().starts_with("//"))
+            .filter(|line| !line.trim_start().starts_with("//") && line.trim() != who_made_it)
             .any(|line| words.iter().any(|word| line.contains(word)))
     });
     assert!(writing.is_empty(), "move it to host/sys: {writing:#?}");

@@ -131,9 +131,10 @@ impl Parts<'_> {
                 "which host writes the summary (--storage-backend-status)",
             ));
         }
-        if !self.backend.secrets.is_empty() {
+        let own = (!self.backend.secrets.is_empty()).then(|| self.named("secrets"));
+        for name in own.into_iter().chain(self.backend.named_secrets.clone()) {
             let why = "the backend's secrets, and whether they change";
-            rights.push(Right::new("", "secrets", READ, why).only(self.named("secrets")));
+            rights.push(Right::new("", "secrets", READ, why).only(name));
         }
         rights
     }

@@ -24,6 +24,7 @@ fn backend(services: &[Service], features: &[Feature]) -> Backend {
         document: "kind: StorageBackend\n".to_owned(),
         component: Component::InImage,
         secrets: Vec::new(),
+        named_secrets: BTreeSet::new(),
         pools: BTreeMap::new(),
         mounts_from_network: false,
         uses_devices: false,

@@ -13,7 +13,7 @@ use wasmount_core::document::{PluginSource, StorageBackend};
 /// A version that must not come again by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failed {
-    pub(super) identity: Identity,
+    identity: Identity,
     /// None: nobody knows, and any will do.
     secrets: Option<String>,
 }

@@ -2,6 +2,7 @@
 
 use super::testing::{at, desired, history_of, new_version};
 use super::*;
+use crate::desired::DesiredFrom;
 use crate::record::HeldBy;
 use proptest::prelude::*;
 use serde_json::json;
@@ -97,7 +98,7 @@ fn what_failed_is_known_until_another_version_comes() {
         String::new(),
         at(3),
     );
-    assert_eq!(history.failed().map(|it| it.identity), Some(failed));
+    assert!(history.failed().is_some_and(|it| it.is(&failed, "")));
     assert!(
         history.follows(&follower()),
         "another document may bring another one"
@@ -275,5 +276,48 @@ proptest! {
                 prop_assert!(kept(&history).contains(&number) && number != current(&history));
             }
         }
+    }
+}
+
+#[test]
+fn a_version_that_failed_may_come_again_with_other_secrets() {
+    let mut history = history_of(2);
+    let failed = NewVersion {
+        secrets: "a mark".to_owned(),
+        ..new_version("bad", "a")
+    };
+    let identity = failed.identity.clone();
+    let number = history.admit(failed, true, at(3));
+    assert_eq!(history.failed(), None);
+    let hold = back_to(2, HeldBy::Faults { failed: number });
+    history.go_back(hold, String::new(), at(4));
+    let failed = history.failed().unwrap();
+    assert!(failed.is(&identity, "a mark"));
+    assert!(!failed.is(&identity, "another mark"));
+    assert!(!failed.is(&new_version("good", "a").identity, "a mark"));
+}
+
+#[test]
+fn an_older_word_by_hand_holds_against_a_file_and_against_the_same_wish_of_an_object() {
+    let plugin = |path: &str| json!({ "path": path });
+    let (wished, other) = (desired(plugin("a"), "a"), desired(plugin("b"), "a"));
+    let of_file = |desired: &Desired| Desired {
+        from: DesiredFrom::File("a.yaml".into()),
+        ..desired.clone()
+    };
+    for by in [HeldBy::Rollback, HeldBy::Swap] {
+        let mut history = history_of(2);
+        let hold = Hold {
+            wish: Some(wish_digest(&wished)),
+            ..back_to(1, by)
+        };
+        history.go_back(hold, String::new(), at(3));
+        assert!(!history.follows(&wished));
+        assert!(history.follows(&other));
+        assert!(history.follows(&desired(plugin("a"), "another setting")));
+        assert!(!history.follows(&of_file(&wished)));
+        assert!(!history.follows(&of_file(&other)));
+        history.paused = true;
+        assert!(!history.follows(&other));
     }
 }

@@ -92,7 +92,7 @@ impl Refusal {
             Refusal::UnknownImports { .. } => RefusalKind::Imports,
             Refusal::Identity(_) => RefusalKind::TrialLoad,
             Refusal::UnknownFeature { .. } | Refusal::Features { .. } => RefusalKind::Features,
-            Refusal::ServicesRemoved { .. } => RefusalKind::Services,
+            Refusal::OtherPlugin { .. } | Refusal::ServicesRemoved { .. } => RefusalKind::Services,
             Refusal::Settings(_) => RefusalKind::Settings,
             Refusal::Probe(_) => RefusalKind::Probe,
             Refusal::Secret { .. } => RefusalKind::Secret,
@@ -119,6 +119,7 @@ impl Refusal {
             | Refusal::Identity(_)
             | Refusal::UnknownFeature { .. }
             | Refusal::Features { .. }
+            | Refusal::OtherPlugin { .. }
             | Refusal::ServicesRemoved { .. }
             | Refusal::Settings(_)
             | Refusal::NotKept { .. }

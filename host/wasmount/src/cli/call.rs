@@ -10,7 +10,7 @@ mod state_file;
 
 use super::serve::ProfileWord;
 use super::show;
-use super::subject::{CacheFlags, subject};
+use super::subject::{CacheFlags, SecretFlags, subject};
 use crate::fault::Fault;
 use crate::host::{Pools, Workbench, block_on, changes};
 use crate::telemetry::Spoken;
@@ -80,6 +80,9 @@ pub(crate) struct Flags {
     #[command(flatten)]
     cache: CacheFlags,
 
+    #[command(flatten)]
+    secrets: SecretFlags,
+
     /// Which version of CSI to speak
     #[arg(
         long,
@@ -105,7 +108,8 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     })?;
     // It may hold secrets.
     drop(words);
-    let configured = subject(&flags.file, flags.backend.as_deref(), &flags.pool)?;
+    let mut configured = subject(&flags.file, flags.backend.as_deref(), &flags.pool)?;
+    flags.secrets.put(&mut configured)?;
     let before = match &flags.state {
         Some(file) => state_file::read(file)?,
         None => Default::default(),

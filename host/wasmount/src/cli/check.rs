@@ -2,7 +2,7 @@
 //! no: would this host serve this component under this document?
 
 use super::show::{self, Table, Tone, harmless, milliseconds};
-use super::subject::{CacheFlags, subject};
+use super::subject::{CacheFlags, SecretFlags, subject};
 use crate::fault::Fault;
 use crate::host::{Pools, Workbench, block_on};
 use crate::telemetry::{Spoken, on_one_line};
@@ -34,6 +34,9 @@ pub(crate) struct Flags {
     #[command(flatten)]
     cache: CacheFlags,
 
+    #[command(flatten)]
+    secrets: SecretFlags,
+
     /// Print one JSON object
     #[arg(long, env = "WASMOUNT_JSON")]
     json: bool,
@@ -51,7 +54,8 @@ struct Row {
 
 /// Checks and prints.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
-    let configured = subject(&flags.file, Some(&flags.backend), &[])?;
+    let mut configured = subject(&flags.file, Some(&flags.backend), &[])?;
+    flags.secrets.put(&mut configured)?;
     let cache = flags.cache.directory()?;
     drop(Spoken::listen());
     let (trail, admitted) = block_on(async {

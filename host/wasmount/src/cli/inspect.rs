@@ -9,7 +9,7 @@ mod wit;
 
 use super::registry::{RegistryFlags, Source, source};
 use super::show;
-use super::subject::{CacheFlags, subject};
+use super::subject::{CacheFlags, SecretFlags, document};
 use super::transfer::write_component;
 use crate::config::Configured;
 use crate::fault::Fault;
@@ -63,6 +63,9 @@ pub(crate) struct Flags {
     #[command(flatten)]
     registry: RegistryFlags,
 
+    #[command(flatten)]
+    secrets: SecretFlags,
+
     /// Print one JSON object
     #[arg(long, env = "WASMOUNT_JSON")]
     json: bool,
@@ -82,7 +85,8 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     drop(Spoken::listen());
     let cache = flags.cache.directory()?;
     // Where it is shows when it was brought.
-    let mut configured = subject(Path::new(COMPONENT), flags.backend.as_deref(), &[])?;
+    let mut configured = document(flags.backend.as_deref(), &[])?;
+    flags.secrets.put(&mut configured)?;
     let brought = bring(&flags, &configured)?;
     let file = &brought.file;
     let path = std::path::absolute(file).map_err(Fault::room(unreadable(file)))?;
@@ -135,7 +139,7 @@ fn bring(flags: &Flags, configured: &Configured) -> Result<Brought, Fault> {
         }
         Source::Artifact(reference) => reference,
     };
-    let registry = flags.registry.connect(reference)?;
+    let registry = flags.registry.connect_under(reference, configured)?;
     let Configured {
         document, folder, ..
     } = configured;

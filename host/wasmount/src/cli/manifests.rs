@@ -6,16 +6,20 @@
 mod object;
 
 use super::common::plain;
+use super::registry::RegistryFlags;
+use super::transfer::{wait, write_component};
 use crate::config::{self, Configured};
 use crate::fault::Fault;
-use crate::host::{self, Inspected};
+use crate::host::{self, Inspected, Place};
 use crate::regular_file;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use wasmount_artifact::pull;
 use wasmount_core::capabilities::{Capabilities, PluginCapability, Profile};
-use wasmount_core::document::PluginPlace;
+use wasmount_core::document::{PluginPlace, SecretSource, Signers, StorageBackend};
 use wasmount_core::driver::Role;
 use wasmount_kubernetes::csi_driver::csi_driver;
 use wasmount_kubernetes::manifests::{
@@ -25,6 +29,9 @@ use wasmount_kubernetes::manifests::{
 
 /// Largest component that is read, in bytes; a little more than could be shipped, so that the refusal can say how much it is.
 const COMPONENT_BYTES: u64 = 64 << 20;
+
+/// What the file of a pulled component is called.
+const PULLED: &str = "component.wasm";
 
 /// Print everything that a backend needs in a cluster, as YAML
 #[derive(Debug, Args)]
@@ -112,6 +119,9 @@ pub(crate) struct Flags {
     /// Put the node's pods on the node's network, though the backend mounts nothing from there
     #[arg(long, env = "WASMOUNT_HOST_NETWORK")]
     host_network: bool,
+
+    #[command(flatten)]
+    registry: RegistryFlags,
 }
 
 /// The forms as words.
@@ -146,7 +156,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Inspected {
         offer,
         warnings: said,
-    } = host::inspect(&configured)?;
+    } = flags.look(&configured)?;
     let hidden = &configured.document.hidden;
     let capabilities = Capabilities::derive(&offer, Role::All, Profile::V1_12, hidden);
     let form = flags.form(&configured, &capabilities);
@@ -171,6 +181,30 @@ fn read_again(file: &Path) -> Result<String, Fault> {
 }
 
 impl Flags {
+    /// What the plugin offers. It is only asked who it is: nobody need give it secrets, and who signed it the host will see.
+    fn look(&self, configured: &Configured) -> Result<Inspected, Fault> {
+        let mut looked_at = configured.clone();
+        let is_file = |source: &SecretSource| matches!(source, SecretSource::File(_));
+        looked_at
+            .document
+            .secrets
+            .retain(|_, source| is_file(source));
+        let PluginPlace::Registry(place) = &configured.document.plugin.place else {
+            return host::inspect(&looked_at);
+        };
+        let reference = &place.reference;
+        let registry = self.registry.connect_under(reference, configured)?;
+        let pulled = wait(pull(&registry))?;
+        let pulled = pulled.map_err(Fault::room(format!("{reference} is not pulled")))?;
+        let here =
+            Place::make("manifests").map_err(Fault::room("no temporary directory can be made"))?;
+        let file = here.path().join(PULLED);
+        write_component(&file, &pulled.wasm)?;
+        looked_at.document.plugin.place = PluginPlace::File(file);
+        looked_at.document.plugin.signers = Signers::default();
+        host::inspect(&looked_at)
+    }
+
     fn form(&self, configured: &Configured, capabilities: &Capabilities) -> Form {
         let topology = PluginCapability::VolumeAccessibilityConstraints;
         let mut pools = configured.document.grants.pools.values();
@@ -199,18 +233,14 @@ impl Flags {
             .map_err(Fault::room("the document contradicts its plugin"))?;
         let (component, plugin) = match &self.plugin_in_image {
             Some(path) => (Component::InImage, path.clone()),
-            // Hosts that follow the object pull it themselves; the document of the mounter needs no component.
-            None if self.storage_backends
-                && matches!(document.plugin.place, PluginPlace::Registry(_)) =>
-            {
+            // Hosts pull it themselves.
+            None if matches!(document.plugin.place, PluginPlace::Registry(_)) => {
                 (Component::InImage, PathBuf::new())
             }
             None => {
                 let PluginPlace::File(path) = &document.plugin.place else {
-                    return Err(Fault::room(
-                        "the component is in a registry, and a ConfigMap would hold it",
-                    )(
-                        "write --plugin-in-image, or a `path` in the document"
+                    return Err(Fault::room("the document names no component")(
+                        "write `plugin.path` or `plugin.reference`",
                     ));
                 };
                 let path = folder.join(path);
@@ -226,6 +256,7 @@ impl Flags {
                 )
             }
         };
+        let (secrets, named_secrets) = self.secrets(&document)?;
         let text = read_again(file)?;
         let object = match (&component, self.storage_backends) {
             (_, false) => None,
@@ -234,21 +265,21 @@ impl Flags {
                     Component::InConfigMap(_) => plugin_path(),
                     Component::InImage => plugin.display().to_string(),
                 };
-                let secrets = document.secrets.keys();
-                let in_pod =
-                    object::in_pods(&text, &path, &document.name, &self.namespace, secrets)?;
+                let (name, namespace) = (&document.name, &self.namespace);
+                let in_pod = object::in_pods(&text, &path, name, namespace, secrets.iter())?;
                 Some(in_pod)
             }
         };
         Ok(Backend {
             object,
-            document: in_the_pod(&text, &plugin, document.secrets.keys())?,
+            document: in_the_pod(&text, &plugin, secrets.iter())?,
             name: document.name,
             driver: document.driver_name,
             capabilities,
             csi_driver,
             component,
-            secrets: document.secrets.into_keys().collect(),
+            secrets,
+            named_secrets,
             mounts_from_network: document
                 .grants
                 .filesystems
@@ -262,6 +293,45 @@ impl Flags {
                 .map(|(name, pool)| (name, pool.path))
                 .collect(),
         })
+    }
+
+    /// The secrets that pods find in one Secret, and the Secrets that the document names itself. Without an object nobody asks the API server
+    /// for any.
+    fn secrets(&self, document: &StorageBackend) -> Result<(Vec<String>, BTreeSet<String>), Fault> {
+        if !self.storage_backends {
+            return Ok((document.secrets.keys().cloned().collect(), BTreeSet::new()));
+        }
+        let credentials = match &document.plugin.place {
+            PluginPlace::Registry(place) => place.credentials.as_ref(),
+            PluginPlace::File(_) => None,
+        };
+        let (mut in_one, mut named) = (Vec::new(), BTreeSet::new());
+        let all = document
+            .secrets
+            .iter()
+            .map(|(key, source)| (Some(key), source));
+        for (key, source) in all.chain(credentials.map(|source| (None, source))) {
+            match source {
+                SecretSource::File(_) => in_one.extend(key.cloned()),
+                SecretSource::Object {
+                    namespace, name, ..
+                } if *namespace == self.namespace => {
+                    named.insert(name.clone());
+                }
+                SecretSource::Object {
+                    namespace, name, ..
+                } => {
+                    return Err(Fault::Flag {
+                        flag: "--namespace",
+                        value: self.namespace.clone(),
+                        reason: format!(
+                            "the document's Secret {name} is in {namespace}: pods are given Secrets of their own namespace alone"
+                        ),
+                    });
+                }
+            }
+        }
+        Ok((in_one, named))
     }
 
     fn choices(self, form: Form) -> Choices {

@@ -4,6 +4,7 @@
 //! These commands run as the person who calls them, with that person's files; the host fetches in another way (`host::fetching`).
 
 use super::common::wrong;
+use crate::config::Configured;
 use crate::fault::Fault;
 use crate::progress_bar;
 use crate::regular_file;
@@ -12,13 +13,13 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wasmount_artifact::{Access, Credentials, Patience, Registry, login, system_certificates};
-use wasmount_core::document::Reference;
+use wasmount_core::document::{PluginPlace, Reference, SecretSource};
 
 /// Largest file of credentials and of certificates, in bytes: what a Kubernetes Secret can hold.
 pub(super) const SMALL_FILE_BYTES: u64 = 1 << 20;
 
 /// How a registry is reached.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct RegistryFlags {
     /// docker's config.json with the credentials of registries [default: where docker, podman and skopeo have theirs]
     #[arg(long, value_name = "FILE", env = "WASMOUNT_REGISTRY_CONFIG")]
@@ -49,6 +50,36 @@ impl RegistryFlags {
         let access = self.access(reference)?;
         Registry::connect(reference, access, progress_bar::progress())
             .map_err(Fault::room("the registry cannot be spoken to"))
+    }
+
+    /// The same under a document: what no flag says, the document does, if it names that registry.
+    pub(super) fn connect_under(
+        &self,
+        reference: &Reference,
+        configured: &Configured,
+    ) -> Result<Registry, Fault> {
+        let PluginPlace::Registry(place) = &configured.document.plugin.place else {
+            return self.connect(reference);
+        };
+        if place.reference.registry() != reference.registry() {
+            return self.connect(reference);
+        }
+        let config = match &place.credentials {
+            Some(SecretSource::File(path)) => Some(configured.folder.join(path)),
+            // A person has credentials of his own.
+            Some(SecretSource::Object { .. }) | None => None,
+        };
+        let ca_file = place
+            .ca_file
+            .as_ref()
+            .map(|path| configured.folder.join(path));
+        let merged = Self {
+            registry_config: self.registry_config.clone().or(config),
+            ca_file: self.ca_file.clone().or(ca_file),
+            plain_http: self.plain_http || place.plain_http,
+            timeout: self.timeout,
+        };
+        merged.connect(reference)
     }
 
     fn access(&self, reference: &Reference) -> Result<Access, Fault> {

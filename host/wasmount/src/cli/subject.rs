@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use wasmount_core::document::{PluginPlace, StorageBackend, Wasi, raw};
+use wasmount_core::document::{PluginPlace, SecretSource, StorageBackend, Wasi, raw};
 
 /// How a driver is called that has no document.
 const DRIVER: &str = "workbench.wasmount.io";
@@ -33,24 +33,63 @@ impl CacheFlags {
     }
 }
 
+/// Of the commands that read the secrets of a document.
+#[derive(Debug, Args)]
+pub(super) struct SecretFlags {
+    /// Where a secret of the document is read instead, such as one that it has in a Kubernetes Secret; may be repeated
+    #[arg(long, value_name = "NAME=FILE", env = "WASMOUNT_SECRET", value_parser = secret, requires = "backend")]
+    secret: Vec<(String, PathBuf)>,
+}
+
+impl SecretFlags {
+    /// Puts the files in the place of what the document says.
+    pub(super) fn put(&self, configured: &mut Configured) -> Result<(), Fault> {
+        for (name, file) in &self.secret {
+            let unknown = || Fault::Flag {
+                flag: "--secret",
+                value: name.clone(),
+                reason: "the document has no such secret".to_owned(),
+            };
+            let source = configured.document.secrets.get_mut(name);
+            *source.ok_or_else(unknown)? = SecretSource::File(file.clone());
+        }
+        Ok(())
+    }
+}
+
+fn secret(words: &str) -> Result<(String, PathBuf), String> {
+    match words.split_once('=') {
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => {
+            let file = std::path::absolute(file).map_err(|error| error.to_string())?;
+            Ok((name.to_owned(), file))
+        }
+        _ => Err("is not NAME=FILE".to_owned()),
+    }
+}
+
 /// A component under the document that names it, or under that of a host which grants pools of these names and nothing else.
 pub(super) fn subject(
     file: &Path,
     backend: Option<&Path>,
     pools: &[String],
 ) -> Result<Configured, Fault> {
-    let mut configured = match backend {
-        Some(document) => config::load(&[document.to_owned()])?
-            .pop()
-            .ok_or_else(|| nothing("the document"))?,
-        None => without_document(pools)?,
-    };
+    let mut configured = document(backend, pools)?;
     let path = std::path::absolute(file).map_err(Fault::room(format!(
         "{} is no path of a component",
         file.display()
     )))?;
     configured.document.plugin.place = PluginPlace::File(path);
     Ok(configured)
+}
+
+/// The document alone.
+pub(super) fn document(backend: Option<&Path>, pools: &[String]) -> Result<Configured, Fault> {
+    match backend {
+        Some(document) => config::load(&[document.to_owned()])?
+            .pop()
+            .ok_or_else(|| nothing("the document")),
+        None => without_document(pools),
+    }
 }
 
 fn without_document(pools: &[String]) -> Result<Configured, Fault> {

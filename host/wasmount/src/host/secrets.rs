@@ -39,7 +39,7 @@ pub(super) enum SecretError {
     },
     /// It stands in an API server, and there is none.
     #[error(
-        "secret `{name}`: it is a Kubernetes Secret, and this host has no API server to read it from; name a `file`"
+        "secret `{name}`: it is a Kubernetes Secret, and there is no API server here to read it from; name a `file` in the document, or `--secret {name}=FILE` to a command"
     )]
     NoCluster {
         /// Which secret.

@@ -224,7 +224,10 @@ fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<D
         }
         Pools::Granted => None,
         Pools::Temporary => Some(place.join("pools")),
-        Pools::Below(directory) => Some(directory.clone()),
+        // What a document's paths are relative to is not where the command was given.
+        Pools::Below(directory) => Some(std::path::absolute(directory).map_err(Fault::room(
+            format!("{} is no directory for pools", directory.display()),
+        ))?),
     };
     if let Some(directory) = below {
         for (name, pool) in &mut configured.document.grants.pools {

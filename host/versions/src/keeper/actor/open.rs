@@ -29,7 +29,7 @@ impl Actor {
                 Err(refusal) => refusal,
             };
             let pause = self.retry.refused(refusal.patience()).unwrap_or(SETTLE);
-            self.refuse(&refusal, None);
+            self.refuse(&refusal, None, true);
             self.publish();
             let until = Instant::now() + pause;
             loop {

@@ -258,11 +258,11 @@ impl Actor {
     fn failed(&mut self, purpose: Purpose, refusal: Refusal, exact: Option<Exact>, wish: u64) {
         let patience = refusal.patience();
         match &purpose {
-            Purpose::Swap { .. } => self.refuse(&refusal, exact),
+            Purpose::Swap { pinned, .. } => self.refuse(&refusal, exact, !pinned),
             Purpose::Converge | Purpose::Restore => {
                 let pause = self.retry.refused(patience);
                 let for_good = exact.clone().filter(|_| pause.is_none());
-                self.refuse(&refusal, exact);
+                self.refuse(&refusal, exact, true);
                 if let Some(refused) = &mut self.refused {
                     refused.for_good = for_good;
                 }
@@ -291,9 +291,10 @@ impl Actor {
     }
 
     /// Notes and tells a refusal; the same one is told once.
-    pub(super) fn refuse(&mut self, refusal: &Refusal, exact: Option<Exact>) {
+    pub(super) fn refuse(&mut self, refusal: &Refusal, exact: Option<Exact>, by_document: bool) {
         let reason = said(refusal);
         let told = RefusedVersion {
+            by_document,
             digest: exact.map(|exact| exact.identity.digest),
             kind: refusal.kind(),
             reason: reason.clone(),

@@ -27,6 +27,7 @@ impl Actor {
             return;
         }
         let refused = RefusedVersion {
+            by_document: !matches!(purpose, Purpose::Swap { pinned: true, .. }),
             digest: exact
                 .map(|exact| exact.identity.digest.clone())
                 .or_else(|| found(refusal)),

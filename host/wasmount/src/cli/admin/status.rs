@@ -177,6 +177,10 @@ fn notes(driver: &DriverStatus) -> Vec<(Tone, String)> {
     if let Some(reason) = &driver.reason {
         notes.push((Tone::Warning, reason.clone()));
     }
+    if driver.paused && driver.phase != Phase::Paused {
+        let line = "paused as well: its document is not followed until `wasmount resume`";
+        notes.push((Tone::Warning, line.to_owned()));
+    }
     if let Some(refused) = &driver.refused {
         let digest = refused.digest.as_deref().map(short).unwrap_or("a version");
         let line = format!(

@@ -122,17 +122,16 @@ fn grants_json(grants: &Grants) -> Value {
             .map(|(fact, value)| (fact.name().to_owned(), json!(value)));
         json!({ "facts": facts.collect::<Map<_, _>>(), "mountOptions": mount_options })
     });
-    let mut shown = json!({
-        "grants": {
-            "pools": pools.collect::<Map<_, _>>(),
-            "filesystems": filesystems.collect::<Vec<_>>(),
-            "devices": devices.collect::<Vec<_>>(),
-        },
+    let grants = json!({
+        "pools": pools.collect::<Map<_, _>>(),
+        "filesystems": filesystems.collect::<Vec<_>>(),
+        "devices": devices.collect::<Vec<_>>(),
     });
+    let mut shown = Map::from_iter([("grants".to_owned(), grants)]);
     if *selinux_mount {
-        shown["csiDriver"] = json!({ "seLinuxMount": true });
+        shown.insert("csiDriver".to_owned(), json!({ "seLinuxMount": true }));
     }
-    shown
+    Value::Object(shown)
 }
 
 #[cfg(test)]

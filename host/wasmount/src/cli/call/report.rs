@@ -98,12 +98,15 @@ impl Report {
 
 fn recorded_json(recorded: &Recorded) -> Value {
     let Recorded { action, path, plan } = recorded;
-    let mut shown = json!({ "action": action, "path": path, "plan": null });
-    if let Some(judged) = plan {
-        shown["plan"] = plan_json(&judged.plan);
-        shown["verdict"] = verdict_json(&judged.verdict);
+    match plan {
+        None => json!({ "action": action, "path": path, "plan": null }),
+        Some(judged) => json!({
+            "action": action,
+            "path": path,
+            "plan": plan_json(&judged.plan),
+            "verdict": verdict_json(&judged.verdict),
+        }),
     }
-    shown
 }
 
 fn recorded_lines(recorded: &Recorded) -> Result<Vec<String>, Fault> {

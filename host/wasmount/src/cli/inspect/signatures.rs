@@ -2,10 +2,11 @@
 //! registries have them in different places, and a person wants one answer.
 
 use crate::host::signer_keys;
+use crate::regular_file;
 use serde_json::{Value, json};
 use std::path::Path;
-use wasmount_artifact::signature::{Subject, bundle_file, check, signature_file};
-use wasmount_artifact::{RawManifest, Registry, Resolved, gathered};
+use wasmount_artifact::signature::{SIGNATURE_BYTES, Subject, bundle_file, check, signature_file};
+use wasmount_artifact::{Beside, RawManifest, Registry, Resolved, gathered, gathered_beside};
 use wasmount_core::document::Signers;
 use wasmount_versions::{Step, StepOutcome, Trail};
 
@@ -23,8 +24,10 @@ pub(super) struct Signatures {
 impl Signatures {
     /// Beside a file; they were judged when it was admitted.
     pub(super) fn beside(file: &Path, signers: &Signers, trail: &Trail) -> Self {
-        let places = [signature_file(file), bundle_file(file)];
-        let places = places.into_iter().filter(|path| path.is_file());
+        let files = [signature_file(file), bundle_file(file)];
+        let [signature, bundle] = files.each_ref().map(|path| content(path));
+        let beside = Beside { signature, bundle };
+        let places = files.into_iter().filter(|path| path.is_file());
         let step = |taken: &&wasmount_versions::TakenStep| taken.step == Step::Signature;
         let taken = trail.steps().iter().find(step);
         Self {
@@ -35,7 +38,7 @@ impl Signatures {
                     StepOutcome::Passed(said) => Ok(vec![said.clone()]),
                     StepOutcome::Refused(reason) => Err(reason.clone()),
                 }),
-            remarks: Vec::new(),
+            remarks: gathered_beside(&beside).remarks(),
         }
     }
 
@@ -108,4 +111,9 @@ impl Signatures {
         };
         json!({ "places": self.places, "word": word, "said": said, "passedOver": self.remarks })
     }
+}
+
+/// What a file holds that need not be there. One that cannot be read was told when the component was judged.
+fn content(path: &Path) -> Option<Vec<u8>> {
+    regular_file::read(path, SIGNATURE_BYTES as u64).ok()
 }

@@ -74,7 +74,7 @@ pub(super) fn driver(
 fn phase(status: &KeeperStatus) -> Phase {
     match status.phase {
         Kept::Loading => Phase::Loading,
-        Kept::Serving if status.refused.is_some() => Phase::Refused,
+        Kept::Serving if status.refused.as_ref().is_some_and(|it| it.by_document) => Phase::Refused,
         Kept::Serving => Phase::Serving,
         Kept::RolledBack => Phase::RolledBack,
         Kept::Paused => Phase::Paused,
@@ -157,6 +157,7 @@ pub(super) fn past_refusal(refusal: Past) -> PastRefusal {
 
 fn refused(version: RefusedVersion) -> Refused {
     let RefusedVersion {
+        by_document: _,
         digest,
         kind,
         reason,

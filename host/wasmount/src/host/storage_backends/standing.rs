@@ -63,7 +63,7 @@ pub(super) fn report(
 
 fn standing(status: &KeeperStatus) -> (Phase, Option<String>) {
     let held = || status.held.as_ref().map(|it| it.reason.clone());
-    let refused = status.refused.as_ref();
+    let refused = status.refused.as_ref().filter(|it| it.by_document);
     match status.phase {
         Keeping::Draining => (
             Phase::Draining,
@@ -150,6 +150,7 @@ mod tests {
             (RefusalKind::Secret, Phase::Waiting),
         ] {
             refused.refused = Some(RefusedVersion {
+                by_document: true,
                 digest: None,
                 kind,
                 reason: "no".to_owned(),
