@@ -3,9 +3,12 @@
 //!
 //! It holds one component, its config and manifest, and signatures that lay beside it.
 
+mod beside_file;
 mod read;
 mod tar;
 mod write;
+
+pub(crate) use beside_file::is_of_file;
 
 use crate::attached::{AttachedManifest, Attachment, BLOB_BYTES};
 use crate::digest::Digest;
@@ -42,6 +45,9 @@ pub enum BundleError {
     /// The system says no.
     #[error("it cannot be read or written: {0}")]
     Io(#[from] io::Error),
+    /// Not even a tar, or damaged.
+    #[error("it is not a file of `wasmount save`: {0}")]
+    NotATar(&'static str),
     /// Something in it that no bundle has.
     #[error("`{entry}` in it {reason}; it is no bundle of `wasmount save`, or was changed")]
     Entry {

@@ -18,8 +18,8 @@ pub enum RegistryError {
     },
     /// It is not who it should be.
     #[error(
-        "the registry {host} is not trusted: {reason}; name the certificate of its authority (`caFile` in a document, --ca-file here), or \
-         `plainHttp` for one without TLS"
+        "the registry {host} is not trusted: {reason}; name the certificate of its authority (`registry.caFile` in a document, --ca-file of a \
+         command that has it), or `registry.plainHttp` and --plain-http for one without TLS"
     )]
     Untrusted {
         /// Its host.
@@ -37,7 +37,7 @@ pub enum RegistryError {
     },
     /// It took too long.
     #[error(
-        "{what}: the registry {host} was too slow: {reason}; try again when it is faster, or allow more time (--timeout of the command)"
+        "{what}: the registry {host} was too slow: {reason}; try again when it is faster, or allow more time (--timeout of a command that has it)"
     )]
     Slow {
         /// What was wanted.
@@ -138,8 +138,8 @@ pub enum RegistryError {
     },
     /// We may not.
     #[error(
-        "{what}: the registry {host} does not allow it ({status}); {credentials}{words}: give credentials that may (`credentials` in a document, \
-         --registry-config of the command)"
+        "{what}: the registry {host} does not allow it ({status}); {credentials}{words}: give credentials that may (`registry.credentials` in a \
+         document, --registry-config of a command that has it)"
     )]
     Unauthorised {
         /// What was wanted.

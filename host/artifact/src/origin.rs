@@ -73,6 +73,15 @@ pub(crate) fn resolved(from: &Uri, location: &str) -> Result<Uri, NotFollowed> {
     Ok(uri)
 }
 
+/// Host, and port if one is named: on a machine of several registries the port says which. Never a user or a password.
+pub(crate) fn place(uri: &Uri) -> String {
+    let host = uri.host().unwrap_or_default();
+    match uri.port_u16() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
 /// Whether both are one host at one port, spoken to alike: only then one may see the other's credentials.
 pub(crate) fn same(one: &Uri, other: &Uri) -> bool {
     let place = |uri: &Uri| {
@@ -96,6 +105,17 @@ mod tests {
 
     fn uri(text: &str) -> Uri {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_host_is_told_with_its_port_and_without_credentials() {
+        for (from, told) in [
+            ("https://a.b:5000/v2/", "a.b:5000"),
+            ("https://a.b/v2/", "a.b"),
+            ("http://ann:hunter2@[::1]:5000/", "[::1]:5000"),
+        ] {
+            assert_eq!(place(&uri(from)), told);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Puts a component into a registry as a CNCF Wasm OCI artifact. Apart because it is a bundle that goes to a registry: both are made in one way.
 
-use crate::bundle::Bundle;
+use crate::bundle::{Bundle, is_of_file};
 use crate::digest::Digest;
 use crate::error::RegistryError;
 use crate::manifest::{Descriptor, Manifest};
@@ -47,8 +47,10 @@ impl Bundle {
         registry
             .push_blob("the config", Bytes::from(config))
             .await?;
-        let count = attached.len();
-        for beside in attached {
+        let mut count = 0;
+        // In a registry nobody looks for those of a file.
+        for beside in attached.into_iter().filter(|it| !is_of_file(it)) {
+            count += 1;
             registry
                 .push_blob("the config of a signature", Bytes::from(beside.config))
                 .await?;

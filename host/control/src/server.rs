@@ -5,8 +5,11 @@
 
 use crate::refusal::{Refusal, RefusalKind};
 use axum::Router;
-use axum::response::IntoResponse;
-use http::Request;
+use axum::body::to_bytes;
+use axum::middleware::map_response;
+use axum::response::{IntoResponse, Response};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -26,6 +29,8 @@ use tokio::time::{sleep, timeout};
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Largest request, in bytes. 64 KiB: a path and some flags.
 const REQUEST_BYTES: usize = 64 << 10;
+/// Largest no of the library that reads requests, in bytes: a sentence with a word or two of the request in it.
+const LIBRARY_WORDS_BYTES: usize = 4 << 10;
 /// Root's number.
 const ROOT: u32 = 0;
 
@@ -54,6 +59,7 @@ impl Default for ServerLimits {
 /// Serves these routes to root and to the user of this process, until dropped.
 pub async fn serve(listener: OwnedFd, routes: Router, limits: ServerLimits) -> io::Result<()> {
     let listener = UnixListener::from_std(listener.into())?;
+    let routes = routes.layer(map_response(in_our_words));
     let own = rustix::process::geteuid().as_raw();
     let places = Arc::new(Semaphore::new(limits.connections));
     let mut connections = JoinSet::new();
@@ -97,6 +103,27 @@ fn refusing(uid: Option<u32>) -> Router {
         let message = format!("{who} may not ask: only root, and the user that the host runs as");
         Refusal::new(RefusalKind::Forbidden, message)
     })
+}
+
+/// A no of the library that reads requests (a body that is no JSON, a method that a route lacks) as any other no: with kind and message.
+async fn in_our_words(response: Response) -> Response {
+    let status = response.status();
+    let json = HeaderValue::from_static("application/json");
+    if status.is_success() || response.headers().get(CONTENT_TYPE) == Some(&json) {
+        return response;
+    }
+    let words = to_bytes(response.into_body(), LIBRARY_WORDS_BYTES).await;
+    let words = words.unwrap_or_default();
+    let mut message = format!("the host does not understand the request ({status})");
+    if !words.is_empty() {
+        message.push_str(": ");
+        message.push_str(&String::from_utf8_lossy(&words));
+    }
+    let kind = match status.is_server_error() {
+        true => RefusalKind::Failed,
+        false => RefusalKind::Malformed,
+    };
+    Refusal::new(kind, message).into_response()
 }
 
 /// Serves one request.

@@ -16,7 +16,7 @@ pub use csi_driver::{CsiDriver, FsGroupPolicy, TokenRequest, VolumeLifecycleMode
 pub use key_path::{InvalidDocument, KeyPath};
 pub use plugin_source::{
     DIGEST_PREFIX, InvalidReference, PluginPlace, PluginSource, PublicKey, REFERENCE_SCHEME,
-    Reference, RegistryPlace, Signers, is_digest,
+    Reference, RegistryPlace, Signers, is_digest, without_credentials,
 };
 pub use version_policy::VersionPolicy;
 

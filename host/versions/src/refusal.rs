@@ -15,7 +15,7 @@ use wasmount_engine::EngineError;
 pub enum Refusal {
     /// The file is missing or not readable.
     #[error(
-        "the plugin {path} cannot be read: {source}; build it, or correct plugin.path in the backend document"
+        "the plugin {path} cannot be read: {source}; build it, or correct the path: `plugin.path` of a document, or what a command names"
     )]
     Unreadable {
         /// Which file.

@@ -6,6 +6,7 @@
 mod admin;
 mod call;
 mod check;
+mod cluster_words;
 mod common;
 mod compile_child;
 mod fetch_child;
@@ -29,8 +30,11 @@ mod verify;
 
 use crate::fault::Fault;
 use clap::builder::BoolishValueParser;
+use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::borrow::Cow;
 use std::env;
+use wasmount_core::document::without_credentials;
 
 /// What `--version` says: a report of a fault needs all three.
 const VERSION: &str = concat!(
@@ -80,9 +84,20 @@ enum Command {
 /// Reads the command line.
 pub(crate) fn parse() -> Result<Words, Fault> {
     let mut command = with_switches(Words::command());
-    let matches = command.try_get_matches_from_mut(env::args_os())?;
+    let matches = command.try_get_matches_from_mut(env::args_os());
+    let matches = matches.map_err(repeating_no_credentials)?;
     let words = Words::from_arg_matches(&matches);
     Ok(words.map_err(|error| error.format(&mut command))?)
+}
+
+/// The library repeats a value that it refuses; somebody may have written a password into the name of an artifact.
+fn repeating_no_credentials(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)
+        && let Cow::Owned(shown) = without_credentials(value)
+    {
+        error.insert(ContextKind::InvalidValue, ContextValue::String(shown));
+    }
+    error
 }
 
 /// A switch in the environment may be `1`, `yes` or `on` too: manifests have all of them.

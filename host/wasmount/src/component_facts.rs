@@ -2,7 +2,6 @@
 //! and catalogues; whether the component may serve is decided from its code, elsewhere.
 
 use std::fmt::Display;
-use std::path::Path;
 use wasm_metadata::Metadata;
 use wasmount_artifact::{Annotations, ComponentFacts};
 use wasmparser::{Encoding, Parser, Payload};
@@ -60,8 +59,8 @@ pub(crate) fn is_flat_enough(wasm: &[u8]) -> Result<(), NotAComponent> {
     Ok(())
 }
 
-/// Reads them. `path` is where the component lies: its name is the title of one that has none.
-pub(crate) fn facts(wasm: &[u8], path: &Path) -> Result<ComponentFacts, NotAComponent> {
+/// Reads them. They are the component's alone, so that its bytes are one artifact, whatever the file is called that they lie in.
+pub(crate) fn facts(wasm: &[u8]) -> Result<ComponentFacts, NotAComponent> {
     let malformed = |error: &dyn Display| NotAComponent::Malformed(error.to_string());
     is_flat_enough(wasm)?;
     let mut facts = ComponentFacts::default();
@@ -95,11 +94,11 @@ pub(crate) fn facts(wasm: &[u8], path: &Path) -> Result<ComponentFacts, NotAComp
     let read = wasm_metadata::Payload::from_binary(wasm).map_err(|error| malformed(&error))?;
     let metadata = read.metadata();
     facts.author = metadata.authors.as_ref().map(ToString::to_string);
-    facts.annotations = annotations(metadata, path);
+    facts.annotations = annotations(metadata);
     Ok(facts)
 }
 
-fn annotations(metadata: &Metadata, path: &Path) -> Annotations {
+fn annotations(metadata: &Metadata) -> Annotations {
     let Metadata {
         name,
         producers: _,
@@ -113,9 +112,8 @@ fn annotations(metadata: &Metadata, path: &Path) -> Annotations {
         range: _,
         dependencies: _,
     } = metadata;
-    let stem = || path.file_stem().map(|it| it.to_string_lossy().into_owned());
     [
-        (TITLE, name.clone().or_else(stem)),
+        (TITLE, name.clone()),
         (VERSION, text(version)),
         (DESCRIPTION, text(description)),
         (LICENSES, text(licenses)),
@@ -146,12 +144,12 @@ mod tests {
 
     #[test]
     fn only_what_the_outermost_component_says_is_its_word() {
-        let facts = facts(NESTED, Path::new("/x/nas.wasm")).unwrap();
+        let facts = facts(NESTED).unwrap();
         assert_eq!(facts.imports, ["a"]);
         assert_eq!(facts.exports, ["b"]);
         assert_eq!(facts.author, None);
-        let title = (TITLE.to_owned(), "nas".to_owned());
-        assert_eq!(facts.annotations, Annotations::from([title]));
+        // It has no name, so it has no title.
+        assert_eq!(facts.annotations, Annotations::new());
     }
 
     #[test]
@@ -161,7 +159,7 @@ mod tests {
         add.name = wasm_metadata::AddMetadataField::Set("a title".to_owned());
         add.version = wasm_metadata::AddMetadataField::Set(wasm_metadata::Version::new("1.2.3"));
         add.authors = wasm_metadata::AddMetadataField::Set(wasm_metadata::Authors::new("Ann"));
-        let facts = facts(&add.to_wasm(NESTED).unwrap(), Path::new("nas.wasm")).unwrap();
+        let facts = facts(&add.to_wasm(NESTED).unwrap()).unwrap();
         assert_eq!(facts.author.as_deref(), Some("Ann"));
         let wanted = [(TITLE, "a title"), (VERSION, "1.2.3"), (AUTHORS, "Ann")];
         let wanted = wanted.map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -170,9 +168,9 @@ mod tests {
 
     #[test]
     fn what_lies_too_deep_in_one_another_is_refused_before_anything_is_made_of_it() {
-        assert!(facts(&nested(NESTING), Path::new("x")).is_ok());
+        assert!(facts(&nested(NESTING)).is_ok());
         for depth in [NESTING + 1, 10_000] {
-            let refused = facts(&nested(depth), Path::new("x")).unwrap_err();
+            let refused = facts(&nested(depth)).unwrap_err();
             assert!(matches!(refused, NotAComponent::TooDeep), "{refused}");
         }
     }
@@ -199,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_is_no_component_is_refused() {
-        let said = |wasm: &[u8]| facts(wasm, Path::new("x")).unwrap_err().to_string();
+        let said = |wasm: &[u8]| facts(wasm).unwrap_err().to_string();
         assert!(said(b"\0asm\x01\0\0\0").starts_with("it is a core module"));
         assert!(said(b"").starts_with("it is not WebAssembly"));
         assert!(said(b"#!/bin/sh").starts_with("it is not WebAssembly"));

@@ -1,13 +1,20 @@
 //! Writes a file whole or not at all. Apart because whoever reads a plugin while it is being written must find the old one or the new one,
 //! never a half.
 //!
-//! The bytes go to a name beside it first, and are on stable storage before it has its own.
+//! The bytes go to a file without a name first, and are on stable storage before it gets one: whoever is killed meanwhile leaves nothing, since the
+//! kernel removes what has no name. File systems that have no such files get one with a name of its own.
 
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::process;
+
+/// Of a file before the user's own mask: what `open` gives a new file elsewhere.
+const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 
 /// Writes by `write`, then puts the file in its place.
 pub(crate) fn write<E: From<io::Error>>(
@@ -29,7 +36,11 @@ pub(crate) fn write<E: From<io::Error>>(
     // Two processes may write the same file at once.
     aside.push(format!(".{}.part", process::id()));
     let aside = path.with_file_name(aside);
-    let done = whole(&aside, write).and_then(|()| Ok(fs::rename(&aside, path)?));
+    let written = match nameless(path)? {
+        Some(file) => whole(&file, write).and_then(|()| Ok(give_name(&file, &aside)?)),
+        None => whole(&File::create(&aside)?, write),
+    };
+    let done = written.and_then(|()| Ok(fs::rename(&aside, path)?));
     if done.is_err() {
         // What went wrong is said; that a part is left is not worth another line.
         let _ = fs::remove_file(&aside);
@@ -47,11 +58,50 @@ fn through<E: From<io::Error>>(
     Ok(file.flush()?)
 }
 
+/// A file without a name in the folder of `path`, where the file system has such (open(2), `O_TMPFILE`) and /proc is there to give it one.
+fn nameless(path: &Path) -> io::Result<Option<File>> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    match rustix::fs::open(folder, flags, NEW_FILE) {
+        Ok(file) => {
+            let file = File::from(file);
+            Ok(magic_link(&file).exists().then_some(file))
+        }
+        Err(error) if has_no_nameless(error) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether it is for want of such files; two of the words are of kernels that do not know the flag (open(2), "BUGS").
+fn has_no_nameless(error: Errno) -> bool {
+    [Errno::OPNOTSUPP, Errno::INVAL, Errno::ISDIR].contains(&error)
+}
+
+/// One moment before it is renamed: a link never takes the place of a file.
+fn give_name(file: &File, name: &Path) -> io::Result<()> {
+    let named = || linkat(CWD, magic_link(file), CWD, name, AtFlags::SYMLINK_FOLLOW);
+    match named() {
+        // Of one that had our number before, and was killed in that moment.
+        Err(Errno::EXIST) => {
+            fs::remove_file(name)?;
+            Ok(named()?)
+        }
+        done => Ok(done?),
+    }
+}
+
+fn magic_link(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
 fn whole<E: From<io::Error>>(
-    aside: &Path,
+    file: &File,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut file = BufWriter::new(File::create(aside)?);
+    let mut file = BufWriter::new(file.try_clone()?);
     write(&mut file)?;
     let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
     Ok(file.sync_all()?)
@@ -74,6 +124,37 @@ mod tests {
         write(&path, |file| file.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(names(folder.path()), ["plugin.wasm"]);
+    }
+
+    #[test]
+    fn what_is_written_has_no_name_until_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plugin.wasm");
+        write(&path, |file| {
+            file.write_all(b"half")?;
+            file.flush()?;
+            assert_eq!(names(folder.path()), [""; 0]);
+            io::Result::Ok(())
+        })
+        .unwrap();
+        assert_eq!(names(folder.path()), ["plugin.wasm"]);
+        // What one with our number left is no hindrance.
+        let left = folder
+            .path()
+            .join(format!(".plugin.wasm.{}.part", process::id()));
+        fs::write(&left, "left").unwrap();
+        write(&path, |file| file.write_all(b"new")).unwrap();
+        assert_eq!(names(folder.path()), ["plugin.wasm"]);
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_file_with_a_name_is_for_want_of_nameless_ones_alone() {
+        assert!(has_no_nameless(Errno::OPNOTSUPP));
+        assert!(!has_no_nameless(Errno::NOSPC));
+        let folder = tempfile::tempdir().unwrap();
+        assert!(nameless(&folder.path().join("x")).unwrap().is_some());
+        assert!(nameless(&folder.path().join("none/x")).is_err());
     }
 
     #[test]

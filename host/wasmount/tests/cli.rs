@@ -68,6 +68,35 @@ fn the_version_names_host_engine_and_contract() {
 }
 
 #[test]
+fn manifests_that_no_cluster_takes_are_not_printed() {
+    for (flag, value) in [
+        ("--namespace", "A B"),
+        ("--image", ""),
+        ("--image", "a\nb"),
+        ("--sidecar-registry", "a b"),
+        ("--health-port", "0"),
+        ("--fs-type", "bogus"),
+    ] {
+        let output = wasmount(&["manifests", "--backend", "b.yaml", flag, value]);
+        let (code, text) = said(&output);
+        assert_eq!(code, Some(64), "{flag} {value:?}: {text}");
+        assert!(text.contains(flag), "{text}");
+        assert_eq!(output.stdout, b"");
+    }
+}
+
+#[test]
+fn credentials_in_a_document_are_not_repeated() {
+    let path = "plugin: { path: plugin.wasm }";
+    let reference = "plugin: { reference: 'oci://ann:hunter2@a.b/c:1' }";
+    let (code, text) = serve(&DOCUMENT.replace(path, reference), &[]);
+    assert_eq!(code, Some(64), "{text}");
+    assert!(text.contains("spec.plugin.reference"), "{text}");
+    assert!(text.contains("registry.credentials"), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
+}
+
+#[test]
 fn help_is_asked_for_with_success_and_has_an_example() {
     let output = wasmount(&["serve", "--help"]);
     assert_eq!(output.status.code(), Some(0));

@@ -162,7 +162,7 @@ async fn a_backend_without_its_plugin_answers_who_it_is_and_is_alive_and_only_it
     let (status, body) = host.get_once("/readyz/absent.wasmount.io", "cannot be read");
     assert_eq!(status, "503");
     let expected = format!(
-        "{DRIVER}: the plugin {} cannot be read: No such file or directory (os error 2); build it, or correct plugin.path in the backend document\n",
+        "{DRIVER}: the plugin {} cannot be read: No such file or directory (os error 2); build it, or correct the path: `plugin.path` of a document, or what a command names\n",
         folder.path().join("absent.wasm").display()
     );
     assert_eq!(body, expected);

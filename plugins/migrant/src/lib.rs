@@ -35,13 +35,20 @@ impl Controller for Migrant {
         let known = find(schema, &id)?;
         let size = known.as_ref().map(|known| known.size_bytes);
         let size_bytes = args.capacity.agree(size, MINIMUM_BYTES, DEFAULT_BYTES)?;
-        let record = known.unwrap_or(Record {
-            size_bytes,
-            origin: schema.version().to_owned(),
-        });
-        for (key, text) in schema.written(&id, &record) {
-            state::create(&key, &text)?;
-        }
+        let record = match known {
+            // As it is written: it may say more than this version reads, and a later one wants that back.
+            Some(known) => known,
+            None => {
+                let record = Record {
+                    size_bytes,
+                    origin: schema.version().to_owned(),
+                };
+                for (key, text) in schema.written(&id, &record) {
+                    state::create(&key, &text)?;
+                }
+                record
+            }
+        };
         Ok(record.volume(id))
     }
 
@@ -95,7 +102,12 @@ impl StateMigration for Migrant {
             if stuck == Some(stored.key.as_str()) {
                 return Err(Error::data_loss(format!("stuck at `{}`", stored.key)));
             }
-            let record = from.read(&stored.key, &stored.read::<String>()?)?;
+            let text = stored.read::<String>()?;
+            // Made before somebody went back: it says more than the older version reads.
+            if to.read(&stored.key, &text).is_ok() {
+                continue;
+            }
+            let record = from.read(&stored.key, &text)?;
             let written = to.written(&stored.key, &record);
             changes.extend(
                 written

@@ -68,7 +68,7 @@ impl Schema {
     pub fn plan(self, from: Self) -> Result<Migration, Error> {
         match (from, self) {
             (from, to) if from == to => Ok(Migration::Unneeded),
-            // It reads the first word, and loses the others when it writes.
+            // It reads the first word, and never writes anew what is written.
             (Self::SizeAndOrigin, Self::Size) => Ok(Migration::Unneeded),
             (Self::Size, Self::SizeAndOrigin) => Ok(Migration::Additive),
             (_, Self::OriginAndSize) => Ok(Migration::Rewriting),

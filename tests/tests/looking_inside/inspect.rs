@@ -96,8 +96,18 @@ fn a_plugin_that_insists_on_files_is_told_with_the_word_that_it_needs() {
         .run(&["inspect", text(&plugin), "--json"])
         .well()
         .json();
-    assert_eq!(found["verdict"]["word"], "serves");
+    assert_eq!(found["verdict"]["word"], "depends");
     assert_eq!(found["verdict"]["needs"], json!(["`plugin.wasi: full`"]));
+    let told = bench.run(&["inspect", text(&plugin)]).well();
+    assert!(
+        told.out
+            .contains("this host would serve it under a document that says what it needs")
+            && told
+                .out
+                .contains("the document must say `plugin.wasi: full`"),
+        "{}",
+        told.out
+    );
     assert_eq!(names(&found["permissions"])[..2], ["files", "sockets"]);
 }
 

@@ -69,7 +69,11 @@ fn what_kill_9_leaves_of_a_command_goes_with_the_next_and_what_is_in_use_stays()
         assert!(bench.temporary().contains(&left), "{words:?}");
         let next = bench.command(&["inspect", text(&plugin)]).output().unwrap();
         assert!(next.status.success(), "{next:?}");
-        assert_eq!(bench.temporary(), std::slice::from_ref(&in_use), "{words:?}");
+        assert_eq!(
+            bench.temporary(),
+            std::slice::from_ref(&in_use),
+            "{words:?}"
+        );
     }
     // A command that is asked to end takes its own away.
     send(&living, Signal::TERM);

@@ -2,6 +2,9 @@
 
 use crate::server::{Server, component, good, refused, text, wasmount};
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use wasmount_artifact::{
     Access, Annotations, AttachedManifest, Attachment, COSIGN_SIGNATURE, Credentials, Descriptor,
@@ -108,6 +111,99 @@ fn a_file_of_one_component_is_saved_and_loaded_without_any_registry() {
     let loaded = good(&mut wasmount(&["load", text(&bundle), "-o", text(&output)]));
     assert_eq!(checked.lines().next(), loaded.lines().next());
     assert_eq!(fs::read(&output).unwrap(), fs::read(component()).unwrap());
+}
+
+/// A component and a custom section of this many bytes, so that writing it takes a while.
+fn bulky(bytes: u32) -> Vec<u8> {
+    let mut wasm = fs::read(component()).unwrap();
+    let length = bytes + 2;
+    wasm.push(0);
+    // LEB128, in the five bytes that it may take.
+    wasm.extend((0..5).map(|at| (length >> (7 * at)) as u8 & 0x7f | if at < 4 { 0x80 } else { 0 }));
+    wasm.extend([1, b'x']);
+    wasm.resize(wasm.len() + bytes as usize, 0xa5);
+    wasm
+}
+
+/// Whether this process has begun to write a file of the folder, with a name or without one.
+fn writes_into(folder: &Path, process: u32) -> bool {
+    let Ok(open) = fs::read_dir(format!("/proc/{process}/fd")) else {
+        return false;
+    };
+    let mut files = open.flatten().map(|entry| entry.path());
+    files.any(|file| {
+        let leads_there = fs::read_link(&file).is_ok_and(|to| to.starts_with(folder));
+        leads_there && fs::metadata(&file).is_ok_and(|file| file.len() > 0)
+    })
+}
+
+#[test]
+fn a_save_that_is_killed_in_the_middle_leaves_nothing() {
+    const BULK_BYTES: u32 = 48 << 20;
+    const TRIES: usize = 20;
+    let folder = tempfile::tempdir().unwrap();
+    let wasm = folder.path().join("bulky.wasm");
+    fs::write(&wasm, bulky(BULK_BYTES)).unwrap();
+    let into = folder.path().join("into");
+    fs::create_dir(&into).unwrap();
+    let output = into.join("p.tar");
+    let amid = (0..TRIES).any(|_| {
+        let mut save = wasmount(&["save", text(&wasm), "-o", text(&output)]);
+        let mut save = save.stdout(Stdio::null()).spawn().unwrap();
+        let ended = loop {
+            if let Some(ended) = save.try_wait().unwrap() {
+                break ended;
+            }
+            if writes_into(&into, save.id()) {
+                save.kill().unwrap();
+                break save.wait().unwrap();
+            }
+        };
+        let names: Vec<_> = fs::read_dir(&into).unwrap().flatten().collect();
+        if ended.success() {
+            fs::remove_file(&output).unwrap();
+            return false;
+        }
+        assert_eq!(ended.signal(), Some(9));
+        assert!(names.is_empty(), "{names:?}");
+        true
+    });
+    assert!(amid, "it was never found writing");
+}
+
+#[test]
+fn signatures_of_a_file_travel_with_it_and_stay_out_of_registries() {
+    let server = Server::start();
+    let at = |name: &str| server.path().join(name);
+    let (wasm, bundle, output) = (at("p.wasm"), at("p.tar"), at("o.wasm"));
+    fs::copy(component(), &wasm).unwrap();
+    let prefix = at("acme");
+    let keygen = ["keygen", "--output-key-prefix", text(&prefix)];
+    good(wasmount(&keygen).env("WASMOUNT_KEY_PASSWORD", ""));
+    let (key, public) = (at("acme.key"), at("acme.pub"));
+    let sign = ["sign", text(&wasm), "--key", text(&key)];
+    good(wasmount(&sign).env("WASMOUNT_KEY_PASSWORD", ""));
+    let said = good(&mut wasmount(&["save", text(&wasm), "-o", text(&bundle)]));
+    assert!(said.ends_with("p.tar, 1 attached\n"), "{said}");
+    let said = good(&mut wasmount(&["load", text(&bundle), "-o", text(&output)]));
+    assert!(said.ends_with("/o.wasm.sig\n"), "{said}");
+    good(&mut wasmount(&[
+        "verify",
+        text(&output),
+        "--key",
+        text(&public),
+    ]));
+    let to = server.reference("storage/nas:1");
+    let said = good(&mut server.wasmount(&["load", text(&bundle), "--to", &to]));
+    assert!(said.contains(", 0 attached\nleft out: "), "{said}");
+    // The other way round: what signs the artifact is nothing for a file, and that is said.
+    let sign = ["sign", to.as_str(), "--key", text(&key)];
+    good(server.wasmount(&sign).env("WASMOUNT_KEY_PASSWORD", ""));
+    good(&mut server.wasmount(&["save", &to, "-o", text(&bundle)]));
+    let other = at("other.wasm");
+    let said = good(&mut wasmount(&["load", text(&bundle), "-o", text(&other)]));
+    assert!(said.contains("left out: 1 attached"), "{said}");
+    assert!(!at("other.wasm.sig").exists());
 }
 
 #[test]

@@ -23,9 +23,13 @@ fn a_component_comes_back_as_it_was_pushed_by_tag_and_by_digest() {
         assert_eq!(fs::read(&output).unwrap(), wasm);
         fs::remove_file(&output).unwrap();
     }
-    // Once more is the same artifact.
-    let again = good(&mut server.wasmount(&["push", text(&file), &reference]));
-    assert_eq!(again.trim(), pinned);
+    // Once more is the same artifact, also out of a file of another name.
+    let renamed = server.path().join("renamed.wasm");
+    fs::copy(&file, &renamed).unwrap();
+    for file in [&file, &renamed] {
+        let again = good(&mut server.wasmount(&["push", text(file), &reference]));
+        assert_eq!(again.trim(), pinned);
+    }
 }
 
 #[test]
@@ -62,10 +66,33 @@ fn whoever_may_not_is_told_who_asked_and_what_to_give() {
         "{said}"
     );
     let said = refused(&mut server.wasmount(&["pull", &reference]));
-    assert!(
-        said.contains("has no such thing; check name and tag"),
-        "{said}"
+    let wanted = format!(
+        "the registry {} has no such thing; check name and tag",
+        server.host()
     );
+    assert!(said.contains(&wanted), "{said}");
+}
+
+#[test]
+fn credentials_in_a_name_are_refused_with_where_they_belong_and_never_repeated() {
+    let name = "oci://ann:hunter2@localhost:5000/storage/nas:1";
+    for words in [
+        &["pull", name][..],
+        &["push", "p.wasm", name],
+        &["verify", name, "--key", "k"],
+        &["load", "p.tar", "--to", name],
+        &["swap", "a.b", "--reference", name],
+    ] {
+        let output = wasmount(words).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(64), "{said}");
+        assert!(said.contains("registry.credentials"), "{said}");
+        assert!(
+            said.contains("oci://..@localhost:5000/storage/nas:1"),
+            "{said}"
+        );
+        assert!(!said.contains("hunter2") && !said.contains("ann"), "{said}");
+    }
 }
 
 #[test]
@@ -81,7 +108,8 @@ fn a_registry_of_another_authority_is_not_spoken_to() {
     ];
     let said = refused(&mut wasmount(&pull));
     assert!(
-        said.contains("is not trusted") && said.contains("--ca-file"),
+        said.contains("is not trusted")
+            && said.contains("`registry.caFile` in a document, --ca-file of a command that has it"),
         "{said}"
     );
 }

@@ -45,10 +45,8 @@ fn nobody_there_is_said_after_some_attempts() {
     let port = listener.local_addr().unwrap().port();
     drop(listener);
     let said = pull(port, folder.path(), &["--plain-http"]);
-    assert!(
-        said.contains("the registry localhost cannot be reached"),
-        "{said}"
-    );
+    let wanted = format!("the registry localhost:{port} cannot be reached");
+    assert!(said.contains(&wanted), "{said}");
 }
 
 #[test]

@@ -193,6 +193,22 @@ async fn privileged_records_that_are_only_added_to_keep_the_way_back_open_under_
 }
 
 #[tokio::test]
+async fn privileged_the_version_before_answers_for_what_the_later_one_wrote() {
+    let scene = serving_version_one().await;
+    want(&scene, 1, 2);
+    scene.swap_to_document().await;
+    let made = make(&scene, "newer", 1).await;
+    assert_eq!(scene.roll_back().await.version.unwrap().number, 1);
+    // Whoever did not hear the answer asks again.
+    assert_eq!(make(&scene, "newer", 1).await, made);
+    assert_all_of_version_one(&scene, &made).await;
+    // And what it did not read was not lost.
+    scene.swap_to_document().await;
+    let found = origins(&scene.host.orchestrator().await.unwrap()).await;
+    assert_eq!(found.get(&made[0]).map(String::as_str), Some("2.0.0"));
+}
+
+#[tokio::test]
 async fn privileged_as_long_as_nothing_was_written_the_way_back_puts_the_records_back() {
     let mut scene = serving_version_one().await;
     let ids = make(&scene, "pvc", VOLUMES).await;

@@ -6,7 +6,8 @@ use super::{BundleError, SMALL_BYTES};
 use crate::COMPONENT_BYTES;
 use crate::digest::Digest;
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::error::Error;
+use std::io::{self, Cursor, Read};
 use tar::{Archive, Entry, EntryType};
 
 /// Most entries: a component and its signatures have some dozens.
@@ -17,6 +18,28 @@ const TOTAL_BYTES: u64 = COMPONENT_BYTES + (16 << 20);
 const SHOWN_CHARACTERS: usize = 120;
 /// Files that other tools put beside a layout, and that nobody needs: docker's own list (`docker save`).
 const PASSED_OVER: [&str; 2] = ["manifest.json", "repositories"];
+
+/// What other files begin with that are taken for bundles, and what to do with them.
+const OTHER_FILES: [(&[u8], &str); 4] = [
+    (
+        b"\0asm",
+        "it is WebAssembly itself, and needs no loading; `wasmount save` makes a bundle of it",
+    ),
+    (
+        b"\x1f\x8b",
+        "it is compressed with gzip; load what `gunzip` makes of it",
+    ),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "it is compressed with zstd; load what `unzstd` makes of it",
+    ),
+    (
+        b"\xfd7zXZ",
+        "it is compressed with xz; load what `unxz` makes of it",
+    ),
+];
+/// Bytes of the longest of those beginnings.
+const BEGINNING_BYTES: u64 = 8;
 
 /// What a layout is made of.
 #[derive(Debug, Default)]
@@ -39,10 +62,10 @@ enum Place {
 pub(super) fn files(from: impl Read) -> Result<Files, BundleError> {
     let mut files = Files::default();
     // Headers and padding count: names may be long, and there may be many.
-    let mut archive = Archive::new(from.take(TOTAL_BYTES));
+    let mut archive = Archive::new(tar(from)?.take(TOTAL_BYTES));
     let mut count = 0;
     for entry in archive.entries()? {
-        let mut entry = entry?;
+        let mut entry = entry.map_err(|error| torn(error, count))?;
         count += 1;
         if count > ENTRIES {
             return Err(BundleError::TooMuch {
@@ -69,6 +92,35 @@ pub(super) fn files(from: impl Read) -> Result<Files, BundleError> {
     Ok(files)
 }
 
+/// The same bytes, unless they begin as something that is no tar.
+fn tar(mut from: impl Read) -> Result<impl Read, BundleError> {
+    let mut beginning = Vec::new();
+    from.by_ref()
+        .take(BEGINNING_BYTES)
+        .read_to_end(&mut beginning)?;
+    let mut others = OTHER_FILES.iter();
+    match others.find(|(first, _)| beginning.starts_with(first)) {
+        Some((_, instead)) => Err(BundleError::NotATar(instead)),
+        None => Ok(Cursor::new(beginning).chain(from)),
+    }
+}
+
+/// What the library could not read after `count` entries. Its own words have the bytes in them; those of the system are kept.
+fn torn(error: io::Error, count: u64) -> BundleError {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
+    while let Some(one) = cause {
+        let of_system = one.downcast_ref::<io::Error>();
+        if of_system.is_some_and(|it| it.raw_os_error().is_some()) {
+            return error.into();
+        }
+        cause = one.source();
+    }
+    BundleError::NotATar(match count {
+        0 => "it is no tar",
+        _ => "it is a tar that is damaged, or not whole",
+    })
+}
+
 fn once(
     place: &mut Option<Vec<u8>>,
     entry: &mut Entry<'_, impl Read>,
@@ -92,12 +144,13 @@ fn content(
         return Err(wrong(name, reason));
     }
     let mut bytes = Vec::new();
-    entry.read_to_end(&mut bytes)?;
+    entry
+        .read_to_end(&mut bytes)
+        .map_err(|error| torn(error, 1))?;
     if bytes.len() as u64 == size {
         return Ok(bytes);
     }
-    let early = io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends early");
-    Err(early.into())
+    Err(torn(io::ErrorKind::UnexpectedEof.into(), 1))
 }
 
 /// What an entry is for, by the name and kind that it has.

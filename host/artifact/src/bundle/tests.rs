@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::attached::cosign_tag;
+use crate::fetch::Beside;
 use crate::media_type::COSIGN_SIGNATURE;
 use crate::wasm_config::Annotations;
 use ::tar::{Builder, EntryType, Header};
@@ -17,7 +18,7 @@ fn facts() -> ComponentFacts {
     }
 }
 
-fn beside(subject: Option<&Bundle>, tag: Option<String>) -> AttachedManifest {
+fn attachment(subject: Option<&Bundle>, tag: Option<String>) -> AttachedManifest {
     let layer = b"{\"critical\":{}}".to_vec();
     let mut manifest = Manifest::new(
         Descriptor::of("application/vnd.oci.image.config.v1+json", b"{}"),
@@ -92,11 +93,35 @@ fn what_is_written_is_read_with_its_signatures() {
     let mut bundle = Bundle::of_component(COMPONENT.to_vec(), &facts());
     assert_eq!(Bundle::read(written(&bundle).as_slice()).unwrap(), bundle);
     let tag = cosign_tag(bundle.manifest_digest());
-    let referrer = beside(Some(&bundle), None);
-    bundle.attached = vec![beside(None, Some(tag)), referrer];
+    let referrer = attachment(Some(&bundle), None);
+    bundle.attached = vec![attachment(None, Some(tag)), referrer];
     let bytes = written(&bundle);
     assert_eq!(Bundle::read(bytes.as_slice()).unwrap(), bundle);
     assert_eq!(bytes, written(&bundle));
+}
+
+#[test]
+fn what_lay_beside_a_file_is_what_is_found_again() {
+    let plain = || Bundle::of_component(COMPONENT.to_vec(), &facts());
+    assert_eq!(plain().with_beside(Beside::default()), plain());
+    let (signature, bundle) = (Some(b"MEUC".to_vec()), Some(b"{}".to_vec()));
+    for beside in [
+        Beside {
+            signature: signature.clone(),
+            bundle: None,
+        },
+        Beside { signature, bundle },
+    ] {
+        let whole = plain().with_beside(beside.clone());
+        let read = Bundle::read(written(&whole).as_slice()).unwrap();
+        assert_eq!(read, whole);
+        assert_eq!(read.manifest_digest(), plain().manifest_digest());
+        assert_eq!((read.beside(), read.of_registry()), (beside, 0));
+    }
+    let mut of_registry = plain();
+    of_registry.attached = vec![attachment(Some(&plain()), None)];
+    assert_eq!(of_registry.beside(), Beside::default());
+    assert_eq!(of_registry.of_registry(), 1);
 }
 
 #[test]
@@ -104,7 +129,7 @@ fn a_signature_of_another_artifact_is_left_behind() {
     let mut bundle = Bundle::of_component(COMPONENT.to_vec(), &facts());
     let other = Bundle::of_component(b"other".to_vec(), &facts());
     let tag = cosign_tag(other.manifest_digest());
-    bundle.attached = vec![beside(None, Some(tag)), beside(Some(&other), None)];
+    bundle.attached = vec![attachment(None, Some(tag)), attachment(Some(&other), None)];
     let read = Bundle::read(written(&bundle).as_slice()).unwrap();
     assert_eq!(read.attached, []);
 }
@@ -222,6 +247,44 @@ fn a_bundle_that_is_not_whole_is_refused() {
     let whole = archive(&files, |_| {});
     for length in [0, 100, 700, 3000] {
         assert!(Bundle::read(&whole[..length]).is_err(), "{length}");
+    }
+}
+
+#[test]
+fn what_is_no_tar_is_refused_without_its_bytes() {
+    let noise: Vec<u8> = (0..2048_u32)
+        .map(|it| (it.wrapping_mul(2_654_435_761) >> 24) as u8 | 0x80)
+        .collect();
+    let mut damaged = archive(&good(), |_| {});
+    damaged[2 * 512..][..512].fill(0xc3);
+    for (bytes, reason) in [
+        (noise.as_slice(), "it is no tar"),
+        (COMPONENT, "it is WebAssembly itself"),
+        (b"\x1f\x8b\x08\0rest", "it is compressed with gzip"),
+        (
+            damaged.as_slice(),
+            "it is a tar that is damaged, or not whole",
+        ),
+    ] {
+        let said = refused(bytes);
+        let wanted = format!("it is not a file of `wasmount save`: {reason}");
+        assert!(said.starts_with(&wanted), "{said:?}");
+        assert!(said.is_ascii(), "{said:?}");
+    }
+}
+
+#[test]
+fn what_the_system_says_is_kept() {
+    struct Broken;
+    impl io::Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::from_raw_os_error(5))
+        }
+    }
+    for first in [0, 512] {
+        let whole = archive(&good(), |_| {});
+        let error = Bundle::read(io::Read::chain(&whole[..first], Broken)).unwrap_err();
+        assert!(matches!(error, BundleError::Io(_)), "{error}");
     }
 }
 

@@ -3,6 +3,7 @@
 use super::failed::Failed;
 use super::{Registry, header};
 use crate::error::RegistryError;
+use crate::origin;
 use crate::patience::Again;
 use http::header::RETRY_AFTER;
 use http::{Response, StatusCode, Uri};
@@ -47,7 +48,7 @@ impl Registry {
         let words = explanation(response).await;
         let what = what.to_owned();
         // Not always the registry: it may have sent us on.
-        let host = asked.host().unwrap_or_default().to_owned();
+        let host = origin::place(asked);
         let number = status.as_u16();
         let error = match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => RegistryError::Unauthorised {

@@ -213,7 +213,7 @@ impl Registry {
         what: &str,
     ) -> Result<Uri, Failed> {
         let what = what.to_owned();
-        let host = from.host().unwrap_or_default().to_owned();
+        let host = origin::place(from);
         let bad = |reason: &str| RegistryError::BadRedirect {
             what: what.clone(),
             host: host.clone(),

@@ -341,5 +341,10 @@ async fn a_registry_without_tls_is_told_from_one_that_is_not_trusted() {
     tls.plain_http = false;
     let error = pulled(&host, tls).await.unwrap_err();
     assert!(matches!(error, RegistryError::Untrusted { .. }), "{error}");
-    assert!(error.to_string().contains("`plainHttp`"), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("`registry.plainHttp`"), "{said}");
+    assert!(
+        said.starts_with(&format!("the registry {host} is")),
+        "{said}"
+    );
 }

@@ -4,6 +4,7 @@ use super::Registry;
 use super::failed::Failed;
 use crate::access::Access;
 use crate::error::RegistryError;
+use crate::origin;
 use crate::trust;
 use bytes::Bytes;
 use http::{Request, Response};
@@ -41,7 +42,7 @@ impl Registry {
         what: &str,
         by: Instant,
     ) -> Result<Response<Incoming>, Failed> {
-        let host = request.uri().host().unwrap_or_default().to_owned();
+        let host = origin::place(request.uri());
         match timeout_at(by.min(self.until), self.client.request(request)).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(self.unsent(&error, host)),

@@ -80,6 +80,42 @@ async fn a_question_is_answered_and_a_refusal_is_said_in_its_words() {
     assert_eq!(refusal, Refusal::new(RefusalKind::NotFound, "a.b true"));
 }
 
+/// What is answered to these words: the line with the status, and the body.
+async fn answered(bench: &Bench, words: &str) -> (String, String) {
+    let mut stream = UnixStream::connect(bench.socket()).await.unwrap();
+    stream.write_all(words.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.lines().next().unwrap().to_owned(), body.to_owned())
+}
+
+#[tokio::test]
+async fn what_is_not_understood_is_refused_as_all_else_is() {
+    let bench = Bench::start(routes()).await;
+    let swap = paths::of(paths::SWAP, "a.b");
+    let post = |kind: &str, body: &str| {
+        let length = body.len();
+        format!(
+            "POST {swap} HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+    };
+    let json = "application/json";
+    for (request, status) in [
+        (post(json, "{"), "400"),
+        (post(json, r#"{"allowServiceChange": 3}"#), "422"),
+        (post("text/plain", "{}"), "415"),
+        (format!("GET {swap} HTTP/1.1\r\nhost: x\r\n\r\n"), "405"),
+    ] {
+        let (head, body) = answered(&bench, &request).await;
+        assert_eq!(head, "HTTP/1.1 400 Bad Request", "{request}");
+        let refusal: Refusal = serde_json::from_str(&body).unwrap();
+        assert_eq!(refusal.kind, RefusalKind::Malformed);
+        let wanted = format!("the host does not understand the request ({status}");
+        assert!(refusal.message.starts_with(&wanted), "{refusal}");
+    }
+}
+
 #[tokio::test]
 async fn a_word_that_is_no_driver_is_not_sent() {
     let bench = Bench::start(routes()).await;

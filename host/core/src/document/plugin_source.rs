@@ -5,6 +5,7 @@
 
 use crate::document::Wasi;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -86,6 +87,12 @@ pub struct Reference {
 #[error("{0}")]
 pub struct InvalidReference(&'static str);
 
+/// A name is printed, logged and sent around; nothing in it stays secret.
+const CREDENTIALS: InvalidReference = InvalidReference(
+    "has a user or a password before the registry, where nothing stays secret: they belong in docker's `config.json` \
+     (`registry.credentials` of a document, --registry-config of a command)",
+);
+
 impl PluginSource {
     /// A file, whoever made it.
     pub fn file(path: impl Into<PathBuf>) -> Self {
@@ -124,8 +131,9 @@ impl Reference {
     /// Reads a name, with or without `oci://` before it. Unlike docker's names it has no default: registry, and tag or digest, are named.
     pub fn parse(text: &str) -> Result<Self, InvalidReference> {
         let text = text.strip_prefix(REFERENCE_SCHEME).unwrap_or(text);
-        let (name, digest) = match text.split_once('@') {
+        let (name, digest) = match text.rsplit_once('@') {
             None => (text, None),
+            Some(_) if has_credentials(text) => return Err(CREDENTIALS),
             Some((name, digest)) if is_digest(digest) => (name, Some(digest.to_owned())),
             Some(_) => {
                 return Err(InvalidReference(
@@ -228,6 +236,35 @@ impl fmt::Display for Reference {
             write!(f, "@{digest}")?;
         }
         Ok(())
+    }
+}
+
+/// What may be repeated of words that should be the name of an artifact: all but what stands where credentials would.
+pub fn without_credentials(text: &str) -> Cow<'_, str> {
+    if !has_credentials(text) {
+        return Cow::Borrowed(text);
+    }
+    let (name, digest) = split_digest(text);
+    let behind = name.rsplit('@').next().unwrap_or_default();
+    let scheme = match name.starts_with(REFERENCE_SCHEME) {
+        true => REFERENCE_SCHEME,
+        false => "",
+    };
+    Cow::Owned(format!("{scheme}..@{behind}{digest}"))
+}
+
+/// Whether an `@` is there that stands before no digest. One before the first `/` never does.
+fn has_credentials(text: &str) -> bool {
+    let (name, _) = split_digest(text);
+    name.contains('@')
+}
+
+/// What stands before the digest, and it with its `@`, right or not.
+fn split_digest(text: &str) -> (&str, &str) {
+    let (name, digest) = text.split_at(text.rfind('@').unwrap_or(text.len()));
+    match digest.strip_prefix('@') {
+        Some(digits) if digits.starts_with(DIGEST_PREFIX) => (name, digest),
+        _ => (text, ""),
     }
 }
 
@@ -352,6 +389,28 @@ mod tests {
         ] {
             let refused = Reference::parse(text).unwrap_err().to_string();
             assert!(refused.starts_with(reason), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn credentials_in_a_name_are_refused_and_not_repeated() {
+        let pinned = format!("oci://ann:hunter2@a.b/c@{DIGEST}");
+        for (text, shown) in [
+            ("oci://ann:hunter2@a.b:5000/c:1", "oci://..@a.b:5000/c:1"),
+            ("ann:hunter2@a.b/c:1", "..@a.b/c:1"),
+            ("oci://ann:hun/ter2@a.b/c:1", "oci://..@a.b/c:1"),
+            ("oci://ann:hunt@er2@a.b/c:1", "oci://..@a.b/c:1"),
+            ("oci://ann@a.b/c", "oci://..@a.b/c"),
+            (pinned.as_str(), &format!("oci://..@a.b/c@{DIGEST}")),
+        ] {
+            let refused = Reference::parse(text).unwrap_err().to_string();
+            assert!(refused.starts_with("has a user or a password"), "{refused}");
+            assert!(refused.contains("registry.credentials"), "{refused}");
+            assert_eq!(without_credentials(text), shown);
+        }
+        let good = format!("oci://a.b/c:d@{DIGEST}");
+        for text in [good.as_str(), "oci://a.b/c@sha256:12", "plugin.wasm"] {
+            assert_eq!(without_credentials(text), text);
         }
     }
 

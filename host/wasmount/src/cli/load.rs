@@ -2,19 +2,19 @@
 
 use super::push::tagged;
 use super::registry::RegistryFlags;
-use super::transfer::{other_than, output_file, say, wait, write_component};
+use super::transfer::{other_than, output_file, say, wait, write_beside, write_component};
 use crate::fault::Fault;
 use crate::regular_file;
 use clap::Args;
 use std::io::BufReader;
 use std::path::PathBuf;
-use wasmount_artifact::{Bundle, Digest};
+use wasmount_artifact::{Beside, Bundle, Digest};
 use wasmount_core::document::Reference;
 
 /// Take a component out of a file of `wasmount save`, or put all of it into a registry
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example, into a file:
+Example, into a file, and nas.wasm.sig beside it if the bundle was made of a file that had one:
   $ wasmount load nas.tar -o nas.wasm
 
 Example, into a registry, with its signatures:
@@ -54,20 +54,40 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let opened = regular_file::open(&file).map_err(Fault::room(failed()))?;
     let bundle = Bundle::read(BufReader::new(opened)).map_err(Fault::room(failed()))?;
     let digest = Digest::of(bundle.component());
+    let (beside, of_registry) = (bundle.beside(), bundle.of_registry());
     if let Some(reference) = to {
+        let not_for_registries = match beside == Beside::default() {
+            true => "",
+            false => {
+                "left out: the signatures of a file, which no registry has a use for; `wasmount sign oci://..` signs the artifact\n"
+            }
+        };
         let registry = registry.connect(&reference)?;
         let pushed = wait(bundle.push(&registry))?.map_err(Fault::room(failed()))?;
         let attached = pushed.attached;
         return say(&format!(
-            "{}\n{digest}, {attached} attached\n",
-            pushed.reference
+            "{}\n{digest}, {attached} attached\n{}",
+            pushed.reference, not_for_registries
         ));
     }
     let manifest = bundle.manifest_digest();
     match output {
         Some(output) => {
+            // Before the component: a host that follows the file must not find it unsigned.
+            let signatures = write_beside(&output, &beside)?;
             write_component(&output, bundle.component())?;
-            say(&format!("{manifest}\n{digest} {}\n", output.display()))
+            let mut text = format!("{manifest}\n{digest} {}\n", output.display());
+            for signature in signatures {
+                text.push_str(&format!("{}\n", signature.display()));
+            }
+            if of_registry > 0 {
+                text.push_str(&format!(
+                    "left out: {of_registry} attached, which sign the artifact in a registry and no file; `--to oci://..` takes them along, \
+                     `wasmount sign {}` signs the file\n",
+                    output.display()
+                ));
+            }
+            say(&text)
         }
         None => {
             let attached = bundle.attached().len();

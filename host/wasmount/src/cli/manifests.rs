@@ -5,6 +5,7 @@
 
 mod object;
 
+use super::cluster_words::{FsType, image, image_prefix, namespace};
 use super::common::plain;
 use super::registry::RegistryFlags;
 use super::transfer::{wait, write_component};
@@ -69,7 +70,7 @@ pub(crate) struct Flags {
     topology: Option<TopologyWord>,
 
     /// Image of Wasmount
-    #[arg(long, env = "WASMOUNT_IMAGE", default_value = concat!("wasmount:", env!("CARGO_PKG_VERSION")))]
+    #[arg(long, env = "WASMOUNT_IMAGE", default_value = concat!("wasmount:", env!("CARGO_PKG_VERSION")), value_parser = image)]
     image: String,
 
     /// Where the images of the sidecars are
@@ -77,7 +78,8 @@ pub(crate) struct Flags {
         long,
         value_name = "PREFIX",
         env = "WASMOUNT_SIDECAR_REGISTRY",
-        default_value = "registry.k8s.io/sig-storage"
+        default_value = "registry.k8s.io/sig-storage",
+        value_parser = image_prefix
     )]
     sidecar_registry: String,
 
@@ -86,7 +88,7 @@ pub(crate) struct Flags {
     plugin_in_image: Option<PathBuf>,
 
     /// Namespace of the pods
-    #[arg(long, env = "WASMOUNT_NAMESPACE", default_value = "wasmount-system")]
+    #[arg(long, env = "WASMOUNT_NAMESPACE", default_value = "wasmount-system", value_parser = namespace)]
     namespace: String,
 
     /// File system of volumes whose claim names none
@@ -94,9 +96,10 @@ pub(crate) struct Flags {
         long,
         value_name = "TYPE",
         env = "WASMOUNT_FS_TYPE",
+        value_enum,
         default_value = "ext4"
     )]
-    fs_type: String,
+    fs_type: FsType,
 
     /// kubelet's root directory on the nodes
     #[arg(
@@ -112,7 +115,8 @@ pub(crate) struct Flags {
         long,
         value_name = "PORT",
         env = "WASMOUNT_HEALTH_PORT",
-        default_value_t = 9809
+        default_value_t = 9809,
+        value_parser = clap::value_parser!(u16).range(1..)
     )]
     health_port: u16,
 
@@ -340,7 +344,7 @@ impl Flags {
             namespace: self.namespace,
             image: self.image,
             sidecar_registry: self.sidecar_registry,
-            fs_type: self.fs_type,
+            fs_type: self.fs_type.word().to_owned(),
             kubelet_dir: self.kubelet_dir,
             health_port: self.health_port,
             host_network: self.host_network,

@@ -39,7 +39,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     } = flags;
     let wasm = component(&file)?;
     let failed = || format!("{} is not pushed", file.display());
-    let facts = facts(&wasm, &file).map_err(Fault::room(failed()))?;
+    let facts = facts(&wasm).map_err(Fault::room(failed()))?;
     let registry = registry.connect(&reference)?;
     let pushed = wait(wasmount_artifact::push(&registry, wasm, &facts))?;
     let pushed = pushed.map_err(Fault::room(failed()))?;

@@ -2,7 +2,7 @@
 
 use super::registry::{RegistryFlags, Source, source};
 use super::show::harmless;
-use super::transfer::{component, other_than, output_file, say, wait};
+use super::transfer::{beside, component, other_than, output_file, say, wait};
 use crate::component_facts::facts;
 use crate::fault::Fault;
 use crate::whole_file;
@@ -17,6 +17,7 @@ Example, on a machine that reaches the registry, and then on one that does not:
   $ wasmount save oci://registry.example.com/storage/nas:1.4.0 -o nas.tar
   $ wasmount load nas.tar -o nas.wasm
 
+A bundle of an artifact has the signatures that lie beside it in its registry; one of a file has FILE.sig and FILE.bundle.
 The file is an OCI image layout in a tar: `skopeo copy oci-archive:nas.tar:1.4.0 ..` reads it too.
 
 Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
@@ -45,8 +46,9 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
             other_than(&output, &file)?;
             let wasm = component(&file)?;
             let failed = format!("{} is not saved", file.display());
-            let facts = facts(&wasm, &file).map_err(Fault::room(failed))?;
-            (Bundle::of_component(wasm, &facts), Vec::new(), None)
+            let facts = facts(&wasm).map_err(Fault::room(failed))?;
+            let bundle = Bundle::of_component(wasm, &facts).with_beside(beside(&file)?);
+            (bundle, Vec::new(), None)
         }
         Source::Artifact(reference) => {
             let registry = registry.connect(&reference)?;

@@ -10,12 +10,34 @@ use std::future::Future;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use wasmount_artifact::COMPONENT_BYTES;
+use wasmount_artifact::signature::{SIGNATURE_BYTES, bundle_file, signature_file};
+use wasmount_artifact::{Beside, COMPONENT_BYTES};
 
 /// The bytes of a file that should be a component.
 pub(super) fn component(path: &Path) -> Result<Vec<u8>, Fault> {
     let failed = format!("the component {}", path.display());
     regular_file::read(path, COMPONENT_BYTES).map_err(Fault::room(failed))
+}
+
+/// The signatures that lie beside a file.
+pub(super) fn beside(file: &Path) -> Result<Beside, Fault> {
+    Ok(Beside {
+        signature: if_there(&signature_file(file))?,
+        bundle: if_there(&bundle_file(file))?,
+    })
+}
+
+/// What a file holds, if there is one.
+fn if_there(path: &Path) -> Result<Option<Vec<u8>>, Fault> {
+    match regular_file::read(path, SIGNATURE_BYTES as u64) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(regular_file::Refused::Unreadable(error))
+            if error.kind() == io::ErrorKind::NotFound =>
+        {
+            Ok(None)
+        }
+        Err(refused) => Err(Fault::room(path.display().to_string())(refused)),
+    }
 }
 
 /// Reads the name of a file to write. Standard output takes digests.
@@ -43,7 +65,28 @@ pub(super) fn other_than(output: &Path, input: &Path) -> Result<(), Fault> {
 
 /// A component into a file: whole, or not at all.
 pub(super) fn write_component(path: &Path, wasm: &[u8]) -> Result<(), Fault> {
-    whole_file::write(path, |file| file.write_all(wasm))
+    write_whole(path, wasm)
+}
+
+/// The signatures of a file beside it; the files that were written.
+pub(super) fn write_beside(file: &Path, beside: &Beside) -> Result<Vec<PathBuf>, Fault> {
+    let Beside { signature, bundle } = beside;
+    let all = [
+        (signature_file(file), signature),
+        (bundle_file(file), bundle),
+    ];
+    let mut written = Vec::new();
+    for (path, bytes) in all {
+        if let Some(bytes) = bytes {
+            write_whole(&path, bytes)?;
+            written.push(path);
+        }
+    }
+    Ok(written)
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+    whole_file::write(path, |file| file.write_all(bytes))
         .map_err(Fault::room(format!("{} is not written", path.display())))
 }
 

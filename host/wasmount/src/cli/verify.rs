@@ -3,14 +3,12 @@
 
 use super::keys::signer_keys;
 use super::registry::{RegistryFlags, Source, source};
-use super::transfer::{component, say, wait};
+use super::transfer::{beside, component, say, wait};
 use crate::fault::Fault;
-use crate::regular_file;
 use clap::Args;
-use std::io;
 use std::path::{Path, PathBuf};
-use wasmount_artifact::signature::{SIGNATURE_BYTES, SignerKeys, bundle_file, signature_file};
-use wasmount_artifact::{Beside, Fetched, Signed, check_file};
+use wasmount_artifact::signature::SignerKeys;
+use wasmount_artifact::{Fetched, Signed, check_file};
 use wasmount_core::document::Reference;
 
 /// Tell whether a component is signed by somebody you trust
@@ -86,11 +84,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
 }
 
 fn verify_file(file: &Path, keys: &SignerKeys) -> Result<Verified, Fault> {
-    let beside = Beside {
-        signature: if_there(&signature_file(file))?,
-        bundle: if_there(&bundle_file(file))?,
-    };
-    let checked = check_file(component(file)?, &beside, None, keys);
+    let checked = check_file(component(file)?, &beside(file)?, None, keys);
     let Fetched {
         wasm: _,
         digest,
@@ -122,17 +116,4 @@ fn verify_artifact(
         signed_by: by,
         remarks,
     })
-}
-
-/// What a file holds, if there is one.
-fn if_there(path: &Path) -> Result<Option<Vec<u8>>, Fault> {
-    match regular_file::read(path, SIGNATURE_BYTES as u64) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(regular_file::Refused::Unreadable(error))
-            if error.kind() == io::ErrorKind::NotFound =>
-        {
-            Ok(None)
-        }
-        Err(refused) => Err(Fault::room(path.display().to_string())(refused)),
-    }
 }

@@ -20,7 +20,7 @@ use wasmount_control::words::{
     Delete, Done, Drain, Drained, History, HostStatus, Plugin, Rollback, Swap, Volumes,
 };
 use wasmount_control::{Refusal, RefusalKind, ServerLimits, paths, serve};
-use wasmount_core::document::{PluginPlace, Reference, RegistryPlace};
+use wasmount_core::document::{PluginPlace, Reference, RegistryPlace, without_credentials};
 use wasmount_core::names::DriverName;
 use wasmount_socket::{BoundSocket, Connections, SocketError};
 use wasmount_versions::{Desired, SwapRequest};
@@ -234,8 +234,9 @@ fn with_plugin(mut desired: Desired, plugin: Plugin) -> Result<Desired, Refusal>
         Plugin::File(path) if path.starts_with('/') => PluginPlace::File(path.into()),
         Plugin::File(path) => return Err(malformed(format!("the path {path} is not absolute"))),
         Plugin::Reference(reference) => {
-            let reference = Reference::parse(&reference)
-                .map_err(|invalid| malformed(format!("{reference} {invalid}")))?;
+            let reference = Reference::parse(&reference).map_err(|invalid| {
+                malformed(format!("{} {invalid}", without_credentials(&reference)))
+            })?;
             match &source.place {
                 // The registry is reached as the document says; whose credentials they are, is of that registry alone.
                 PluginPlace::Registry(place)

@@ -1,5 +1,5 @@
 //! What is shown of a component, for people and for programs. Apart because both must tell the same; here is also the verdict, which is
-//! admission's in all but one case: without a document nobody can say whether settings are right.
+//! admission's but for what only a document says: whether settings are right, and how much of WASI there is.
 
 use super::permissions::{contract_versions, needs_full_wasi, permissions};
 use super::producers::Makers;
@@ -240,7 +240,7 @@ impl Verdict {
             "serves" => (Tone::Good, "this host would serve it"),
             "depends" => (
                 Tone::Warning,
-                "this host would serve it with the right settings",
+                "this host would serve it under a document that says what it needs",
             ),
             _ => (Tone::Bad, "this host would refuse it"),
         };
@@ -290,6 +290,8 @@ fn verdict(found: &Found, has_document: bool) -> Verdict {
         _ => Vec::new(),
     };
     let (word, reason, warnings) = match &found.admitted {
+        // It was looked at with all of WASI, which no document grants by saying nothing.
+        Ok(admitted) if !needs.is_empty() => ("depends", None, admitted.warnings.clone()),
         Ok(admitted) => ("serves", None, admitted.warnings.clone()),
         Err(refusal @ Refusal::Settings(_)) if !has_document => {
             ("depends", Some(refusal.to_string()), Vec::new())

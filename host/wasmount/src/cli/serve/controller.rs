@@ -3,6 +3,7 @@
 //!
 //! It opens nothing.
 
+use crate::cli::cluster_words::namespace;
 use crate::fault::Fault;
 use crate::host::{ControllerOptions, StateOptions};
 use clap::Args;
@@ -67,22 +68,13 @@ fn place(word: &str) -> Result<StateOptions, String> {
     match word.split_once(':') {
         None if word == "local" => Ok(StateOptions::Local),
         None if word == KUBERNETES => Ok(StateOptions::Kubernetes { namespace: None }),
-        Some((KUBERNETES, namespace)) if is_namespace(namespace) => Ok(StateOptions::Kubernetes {
-            namespace: Some(namespace.to_owned()),
+        Some((KUBERNETES, word)) if namespace(word).is_ok() => Ok(StateOptions::Kubernetes {
+            namespace: Some(word.to_owned()),
         }),
         _ => Err(
             "must be `local`, `kubernetes` or `kubernetes:` and the name of a namespace".to_owned(),
         ),
     }
-}
-
-/// A DNS label (RFC 1123), as Kubernetes names namespaces.
-fn is_namespace(word: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=63).contains(&word.len())
-        && word.chars().all(inner)
-        && !word.starts_with('-')
-        && !word.ends_with('-')
 }
 
 #[cfg(test)]

@@ -91,6 +91,44 @@ fn what_is_not_as_it_should_be_has_a_line_of_its_own() {
     );
 }
 
+/// The sample of the documents is what would be printed.
+#[test]
+fn what_docs_show_is_what_is_printed() {
+    let docs = include_str!("../../../../../../docs/admin.md");
+    let since = (k8s_openapi::jiff::Timestamp::now() - Duration::from_secs(12)).to_string();
+    let name = "directory.wasmount.io";
+    let reason = "held at version 1 (version 2 had 5 faults within its first calls, the last one in CreateVolume: trapped); `wasmount swap` lifts it";
+    let later = "8f14e45fceea167a5a36dedd4bea2543a0b1c2d3e4f5061728394a5b6c7d8e9f";
+    let shown = DriverStatus {
+        driver: name.to_owned(),
+        phase: Phase::RolledBack,
+        reason: Some(reason.to_owned()),
+        version: Some(Version {
+            number: 1,
+            plugin: name.to_owned(),
+            digest: format!("sha256:578a10e254d0{}", "0".repeat(52)),
+            since: since.clone(),
+            ..driver().version.unwrap()
+        }),
+        calls_in_flight: 0,
+        volumes_in_use: Some(3),
+        faults: 5,
+        last_fault: Some(FaultWords {
+            at: since,
+            rpc: "CreateVolume".to_owned(),
+            kind: "trapped".to_owned(),
+            plugin: Some(format!("plugin {name} 0.2.0 (sha256:{later})")),
+        }),
+        ..driver()
+    };
+    // The age is told anew each second.
+    let printed = seen(vec![shown], None).replace("13s", "12s");
+    assert!(
+        docs.contains(&format!("# wasmount status\n{printed}")),
+        "{printed}"
+    );
+}
+
 #[test]
 fn a_host_without_drivers_says_so() {
     assert_eq!(seen(Vec::new(), None), "no driver is served\n");

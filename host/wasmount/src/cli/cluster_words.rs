@@ -1,0 +1,116 @@
+//! Words of the command line that end up in objects of a cluster. Apart because each has a form that its API server, or a node's container runtime,
+//! insists on: what has another is refused here, where somebody reads why, and not when the object is applied.
+
+use clap::ValueEnum;
+use wasmount_core::document::{REFERENCE_SCHEME, Reference};
+
+/// Longest name of a namespace, in bytes (RFC 1123, a label).
+const LABEL_BYTES: usize = 63;
+
+/// File systems that the host makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum FsType {
+    Ext4,
+    Xfs,
+    Btrfs,
+}
+
+impl FsType {
+    /// As a StorageClass has it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Ext4 => "ext4",
+            Self::Xfs => "xfs",
+            Self::Btrfs => "btrfs",
+        }
+    }
+}
+
+/// A DNS label (RFC 1123), as Kubernetes names namespaces.
+pub(super) fn namespace(word: &str) -> Result<String, String> {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let is_label = (1..=LABEL_BYTES).contains(&word.len())
+        && word.bytes().all(inner)
+        && !word.starts_with('-')
+        && !word.ends_with('-');
+    match is_label {
+        true => Ok(word.to_owned()),
+        false => Err(format!(
+            "a namespace is 1 to {LABEL_BYTES} lower-case letters, digits and, between them, `-`"
+        )),
+    }
+}
+
+/// The name of an image, `[host/]repository[:tag][@sha256:..]`: that of an artifact, but that registry and tag have defaults.
+pub(super) fn image(word: &str) -> Result<String, String> {
+    if word.starts_with(REFERENCE_SCHEME) {
+        return Err(format!("an image has no `{REFERENCE_SCHEME}` before it"));
+    }
+    let has_registry = word
+        .split_once('/')
+        .is_some_and(|(first, _)| first.contains(['.', ':']) || first == "localhost");
+    let mut whole = match has_registry {
+        true => word.to_owned(),
+        false => format!("docker.io/{word}"),
+    };
+    let last = whole.rsplit('/').next().unwrap_or_default();
+    if !whole.contains('@') && !last.contains(':') {
+        whole.push_str(":latest");
+    }
+    match Reference::parse(&whole) {
+        Ok(_) => Ok(word.to_owned()),
+        Err(invalid) => Err(format!("the image {invalid}")),
+    }
+}
+
+/// What the names of images begin with.
+pub(super) fn image_prefix(word: &str) -> Result<String, String> {
+    image(&format!("{word}/image:tag")).map(|_| word.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_a_label() {
+        for word in ["a", "wasmount-system", "0", &"a".repeat(63)] {
+            assert_eq!(namespace(word).as_deref(), Ok(word));
+        }
+        for word in ["", "A B", "a.b", "-a", "a-", "a\nb", &"a".repeat(64)] {
+            assert!(namespace(word).is_err(), "{word:?}");
+        }
+    }
+
+    #[test]
+    fn an_image_is_named_as_container_runtimes_have_it() {
+        let pinned = format!("a.b/c@sha256:{}", "0".repeat(64));
+        for word in [
+            "wasmount",
+            "wasmount:0.1.0",
+            "acme/wasmount:1",
+            "localhost:5000/wasmount",
+            "registry.example.com/storage/wasmount:1.4.0",
+            &pinned,
+        ] {
+            assert_eq!(image(word).as_deref(), Ok(word));
+        }
+        for word in [
+            "",
+            "a\nb",
+            "a b",
+            "A/b:1",
+            "a:",
+            "a@b",
+            "oci://a.b/c:1",
+            "a.b/c@sha256:12",
+            "/a",
+        ] {
+            assert!(image(word).is_err(), "{word:?}");
+        }
+        assert!(image_prefix("registry.k8s.io/sig-storage").is_ok());
+        for word in ["", "a b", "a/", "a.b/c:1"] {
+            assert!(image_prefix(word).is_err(), "{word:?}");
+        }
+    }
+}
