@@ -176,7 +176,7 @@ pub struct PastVersion {
     pub version: Version,
     /// When it ceased to serve; none: it serves.
     pub until: Option<String>,
-    /// What became of it: `serving`, `replaced` or `rolled-back`.
+    /// What became of it: `serving`, `replaced` or `rolledBack`.
     pub state: String,
     /// Why it ended, where there is something to say.
     pub reason: Option<String>,

@@ -123,3 +123,31 @@ async fn privileged_a_full_data_directory_refuses_a_new_version_and_nothing_else
     assert!(status["refused"].is_null(), "{status:#}");
     scene.host.terminate().unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_full_data_directory_closes_no_way_back() {
+    let mut scene = Scene::start();
+    scene.host.terminate().unwrap();
+    let disk = SmallDisk::mount(&scene.host.data(), DATA_BYTES).unwrap();
+    scene.host.restart().unwrap();
+    scene.serves(1);
+    scene.replace("two");
+    scene.serves(2);
+    disk.fill().unwrap();
+    scene.done(&["rollback", DRIVER]);
+    scene.done(&["pause", DRIVER]);
+    let status = scene.status();
+    assert_eq!(status["version"]["number"], 1, "{status:#}");
+    assert_eq!(status["phase"], "rolledBack", "{status:#}");
+    scene.orchestrator().await.capacity().await.unwrap();
+    // It was written down.
+    scene.host.kill_9().unwrap();
+    disk.free().unwrap();
+    scene.host.restart().unwrap();
+    let status = scene.serves(1);
+    assert_eq!(
+        (&status["phase"], &status["paused"]),
+        (&"rolledBack".into(), &true.into())
+    );
+    scene.host.terminate().unwrap();
+}

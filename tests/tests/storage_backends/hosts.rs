@@ -1,7 +1,7 @@
 //! The real host and a real API server: an object is served, changed, refused, taken away and remembered, while volumes of it are in use.
 
 use crate::scene::{FORCED, Scene, backend, condition, soon, workspace};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -54,6 +54,14 @@ impl Serving {
 
     fn socket(&mut self, driver: &str) -> PathBuf {
         self.host.options().sockets.join(driver).join("csi.sock")
+    }
+
+    async fn until_no_socket(&mut self, driver: &str) {
+        let socket = self.socket(driver);
+        soon("the end of the socket", async || {
+            (!socket.exists()).then_some(())
+        })
+        .await;
     }
 
     async fn orchestrator(&mut self, driver: &str) -> Orchestrator {
@@ -118,17 +126,9 @@ async fn privileged_an_object_is_served_changed_refused_and_taken_away() {
     orchestrator.is_known(&volume.id).await.unwrap();
     orchestrator.delete(&volume.id).await.unwrap();
 
-    let backends = scene.backends();
-    backends
-        .delete("life", &DeleteParams::default())
-        .await
-        .unwrap();
+    scene.delete("life").await;
     scene.until_gone("life").await;
-    let socket = serving.socket("life.example");
-    soon("the end of the socket", async || {
-        (!socket.exists()).then_some(())
-    })
-    .await;
+    serving.until_no_socket("life.example").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -178,11 +178,7 @@ async fn privileged_an_object_stays_until_its_last_volume_is_unstaged() {
     let orchestrator = serving.orchestrator("staged.example").await;
     let volume = orchestrator.created("v").await.unwrap();
     orchestrator.stage(&volume).await.unwrap();
-    let backends = scene.backends();
-    backends
-        .delete("staged", &DeleteParams::default())
-        .await
-        .unwrap();
+    scene.delete("staged").await;
     let waits = |it: &Value| {
         says(it, "Progressing", "True", "Deleting")
             && it["status"]["conditions"]
@@ -224,16 +220,9 @@ async fn privileged_a_forced_deletion_takes_a_backend_away_with_its_volume_stage
         .patch("byforce", &parameters, &Patch::Merge(&forced))
         .await
         .unwrap();
-    backends
-        .delete("byforce", &DeleteParams::default())
-        .await
-        .unwrap();
+    scene.delete("byforce").await;
     scene.until_gone("byforce").await;
-    let socket = serving.socket("byforce.example");
-    soon("the end of the socket", async || {
-        (!socket.exists()).then_some(())
-    })
-    .await;
+    serving.until_no_socket("byforce.example").await;
     assert!(
         !serving.host.abandon().unwrap().is_empty(),
         "the volume is still mounted"
@@ -259,11 +248,7 @@ async fn privileged_the_driver_of_a_file_is_not_given_to_an_object() {
         .await
         .unwrap();
     // What never was served is not waited for.
-    let backends = scene.backends();
-    backends
-        .delete("taken", &DeleteParams::default())
-        .await
-        .unwrap();
+    scene.delete("taken").await;
     scene.until_gone("taken").await;
     serving
         .orchestrator(OF_FILE)

@@ -1,6 +1,6 @@
 //! An API server that knows the kinds, shared by the tests of this program, and what is asked of it.
 
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::ops::Deref;
@@ -137,6 +137,12 @@ impl Scene {
             tokio::time::sleep(LOOK).await;
         }
         panic!("{what} did not come: {last:#}");
+    }
+
+    /// Deletes it as an administrator does, and does not wait.
+    pub(crate) async fn delete(&self, name: &str) {
+        let parameters = DeleteParams::default();
+        self.backends().delete(name, &parameters).await.unwrap();
     }
 
     /// Returns once there is no such backend.

@@ -2,7 +2,7 @@
 //! no more.
 
 use crate::scene::{Scene, backend, condition, soon};
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -136,11 +136,7 @@ async fn a_deletion_waits_for_staged_volumes_and_leaves_nothing() {
             says(it, "Ready", "True", "Serving")
         })
         .await;
-    let backends = scene.backends();
-    backends
-        .delete("goes", &DeleteParams::default())
-        .await
-        .unwrap();
+    scene.delete("goes").await;
     host.say("goes", Phase::Removing, 1).await;
     let waiting = scene
         .until("goes", "a deletion that waits", |it| {
@@ -171,10 +167,7 @@ async fn a_deletion_that_is_forced_waits_for_nobody() {
         })
         .await;
     let backends = scene.backends();
-    backends
-        .delete("forced", &DeleteParams::default())
-        .await
-        .unwrap();
+    scene.delete("forced").await;
     host.say("forced", Phase::Removing, 1).await;
     scene
         .until("forced", "a deletion that waits", |it| {

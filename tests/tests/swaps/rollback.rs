@@ -61,7 +61,7 @@ async fn privileged_a_version_that_traps_is_taken_back_and_stays_so_after_a_rest
     );
     let history = scene.history().await.versions;
     assert!(
-        history.iter().any(|it| it.state == "rolled-back"),
+        history.iter().any(|it| it.state == "rolledBack"),
         "{history:#?}"
     );
 

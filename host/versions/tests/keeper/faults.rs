@@ -1,6 +1,8 @@
 //! Versions that fail after they were admitted: taken back once, by themselves, and not put to use again by themselves.
 
 use crate::bench::*;
+use crate::written;
+use std::fs;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use wasmount_versions::{HeldBy, KeeperEvent, Phase, SwapRequest};
@@ -51,6 +53,46 @@ async fn a_version_that_traps_on_every_call_is_taken_back_and_calls_recover() {
         }
     });
     assert_eq!(rolled_back.await.unwrap(), (3, 2, true));
+}
+
+#[tokio::test]
+async fn a_way_back_that_is_closed_for_a_while_is_taken_when_it_is_open() {
+    let bench = Bench::serving().await;
+    bench.want(trial("good", 3, "60s")).await;
+    bench.calls().await;
+    bench.want(trial("bad", 3, "60s")).await;
+    let mut events = bench.keeper.events();
+    let history = written::next(&bench.folder.path().join("versions"));
+    let before = fs::read(&history).unwrap();
+    fs::remove_file(&history).unwrap();
+    // The disk takes nothing.
+    fs::create_dir(&history).unwrap();
+    for _ in 0..3 {
+        bench.traps().await;
+    }
+    let said = timeout(PATIENCE, async {
+        loop {
+            if let KeeperEvent::CannotRollBack { number, reason } = &*events.recv().await.unwrap() {
+                return (*number, reason.clone());
+            }
+        }
+    });
+    let (number, reason) = said.await.unwrap();
+    assert_eq!(number, 3);
+    assert!(reason.contains("mend the disk"), "{reason}");
+    assert_eq!(bench.number(), 3);
+    fs::remove_dir(&history).unwrap();
+    fs::write(&history, before).unwrap();
+    for _ in 0..3 {
+        bench.traps().await;
+    }
+    bench
+        .until("it is taken back", |it| {
+            it.current.as_ref().unwrap().number == 2
+        })
+        .await;
+    assert!(bench.is_rolled_back(3));
+    bench.calls().await;
 }
 
 #[tokio::test]

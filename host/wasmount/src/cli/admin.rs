@@ -55,6 +55,20 @@ pub(crate) struct FormFlags {
     json: bool,
 }
 
+/// Of the commands about one driver.
+#[derive(Debug, Args)]
+pub(crate) struct DriverFlags {
+    /// CSI's name of the driver
+    #[arg(value_name = "DRIVER")]
+    driver: String,
+
+    #[command(flatten)]
+    host: HostFlags,
+
+    #[command(flatten)]
+    form: FormFlags,
+}
+
 impl HostFlags {
     fn client(self) -> Client {
         let socket = self.admin_socket;

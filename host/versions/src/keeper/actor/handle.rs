@@ -58,7 +58,7 @@ impl Actor {
             fault.rpc,
             fault.kind.as_str()
         );
-        // Whatever comes of it, the trial is over.
+        // The trial is over: there is a second one only if the way back is closed for a while.
         running.trial = None;
         match self.history.target(None, true) {
             Ok(target) => {

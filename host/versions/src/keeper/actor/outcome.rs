@@ -12,6 +12,7 @@ use crate::keeper::retry::Retry;
 use crate::record::{HeldBy, Hold};
 use crate::refusal::{Patience, Refusal};
 use crate::status::{KeeperEvent, Outcome, RefusedVersion};
+use crate::trial::Trial;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -282,12 +283,24 @@ impl Actor {
                 if matches!(hold.by, HeldBy::Faults { .. }) {
                     self.shared
                         .tell(KeeperEvent::CannotRollBack { number, reason });
+                    if patience == Patience::AsLongAsItTakes {
+                        self.try_again();
+                    }
                 }
                 self.due = Some(Instant::now());
             }
         }
         self.publish();
         answer(purpose, Err(refusal));
+    }
+
+    /// A way back that only a full disk closed is taken when the version has faults again.
+    fn try_again(&mut self) {
+        let desired = self.history.current().and_then(|entry| entry.desired());
+        let policy = desired.map(|desired| desired.document.versions.clone());
+        if let (Some(running), Some(policy)) = (&mut self.running, policy) {
+            running.trial = Some(Trial::new(&policy, Instant::now()));
+        }
     }
 
     /// Notes and tells a refusal; the same one is told once.

@@ -1,6 +1,6 @@
 //! `wasmount delete`: a driver that the host serves no more.
 
-use super::{FormFlags, HostFlags, ask, print_done};
+use super::{DriverFlags, ask, print_done};
 use crate::fault::Fault;
 use clap::Args;
 use wasmount_control::words::Delete;
@@ -16,15 +16,8 @@ host serves the driver again. A document that a --backend still names is served 
 
 Exit codes: 0, 64 for wrong flags, 1 for a refusal and any other failure.")]
 pub(crate) struct Flags {
-    /// CSI's name of the driver
-    #[arg(value_name = "DRIVER")]
-    driver: String,
-
     #[command(flatten)]
-    host: HostFlags,
-
-    #[command(flatten)]
-    form: FormFlags,
+    of: DriverFlags,
 
     /// Also while volumes are in use
     #[arg(long, env = "WASMOUNT_FORCE")]
@@ -34,9 +27,7 @@ pub(crate) struct Flags {
 /// Asks and prints.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
-        driver,
-        host,
-        form,
+        of: DriverFlags { driver, host, form },
         force,
     } = flags;
     let client = host.client();

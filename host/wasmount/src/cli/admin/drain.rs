@@ -1,6 +1,6 @@
 //! `wasmount drain`: no new work.
 
-use super::{FormFlags, HostFlags, ask, print, print_json};
+use super::{DriverFlags, ask, print, print_json};
 use crate::fault::Fault;
 use clap::Args;
 use wasmount_control::words::{Drain, Drained};
@@ -16,15 +16,8 @@ mounted is touched.
 
 Exit codes: 0 when no call runs any more, 64 for wrong flags, 1 for any other failure, such as calls that did not end.")]
 pub(crate) struct Flags {
-    /// CSI's name of the driver
-    #[arg(value_name = "DRIVER")]
-    driver: String,
-
     #[command(flatten)]
-    host: HostFlags,
-
-    #[command(flatten)]
-    form: FormFlags,
+    of: DriverFlags,
 
     /// What clients are told
     #[arg(long, value_name = "WORDS", env = "WASMOUNT_REASON")]
@@ -43,9 +36,7 @@ const MOST_PATIENCE: u64 = 86_400;
 /// Asks and prints.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
-        driver,
-        host,
-        form,
+        of: DriverFlags { driver, host, form },
         reason,
         patience,
     } = flags;

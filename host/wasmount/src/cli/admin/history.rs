@@ -2,7 +2,7 @@
 
 use super::table::{Cell, Table, Tone};
 use super::when::ago;
-use super::{FormFlags, HostFlags, ask, print, print_json, short};
+use super::{DriverFlags, ask, print, print_json, short};
 use crate::fault::Fault;
 use clap::Args;
 use wasmount_control::words::{History, PastRefusal, PastVersion};
@@ -18,20 +18,13 @@ table of its own, the newest first, each refusal once; the last twenty are remem
 
 Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
 pub(crate) struct Flags {
-    /// CSI's name of the driver
-    #[arg(value_name = "DRIVER")]
-    driver: String,
-
     #[command(flatten)]
-    host: HostFlags,
-
-    #[command(flatten)]
-    form: FormFlags,
+    of: DriverFlags,
 }
 
 /// Asks and prints.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
-    let Flags { driver, host, form } = flags;
+    let DriverFlags { driver, host, form } = flags.of;
     let history = ask(host.client().history(&driver))?;
     if form.json {
         return print_json(&history);
@@ -87,10 +80,14 @@ fn row(past: &PastVersion) -> [Cell; 9] {
         "replaced" => Tone::Plain,
         _ => Tone::Warning,
     };
+    let word = match past.state.as_str() {
+        "rolledBack" => "rolled back",
+        state => state,
+    };
     let until = past.until.as_deref().map(ago);
     [
         version.number.to_string().into(),
-        Cell::toned(past.state.as_str(), tone),
+        Cell::toned(word, tone),
         version.plugin.as_str().into(),
         short(&version.digest).into(),
         short(&version.settings_digest).into(),

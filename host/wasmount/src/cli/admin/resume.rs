@@ -1,6 +1,6 @@
 //! `wasmount resume`: the document counts again, and new work is taken.
 
-use super::{FormFlags, HostFlags, ask, print_done};
+use super::{DriverFlags, ask, print_done};
 use crate::fault::Fault;
 use clap::Args;
 
@@ -13,19 +13,12 @@ Example:
 
 Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
 pub(crate) struct Flags {
-    /// CSI's name of the driver
-    #[arg(value_name = "DRIVER")]
-    driver: String,
-
     #[command(flatten)]
-    host: HostFlags,
-
-    #[command(flatten)]
-    form: FormFlags,
+    of: DriverFlags,
 }
 
 /// Asks and prints.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
-    let Flags { driver, host, form } = flags;
+    let DriverFlags { driver, host, form } = flags.of;
     print_done(&ask(host.client().resume(&driver))?, form)
 }

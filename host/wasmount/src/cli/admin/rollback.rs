@@ -1,6 +1,6 @@
 //! `wasmount rollback`: an earlier version, from this node's disk.
 
-use super::{FormFlags, HostFlags, ask, print_done};
+use super::{DriverFlags, ask, print_done};
 use crate::fault::Fault;
 use clap::Args;
 use wasmount_control::words::Rollback;
@@ -19,15 +19,8 @@ document says, until `wasmount swap` lifts it.
 
 Exit codes: 0, 64 for wrong flags, 1 for any other failure, such as no version to go back to.")]
 pub(crate) struct Flags {
-    /// CSI's name of the driver
-    #[arg(value_name = "DRIVER")]
-    driver: String,
-
     #[command(flatten)]
-    host: HostFlags,
-
-    #[command(flatten)]
-    form: FormFlags,
+    of: DriverFlags,
 
     /// Number of a version [default: the last one before that served well]
     #[arg(long, value_name = "NUMBER", env = "WASMOUNT_TO")]
@@ -37,9 +30,7 @@ pub(crate) struct Flags {
 /// Asks and prints.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
-        driver,
-        host,
-        form,
+        of: DriverFlags { driver, host, form },
         to,
     } = flags;
     let client = host.client();

@@ -191,11 +191,9 @@ fn notes(driver: &DriverStatus) -> Vec<(Tone, String)> {
         );
         notes.push((Tone::Bad, line));
     }
-    if let Some(reason) = driver
-        .not_ready
-        .as_ref()
-        .filter(|it| driver.reason.as_ref() != Some(*it))
-    {
+    let refused = driver.refused.as_ref().map(|refused| &refused.reason);
+    let is_told = |reason: &&String| [driver.reason.as_ref(), refused].contains(&Some(*reason));
+    if let Some(reason) = driver.not_ready.as_ref().filter(|it| !is_told(it)) {
         notes.push((Tone::Bad, format!("not ready: {reason}")));
     }
     for old in &driver.draining {

@@ -1,6 +1,6 @@
 //! `wasmount swap`: another version, now.
 
-use super::{FormFlags, HostFlags, ask, print_done};
+use super::{DriverFlags, ask, print_done};
 use crate::fault::Fault;
 use clap::Args;
 use std::path::PathBuf;
@@ -21,15 +21,8 @@ end on the version that they began with.
 
 Exit codes: 0 also if it serves already, 64 for wrong flags, 1 for a refusal and any other failure.")]
 pub(crate) struct Flags {
-    /// CSI's name of the driver
-    #[arg(value_name = "DRIVER")]
-    driver: String,
-
     #[command(flatten)]
-    host: HostFlags,
-
-    #[command(flatten)]
-    form: FormFlags,
+    of: DriverFlags,
 
     /// A component in place of the document's, as the host's node sees it; the document's signers must have signed it, its digest is not held against it
     #[arg(
@@ -52,9 +45,7 @@ pub(crate) struct Flags {
 /// Asks and prints.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
-        driver,
-        host,
-        form,
+        of: DriverFlags { driver, host, form },
         file,
         reference,
         allow_service_change,

@@ -1,7 +1,7 @@
 //! `wasmount volumes`: what of a driver's is in use on this node.
 
 use super::table::Table;
-use super::{FormFlags, HostFlags, ask, print, print_json};
+use super::{DriverFlags, ask, print, print_json};
 use crate::fault::Fault;
 use clap::Args;
 use wasmount_control::words::Volumes;
@@ -14,20 +14,13 @@ Example:
 
 Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
 pub(crate) struct Flags {
-    /// CSI's name of the driver
-    #[arg(value_name = "DRIVER")]
-    driver: String,
-
     #[command(flatten)]
-    host: HostFlags,
-
-    #[command(flatten)]
-    form: FormFlags,
+    of: DriverFlags,
 }
 
 /// Asks and prints.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
-    let Flags { driver, host, form } = flags;
+    let DriverFlags { driver, host, form } = flags.of;
     let volumes = ask(host.client().volumes(&driver))?;
     if form.json {
         return print_json(&volumes);

@@ -123,7 +123,7 @@ pub(super) fn past(record: VersionRecord) -> PastVersion {
     let (state, why) = match &record.state {
         VersionState::Serving => ("serving", None),
         VersionState::Replaced => ("replaced", None),
-        VersionState::RolledBack { reason } => ("rolled-back", Some(reason.clone())),
+        VersionState::RolledBack { reason } => ("rolledBack", Some(reason.clone())),
     };
     PastVersion {
         until: record.ended.map(time),
