@@ -89,6 +89,7 @@ impl LoadedComponent {
             digest: self.resident.digest.clone(),
         };
         let program = Program {
+            _in_use: Arc::clone(&self.resident),
             pre,
             exports,
             gate: Gate::new(parts.limits.concurrency),

@@ -5,6 +5,7 @@ use crate::exports::Exports;
 use crate::gate::{Gate, Share};
 use crate::guest_log::LogRate;
 use crate::invocation::Invocation;
+use crate::resident::Resident;
 use crate::slices::Slices;
 use crate::usage::UsageWatch;
 use std::sync::Arc;
@@ -101,6 +102,8 @@ impl Function {
 
 /// A linked component with what it was given.
 pub(crate) struct Program {
+    /// As long as it is here, nobody takes its compiled code for something that was refused.
+    pub(crate) _in_use: Arc<Resident>,
     pub(crate) pre: InstancePre<Invocation>,
     pub(crate) exports: Exports,
     pub(crate) parts: Arc<BackendParts>,

@@ -183,6 +183,31 @@ async fn what_was_compiled_is_found_by_its_digest_until_nobody_wants_it() {
     assert_eq!(left.count(), 0);
 }
 
+#[tokio::test]
+async fn what_is_in_use_stays_compiled_though_nobody_has_claimed_it_and_what_is_not_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Some(folder.path().join("cache"));
+    let options = EngineOptions::for_backends(cache, [&Limits::default()]);
+    let engine = Engine::new(options).unwrap();
+    let loaded = engine.load(wasm("directory")).await.unwrap();
+    let digest = loaded.digest().to_owned();
+    let parts = parts(
+        &Arc::new(Memory::default()),
+        Limits::default(),
+        Secrets::default(),
+    );
+    let call = call(Rpc::GetPluginInfo, Duration::from_secs(60));
+    let candidate = loaded.prepare(parts, &call).await.unwrap();
+    drop(loaded);
+    let another = DriverName::parse("another").unwrap();
+    engine.retain_compiled(&another, &[]).await;
+    assert!(engine.load_compiled(&digest).await.is_some());
+    // It was refused.
+    drop(candidate);
+    engine.retain_compiled(&another, &[]).await;
+    assert!(engine.load_compiled(&digest).await.is_none());
+}
+
 /// Answers as a compiler that is away at first.
 #[derive(Debug, Default)]
 struct Flaky {
