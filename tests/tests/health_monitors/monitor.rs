@@ -54,10 +54,15 @@ impl Monitor {
     /// One interval: each volume that it would write an event about (`VolumeConditionAbnormal`), and the words.
     pub(crate) async fn abnormal(&self, volumes: &[&str]) -> BTreeMap<String, String> {
         assert!(self.lists, "a monitor asks for each only where it must");
-        let all = self.listed().await;
-        let each = self.got(volumes).await;
-        assert_eq!(all, each, "it must not matter how it asks");
-        all
+        loop {
+            let all = self.listed().await;
+            let each = self.got(volumes).await;
+            // What a backend said may become too old between two questions: only what did not change meanwhile can be compared.
+            if self.listed().await == all {
+                assert_eq!(all, each, "it must not matter how it asks");
+                return all;
+            }
+        }
     }
 
     async fn listed(&self) -> BTreeMap<String, String> {
