@@ -233,6 +233,9 @@ pub struct Rollback {
     /// To which; none: to the one before.
     #[serde(default)]
     pub to: Option<u64>,
+    /// Only if this one serves; none: whichever does.
+    #[serde(default)]
+    pub from: Option<u64>,
 }
 
 /// Takes no new work and waits until the calls have ended.

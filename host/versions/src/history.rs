@@ -12,6 +12,7 @@ pub(crate) use holds::{Failed, wish_digest};
 pub(crate) use identity::{Identity, settings_digest};
 
 use crate::desired::{Desired, Origin};
+use crate::keeper::RollbackRequest;
 use crate::record::{Drained, Hold, VersionRecord, VersionState};
 use crate::refusal::Refusal;
 use crate::services::Kept;
@@ -314,6 +315,17 @@ impl History {
             kept.desired = desired;
         }
         *entry != *before
+    }
+
+    /// The version that an administrator goes back to.
+    pub(crate) fn asked_back(&self, request: RollbackRequest) -> Result<u64, Refusal> {
+        match request.from {
+            Some(expected) if self.current != Some(expected) => Err(Refusal::OtherServes {
+                expected,
+                serves: self.current,
+            }),
+            _ => self.target(request.to, false),
+        }
     }
 
     /// The version to go back to: this one, or the last before the current one that was not taken back; of faults, one that is proven.

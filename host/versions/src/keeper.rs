@@ -96,6 +96,15 @@ pub struct SwapRequest {
     pub desired: Option<Desired>,
 }
 
+/// Where to go back to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RollbackRequest {
+    /// None: to the version before.
+    pub to: Option<u64>,
+    /// Only if this version serves; none: whichever does.
+    pub from: Option<u64>,
+}
+
 /// Keeps one backend. Dropped, it stops; what serves goes on.
 pub struct Keeper {
     driver: Arc<Driver>,
@@ -163,9 +172,9 @@ impl Keeper {
             .await
     }
 
-    /// Goes back, from disk: to this version, or to the one before. The backend is held there until a swap.
-    pub async fn rollback(&self, to: Option<u64>) -> Result<Outcome, Refusal> {
-        self.ask(|reply| Command::Rollback(to, reply)).await
+    /// Goes back, from disk. The backend is held there until a swap.
+    pub async fn rollback(&self, request: RollbackRequest) -> Result<Outcome, Refusal> {
+        self.ask(|reply| Command::Rollback(request, reply)).await
     }
 
     /// Nothing changes by itself from now on, across restarts; a failing version is still taken back.

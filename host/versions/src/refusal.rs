@@ -200,6 +200,17 @@ pub enum Refusal {
         /// Which.
         number: u64,
     },
+    /// Somebody, or the host, was faster.
+    #[error(
+        "{}, not version {expected}: it was changed meanwhile; look at `wasmount history` and ask again",
+        serves.map_or_else(|| "no version serves".to_owned(), |number| format!("version {number} serves"))
+    )]
+    OtherServes {
+        /// The version that was to be left.
+        expected: u64,
+        /// The one that serves.
+        serves: Option<u64>,
+    },
     /// Records were changed since they were migrated.
     #[error(
         "version {number} cannot read what was written since version {since} took its records over; go forward with a mended version instead"

@@ -1,7 +1,7 @@
 //! What is asked of a keeper. Apart because wishes and commands differ: a newer wish stands in the place of an older one, a command is
 //! answered.
 
-use super::SwapRequest;
+use super::{RollbackRequest, SwapRequest};
 use crate::desired::Desired;
 use crate::refusal::Refusal;
 use crate::status::Outcome;
@@ -13,7 +13,7 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 /// Something that is answered.
 pub(super) enum Command {
     Swap(Box<SwapRequest>, Reply<Outcome>),
-    Rollback(Option<u64>, Reply<Outcome>),
+    Rollback(RollbackRequest, Reply<Outcome>),
     Pause(bool, Reply<()>),
     /// None: work is taken again.
     Drain(Option<String>, Reply<()>),

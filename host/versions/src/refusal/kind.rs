@@ -103,7 +103,9 @@ impl Refusal {
             | Refusal::NothingToGoBackTo
             | Refusal::Serves { .. }
             | Refusal::Written { .. } => RefusalKind::History,
-            Refusal::Overtaken | Refusal::Stopped => RefusalKind::Overtaken,
+            Refusal::OtherServes { .. } | Refusal::Overtaken | Refusal::Stopped => {
+                RefusalKind::Overtaken
+            }
         }
     }
 
@@ -125,6 +127,7 @@ impl Refusal {
             | Refusal::NotKept { .. }
             | Refusal::NothingToGoBackTo
             | Refusal::Serves { .. }
+            | Refusal::OtherServes { .. }
             | Refusal::Written { .. }
             | Refusal::Stopped => Patience::None,
             Refusal::Engine(EngineError::Lost) | Refusal::Migration { .. } => Patience::AFewTimes,

@@ -2,7 +2,9 @@
 
 use crate::bench::*;
 use serde_json::json;
-use wasmount_versions::{HeldBy, KeeperEvent, Phase, Refusal, RefusalKind, SwapRequest};
+use wasmount_versions::{
+    HeldBy, KeeperEvent, Phase, Refusal, RefusalKind, RollbackRequest, SwapRequest,
+};
 
 #[tokio::test]
 async fn the_version_before_comes_back_while_its_source_is_away() {
@@ -14,7 +16,7 @@ async fn the_version_before_comes_back_while_its_source_is_away() {
         .await;
     *bench.sources.away.lock().unwrap() = true;
     let mut events = bench.keeper.events();
-    let outcome = bench.keeper.rollback(None).await.unwrap();
+    let outcome = bench.back(None).await.unwrap();
     assert_eq!((outcome.before, outcome.now.number), (Some(3), 2));
     assert!(bench.is_rolled_back(3));
     let status = bench.keeper.status();
@@ -32,9 +34,9 @@ async fn the_version_before_comes_back_while_its_source_is_away() {
         ),
         "{event:?}"
     );
-    let outcome = bench.keeper.rollback(None).await.unwrap();
+    let outcome = bench.back(None).await.unwrap();
     assert_eq!(outcome.now.number, 1);
-    let outcome = bench.keeper.rollback(Some(3)).await.unwrap();
+    let outcome = bench.back(Some(3)).await.unwrap();
     assert_eq!(outcome.now.number, 3);
     bench.calls().await;
 }
@@ -45,7 +47,7 @@ async fn settings_and_grants_come_back_with_the_code() {
     let pool = |path: &str| json!({ "grants": { "pools": { "volumes": { "path": path } } } });
     bench.want(pool("/srv/one")).await;
     bench.want(pool("/srv/two")).await;
-    bench.keeper.rollback(None).await.unwrap();
+    bench.back(None).await.unwrap();
     let granted = bench.granted.lock().unwrap().clone();
     let paths: Vec<_> = granted
         .iter()
@@ -62,7 +64,7 @@ async fn settings_and_grants_come_back_with_the_code() {
 async fn a_backend_stays_where_it_went_back_to_until_a_swap() {
     let bench = Bench::serving().await;
     bench.want(behaving("other")).await;
-    bench.keeper.rollback(None).await.unwrap();
+    bench.back(None).await.unwrap();
     bench.want(behaving("newer")).await;
     assert_eq!(bench.number(), 1);
     let bench = bench.restarted(behaving("newer")).await;
@@ -77,7 +79,7 @@ async fn a_backend_stays_where_it_went_back_to_until_a_swap() {
 async fn an_object_that_means_another_version_lifts_what_was_held_by_hand() {
     let bench = Bench::serving().await;
     bench.want_object(behaving("other")).await;
-    bench.keeper.rollback(None).await.unwrap();
+    bench.back(None).await.unwrap();
     // Another policy is no other version.
     let mut policy = behaving("other");
     policy["versions"] = json!({ "keep": 3 });
@@ -96,7 +98,7 @@ async fn an_object_that_means_another_version_lifts_what_was_held_by_hand() {
 async fn an_object_that_means_the_version_that_was_gone_back_to_lifts_the_hold() {
     let bench = Bench::serving().await;
     bench.want_object(behaving("other")).await;
-    bench.keeper.rollback(None).await.unwrap();
+    bench.back(None).await.unwrap();
     let status = bench.want_object(json!({})).await;
     assert_eq!((bench.number(), status.phase), (1, Phase::Serving));
     assert_eq!(status.held, None);
@@ -106,7 +108,7 @@ async fn an_object_that_means_the_version_that_was_gone_back_to_lifts_the_hold()
 async fn an_object_that_changed_while_the_host_was_down_lifts_the_hold_and_the_same_does_not() {
     let bench = Bench::serving().await;
     bench.want_object(behaving("other")).await;
-    bench.keeper.rollback(None).await.unwrap();
+    bench.back(None).await.unwrap();
     let bench = bench.restarted_with_object(behaving("other")).await;
     let status = bench.until("it serves", |it| it.current.is_some()).await;
     assert_eq!((bench.number(), status.phase), (1, Phase::RolledBack));
@@ -133,13 +135,34 @@ async fn an_object_lifts_what_a_swap_by_hand_has_pinned() {
 }
 
 #[tokio::test]
+async fn of_two_who_leave_a_version_at_once_one_goes_back_and_the_other_is_told() {
+    let bench = Bench::serving().await;
+    bench.want(behaving("second")).await;
+    bench.want(behaving("third")).await;
+    let leave = || {
+        bench.keeper.rollback(RollbackRequest {
+            to: None,
+            from: Some(3),
+        })
+    };
+    assert_eq!(leave().await.unwrap().now.number, 2);
+    let refusal = leave().await.unwrap_err();
+    assert_eq!(refusal.kind(), RefusalKind::Overtaken);
+    assert_eq!(
+        refusal.to_string(),
+        "version 2 serves, not version 3: it was changed meanwhile; look at `wasmount history` and ask again"
+    );
+    assert_eq!(bench.number(), 2);
+}
+
+#[tokio::test]
 async fn there_is_no_way_back_to_what_is_not_there() {
     let bench = Bench::serving().await;
-    let refusal = bench.keeper.rollback(None).await.unwrap_err();
+    let refusal = bench.back(None).await.unwrap_err();
     assert!(matches!(refusal, Refusal::NothingToGoBackTo), "{refusal}");
-    let refusal = bench.keeper.rollback(Some(7)).await.unwrap_err();
+    let refusal = bench.back(Some(7)).await.unwrap_err();
     assert!(matches!(refusal, Refusal::NotKept { .. }), "{refusal}");
-    let refusal = bench.keeper.rollback(Some(1)).await.unwrap_err();
+    let refusal = bench.back(Some(1)).await.unwrap_err();
     assert!(
         matches!(refusal, Refusal::Serves { number: 1 }),
         "{refusal}"
@@ -164,15 +187,10 @@ async fn as_many_versions_are_kept_as_the_document_says() {
         .collect();
     assert_eq!(kept, [(3, true), (2, true), (1, false)]);
     assert_eq!(bench.kept_components().await, 2);
-    let refusal = bench
-        .keeper
-        .rollback(Some(1))
-        .await
-        .unwrap_err()
-        .to_string();
+    let refusal = bench.back(Some(1)).await.unwrap_err().to_string();
     assert_eq!(
         refusal,
         "version 1 is not kept; those that can be gone back to: 2"
     );
-    assert_eq!(bench.keeper.rollback(None).await.unwrap().now.number, 2);
+    assert_eq!(bench.back(None).await.unwrap().now.number, 2);
 }

@@ -19,7 +19,8 @@ use wasmount_core::fault::Origin;
 use wasmount_core::names::{DriverName, NodeId, VolumeId};
 use wasmount_engine::{Engine, EngineOptions};
 use wasmount_versions::{
-    Desired, DesiredFrom, Keeper, KeeperParts, KeeperStatus, Migrates, VersionRecord, VersionState,
+    Desired, DesiredFrom, Keeper, KeeperParts, KeeperStatus, Migrates, Outcome, Refusal,
+    RollbackRequest, VersionRecord, VersionState,
 };
 
 /// Longer than anything here takes on a busy machine, compiling included.
@@ -195,6 +196,12 @@ impl Bench {
     pub(crate) async fn want(&self, spec: Value) -> KeeperStatus {
         let wish = self.keeper.want(self.desired(spec));
         self.until("it is settled", |it| it.settled >= wish).await
+    }
+
+    /// Goes back to this version, or to the one before.
+    pub(crate) async fn back(&self, to: Option<u64>) -> Result<Outcome, Refusal> {
+        let request = RollbackRequest { to, from: None };
+        self.keeper.rollback(request).await
     }
 
     /// Puts a component where the document names it, and tells the keeper.

@@ -61,7 +61,7 @@ async fn a_version_that_adds_finds_all_records_in_its_form_and_the_way_back_stay
     assert_eq!(bench.number(), 2);
     assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
     let newer = make(&bench, "two").await;
-    assert_eq!(bench.keeper.rollback(None).await.unwrap().now.number, 1);
+    assert_eq!(bench.back(None).await.unwrap().now.number, 1);
     // The first version passes over what it does not know.
     assert!(origin(&bench, &id).await.is_some());
     assert!(origin(&bench, &newer).await.is_some());
@@ -76,7 +76,7 @@ async fn a_version_that_rewrites_can_be_taken_back_as_long_as_nothing_was_writte
     assert_eq!(bench.number(), 2);
     assert_ne!(all(&bench).await, before);
     assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
-    assert_eq!(bench.keeper.rollback(None).await.unwrap().now.number, 1);
+    assert_eq!(bench.back(None).await.unwrap().now.number, 1);
     assert_eq!(all(&bench).await, before);
     assert!(origin(&bench, &id).await.is_some());
     // And forward again, as if nothing had been.
@@ -92,7 +92,7 @@ async fn after_the_first_write_the_way_back_is_refused_in_words() {
     bench.want(schema(3)).await;
     let newer = make(&bench, "two").await;
     let there = all(&bench).await;
-    let refusal = bench.keeper.rollback(None).await.unwrap_err();
+    let refusal = bench.back(None).await.unwrap_err();
     assert_eq!(
         refusal.to_string(),
         "version 1 cannot read what was written since version 2 took its records over; go forward with a mended version instead"
@@ -107,7 +107,7 @@ async fn a_removal_is_a_write() {
     let id = make(&bench, "one").await;
     bench.want(schema(3)).await;
     bench.delete(&id).await.unwrap();
-    let refusal = bench.keeper.rollback(None).await.unwrap_err();
+    let refusal = bench.back(None).await.unwrap_err();
     assert!(
         matches!(
             refusal,
@@ -254,7 +254,7 @@ async fn a_host_that_ends_after_the_records_were_changed_starts_with_the_version
     let status = bench.until("it serves", |it| it.settled >= 1).await;
     assert_eq!((bench.number(), status.phase), (2, Phase::Serving));
     assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
-    assert_eq!(bench.keeper.rollback(None).await.unwrap().now.number, 1);
+    assert_eq!(bench.back(None).await.unwrap().now.number, 1);
 }
 
 #[tokio::test]

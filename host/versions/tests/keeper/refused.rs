@@ -58,7 +58,7 @@ async fn a_refusal_that_cannot_be_written_down_is_told_and_stops_nothing() {
 #[tokio::test]
 async fn a_way_back_that_is_closed_is_no_candidate() {
     let bench = Bench::serving().await;
-    bench.keeper.rollback(None).await.unwrap_err();
-    bench.keeper.rollback(Some(7)).await.unwrap_err();
+    bench.back(None).await.unwrap_err();
+    bench.back(Some(7)).await.unwrap_err();
     assert_eq!(bench.keeper.refusals(), []);
 }

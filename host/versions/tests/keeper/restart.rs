@@ -133,7 +133,7 @@ async fn secrets_of_a_version_that_was_gone_back_to_are_those_of_then() {
     let bench = Bench::serving().await;
     bench.want(behaving("other")).await;
     *bench.sources.secret.lock().unwrap() = Some("another-password".to_owned());
-    bench.keeper.rollback(None).await.unwrap();
+    bench.back(None).await.unwrap();
     let bench = bench.restarted(json!({})).await;
     let status = bench.until("it serves", |it| it.current.is_some()).await;
     assert_eq!((bench.number(), status.phase), (1, Phase::RolledBack));

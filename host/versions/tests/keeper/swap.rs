@@ -112,7 +112,7 @@ async fn a_rollback_does_not_wait_for_a_swap_that_hangs() {
     while bench.sources.asked.load(Ordering::SeqCst) == asked {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    let outcome = bench.keeper.rollback(None).await.unwrap();
+    let outcome = bench.back(None).await.unwrap();
     assert_eq!(outcome.now.number, 1);
     drop(away);
     let refusal = swap.await.unwrap().unwrap_err();

@@ -23,7 +23,7 @@ use wasmount_control::{Refusal, RefusalKind, ServerLimits, paths, serve};
 use wasmount_core::document::{PluginPlace, Reference, RegistryPlace, without_credentials};
 use wasmount_core::names::DriverName;
 use wasmount_socket::{BoundSocket, Connections, SocketError};
-use wasmount_versions::{Desired, SwapRequest};
+use wasmount_versions::{Desired, RollbackRequest, SwapRequest};
 
 /// Changes at a time. 8: each may hold a place of the socket for minutes, and whoever only looks must find one.
 const CHANGES: usize = 8;
@@ -266,7 +266,9 @@ async fn rollback(
 ) -> Answer<Done> {
     let (_, seen) = desk.driver(&driver)?;
     let _change = desk.change(&driver, "rollback")?;
-    let outcome = seen.keeper.rollback(rollback.to).await;
+    let Rollback { to, from } = rollback;
+    let request = RollbackRequest { to, from };
+    let outcome = seen.keeper.rollback(request).await;
     outcome
         .map(words::done)
         .map(Json)

@@ -3,6 +3,7 @@
 use super::{Actor, Purpose, earlier, overtaken};
 use crate::disk::Disk;
 use crate::history::wish_digest;
+use crate::keeper::RollbackRequest;
 use crate::keeper::command::{Command, Reply};
 use crate::record::{Drained, HeldBy, Hold};
 use crate::refusal::Refusal;
@@ -21,7 +22,7 @@ impl Actor {
                 // What goes on by itself gives way; the swap looks at the same.
                 self.give_way();
             }
-            Command::Rollback(to, reply) => self.roll_back(to, reply, disk),
+            Command::Rollback(request, reply) => self.roll_back(request, reply, disk),
             Command::Pause(paused, reply) => {
                 let paused = self.pause(paused, disk).await;
                 // It fails if nobody waits.
@@ -80,8 +81,8 @@ impl Actor {
         }
     }
 
-    fn roll_back(&mut self, to: Option<u64>, reply: Reply<Outcome>, disk: &Arc<Disk>) {
-        match self.history.target(to, false) {
+    fn roll_back(&mut self, request: RollbackRequest, reply: Reply<Outcome>, disk: &Arc<Disk>) {
+        match self.history.asked_back(request) {
             Ok(number) => {
                 let hold = Hold {
                     number,

@@ -14,6 +14,9 @@ Example, to the version before:
 Example, to one that `wasmount history` shows:
   $ wasmount rollback directory.wasmount.io --to 3
 
+Example, only if version 5 still serves (two administrators who go back at once go back two versions):
+  $ wasmount rollback directory.wasmount.io --from 5
+
 It needs no registry and no document: the last versions are kept in the data directory. It stays, also after a restart and whatever the
 document says, until `wasmount swap` lifts it.
 
@@ -25,6 +28,10 @@ pub(crate) struct Flags {
     /// Number of a version [default: the last one before that served well]
     #[arg(long, value_name = "NUMBER", env = "WASMOUNT_TO")]
     to: Option<u64>,
+
+    /// Number of the version to leave: refused if another one serves by now, since somebody else, or the host by itself, went back already
+    #[arg(long, value_name = "NUMBER", env = "WASMOUNT_FROM")]
+    from: Option<u64>,
 }
 
 /// Asks and prints.
@@ -32,7 +39,11 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
         of: DriverFlags { driver, host, form },
         to,
+        from,
     } = flags;
     let client = host.client();
-    print_done(&ask(client.rollback(&driver, &Rollback { to }))?, form)
+    print_done(
+        &ask(client.rollback(&driver, &Rollback { to, from }))?,
+        form,
+    )
 }
