@@ -9,3 +9,4 @@
 
 mod faults;
 mod scene;
+mod versions;

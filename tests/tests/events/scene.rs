@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::time::sleep;
 use tonic::Code;
 use wasmount_csi::wire::csi::v1::{CreateVolumeRequest, NodePublishVolumeRequest};
+use wasmount_tests::builds;
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::orchestrator::{Orchestrator, code};
 use wasmount_tests::requests;
@@ -39,11 +40,16 @@ pub(crate) struct Scene {
     pub(crate) orchestrator: Orchestrator,
     pub(crate) plane: ControlPlane,
     health: SocketAddr,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Scene {
     pub(crate) async fn start() -> Self {
+        Self::with("").await
+    }
+
+    /// With these lines more in the document's spec.
+    pub(crate) async fn with(lines: &str) -> Self {
         needs_root();
         let workspace = Workspace::locate().unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -57,7 +63,7 @@ impl Scene {
         let health = free.local_addr().unwrap();
         drop(free);
         let component = workspace.component("misbehave");
-        let document = document(folder.path(), &component);
+        let document = document(folder.path(), &component, lines);
         let words = [
             "--kubeconfig",
             &kubeconfig,
@@ -84,7 +90,28 @@ impl Scene {
             orchestrator,
             plane,
             health,
-            _folder: folder,
+            folder,
+        }
+    }
+
+    /// Changes the lines of the document; the host sees it by itself.
+    pub(crate) fn change(&self, lines: &str) {
+        let component = Workspace::locate().unwrap().component("misbehave");
+        document(self.folder.path(), &component, lines);
+    }
+
+    /// The first event about the driver with this reason, once there is one.
+    pub(crate) async fn told(&self, reason: &str) -> Event {
+        let start = Instant::now();
+        loop {
+            let events = self.events("CSIDriver", DRIVER, "").await;
+            let found = events.into_iter();
+            if let Some(event) = found.rev().find(|it| it.reason.as_deref() == Some(reason)) {
+                return event;
+            }
+            let log = self.host.log();
+            assert!(start.elapsed() < SEEN, "no event {reason}\n{log}");
+            sleep(AGAIN).await;
         }
     }
 
@@ -183,7 +210,7 @@ fn owned(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(owned).collect()
 }
 
-fn document(folder: &Path, component: &Path) -> std::path::PathBuf {
+fn document(folder: &Path, component: &Path, lines: &str) -> PathBuf {
     fs::write(folder.join("password"), PASSWORD).unwrap();
     let text = format!(
         "apiVersion: wasmount.io/v1alpha1\n\
@@ -194,9 +221,9 @@ fn document(folder: &Path, component: &Path) -> std::path::PathBuf {
            plugin: {{ path: {component:?} }}\n  \
            secrets: {{ password: {{ file: password }} }}\n  \
            grants: {{ pools: {{ volumes: {{ path: pools/misbehave }} }} }}\n  \
-           limits: {{ time: 5s, cpu: 200ms, memory: 48Mi }}\n"
+           limits: {{ time: 5s, cpu: 200ms, memory: 48Mi }}\n{lines}"
     );
     let path = folder.join("misbehave.yaml");
-    fs::write(&path, text).unwrap();
+    builds::put(text.as_bytes(), &path).unwrap();
     path
 }

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use tonic::{Code, Status};
 use wasmount_tests::host::Host;
 use wasmount_tests::orchestrator::Orchestrator;
@@ -13,6 +15,9 @@ use wasmount_tests::requests;
 
 /// Lives side by side.
 pub(crate) const AT_ONCE: usize = 8;
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Lives under way.
 pub(crate) struct Lives {
@@ -52,6 +57,22 @@ impl Lives {
             });
         }
         lives
+    }
+
+    /// At least one whole life beside others, each to its end.
+    pub(crate) async fn some(host: &Host, name: &str) {
+        let mut lives = Self::begin(host, name).await;
+        while lives.whole() == 0 {
+            lives.assert_none_failed();
+            sleep(LOOK).await;
+        }
+        lives.end().await;
+    }
+
+    /// No call has failed so far.
+    pub(crate) fn assert_none_failed(&mut self) {
+        let ended = self.tasks.try_join_next();
+        assert!(ended.is_none(), "{ended:?}");
     }
 
     /// How many were whole so far.
@@ -105,7 +126,9 @@ async fn live(orchestrator: &Orchestrator, name: String) -> Result<(), Failed> {
     unstaged.map_err(failed("NodeUnstageVolume"))?;
     let deleted = orchestrator.delete(&volume.id).await;
     deleted.map_err(failed("DeleteVolume"))?;
-    let gone = orchestrator.is_known(&volume.id).await;
-    assert_eq!(gone.unwrap_err().code(), Code::NotFound, "{name}");
-    Ok(())
+    match orchestrator.is_known(&volume.id).await {
+        Err(status) if status.code() == Code::NotFound => Ok(()),
+        Err(status) => Err(failed("ValidateVolumeCapabilities")(status)),
+        Ok(_) => panic!("{name} is there after its deletion"),
+    }
 }

@@ -5,75 +5,85 @@ use crate::scene::{DRIVER, Scene};
 use std::time::Duration;
 use tokio::time::sleep;
 use tonic::Code;
-use wasmount_control::words::{Phase, Swap};
-use wasmount_csi::wire::csi::v1::CreateVolumeRequest;
+use wasmount_control::words::{DriverStatus, Phase, Swap, Version};
 use wasmount_tests::builds;
 use wasmount_tests::orchestrator::code;
 use wasmount_tests::requests;
 
-/// A version that traps in every CreateVolume is taken back after so many.
-const FAULTS: &str = "  versions: { rollback: { faults: 3, window: 30s } }\n";
+/// A version that traps in every call is taken back after so many. Only the plugin that does every bad thing knows the setting.
+const TRAPS: &str =
+    "  versions: { rollback: { faults: 3, window: 30s } }\n  settings: { every-call: trap }\n";
+/// Calls until it must be taken back: those that come while it is are failed by it too.
+const CALLS: usize = 100;
 
-/// A volume whose creation traps in the plugin that does every bad thing; the good one does not know the parameter.
-fn trapping(name: &str) -> CreateVolumeRequest {
-    CreateVolumeRequest {
-        parameters: [("behaviour".to_owned(), "trap".to_owned())].into(),
-        ..requests::create(name, 1 << 20)
-    }
-}
-
-#[tokio::test]
-async fn privileged_a_version_that_traps_is_taken_back_and_stays_so_after_a_restart() {
-    let mut scene = Scene::with(FAULTS).await;
-    let good = scene.status().await.version.unwrap();
+/// Swaps to a version that passes admission and then traps in every call, and calls it until the good one answers; how often it trapped.
+async fn trapped(scene: &Scene) -> usize {
     // It exports more than the one before, but for one feature.
-    let bad = scene.build("misbehave", "bad");
     let swap = Swap {
         allow_service_change: true,
-        plugin: Some(bad),
+        plugin: Some(scene.build("misbehave", "bad")),
     };
-    let done = scene.client.swap(DRIVER, &swap).await.unwrap();
-    assert_eq!(done.version.unwrap().number, good.number + 1);
-
+    scene.client.swap(DRIVER, &swap).await.unwrap();
     let orchestrator = scene.host.orchestrator().await.unwrap();
-    let mut traps = 0;
-    for number in 0..20 {
-        let created = orchestrator
-            .create(trapping(&format!("pvc-{number}")))
-            .await;
+    for number in 0..CALLS {
+        let request = requests::create(&format!("pvc-{number}"), 1 << 20);
+        let created = orchestrator.create(request).await;
         match code(&created) {
-            Code::Internal => traps += 1,
-            Code::InvalidArgument => break,
+            Code::Internal => {}
+            Code::Ok => return number,
             other => panic!("{other:?}: {created:?}"),
         }
     }
-    // Calls that come while it is taken back trap too.
-    assert!((3..20).contains(&traps), "{traps}");
-    let back = scene
-        .until("the good one serves", |it| it.phase == Phase::RolledBack)
-        .await;
-    let version = back.version.unwrap();
+    panic!("{CALLS} calls trapped");
+}
+
+fn assert_rolled_back(status: &DriverStatus, good: &Version) {
+    assert_eq!(status.phase, Phase::RolledBack);
+    let version = status.version.as_ref().unwrap();
     assert_eq!(version.digest, good.digest);
-    let reason = back.reason.unwrap();
+    let reason = status.reason.as_deref().unwrap();
     assert!(
-        reason.contains("3 faults") && reason.contains("trapped"),
+        reason.contains("had 3 faults") && reason.contains("trapped"),
         "{reason}"
     );
+}
+
+#[tokio::test]
+async fn privileged_a_version_that_traps_in_every_call_is_taken_back_and_stays_so_after_a_restart()
+{
+    let mut scene = Scene::with(TRAPS).await;
+    let good = scene.status().await.version.unwrap();
+    let lives = Lives::begin(&scene.host, "pvc").await;
+    let traps = trapped(&scene).await;
+    assert!(traps <= CALLS / 2, "{traps}");
+    // Whoever was in the middle of a volume met the bad version, and nothing else.
+    for failed in lives.cut_off().await {
+        assert_eq!(failed.status.code(), Code::Internal, "{failed:?}");
+        assert!(failed.status.message().contains("trapped"), "{failed:?}");
+    }
+    let what = "the good one serves";
+    let back = scene.until(what, |it| it.phase == Phase::RolledBack).await;
+    assert_rolled_back(&back, &good);
+    assert!(back.faults >= 3, "{back:?}");
+    let fault = back.last_fault.unwrap();
+    assert_eq!(fault.kind, "trapped", "{fault:?}");
+    assert!(scene.host.log().contains("the version is taken back"));
     let history = scene.history().await.versions;
     assert!(
         history.iter().any(|it| it.state == "rolledBack"),
         "{history:#?}"
     );
+    // Calls recover without a restart.
+    Lives::some(&scene.host, "recovered").await;
 
     scene.host.terminate().unwrap();
     scene.host.restart().unwrap();
     scene.host.orchestrator().await.unwrap();
     let after = scene.until("it serves", |it| it.version.is_some()).await;
-    assert_eq!(after.phase, Phase::RolledBack);
-    assert_eq!(after.version.unwrap().digest, good.digest);
-    let lives = Lives::begin(&scene.host, "after").await;
-    sleep(Duration::from_millis(300)).await;
-    assert!(lives.end().await > 0);
+    assert_rolled_back(&after, &good);
+    Lives::some(&scene.host, "after").await;
+    // Volumes of lives that were cut off.
+    scene.host.abandon().unwrap();
 }
 
 #[tokio::test]

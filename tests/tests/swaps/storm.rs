@@ -5,7 +5,7 @@ use crate::lives::{AT_ONCE, Lives};
 use crate::scene::{DRIVER, Scene, append};
 use std::fs;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use wasmount_control::words::{Phase, Swap};
 use wasmount_tests::builds;
 
@@ -18,6 +18,15 @@ const WARM: usize = 100;
 const GROWTH: usize = 24 << 10;
 /// Versions that a document keeps by default, with their history.
 const KEPT: usize = 5;
+
+/// How long the commands took, by the middle one: told, never judged here, since the machine does more than this.
+fn tell_median(what: &str, mut took: Vec<Duration>) {
+    took.sort_unstable();
+    let median = took[took.len() / 2];
+    println!(
+        "p50 of a swap of {what} under {AT_ONCE} lives at once: {median:?}, from the request to the answer on the admin socket"
+    );
+}
 
 /// Waits until no old version has calls.
 async fn drained(scene: &Scene) {
@@ -61,19 +70,23 @@ async fn privileged_a_thousand_swaps_of_code_under_load_fail_no_call_and_leak_no
     let lives = Lives::begin(&scene.host, "pvc").await;
     let mut before = None;
     let mut digests = [const { None }; 2];
+    let mut took = Vec::new();
     for round in 0..SWAPS {
         if round == WARM {
             drained(&scene).await;
             before = Some(Footprint::of(&scene.host));
         }
         let which = round % plugins.len();
+        let begun = Instant::now();
         let done = scene.swap(&plugins[which]).await;
+        took.push(begun.elapsed());
         let version = done.version.unwrap();
         assert!(done.changed, "round {round}: {}", done.said);
         let digest = digests[which].get_or_insert_with(|| version.digest.clone());
         assert_eq!(*digest, version.digest, "round {round}");
     }
     assert_ne!(digests[0], digests[1]);
+    tell_median("code", took);
     drained(&scene).await;
     let after = Footprint::of(&scene.host);
     let whole = lives.end().await;
@@ -89,23 +102,27 @@ async fn privileged_a_thousand_swaps_of_code_under_load_fail_no_call_and_leak_no
 async fn privileged_a_thousand_swaps_of_settings_under_load_fail_no_call_and_leak_nothing() {
     let scene = Scene::with("").await;
     let plain = fs::read_to_string(&scene.document).unwrap();
-    let texts = ["64Mi", "65Mi"].map(|memory| format!("{plain}  limits: {{ memory: {memory} }}\n"));
+    let texts = ["gold", "silver"].map(|tier| format!("{plain}  settings: {{ tier: {tier} }}\n"));
     let lives = Lives::begin(&scene.host, "pvc").await;
     let mut before = None;
     let mut numbers = Vec::new();
+    let mut took = Vec::new();
     for round in 0..SWAPS {
         if round == WARM {
             drained(&scene).await;
             before = Some(Footprint::of(&scene.host));
         }
         builds::put(texts[round % texts.len()].as_bytes(), &scene.document).unwrap();
+        let begun = Instant::now();
         let version = scene.swap_to_document().await.version.unwrap();
+        took.push(begun.elapsed());
         numbers.push(version.number);
     }
     // Each was put to use, once, in its order.
     numbers.dedup();
     assert_eq!(numbers.len(), SWAPS);
     assert!(numbers.is_sorted());
+    tell_median("settings", took);
     drained(&scene).await;
     let after = Footprint::of(&scene.host);
     let whole = lives.end().await;

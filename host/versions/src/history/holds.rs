@@ -39,6 +39,12 @@ impl History {
         })
     }
 
+    /// Whether it is held, and this was wanted already when that began.
+    pub(crate) fn is_held_since(&self, desired: &Desired) -> bool {
+        let wish = self.held.as_ref().and_then(|held| held.wish.as_ref());
+        wish.is_some_and(|wish| *wish == wish_digest(desired))
+    }
+
     /// Whether this is followed.
     pub(crate) fn follows(&self, desired: &Desired) -> bool {
         if self.paused {

@@ -131,6 +131,32 @@ async fn another_document_or_a_swap_ends_the_rollback() {
 }
 
 #[tokio::test]
+async fn why_a_swap_by_hand_was_taken_back_is_told_until_something_else_is_wanted() {
+    let bench = Bench::serving().await;
+    bench.want(trial("good", 3, "60s")).await;
+    bench.calls().await;
+    let by_hand = SwapRequest {
+        desired: Some(bench.desired(trial("bad", 3, "60s"))),
+        ..SwapRequest::default()
+    };
+    bench.keeper.swap(by_hand).await.unwrap();
+    for _ in 0..3 {
+        bench.traps().await;
+    }
+    bench
+        .until("it is taken back", |it| {
+            it.current.as_ref().unwrap().number == 2
+        })
+        .await;
+    // The document means what serves, and did all the time.
+    let status = bench.want(trial("good", 3, "60s")).await;
+    assert_eq!(status.phase, Phase::RolledBack);
+    assert_eq!(status.held.unwrap().by, HeldBy::Faults { failed: 3 });
+    let status = bench.want(trial("other", 3, "60s")).await;
+    assert_eq!((status.phase, status.held), (Phase::Serving, None));
+}
+
+#[tokio::test]
 async fn the_version_that_came_back_is_not_taken_back_again() {
     let bench = Bench::serving().await;
     failed(&bench).await;

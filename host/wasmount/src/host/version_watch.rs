@@ -147,7 +147,7 @@ fn told(event: &KeeperEvent) -> Told {
             is_warning: true,
             reason: "PluginCannotRollBack",
             note: format!(
-                "version {number} fails, and no earlier one is kept to go back to: {reason}; swap to a mended one"
+                "version {number} fails and could not be taken back: {reason}; swap to a mended one"
             ),
         },
         KeeperEvent::StillDraining(OldVersion { number, calls }) => Told {

@@ -91,7 +91,7 @@ fn the_table_of_the_documentation_has_the_metrics_that_there_are() {
             }
         })
         .collect();
-    // These are shown once a driver serves and a call has come: `tests/serve.rs` has them.
+    // These are shown once a driver serves and a call has come: `tests/serve.rs` and `tests/events` have them.
     shown.extend(
         [
             "wasmount_csi_call_duration_seconds",

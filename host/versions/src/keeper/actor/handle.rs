@@ -69,12 +69,13 @@ impl Actor {
                     by: HeldBy::Faults { failed: number },
                     reason,
                     since: SystemTime::now(),
-                    wish: None,
+                    wish: Some(wish_digest(&self.desired)),
                 };
                 self.go_back(hold, None, disk);
             }
             Err(_) => {
-                tracing::error!(driver = %self.parts.driver.name(), reason, "there is no proven version to go back to: this one stays");
+                let reason = format!("{reason}; there is no proven version to go back to");
+                tracing::error!(driver = %self.parts.driver.name(), reason, "the version stays");
                 self.shared
                     .tell(KeeperEvent::CannotRollBack { number, reason });
             }

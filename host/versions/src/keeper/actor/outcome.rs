@@ -166,8 +166,11 @@ impl Actor {
                     ..pin(&self.desired)
                 });
             }
+            Purpose::Swap { .. } => history.held = None,
+            // What it meant when a swap by hand failed stays told as what was gone back to.
+            Purpose::Converge if history.is_held_since(&self.desired) => {}
             // Another than the one that failed is wanted, and it serves.
-            Purpose::Swap { .. } | Purpose::Converge => history.held = None,
+            Purpose::Converge => history.held = None,
             Purpose::Restore | Purpose::Back { .. } => {}
         }
         if history != self.history {
