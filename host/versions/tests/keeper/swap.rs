@@ -120,6 +120,33 @@ async fn a_rollback_does_not_wait_for_a_swap_that_hangs() {
 }
 
 #[tokio::test]
+async fn a_swap_that_was_asked_for_before_a_rollback_does_not_undo_it() {
+    let bench = Bench::serving().await;
+    bench.want(behaving("other")).await;
+    let away = bench.sources.gate.write().await;
+    let swap = || {
+        let keeper = bench.keeper.clone();
+        tokio::spawn(async move { keeper.swap(SwapRequest::default()).await })
+    };
+    let asked = bench.sources.asked.load(Ordering::SeqCst);
+    let swaps = [swap(), swap(), swap()];
+    while bench.sources.asked.load(Ordering::SeqCst) == asked {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(bench.back(None).await.unwrap().now.number, 1);
+    drop(away);
+    for swap in swaps {
+        let refusal = swap.await.unwrap().unwrap_err();
+        assert!(matches!(refusal, Refusal::Overtaken), "{refusal}");
+    }
+    let status = bench.keeper.status();
+    assert_eq!((bench.number(), status.phase), (1, Phase::RolledBack));
+    // One that is asked for later is done.
+    let outcome = bench.keeper.swap(SwapRequest::default()).await.unwrap();
+    assert_eq!(outcome.now.number, 3);
+}
+
+#[tokio::test]
 async fn a_disk_that_takes_nothing_refuses_the_swap_and_the_running_version_goes_on() {
     let bench = Bench::serving().await;
     // What the history is written to first.

@@ -100,10 +100,14 @@ impl Actor {
         }
     }
 
-    /// Waits for nobody: what is under way is dropped.
+    /// Waits for nobody: what is under way is dropped, and so is what was to come after it: nobody who asked for that knew of this.
     fn go_back(&mut self, hold: Hold, reply: Option<Reply<Outcome>>, disk: &Arc<Disk>) {
         if let Some(work) = self.work.take() {
             overtaken(work.purpose);
+        }
+        for (request, reply) in self.swaps.drain(..) {
+            let pinned = request.desired.is_some();
+            overtaken(Purpose::Swap { pinned, reply });
         }
         let entry = self.history.entry(hold.number);
         let goal = entry.and_then(|entry| Some((entry.desired()?.clone(), earlier(entry))));
