@@ -13,7 +13,7 @@ use super::{KeeperParts, Shared};
 use crate::disk::Disk;
 use crate::history::{History, NewVersion};
 use crate::pools::pools_in_doubt;
-use crate::record::Hold;
+use crate::record::{HeldBy, Hold};
 use crate::refusal::Refusal;
 use crate::status::KeeperEvent;
 use crate::trial::Trial;
@@ -181,7 +181,10 @@ impl Commit<'_> {
                 let current = history.current();
                 let number = current.map_or(0, |entry| entry.record.number);
                 let proven = current.is_some_and(|entry| entry.record.proven);
-                let on_trial = !proven && history.held.is_none();
+                // A version that was swapped to by hand is new; one that was gone back to is not on trial.
+                let held_by = history.held.as_ref().map(|held| &held.by);
+                let gone_back = matches!(held_by, Some(HeldBy::Rollback | HeldBy::Faults { .. }));
+                let on_trial = !proven && !gone_back;
                 (history, number, on_trial)
             }
             Coming::Back(hold) => {

@@ -113,6 +113,59 @@ async fn what_failed_does_not_come_again_by_itself_not_even_after_a_restart() {
     );
 }
 
+/// A version that was swapped to by hand and is not proven yet, after a restart. The document means the one before.
+async fn pinned_and_restarted(window: &str) -> Bench {
+    let bench = Bench::serving().await;
+    bench.want(trial("good", 3, window)).await;
+    bench.calls().await;
+    let pinned = SwapRequest {
+        desired: Some(bench.desired(trial("pinned", 3, window))),
+        ..SwapRequest::default()
+    };
+    assert_eq!(bench.keeper.swap(pinned).await.unwrap().now.number, 3);
+    let bench = bench.restarted(trial("good", 3, window)).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    assert_eq!(bench.number(), 3);
+    bench
+}
+
+#[tokio::test]
+async fn a_version_that_was_swapped_to_by_hand_is_on_trial_after_a_restart_too() {
+    let bench = pinned_and_restarted("60s").await;
+    for _ in 0..3 {
+        bench.traps().await;
+    }
+    bench
+        .until("it is taken back", |it| {
+            it.current.as_ref().unwrap().number == 2
+        })
+        .await;
+    assert!(bench.is_rolled_back(3));
+
+    let bench = pinned_and_restarted("1s").await;
+    bench.calls().await;
+    bench
+        .until("it is proven", |it| it.current.as_ref().unwrap().proven)
+        .await;
+    assert_eq!(bench.number(), 3);
+}
+
+#[tokio::test]
+async fn a_version_that_was_gone_back_to_is_on_no_trial_after_a_restart() {
+    let bench = Bench::serving().await;
+    bench.want(trial("good", 2, "60s")).await;
+    bench.traps().await;
+    bench.want(trial("other", 2, "60s")).await;
+    bench.back(None).await.unwrap();
+    let bench = bench.restarted(trial("other", 2, "60s")).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    for _ in 0..4 {
+        bench.traps().await;
+    }
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(bench.number(), 2);
+}
+
 #[tokio::test]
 async fn another_document_or_a_swap_ends_the_rollback() {
     let bench = Bench::serving().await;
