@@ -194,3 +194,28 @@ async fn as_many_versions_are_kept_as_the_document_says() {
     );
     assert_eq!(bench.back(None).await.unwrap().now.number, 2);
 }
+
+#[tokio::test]
+async fn a_way_back_keeps_as_many_versions_as_the_document_says_by_now() {
+    let keeping = |setting: u32, keep: u32| json!({ "settings": { "setting": setting.to_string() }, "versions": { "keep": keep } });
+    let bench = Bench::starting("misbehave", keeping(1, 2)).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    for setting in 2..=5 {
+        bench.want(keeping(setting, 10)).await;
+    }
+    for to in [1, 5, 3] {
+        assert_eq!(bench.back(Some(to)).await.unwrap().now.number, to);
+    }
+    let kept = |bench: &Bench| {
+        let history = bench.keeper.history();
+        history.iter().filter(|it| it.is_kept).count()
+    };
+    assert_eq!(kept(&bench), 5);
+    // Also when it serves again, and then the document keeps fewer.
+    let bench = bench.restarted(keeping(5, 10)).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    assert_eq!(kept(&bench), 5);
+    let bench = bench.restarted(keeping(5, 2)).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    assert_eq!((bench.number(), kept(&bench)), (3, 2));
+}

@@ -90,7 +90,12 @@ impl Actor {
     ) -> Result<Outcome, Refusal> {
         let began = Instant::now();
         let proving = ready.proving;
-        let policy = ready.desired.document.versions.clone();
+        // How versions follow one another is no part of a version: that of now counts for an earlier one too.
+        let policy = match purpose {
+            Purpose::Restore | Purpose::Back { .. } => &self.desired,
+            Purpose::Converge | Purpose::Swap { .. } => &ready.desired,
+        };
+        let policy = policy.document.versions.clone();
         let coming = match purpose {
             Purpose::Restore => Coming::Again,
             Purpose::Back { hold, .. } => Coming::Back(hold.clone()),
