@@ -7,6 +7,7 @@ mod handle;
 mod open;
 mod outcome;
 mod remember;
+mod restore;
 mod take_over;
 mod told;
 
@@ -24,6 +25,7 @@ use crate::refused::PastRefusals;
 use crate::status::{Outcome, RefusedVersion};
 use crate::trial::Verdict;
 use futures::future::BoxFuture;
+use restore::Restore;
 use std::collections::{BTreeSet, VecDeque};
 use std::future::pending;
 use std::sync::{Arc, PoisonError};
@@ -50,7 +52,7 @@ pub(super) struct Actor {
     work: Option<Work>,
     swaps: VecDeque<(SwapRequest, Reply<Outcome>)>,
     /// What served when the host ended does not serve yet.
-    restores: bool,
+    restores: Option<Restore>,
     /// When to look at what is wanted; none: nothing has changed.
     due: Option<Instant>,
     retry: Retry,
@@ -118,7 +120,7 @@ impl Actor {
             running: None,
             work: None,
             swaps: VecDeque::new(),
-            restores: false,
+            restores: None,
             due: None,
             retry: Retry::default(),
             refused: None,
@@ -132,7 +134,7 @@ impl Actor {
         let Some(disk) = self.open().await else {
             return;
         };
-        self.restores = self.history.current().is_some();
+        self.restores = self.history.current().map(|_| Restore::default());
         self.due = Some(Instant::now());
         loop {
             self.take_wish();
@@ -220,7 +222,7 @@ impl Actor {
         if self.due.is_none_or(|due| due > Instant::now()) {
             return;
         }
-        if self.restores {
+        if self.is_turn_of_version() {
             self.begin_restore(disk);
         } else if self.history.follows(&self.desired) {
             self.due = None;
@@ -228,7 +230,7 @@ impl Actor {
             let wanted = Wanted {
                 serves: self.running.as_ref().map(|it| it.exact.clone()),
                 failed: self.history.failed(),
-                refused: self.refused.as_ref().and_then(|it| it.for_good.clone()),
+                refused: self.refused_for_good(),
                 kept: self.kept(),
                 known,
                 records_of: self.records_of(),
@@ -262,19 +264,6 @@ impl Actor {
         };
         let purpose = Purpose::Swap { pinned, reply };
         self.start(purpose, desired, Goal::Wanted(Box::new(wanted)), disk);
-    }
-
-    fn begin_restore(&mut self, disk: &Arc<Disk>) {
-        self.due = None;
-        let entry = self.history.current();
-        let goal = entry.and_then(|entry| Some((entry.desired()?.clone(), earlier(entry))));
-        match goal {
-            Some((desired, goal)) => self.start(Purpose::Restore, desired, goal, disk),
-            None => {
-                self.restores = false;
-                self.due = Some(Instant::now());
-            }
-        }
     }
 
     fn kept(&self) -> Option<crate::services::Kept> {

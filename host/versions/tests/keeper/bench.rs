@@ -188,6 +188,18 @@ impl Bench {
         Self::start(name, folder, sources, (memory, migrates), desired).await
     }
 
+    /// The same without the component that it served, neither as it is nor compiled.
+    pub(crate) async fn restarted_without_code(self, spec: Value) -> Self {
+        self.keeper.stop().await;
+        engine().retain_compiled(&self.name, &[]).await;
+        for name in self.names("versions") {
+            if name.ends_with(".wasm") {
+                fs::remove_file(self.folder.path().join("versions").join(name)).unwrap();
+            }
+        }
+        self.restarted(spec).await
+    }
+
     pub(crate) fn desired(&self, spec: Value) -> Desired {
         desired(&self.name, self.folder.path(), spec)
     }

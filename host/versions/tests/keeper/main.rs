@@ -21,6 +21,7 @@ mod memory;
 mod migrate;
 mod refused;
 mod restart;
+mod restore;
 mod sources;
 mod speed;
 mod swap;

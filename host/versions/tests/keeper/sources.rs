@@ -1,10 +1,11 @@
-//! Components from files, read as a host reads them, and secrets from memory. Either can be taken away, or made to wait.
+//! Components from files, read as a host reads them, and secrets from memory, if the files are there that a document names. Either can be taken away, or made to wait.
 
 use async_trait::async_trait;
+use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::RwLock;
-use wasmount_core::document::PluginPlace;
+use wasmount_core::document::{PluginPlace, SecretSource};
 use wasmount_core::secrets::Secrets;
 use wasmount_versions::{Desired, Fetched, Origin, Refusal, Sources, read_plugin};
 
@@ -40,7 +41,16 @@ impl Sources for TestSources {
         })
     }
 
-    async fn secrets(&self, _: &Desired) -> Result<Secrets, Refusal> {
+    async fn secrets(&self, desired: &Desired) -> Result<Secrets, Refusal> {
+        for source in desired.document.secrets.values() {
+            let SecretSource::File(path) = source else {
+                panic!("only files are tested here");
+            };
+            let path = desired.folder.join(path);
+            fs::metadata(&path).map_err(|_| Refusal::Secret {
+                reason: format!("secret {}: it is missing", path.display()),
+            })?;
+        }
         let secret = self.secret.lock().unwrap().clone();
         let secret = secret.ok_or_else(|| Refusal::Secret {
             reason: "secret `password`: it is missing".to_owned(),

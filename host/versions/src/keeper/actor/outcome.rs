@@ -41,8 +41,11 @@ impl Actor {
         match came {
             Ok(Came::Ready(ready)) => {
                 let (exact, origin) = (ready.exact.clone(), ready.origin.to_string());
+                let is_again = self.is_what_served(&purpose, &exact);
                 let put = Box::pin(self.put_to_use(*ready, &purpose, disk)).await;
                 match put {
+                    // What else the document says is looked at next.
+                    Ok(outcome) if is_again => self.succeeded(Purpose::Restore, outcome, wish),
                     Ok(outcome) => self.succeeded(purpose, outcome, wish),
                     Err(refusal) => {
                         // Its component may be on disk.
@@ -65,7 +68,10 @@ impl Actor {
                     }
                 }
             }
-            Ok(Came::FailedBefore | Came::RefusedBefore) => self.settled = wish,
+            Ok(Came::FailedBefore | Came::RefusedBefore) => {
+                self.settled = wish;
+                self.document_had_its_turn();
+            }
             Err(NotReady {
                 refusal,
                 exact,
@@ -98,6 +104,7 @@ impl Actor {
         let policy = policy.document.versions.clone();
         let coming = match purpose {
             Purpose::Restore => Coming::Again,
+            Purpose::Converge if self.is_what_served(purpose, &ready.exact) => Coming::Again,
             Purpose::Back { hold, .. } => Coming::Back(hold.clone()),
             Purpose::Converge | Purpose::Swap { pinned: false, .. } => Coming::New {
                 proven: self.served_well(),
@@ -126,7 +133,7 @@ impl Actor {
         let number = running.number;
         let warnings = running.warnings.clone();
         self.running = Some(running);
-        self.restores = false;
+        self.restores = None;
         let driver = self.parts.driver.name();
         for warning in &warnings {
             tracing::warn!(%driver, "{warning}");
@@ -231,9 +238,7 @@ impl Actor {
                 "the backend serves"
             );
         }
-        if !matches!(purpose, Purpose::Restore) {
-            self.refused = None;
-        }
+        self.refused = None;
         self.retry = Retry::default();
         match &purpose {
             Purpose::Converge | Purpose::Swap { .. } => {
@@ -243,7 +248,6 @@ impl Actor {
                 }
             }
             Purpose::Restore => {
-                self.refused = None;
                 self.due = Some(Instant::now());
                 self.shared.tell(KeeperEvent::Swapped(outcome.clone()));
             }
@@ -268,7 +272,8 @@ impl Actor {
         let patience = refusal.patience();
         match &purpose {
             Purpose::Swap { pinned, .. } => self.refuse(&refusal, exact, !pinned),
-            Purpose::Converge | Purpose::Restore => {
+            Purpose::Restore => self.not_restored(&refusal, exact, wish),
+            Purpose::Converge => {
                 let pause = self.retry.refused(patience);
                 let for_good = exact.clone().filter(|_| pause.is_none());
                 self.refuse(&refusal, exact, true);
@@ -277,12 +282,7 @@ impl Actor {
                 }
                 self.settled = wish;
                 self.due = pause.map(|pause| Instant::now() + pause);
-                let held = self.history.held.is_some();
-                if matches!(purpose, Purpose::Restore) && !held && patience == Patience::None {
-                    // It will not come back: what is wanted may do.
-                    self.restores = false;
-                    self.due = Some(Instant::now());
-                }
+                self.document_had_its_turn();
             }
             Purpose::Back { hold, .. } => {
                 let number = self.running.as_ref().map_or(0, |it| it.number);
@@ -313,31 +313,43 @@ impl Actor {
 
     /// Notes and tells a refusal; the same one is told once.
     pub(super) fn refuse(&mut self, refusal: &Refusal, exact: Option<Exact>, by_document: bool) {
-        let reason = said(refusal);
-        let told = RefusedVersion {
-            by_document,
-            digest: exact.map(|exact| exact.identity.digest),
-            kind: refusal.kind(),
-            reason: reason.clone(),
-            at: SystemTime::now(),
-        };
+        let told = refused(refusal, exact, by_document);
+        self.tell_refused(&told, self.refused.as_ref());
+        self.refused = Some(Refused {
+            told,
+            for_good: None,
+        });
+    }
+
+    /// `last`: what was refused before it.
+    pub(super) fn tell_refused(&self, told: &RefusedVersion, last: Option<&Refused>) {
         let driver = self.parts.driver.name();
-        let serves = self.running.is_some();
+        let (reason, serves) = (&told.reason, self.running.is_some());
         if !serves {
             self.parts.driver.set_fault(reason.clone());
         }
-        let last = self.refused.as_ref().map(|it| &it.told);
-        let is_new = last.is_none_or(|last| {
+        let is_new = last.map(|it| &it.told).is_none_or(|last| {
             (&last.digest, last.kind, &last.reason) != (&told.digest, told.kind, &told.reason)
         });
         if is_new {
             tracing::warn!(%driver, kind = told.kind.as_str(), reason, serves, "the version is refused");
             self.shared.tell(KeeperEvent::Refused(told.clone()));
         }
-        self.refused = Some(Refused {
-            told,
-            for_good: None,
-        });
+    }
+}
+
+/// A refusal as it is told.
+pub(super) fn refused(
+    refusal: &Refusal,
+    exact: Option<Exact>,
+    by_document: bool,
+) -> RefusedVersion {
+    RefusedVersion {
+        by_document,
+        digest: exact.map(|exact| exact.identity.digest),
+        kind: refusal.kind(),
+        reason: said(refusal),
+        at: SystemTime::now(),
     }
 }
 

@@ -35,7 +35,7 @@ impl Actor {
                 .and_then(|it| self.history.entry(it.number))
                 .map(|entry| entry.record.clone()),
             warnings,
-            refused: self.refused.as_ref().map(|it| it.told.clone()),
+            refused: self.last_refused().map(|it| it.told.clone()),
             draining: self.shared.draining(),
             held: self.history.held.clone(),
             paused: self.history.paused,
@@ -50,7 +50,7 @@ impl Actor {
         if self.history.drained.is_some() {
             Phase::Draining
         } else if self.running.is_none() {
-            match self.refused {
+            match self.last_refused() {
                 Some(_) => Phase::Waiting,
                 None => Phase::Loading,
             }
