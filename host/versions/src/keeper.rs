@@ -7,6 +7,7 @@ mod actor;
 mod attempt;
 mod command;
 mod commit;
+mod quiet;
 mod records;
 mod retry;
 

@@ -6,6 +6,7 @@
 mod handle;
 mod open;
 mod outcome;
+mod put;
 mod remember;
 mod restore;
 mod take_over;

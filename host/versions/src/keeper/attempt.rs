@@ -1,6 +1,7 @@
 //! One attempt to have a version ready: the component and the secrets are had, compared with what is there, and proved. Apart from the actor
 //! because it may take long and must be droppable at any moment: it changes nothing but caches.
 
+use super::quiet::Prepared;
 use super::{KeeperParts, Migrates};
 use crate::desired::{Desired, Fetched, Origin};
 use crate::disk::Disk;
@@ -67,6 +68,8 @@ pub(super) struct Exact {
 pub(super) enum Came {
     /// It may serve.
     Ready(Box<Ready>),
+    /// And nothing need be waited for any more.
+    Prepared(Box<Ready>, Box<Prepared>),
     /// It does.
     Serves {
         origin: Origin,

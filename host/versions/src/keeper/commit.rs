@@ -1,6 +1,6 @@
 //! Puts a version to use. Apart because the order of these steps is what a kill may interrupt:
 //!
-//! 1. the component is on disk;
+//! 1. the component is on disk, and calls that must end have ended (see `quiet`);
 //! 2. the mount room has the grants, and the records are as the version wants them;
 //! 3. the history says that the version serves: **from here on it is the one that a restart finds**, before it is the other, whole;
 //! 4. calls go to it.
@@ -8,6 +8,7 @@
 //! A step that fails undoes those before it, and the running version goes on.
 
 use super::attempt::{Exact, Ready};
+use super::quiet::{Needs, Prepared, Quiet};
 use super::records::Found;
 use super::{KeeperParts, Shared};
 use crate::disk::Disk;
@@ -20,16 +21,14 @@ use crate::trial::Trial;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use wasmount_core::backend::Backend;
 use wasmount_core::document::{Grants, VersionPolicy};
-use wasmount_core::driver::{Held, Role, Terms, VersionFault};
+use wasmount_core::driver::{Role, Terms, VersionFault};
 use wasmount_engine::WasmBackend;
 
 /// Faults that the keeper may have ahead of it. 1,024: more than any sensible number that takes a version back.
 const FAULTS: usize = 1024;
-/// How long calls may take to end before other grants are put to use. 5 s: a call that takes longer meets the new ones.
-const BEFORE_GRANTS: Duration = Duration::from_secs(5);
 
 /// A version that serves.
 pub(super) struct Running {
@@ -67,26 +66,32 @@ pub(super) struct Commit<'a> {
 }
 
 impl Commit<'_> {
+    /// What has to happen first.
+    pub(super) async fn needs(&self, ready: &Ready, coming: &Coming) -> Result<Needs, Refusal> {
+        let step = self.records_step(ready, coming).await?;
+        let grants = &ready.desired.document.grants;
+        let regrants = self.running.is_some_and(|it| it.grants != *grants);
+        let quiet = match coming {
+            _ if step.is_some() => Some(Quiet::Records(self.policy.drain)),
+            Coming::Back(_) if regrants => Some(Quiet::GrantsOnWayBack),
+            _ if regrants => Some(Quiet::Grants),
+            _ => None,
+        };
+        Ok(Needs { step, quiet })
+    }
+
     /// Puts it to use. How long the disk took to keep that.
     pub(super) async fn put_to_use(
         self,
         ready: Ready,
         coming: Coming,
+        prepared: Prepared,
     ) -> Result<(Running, Duration), Refusal> {
         let grants = ready.desired.document.grants.clone();
-        let step = self.records_step(&ready, &coming).await?;
+        let Prepared { step, held, .. } = prepared;
         let (mut history, number, on_trial) = self.next(&ready, coming);
         history.prune(self.policy.keep);
-        if let Some(wasm) = &ready.wasm {
-            self.disk
-                .keep(&ready.exact.identity.digest, Arc::clone(wasm))
-                .await?;
-        }
-        let quiet = match &step {
-            Some(_) => Some(self.without_calls().await?),
-            None => None,
-        };
-        let held = self.grant(&grants).await?;
+        self.grant(&grants).await?;
         let found = match step {
             Some(step) => self.change_records(step, &ready, &history, number).await,
             None => Ok(Found::History),
@@ -123,7 +128,7 @@ impl Commit<'_> {
         };
         let driver = &self.parts.driver;
         let retired = driver.put_to_use(Arc::clone(&ready.backend) as Arc<dyn Backend>, terms);
-        drop((held, quiet));
+        drop(held);
         *self.history = history;
         if let (Some(retired), Some(before)) = (retired, before) {
             let draining = self.shared.draining.lock();
@@ -195,27 +200,15 @@ impl Commit<'_> {
         }
     }
 
-    /// Other grants may move a pool: no call of the old version should find itself in the new one half-way.
-    async fn grant(&self, grants: &Grants) -> Result<Option<Held>, Refusal> {
+    async fn grant(&self, grants: &Grants) -> Result<(), Refusal> {
         if self
             .running
             .is_some_and(|running| running.grants == *grants)
         {
-            return Ok(None);
-        }
-        let held = self.running.map(|_| self.parts.driver.hold());
-        if let Some(held) = &held
-            && timeout(BEFORE_GRANTS, held.drained()).await.is_err()
-        {
-            tracing::warn!(
-                driver = %self.parts.driver.name(),
-                calls = held.calls_in_flight(),
-                "calls go on while the grants change: they may be refused what was theirs"
-            );
+            return Ok(());
         }
         let granted = (self.parts.grants)(grants.clone()).await;
-        granted.map_err(|reason| Refusal::Grants { reason })?;
-        Ok(held)
+        granted.map_err(|reason| Refusal::Grants { reason })
     }
 
     /// The running version goes on with its own.

@@ -8,13 +8,7 @@ use super::{KeeperParts, Migrates};
 use crate::history::History;
 use crate::migration::{Mark, Records};
 use crate::refusal::Refusal;
-use std::time::Duration;
-use tokio::time::timeout;
-use wasmount_core::driver::{Held, RunningCall};
 use wasmount_core::migration::Migration;
-
-/// Calls that a refusal names. 5: the longest ones say what hangs.
-const NAMED: usize = 5;
 
 /// What is to be done with the records.
 pub(super) enum Step {
@@ -71,18 +65,6 @@ impl Commit<'_> {
                 }
             }
         }
-    }
-
-    /// No call asks any version while this lives.
-    pub(super) async fn without_calls(&self) -> Result<Held, Refusal> {
-        let held = self.parts.driver.hold();
-        if timeout(self.policy.drain, held.drained()).await.is_ok() {
-            return Ok(held);
-        }
-        // They go on: a call that is cut off has done a part of its work, and only its caller could say whether it matters.
-        Err(Refusal::Migration {
-            reason: still_running(&held.running_calls(), self.policy.drain),
-        })
     }
 
     /// Does it. `next`: the history with the version that comes.
@@ -167,50 +149,5 @@ pub(super) async fn forget_marks(parts: &KeeperParts, history: &History) {
     };
     if let Err(error) = Records::of(&parts.state, driver).forget(is_kept).await {
         tracing::warn!(%driver, %error, "notes of old migrations stay in the state store");
-    }
-}
-
-/// For what was waited in vain.
-fn still_running(calls: &[RunningCall], waited: Duration) -> String {
-    let mut named: Vec<String> = calls
-        .iter()
-        .take(NAMED)
-        .map(|call| format!("{} for {} s", call.rpc.name(), call.since.as_secs()))
-        .collect();
-    if calls.len() > NAMED {
-        named.push(format!("{} more", calls.len() - NAMED));
-    }
-    format!(
-        "{} {} of the running version did not end within {} s (versions.drain), and none may run meanwhile: {}; ask again when they have ended, \
-         by limits.time at the latest, or raise versions.drain",
-        calls.len(),
-        if calls.len() == 1 { "call" } else { "calls" },
-        waited.as_secs(),
-        named.join(", ")
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use wasmount_core::rpc::Rpc;
-
-    #[test]
-    fn calls_that_do_not_end_are_named_the_longest_first_and_not_all() {
-        let calls = |count: u64| -> Vec<RunningCall> {
-            let call = |since| RunningCall {
-                rpc: Rpc::CreateVolume,
-                since: Duration::from_secs(since),
-            };
-            (0..count).map(|number| call(90 - number)).collect()
-        };
-        let said = still_running(&calls(1), Duration::from_secs(60));
-        assert!(
-            said.starts_with("1 call of the running version did not end within 60 s (versions.drain), and none may run meanwhile: CreateVolume for 90 s; "),
-            "{said}"
-        );
-        let said = still_running(&calls(8), Duration::from_secs(60));
-        assert!(said.starts_with("8 calls "), "{said}");
-        assert!(said.contains("CreateVolume for 86 s, 3 more; "), "{said}");
     }
 }

@@ -19,6 +19,7 @@ mod faults;
 #[path = "../../../engine/tests/guest/memory.rs"]
 mod memory;
 mod migrate;
+mod quiet;
 mod refused;
 mod restart;
 mod restore;

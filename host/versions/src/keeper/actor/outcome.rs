@@ -4,9 +4,8 @@ use super::{Actor, Purpose, Refused, Work};
 use crate::desired::{Desired, Origin};
 use crate::disk::Disk;
 use crate::history::wish_digest;
-use crate::keeper::attempt::{Came, Exact, NotReady, Ready};
+use crate::keeper::attempt::{Came, Exact, NotReady};
 use crate::keeper::command::Reply;
-use crate::keeper::commit::{Coming, Commit, watch_drain};
 use crate::keeper::records::forget_marks;
 use crate::keeper::retry::Retry;
 use crate::record::{HeldBy, Hold};
@@ -20,10 +19,10 @@ use tokio::time::Instant;
 
 /// What a swap took, see [`Outcome`].
 #[derive(Default)]
-struct Times {
-    proving: Duration,
-    switching: Duration,
-    writing: Duration,
+pub(super) struct Times {
+    pub(super) proving: Duration,
+    pub(super) switching: Duration,
+    pub(super) writing: Duration,
 }
 
 impl Actor {
@@ -40,9 +39,19 @@ impl Actor {
         let place = desired.place();
         match came {
             Ok(Came::Ready(ready)) => {
+                let future = Box::pin(self.prepare(ready, &purpose, disk)).await;
+                self.work = Some(Work {
+                    purpose,
+                    desired,
+                    wish,
+                    future,
+                });
+                return;
+            }
+            Ok(Came::Prepared(ready, prepared)) => {
                 let (exact, origin) = (ready.exact.clone(), ready.origin.to_string());
                 let is_again = self.is_what_served(&purpose, &exact);
-                let put = Box::pin(self.put_to_use(*ready, &purpose, disk)).await;
+                let put = Box::pin(self.put_to_use(*ready, &purpose, *prepared, disk)).await;
                 match put {
                     // What else the document says is looked at next.
                     Ok(outcome) if is_again => self.succeeded(Purpose::Restore, outcome, wish),
@@ -86,62 +95,6 @@ impl Actor {
             }
         }
         self.tidy(disk).await;
-    }
-
-    async fn put_to_use(
-        &mut self,
-        ready: Ready,
-        purpose: &Purpose,
-        disk: &Arc<Disk>,
-    ) -> Result<Outcome, Refusal> {
-        let began = Instant::now();
-        let proving = ready.proving;
-        // How versions follow one another is no part of a version: that of now counts for an earlier one too.
-        let policy = match purpose {
-            Purpose::Restore | Purpose::Back { .. } => &self.desired,
-            Purpose::Converge | Purpose::Swap { .. } => &ready.desired,
-        };
-        let policy = policy.document.versions.clone();
-        let coming = match purpose {
-            Purpose::Restore => Coming::Again,
-            Purpose::Converge if self.is_what_served(purpose, &ready.exact) => Coming::Again,
-            Purpose::Back { hold, .. } => Coming::Back(hold.clone()),
-            Purpose::Converge | Purpose::Swap { pinned: false, .. } => Coming::New {
-                proven: self.served_well(),
-                hold: None,
-            },
-            Purpose::Swap { pinned: true, .. } => Coming::New {
-                proven: self.served_well(),
-                hold: Some(pin(&self.desired)),
-            },
-        };
-        let commit = Commit {
-            parts: &self.parts,
-            shared: &self.shared,
-            disk,
-            history: &mut self.history,
-            running: self.running.as_ref(),
-            policy: &policy,
-        };
-        let (running, writing) = commit.put_to_use(ready, coming).await?;
-        let times = Times {
-            proving,
-            switching: began.elapsed(),
-            writing,
-        };
-        let before = self.running.as_ref().map(|it| it.number);
-        let number = running.number;
-        let warnings = running.warnings.clone();
-        self.running = Some(running);
-        self.restores = None;
-        let driver = self.parts.driver.name();
-        for warning in &warnings {
-            tracing::warn!(%driver, "{warning}");
-        }
-        if let Some(before) = before {
-            watch_drain(&self.shared, driver.to_string(), before, policy.drain);
-        }
-        self.outcome(before, number, true, warnings, times)
     }
 
     /// Removes what only versions needed that are not kept any more. Whoever asked for the swap has his answer.
@@ -194,7 +147,7 @@ impl Actor {
         self.outcome(Some(number), number, false, warnings, Times::default())
     }
 
-    fn outcome(
+    pub(super) fn outcome(
         &self,
         before: Option<u64>,
         number: u64,
@@ -217,12 +170,6 @@ impl Actor {
             switching,
             writing,
         })
-    }
-
-    /// Whether the version that is to be replaced had no fault in its last window: then it can be gone back to, even if it did not serve long.
-    fn served_well(&mut self) -> bool {
-        let trial = self.running.as_mut().and_then(|it| it.trial.as_mut());
-        trial.is_some_and(|trial| trial.faults_until(Instant::now()) == 0)
     }
 
     fn succeeded(&mut self, purpose: Purpose, outcome: Outcome, wish: u64) {
@@ -354,7 +301,7 @@ pub(super) fn refused(
 }
 
 /// `wanted`: what the document means meanwhile.
-fn pin(wanted: &Desired) -> Hold {
+pub(super) fn pin(wanted: &Desired) -> Hold {
     Hold {
         number: 0,
         by: HeldBy::Swap,

@@ -1,0 +1,165 @@
+//! What waits for calls of clients, and what does not: records and grants change when none runs, and everything else goes on meanwhile.
+
+use crate::bench::*;
+use serde_json::{Value, json};
+use std::future::Future;
+use std::time::Duration;
+use tokio::sync::OwnedRwLockWriteGuard;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use wasmount_core::error::Error;
+use wasmount_core::names::VolumeId;
+use wasmount_core::volume::Volume;
+use wasmount_versions::{Refusal, RefusalKind, SwapRequest};
+
+/// Far less than what anything here would wait for in vain: `versions.drain` is a minute.
+const SOON: Duration = Duration::from_secs(20);
+/// What calls are waited for before grants change.
+const BEFORE_GRANTS: Duration = Duration::from_secs(5);
+
+/// A call that does not end before it may.
+struct Stuck {
+    gate: OwnedRwLockWriteGuard<()>,
+    call: JoinHandle<Result<Volume, Error>>,
+}
+
+impl Stuck {
+    async fn on(bench: &Bench) -> Self {
+        let gate = bench.memory.hold();
+        let driver = bench.driver.clone();
+        let call =
+            tokio::spawn(async move { driver.create_volume(incoming(), create("one")).await });
+        while bench.driver.calls_in_flight() == 0 {
+            sleep(Duration::from_millis(2)).await;
+        }
+        Self { gate, call }
+    }
+
+    /// No caller notices what was decided meanwhile.
+    async fn ends_well(self) {
+        drop(self.gate);
+        soon(self.call).await.unwrap().unwrap();
+    }
+}
+
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    timeout(SOON, what).await.unwrap()
+}
+
+fn schema(version: u32) -> Value {
+    json!({ "settings": { "schema": version.to_string() } })
+}
+
+fn granting(path: &str, drain: &str) -> Value {
+    json!({
+        "settings": { "schema": "1" },
+        "grants": { "pools": { "volumes": { "path": path } } },
+        "versions": { "drain": drain },
+    })
+}
+
+/// Two versions have served, whose records have one form.
+async fn serving() -> Bench {
+    let bench = Bench::starting("migrant", schema(1)).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    let mut second = schema(1);
+    second["settings"]["other"] = json!("x");
+    bench.want(second).await;
+    assert_eq!(bench.number(), 2);
+    bench
+}
+
+/// Returns when calls are held: the version that rewrites has been admitted and waits.
+async fn waits(bench: &Bench) {
+    soon(async {
+        loop {
+            let id = VolumeId::parse("id", "none").unwrap();
+            let asked = bench.driver.controller_get_volume(incoming(), id);
+            if timeout(Duration::from_millis(200), asked).await.is_err() {
+                return;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rollback_does_not_wait_for_calls_that_a_migration_waits_for() {
+    let bench = serving().await;
+    let stuck = Stuck::on(&bench).await;
+    let third = SwapRequest {
+        desired: Some(bench.desired(schema(3))),
+        ..SwapRequest::default()
+    };
+    let keeper = bench.keeper.clone();
+    let swap = tokio::spawn(async move { keeper.swap(third).await });
+    waits(&bench).await;
+    assert_eq!(soon(bench.back(None)).await.unwrap().now.number, 1);
+    let refusal = swap.await.unwrap().unwrap_err();
+    assert!(matches!(refusal, Refusal::Overtaken), "{refusal}");
+    stuck.ends_well().await;
+}
+
+#[tokio::test]
+async fn a_keeper_ends_while_a_migration_waits_and_calls_go_on() {
+    let bench = serving().await;
+    let stuck = Stuck::on(&bench).await;
+    bench.keeper.want(bench.desired(schema(3)));
+    waits(&bench).await;
+    soon(bench.keeper.stop()).await;
+    let id = VolumeId::parse("id", "none").unwrap();
+    let found = soon(bench.driver.controller_get_volume(incoming(), id)).await;
+    assert!(matches!(found, Err(Error::Backend(_))), "{found:?}");
+    stuck.ends_well().await;
+    assert_eq!(bench.number(), 2);
+}
+
+#[tokio::test]
+async fn a_drain_and_another_document_do_not_wait_for_them_either() {
+    let bench = serving().await;
+    let stuck = Stuck::on(&bench).await;
+    bench.keeper.want(bench.desired(schema(3)));
+    waits(&bench).await;
+    let drained = bench.keeper.drain("new disks".to_owned(), Duration::ZERO);
+    assert_eq!(soon(drained).await.unwrap().calls, 1);
+    assert!(bench.keeper.status().drained.is_some());
+    soon(bench.want(schema(1))).await;
+    assert_eq!(bench.number(), 3);
+    stuck.ends_well().await;
+}
+
+#[tokio::test]
+async fn grants_of_a_new_version_do_not_change_under_a_call_and_come_when_it_has_ended() {
+    let bench = serving().await;
+    let stuck = Stuck::on(&bench).await;
+    let status = bench.want(granting("/srv/volumes", "60s")).await;
+    let refused = status.refused.unwrap();
+    assert_eq!(refused.kind, RefusalKind::Grants);
+    assert!(
+        refused.reason.contains("calls of the running version did not end within 5 s, and other grants may take from them what they use: CreateVolume; "),
+        "{}",
+        refused.reason
+    );
+    assert_eq!(bench.number(), 2);
+    assert_eq!(bench.granted.lock().unwrap().len(), 1);
+    stuck.ends_well().await;
+    // By itself.
+    bench
+        .until("it serves", |it| it.current.as_ref().unwrap().number == 3)
+        .await;
+    assert_eq!(bench.granted.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn grants_of_a_version_that_is_gone_back_to_do_not_wait_for_a_call_that_hangs() {
+    let bench = serving().await;
+    bench.want(granting("/srv/volumes", "60s")).await;
+    assert_eq!(bench.number(), 3);
+    let stuck = Stuck::on(&bench).await;
+    let began = Instant::now();
+    assert_eq!(soon(bench.back(None)).await.unwrap().now.number, 2);
+    assert!(began.elapsed() >= BEFORE_GRANTS);
+    assert_eq!(bench.granted.lock().unwrap().len(), 3);
+    stuck.ends_well().await;
+}
