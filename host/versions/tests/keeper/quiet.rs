@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use wasmount_core::error::Error;
 use wasmount_core::names::VolumeId;
 use wasmount_core::volume::Volume;
-use wasmount_versions::{Refusal, RefusalKind, SwapRequest};
+use wasmount_versions::{KeeperEvent, OldVersion, Refusal, RefusalKind, SwapRequest};
 
 /// Far less than what anything here would wait for in vain: `versions.drain` is a minute.
 const SOON: Duration = Duration::from_secs(20);
@@ -162,4 +162,45 @@ async fn grants_of_a_version_that_is_gone_back_to_do_not_wait_for_a_call_that_ha
     assert!(began.elapsed() >= BEFORE_GRANTS);
     assert_eq!(bench.granted.lock().unwrap().len(), 3);
     stuck.ends_well().await;
+}
+
+#[tokio::test]
+async fn calls_of_an_old_version_that_outlast_its_drain_are_told_of_and_end_well() {
+    let bench = serving().await;
+    let stuck = Stuck::on(&bench).await;
+    let mut events = bench.keeper.events();
+    let mut third = schema(1);
+    third["versions"] = json!({ "drain": "1s" });
+    bench.want(third).await;
+    assert_eq!(bench.number(), 3);
+    let late = soon(async {
+        loop {
+            if let KeeperEvent::StillDraining(late) = &*events.recv().await.unwrap() {
+                return late.clone();
+            }
+        }
+    });
+    let expected = OldVersion {
+        number: 2,
+        calls: 1,
+    };
+    assert_eq!(late.await, expected);
+    assert_eq!(bench.keeper.status().draining, [expected]);
+    stuck.ends_well().await;
+    assert_eq!(bench.keeper.status().draining, []);
+}
+
+#[tokio::test]
+async fn calls_of_an_old_version_that_end_within_its_drain_are_not_told_of() {
+    let bench = serving().await;
+    let stuck = Stuck::on(&bench).await;
+    let mut events = bench.keeper.events();
+    let mut third = schema(1);
+    third["versions"] = json!({ "drain": "1s" });
+    bench.want(third).await;
+    stuck.ends_well().await;
+    sleep(Duration::from_millis(1500)).await;
+    while let Ok(event) = events.try_recv() {
+        assert!(matches!(&*event, KeeperEvent::Swapped(_)), "{event:?}");
+    }
 }
