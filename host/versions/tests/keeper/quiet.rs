@@ -1,6 +1,7 @@
 //! What waits for calls of clients, and what does not: records and grants change when none runs, and everything else goes on meanwhile.
 
 use crate::bench::*;
+use crate::written;
 use serde_json::{Value, json};
 use std::future::Future;
 use std::time::Duration;
@@ -203,4 +204,64 @@ async fn calls_of_an_old_version_that_end_within_its_drain_are_not_told_of() {
     while let Ok(event) = events.try_recv() {
         assert!(matches!(&*event, KeeperEvent::Swapped(_)), "{event:?}");
     }
+}
+
+/// Of `misbehave`; a call takes at most three seconds.
+fn short(behaviour: &str) -> Value {
+    json!({
+        "settings": { "behaviour": behaviour },
+        "limits": { "time": "3s" },
+        "versions": { "drain": "1s", "rollback": { "faults": 3, "window": "60s" } },
+    })
+}
+
+#[tokio::test]
+async fn a_way_back_that_a_call_closed_is_taken_when_the_version_has_faults_again() {
+    let bench = Bench::starting("misbehave", short("good")).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.keeper.stop().await;
+    // As if an older plugin had made the records.
+    let versions = bench.folder.path().join("versions");
+    let mut history = written::newest(&versions);
+    history["entries"][0]["record"]["plugin_version"] = json!("0.0.1");
+    written::write(&versions, &history);
+    let bench = bench.restarted(short("good")).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.want(short("migrate")).await;
+    assert_eq!(bench.number(), 2);
+
+    let mut events = bench.keeper.events();
+    let driver = bench.driver.clone();
+    let call = tokio::spawn(async move {
+        let id = VolumeId::parse("id", "wait-until-cancelled").unwrap();
+        driver.delete_volume(incoming(), id).await
+    });
+    while bench.driver.calls_in_flight() == 0 {
+        sleep(Duration::from_millis(2)).await;
+    }
+    for _ in 0..3 {
+        bench.traps().await;
+    }
+    let said = soon(async {
+        loop {
+            if let KeeperEvent::CannotRollBack { reason, .. } = &*events.recv().await.unwrap() {
+                return reason.clone();
+            }
+        }
+    });
+    let said = said.await;
+    assert!(
+        said.contains("1 call of the running version did not end within 1 s"),
+        "{said}"
+    );
+    let _ = call.await.unwrap();
+    for _ in 0..3 {
+        bench.traps().await;
+    }
+    bench
+        .until("it is taken back", |it| {
+            it.current.as_ref().unwrap().number == 1
+        })
+        .await;
+    assert!(bench.is_rolled_back(2));
 }

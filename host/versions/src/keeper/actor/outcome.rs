@@ -238,7 +238,7 @@ impl Actor {
                 if matches!(hold.by, HeldBy::Faults { .. }) {
                     self.shared
                         .tell(KeeperEvent::CannotRollBack { number, reason });
-                    if patience == Patience::AsLongAsItTakes {
+                    if patience != Patience::None {
                         self.try_again();
                     }
                 }
@@ -249,7 +249,7 @@ impl Actor {
         answer(purpose, Err(refusal));
     }
 
-    /// A way back that only a full disk closed is taken when the version has faults again.
+    /// A way back that is closed for a while, by a full disk or a call that does not end, is taken when the version has faults again.
     fn try_again(&mut self) {
         let desired = self.history.current().and_then(|entry| entry.desired());
         let policy = desired.map(|desired| desired.document.versions.clone());
