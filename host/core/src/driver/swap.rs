@@ -74,7 +74,7 @@ impl Plugin {
         serves(self.backend.offer(), &self.capabilities, rpc)
     }
 
-    /// A call ended, well or by a fault that is not the plugin's.
+    /// A call ended by itself, well or by a fault that is not the plugin's.
     pub(super) fn has_answered(&self) {
         self.answered.fetch_add(1, Ordering::Relaxed);
     }
@@ -164,7 +164,7 @@ impl Driver {
         running
     }
 
-    /// Calls that the version in use has ended without a fault of its own.
+    /// Calls that the version in use has ended by itself, without a fault of its own.
     pub fn calls_answered(&self) -> u64 {
         let plugin = self.plugin.load();
         let answered = |plugin: &Arc<Plugin>| plugin.answered.load(Ordering::Relaxed);

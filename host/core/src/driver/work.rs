@@ -132,7 +132,10 @@ impl Work {
             .and_then(|error| self.driver.noted(self.call.rpc, error, origin));
         match (self.plugin(), fault) {
             (Some(plugin), Some(kind)) => plugin.has_failed(self.call.rpc, kind),
-            (Some(plugin), None) if self.entered.asks() => plugin.has_answered(),
+            // That it ended when it was told to stop says nothing: its client had gone, or its time was up.
+            (Some(plugin), None) if self.entered.asks() && !self.call.cancelled.is_cancelled() => {
+                plugin.has_answered();
+            }
             _ => {}
         }
     }

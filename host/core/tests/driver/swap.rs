@@ -346,3 +346,24 @@ async fn calls_that_ask_the_plugin_are_named_until_they_end() {
     bench.driver.idle().await;
     assert_eq!(bench.driver.running_calls(), []);
 }
+
+#[tokio::test]
+async fn a_read_whose_client_hangs_up_is_no_answer_of_a_version_and_one_that_ends_is() {
+    let bench = full(&[]);
+    let backend = whole();
+    bench.driver.put_to_use(backend.clone(), terms(&[]));
+    let read = || {
+        bench
+            .driver
+            .controller_get_volume(incoming(), volume_id("v"))
+    };
+    backend.script.on("get_volume", Act::UntilCancelled);
+    let asked = timeout(Duration::from_millis(100), read()).await;
+    assert!(asked.is_err(), "it does not end by itself");
+    timeout(SOON, bench.driver.idle()).await.unwrap();
+    assert_eq!(backend.script.count("stopped"), 1);
+    assert_eq!(bench.driver.calls_answered(), 0);
+    backend.script.off("get_volume");
+    let _ = read().await;
+    assert_eq!(bench.driver.calls_answered(), 1);
+}

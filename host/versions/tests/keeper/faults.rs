@@ -5,6 +5,7 @@ use crate::written;
 use std::fs;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
+use wasmount_core::names::VolumeId;
 use wasmount_versions::{HeldBy, KeeperEvent, Phase, SwapRequest};
 
 /// The first version of each test serves well, the second one has trapped as often as it may.
@@ -251,6 +252,24 @@ async fn a_version_that_served_well_for_a_whole_window_is_proven_and_stays() {
     }
     sleep(Duration::from_millis(200)).await;
     assert_eq!(bench.number(), 3);
+}
+
+#[tokio::test]
+async fn a_version_that_hangs_in_every_call_is_not_proven_by_clients_that_hang_up() {
+    let bench = Bench::serving().await;
+    bench.want(trial("hangs", 2, "1s")).await;
+    for _ in 0..3 {
+        let id = VolumeId::parse("id", "wait-until-cancelled").unwrap();
+        let call = bench.driver.controller_get_volume(incoming(), id);
+        assert!(timeout(Duration::from_millis(500), call).await.is_err());
+    }
+    sleep(Duration::from_millis(1500)).await;
+    assert_eq!(bench.driver.calls_answered(), 0);
+    assert!(!bench.record(2).proven);
+    bench.calls().await;
+    bench
+        .until("it is proven", |it| it.current.as_ref().unwrap().proven)
+        .await;
 }
 
 #[tokio::test]
