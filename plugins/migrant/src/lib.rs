@@ -1,5 +1,6 @@
 //! A plugin in three versions, chosen by the setting `schema`, whose volumes are records alone: what each makes of the records of the others is
-//! what the tests of migrations hold. With the setting `stuck` a migration stops at the record of that id.
+//! what the tests of migrations hold. With the setting `stuck` a migration stops at the record of that id; with `wary` a version plans nothing
+//! for records of a newer one, as its author could not know them.
 //!
 //! Version 1 writes `size`, version 2 `size origin`, of which version 1 reads the first word, version 3 `origin:size`, which no other reads,
 //! and an index: what was made by which version.
@@ -87,7 +88,14 @@ impl VolumeListing for Migrant {
 
 impl StateMigration for Migrant {
     fn plan_migration(from_version: &str) -> Result<Migration, Error> {
-        Schema::of_settings()?.plan(Schema::of_version(from_version)?)
+        let (to, from) = (Schema::of_settings()?, Schema::of_version(from_version)?);
+        let settings = call::settings();
+        if from > to && settings.value("wary").is_some() {
+            return Err(Error::failed_precondition(format!(
+                "records of version {from_version} are newer than this version"
+            )));
+        }
+        to.plan(from)
     }
 
     fn migrate_records(

@@ -182,7 +182,7 @@ pub(super) async fn attempt(question: Question) -> Result<Came, NotReady> {
             return Ok(Came::RefusedBefore);
         }
         kept = wanted.kept;
-        records_of = records_of_now(&parts, wanted.records_of).await?;
+        records_of = whose_records(&parts, wanted.records_of).await?;
     }
     let document = &desired.document;
     let proof = Proof {
@@ -237,8 +237,8 @@ pub(super) async fn attempt(question: Question) -> Result<Came, NotReady> {
     }
 }
 
-/// Where others share the records, what they say counts, and not what has served here.
-async fn records_of_now(
+/// Where others share the records, what they say counts, and not what has served here. `own`: as the history has it.
+pub(super) async fn whose_records(
     parts: &KeeperParts,
     own: Option<String>,
 ) -> Result<Option<String>, Refusal> {
@@ -250,7 +250,7 @@ async fn records_of_now(
 }
 
 /// Who stands by waits for whoever works.
-fn allowed<T>(parts: &KeeperParts, migration: Option<T>) -> Result<Option<T>, Refusal> {
+pub(super) fn allowed<T>(parts: &KeeperParts, migration: Option<T>) -> Result<Option<T>, Refusal> {
     if migration.is_some() && !parts.may_migrate() {
         return Err(Refusal::NotElected);
     }

@@ -2,12 +2,13 @@
 //! calls must have ended, and because two stores change: the history says which version is to come before the records are written, and a mark
 //! beside the records says whether they were.
 
-use super::attempt::Ready;
+use super::attempt::{Ready, allowed, plan, whose_records};
 use super::commit::{Coming, Commit};
 use super::{KeeperParts, Migrates};
 use crate::history::History;
 use crate::migration::{Mark, Records};
 use crate::refusal::Refusal;
+use wasmount_core::backend::Backend;
 use wasmount_core::migration::Migration;
 
 /// What is to be done with the records.
@@ -30,6 +31,15 @@ pub(super) enum Found {
     Coming,
 }
 
+impl Step {
+    fn forward((migration, from_version): (Migration, String)) -> Self {
+        Self::Forward {
+            migration,
+            from_version,
+        }
+    }
+}
+
 impl Commit<'_> {
     /// What is to be done before this version serves; none: nothing.
     pub(super) async fn records_step(
@@ -41,30 +51,80 @@ impl Commit<'_> {
             return Ok(None);
         }
         match coming {
-            Coming::New { .. } => {
-                Ok(ready
-                    .migration
-                    .clone()
-                    .map(|(migration, from_version)| Step::Forward {
-                        migration,
-                        from_version,
-                    }))
-            }
+            Coming::New { .. } => Ok(ready.migration.clone().map(Step::forward)),
             Coming::Again => Ok(None),
-            Coming::Back(hold) => {
-                let marks = self.records().marks_above(hold.number).await?;
-                match marks.as_slice() {
-                    [] => Ok(None),
-                    [mark] => Ok(Some(Step::Back(mark.clone()))),
-                    [.., last] => Err(Refusal::Migration {
-                        reason: format!(
-                            "several versions since version {} rewrote them; go back to version {} first",
-                            hold.number, last.before
-                        ),
-                    }),
-                }
-            }
+            Coming::Back(hold) => self.way_back(ready, hold.number).await,
         }
+    }
+
+    /// Between what is there and a version that served before: either what was rewritten since is put back, or that version is asked, as any
+    /// version is that comes.
+    async fn way_back(&self, ready: &Ready, number: u64) -> Result<Option<Step>, Refusal> {
+        let marks = self.records().marks_above(number).await?;
+        let reason = match marks.as_slice() {
+            [] => return self.unmarked_way_back(ready, number).await,
+            [mark] if self.reads_those_before(mark, ready, number).await => {
+                return Ok(Some(Step::Back(mark.clone())));
+            }
+            [Mark { before, .. }] => format!(
+                "what can be put back is of version {before}, in another form than that of version {number}; go back to version {before} first"
+            ),
+            [.., Mark { before, .. }] => format!(
+                "several versions since version {number} rewrote them; go back to version {before} first"
+            ),
+        };
+        Err(Refusal::Migration { reason })
+    }
+
+    /// Whether a version can work with what a migration replaced.
+    async fn reads_those_before(&self, mark: &Mark, ready: &Ready, number: u64) -> bool {
+        if mark.before == number {
+            return true;
+        }
+        let Some(before) = self.history.entry(mark.before) else {
+            return false;
+        };
+        let from = Some(before.record.plugin_version.clone());
+        let time = ready.desired.document.limits.time;
+        matches!(plan(&ready.backend, from, time).await, Ok(None))
+    }
+
+    async fn unmarked_way_back(&self, ready: &Ready, number: u64) -> Result<Option<Step>, Refusal> {
+        let current = self.history.current().map(|it| &it.record);
+        let own = current.map(|record| record.plugin_version.clone());
+        let from = whose_records(self.parts, own).await?;
+        let time = ready.desired.document.limits.time;
+        let newest = current.map_or(0, |record| record.number);
+        let planned = match plan(&ready.backend, from.clone(), time).await {
+            // Marks are in the order of versions: what an older one rewrites could never be put back.
+            Ok(Some((Migration::Rewriting, _))) if number < newest => Err(Refusal::Migration {
+                reason: format!(
+                    "version {number} would rewrite them, which only a version does that comes anew: swap to it instead"
+                ),
+            }),
+            planned => planned,
+        };
+        match planned {
+            Ok(planned) => Ok(allowed(self.parts, planned)?.map(Step::forward)),
+            // Who made it could not know what comes; who made the one that serves could.
+            Err(_) if self.only_added(ready, from).await => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// Whether the version that serves says that this one can work with its records.
+    async fn only_added(&self, ready: &Ready, records_of: Option<String>) -> bool {
+        let Some(running) = self.running else {
+            return false;
+        };
+        let backend = &running.backend;
+        let from = Some(ready.backend.label().version.clone());
+        let time = ready.desired.document.limits.time;
+        records_of.as_ref() == Some(&backend.label().version)
+            && matches!(
+                plan(backend, from, time).await,
+                Ok(Some((Migration::Additive, _)))
+            )
     }
 
     /// Does it. `next`: the history with the version that comes.

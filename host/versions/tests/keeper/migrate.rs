@@ -10,23 +10,23 @@ use wasmount_core::names::VolumeId;
 use wasmount_core::state::{Expect, Keyspace, KeyspaceOwner, StateStore};
 use wasmount_versions::{Phase, Refusal, RefusalKind, SwapRequest};
 
-fn schema(version: u32) -> Value {
+pub(crate) fn schema(version: u32) -> Value {
     json!({ "settings": { "schema": version.to_string() } })
 }
 
-async fn serving(spec: Value) -> Bench {
+pub(crate) async fn serving(spec: Value) -> Bench {
     let bench = Bench::starting("migrant", spec).await;
     bench.until("it serves", |it| it.current.is_some()).await;
     bench
 }
 
-async fn make(bench: &Bench, name: &str) -> String {
+pub(crate) async fn make(bench: &Bench, name: &str) -> String {
     let made = bench.driver.create_volume(incoming(), create(name)).await;
     made.unwrap().id.to_string()
 }
 
 /// Which version made a volume, as the one that serves reads it.
-async fn origin(bench: &Bench, id: &str) -> Option<String> {
+pub(crate) async fn origin(bench: &Bench, id: &str) -> Option<String> {
     let id = VolumeId::parse("id", id).unwrap();
     let found = bench.driver.controller_get_volume(incoming(), id).await;
     let volume = found.ok()?.volume;
@@ -41,7 +41,7 @@ fn records(bench: &Bench) -> Keyspace {
 }
 
 /// All records, as text.
-async fn all(bench: &Bench) -> Vec<(String, String)> {
+pub(crate) async fn all(bench: &Bench) -> Vec<(String, String)> {
     let entries = bench
         .memory
         .scan(&records(bench), "", None, 1000)

@@ -1,0 +1,139 @@
+//! Records on the way back to an older version, and forward again to one that was left: nothing serves over records that it cannot read. Apart
+//! from swaps because here no version is new, and a mark of what was rewritten may say more than any plan.
+
+use crate::bench::*;
+use crate::migrate::{all, make, origin, schema, serving};
+use serde_json::{Value, json};
+use wasmount_versions::{RefusalKind, SwapRequest};
+
+/// The same with a setting that no version reads.
+fn schema_with(version: u32, setting: &str) -> Value {
+    json!({ "settings": { "schema": version.to_string(), "setting": setting } })
+}
+
+/// Which version made each volume.
+async fn origins(bench: &Bench, ids: &[String]) -> Vec<Option<String>> {
+    let mut origins = Vec::new();
+    for id in ids {
+        origins.push(origin(bench, id).await);
+    }
+    origins
+}
+
+fn versions(words: &[&str]) -> Vec<Option<String>> {
+    words.iter().map(|word| Some((*word).to_owned())).collect()
+}
+
+#[tokio::test]
+async fn forward_again_to_a_version_that_rewrites_is_to_rewrite_again() {
+    let bench = serving(schema(1)).await;
+    let mut ids = vec![make(&bench, "one").await];
+    bench.want(schema(3)).await;
+    bench.back(None).await.unwrap();
+    ids.push(make(&bench, "two").await);
+    let before = all(&bench).await;
+    assert_eq!(bench.back(Some(2)).await.unwrap().now.number, 2);
+    assert_eq!(origins(&bench, &ids).await, versions(&["1.0.0", "1.0.0"]));
+    // The way back is open as it was the first time, and ends as it did.
+    assert_eq!(bench.back(Some(1)).await.unwrap().now.number, 1);
+    assert_eq!(all(&bench).await, before);
+    bench.back(Some(2)).await.unwrap();
+    make(&bench, "three").await;
+    let refusal = bench.back(Some(1)).await.unwrap_err().to_string();
+    assert!(
+        refusal.starts_with("version 1 cannot read what was written since version 2"),
+        "{refusal}"
+    );
+}
+
+#[tokio::test]
+async fn forward_again_to_a_version_that_adds_is_to_add_to_what_came_meanwhile() {
+    let bench = serving(schema(1)).await;
+    let mut ids = vec![make(&bench, "one").await];
+    bench.want(schema(2)).await;
+    ids.push(make(&bench, "two").await);
+    bench.back(None).await.unwrap();
+    ids.push(make(&bench, "three").await);
+    assert_eq!(bench.back(Some(2)).await.unwrap().now.number, 2);
+    assert_eq!(
+        origins(&bench, &ids).await,
+        versions(&["1.0.0", "2.0.0", "1.0.0"])
+    );
+    // And a swap to it finds it so.
+    let outcome = bench.keeper.swap(SwapRequest::default()).await.unwrap();
+    assert_eq!((outcome.now.number, outcome.changed), (2, false));
+}
+
+#[tokio::test]
+async fn a_version_that_comes_back_is_asked_what_it_makes_of_records_of_the_one_that_it_follows() {
+    let bench = serving(schema(2)).await;
+    let mut ids = vec![make(&bench, "one").await];
+    // It reads what is there, and writes what the other does not read.
+    bench.want(schema(1)).await;
+    ids.push(make(&bench, "two").await);
+    assert_eq!(bench.back(None).await.unwrap().now.number, 1);
+    assert_eq!(origins(&bench, &ids).await, versions(&["2.0.0", "1.0.0"]));
+}
+
+#[tokio::test]
+async fn a_version_that_only_added_keeps_the_way_back_open_to_one_that_does_not_know_it() {
+    let wary = json!({ "settings": { "schema": "1", "wary": "yes" } });
+    let bench = serving(wary).await;
+    let mut ids = vec![make(&bench, "one").await];
+    bench.want(schema(2)).await;
+    ids.push(make(&bench, "two").await);
+    assert_eq!(bench.back(None).await.unwrap().now.number, 1);
+    assert_eq!(origins(&bench, &ids).await, versions(&["1.0.0", "1.0.0"]));
+}
+
+#[tokio::test]
+async fn an_older_version_that_would_rewrite_what_a_later_one_wrote_is_refused_and_may_be_swapped_to()
+ {
+    let bench = serving(schema(1)).await;
+    let id = make(&bench, "one").await;
+    bench.want(schema(3)).await;
+    bench.back(None).await.unwrap();
+    let pinned = SwapRequest {
+        desired: Some(bench.desired(schema_with(1, "other"))),
+        ..SwapRequest::default()
+    };
+    bench.keeper.swap(pinned).await.unwrap();
+    let before = all(&bench).await;
+    let refusal = bench.back(Some(2)).await.unwrap_err();
+    assert_eq!(refusal.kind(), RefusalKind::Migration);
+    assert!(
+        refusal
+            .to_string()
+            .contains("version 2 would rewrite them, which only a version does that comes anew: swap to it instead"),
+        "{refusal}"
+    );
+    assert_eq!((bench.number(), all(&bench).await), (3, before));
+    let outcome = bench.keeper.swap(SwapRequest::default()).await.unwrap();
+    assert_eq!(outcome.now.number, 4);
+    assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
+}
+
+#[tokio::test]
+async fn what_is_put_back_is_served_by_a_version_that_reads_it_and_by_no_other() {
+    let bench = serving(schema(2)).await;
+    make(&bench, "one").await;
+    bench.want(schema_with(2, "other")).await;
+    bench.want(schema(1)).await;
+    let id = make(&bench, "two").await;
+    let before = all(&bench).await;
+    bench.want(schema(3)).await;
+    let refusal = bench.back(Some(1)).await.unwrap_err();
+    assert_eq!(refusal.kind(), RefusalKind::Migration);
+    assert!(
+        refusal
+            .to_string()
+            .ends_with("what can be put back is of version 3, in another form than that of version 1; go back to version 3 first"),
+        "{refusal}"
+    );
+    assert_eq!(bench.number(), 4);
+    assert_eq!(bench.back(Some(3)).await.unwrap().now.number, 3);
+    assert_eq!(all(&bench).await, before);
+    // From there it is its own to plan.
+    assert_eq!(bench.back(Some(1)).await.unwrap().now.number, 1);
+    assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
+}
