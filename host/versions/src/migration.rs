@@ -219,17 +219,19 @@ impl Records {
         applied.map_err(|error| failed("write", error))
     }
 
-    /// Forgets how to undo migrations from versions that cannot be gone back to.
-    pub(crate) async fn forget(&self, is_kept: impl Fn(u64) -> bool) -> Result<(), Refusal> {
+    /// Forgets how to undo migrations that no way back leads over: that of this version, or of one before it.
+    pub(crate) async fn forget_up_to(&self, number: u64) -> Result<(), Refusal> {
         for mark in self.marks_above(0).await? {
-            if is_kept(mark.before) {
-                continue;
+            if mark.number > number {
+                return Ok(());
             }
-            let mut keys = vec![mark_key(mark.number)];
+            let mut keys = Vec::new();
             for index in 0..mark.changed {
                 let (name, value) = replaced_keys(mark.number, index);
                 keys.extend([name, value]);
             }
+            // Last: without it nobody knows of the others.
+            keys.push(mark_key(mark.number));
             for key in keys {
                 let removed = self.state.remove(&self.own(), &key, Expect::Any).await;
                 removed.map_err(|error| failed("write", error))?;

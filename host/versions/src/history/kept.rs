@@ -53,6 +53,13 @@ impl History {
         kept.map(|entry| entry.record.digest.clone()).collect()
     }
 
+    /// The first version that can be gone back to, or that serves.
+    pub(crate) fn oldest_kept(&self) -> Option<u64> {
+        let mut entries = self.entries.iter();
+        let oldest = entries.find(|entry| entry.kept.is_some())?;
+        Some(oldest.record.number)
+    }
+
     pub(super) fn kept_numbers(&self) -> Vec<u64> {
         let kept = self.entries.iter().filter(|entry| entry.kept.is_some());
         let numbers = kept.map(|entry| entry.record.number);

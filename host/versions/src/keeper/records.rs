@@ -67,13 +67,25 @@ impl Commit<'_> {
                 return Ok(Some(Step::Back(mark.clone())));
             }
             [Mark { before, .. }] => format!(
-                "what can be put back is of version {before}, in another form than that of version {number}; go back to version {before} first"
+                "what can be put back is of version {before}, in another form than that of version {number}; {}",
+                self.instead(*before)
             ),
             [.., Mark { before, .. }] => format!(
-                "several versions since version {number} rewrote them; go back to version {before} first"
+                "several versions since version {number} rewrote them; {}",
+                self.instead(*before)
             ),
         };
         Err(Refusal::Migration { reason })
+    }
+
+    /// What to do where the way back leads over another version.
+    fn instead(&self, over: u64) -> String {
+        let entry = self.history.entry(over);
+        if entry.is_some_and(|entry| entry.record.is_kept) {
+            format!("go back to version {over} first")
+        } else {
+            "go forward with a mended version instead".to_owned()
+        }
     }
 
     /// Whether a version can work with what a migration replaced.
@@ -197,17 +209,17 @@ impl Commit<'_> {
     }
 }
 
-/// Forgets how to go back to versions that are not kept. Best effort: it is tried again after the next swap.
+/// Forgets how to go back further than to the oldest version that is kept. Best effort: it is tried again after the next swap.
 pub(super) async fn forget_marks(parts: &KeeperParts, history: &History) {
     if !parts.may_migrate() {
         return;
     }
     let driver = parts.driver.name();
-    let is_kept = |number| {
-        let entry = history.entry(number);
-        entry.is_some_and(|entry| entry.record.is_kept)
+    let Some(oldest) = history.oldest_kept() else {
+        return;
     };
-    if let Err(error) = Records::of(&parts.state, driver).forget(is_kept).await {
+    let records = Records::of(&parts.state, driver);
+    if let Err(error) = records.forget_up_to(oldest).await {
         tracing::warn!(%driver, %error, "notes of old migrations stay in the state store");
     }
 }

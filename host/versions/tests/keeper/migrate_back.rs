@@ -4,11 +4,33 @@
 use crate::bench::*;
 use crate::migrate::{all, make, origin, schema, serving};
 use serde_json::{Value, json};
+use wasmount_core::state::{Keyspace, KeyspaceOwner, StateStore};
 use wasmount_versions::{RefusalKind, SwapRequest};
 
 /// The same with a setting that no version reads.
 fn schema_with(version: u32, setting: &str) -> Value {
     json!({ "settings": { "schema": version.to_string(), "setting": setting } })
+}
+
+/// The same, and so many versions are kept.
+fn keeping(version: u32, setting: &str, keep: u32) -> Value {
+    let mut spec = schema_with(version, setting);
+    spec["versions"] = json!({ "keep": keep });
+    spec
+}
+
+/// What the host has noted of migrations.
+async fn notes(bench: &Bench) -> Vec<String> {
+    // It is tidied before the next command.
+    bench.keeper.undrain().await.unwrap();
+    let space = Keyspace {
+        driver: bench.driver.name().clone(),
+        owner: KeyspaceOwner::Host,
+    };
+    let entries = bench.memory.scan(&space, "", None, 1000).await.unwrap();
+    let keys = entries.into_iter().map(|entry| entry.key);
+    keys.filter(|key| key.starts_with("migration/") || key.starts_with("replaced/"))
+        .collect()
 }
 
 /// Which version made each volume.
@@ -136,4 +158,38 @@ async fn what_is_put_back_is_served_by_a_version_that_reads_it_and_by_no_other()
     // From there it is its own to plan.
     assert_eq!(bench.back(Some(1)).await.unwrap().now.number, 1);
     assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
+}
+
+#[tokio::test]
+async fn the_way_back_to_a_version_that_is_kept_is_not_forgotten_with_one_that_is_not() {
+    let bench = serving(keeping(1, "first", 3)).await;
+    let id = make(&bench, "one").await;
+    bench.want(keeping(1, "second", 3)).await;
+    bench.want(keeping(1, "third", 3)).await;
+    bench.back(Some(1)).await.unwrap();
+    let before = all(&bench).await;
+    bench.want(keeping(3, "fourth", 3)).await;
+    bench.keeper.swap(SwapRequest::default()).await.unwrap();
+    let fifth = SwapRequest {
+        desired: Some(bench.desired(keeping(3, "fifth", 3))),
+        ..SwapRequest::default()
+    };
+    bench.keeper.swap(fifth).await.unwrap();
+    let kept = |number| bench.record(number).is_kept;
+    assert_eq!([1, 2, 3, 4, 5].map(kept), [false, true, false, true, true]);
+    assert_ne!(notes(&bench).await, Vec::<String>::new());
+    assert_eq!(bench.back(Some(2)).await.unwrap().now.number, 2);
+    assert_eq!(all(&bench).await, before);
+    assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
+}
+
+#[tokio::test]
+async fn the_way_back_is_forgotten_with_the_last_version_that_it_leads_to() {
+    let bench = serving(keeping(1, "first", 2)).await;
+    make(&bench, "one").await;
+    bench.want(keeping(3, "second", 2)).await;
+    assert_ne!(notes(&bench).await, Vec::<String>::new());
+    bench.want(keeping(3, "third", 2)).await;
+    assert!(!bench.record(1).is_kept);
+    assert_eq!(notes(&bench).await, Vec::<String>::new());
 }
