@@ -198,9 +198,9 @@ impl Records {
         Ok(now.fingerprint == mark.fingerprint)
     }
 
-    /// Puts back what a migration replaced, in one transaction. The records are those of the version before it then.
-    pub(crate) async fn put_back(&self, mark: &Mark) -> Result<(), Refusal> {
-        let mut writes = vec![self.mark_form(mark.before)?];
+    /// Puts back what a migration replaced, in one transaction. The records are then those of this version, which need not be the one before it.
+    pub(crate) async fn put_back(&self, mark: &Mark, number: u64) -> Result<(), Refusal> {
+        let mut writes = vec![self.mark_form(number)?];
         writes.push(self.own_write(mark_key(mark.number), None));
         for index in 0..mark.changed {
             let (name_key, value_key) = replaced_keys(mark.number, index);

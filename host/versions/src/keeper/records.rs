@@ -175,7 +175,8 @@ impl Commit<'_> {
                     });
                 }
                 self.prepare(next).await?;
-                self.or_unprepare(records.put_back(&mark).await).await?;
+                let put_back = records.put_back(&mark, number).await;
+                self.or_unprepare(put_back).await?;
             }
         }
         Ok(Found::Coming)

@@ -3,7 +3,9 @@
 
 use crate::bench::*;
 use crate::migrate::{all, make, origin, schema, serving};
+use crate::written;
 use serde_json::{Value, json};
+use std::fs;
 use wasmount_core::state::{Keyspace, KeyspaceOwner, StateStore};
 use wasmount_versions::{RefusalKind, SwapRequest};
 
@@ -192,4 +194,24 @@ async fn the_way_back_is_forgotten_with_the_last_version_that_it_leads_to() {
     bench.want(keeping(3, "third", 2)).await;
     assert!(!bench.record(1).is_kept);
     assert_eq!(notes(&bench).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_host_that_ends_after_records_were_put_back_starts_with_the_version_that_they_are_of() {
+    let bench = serving(schema(1)).await;
+    let id = make(&bench, "one").await;
+    bench.want(schema_with(1, "other")).await;
+    let before = all(&bench).await;
+    bench.want(schema(3)).await;
+    bench.back(Some(1)).await.unwrap();
+    // As if it had been killed while it wrote down that the version serves: the half is known, and the text before it counts.
+    let versions = bench.folder.path().join("versions");
+    let next = written::next(&versions);
+    let files = written::files(&versions);
+    let newest = files.iter().find(|file| **file != next).unwrap();
+    fs::write(newest, "").unwrap();
+    let bench = bench.restarted(schema(3)).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    assert_eq!((bench.number(), all(&bench).await), (1, before));
+    assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
 }
