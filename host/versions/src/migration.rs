@@ -3,6 +3,7 @@
 //!
 //! Marks of migrations lie in the host's own keyspace, so that they are written in one transaction with the records.
 
+mod anew;
 mod content;
 mod maker;
 

@@ -237,16 +237,19 @@ pub(super) async fn attempt(question: Question) -> Result<Came, NotReady> {
     }
 }
 
-/// Where others share the records, what they say counts, and not what has served here. `own`: as the history has it.
+/// Where others share the records, what is noted beside them counts, and not what has served here; where nobody does, it is asked if the history
+/// does not know. `own`: as the history has it.
 pub(super) async fn whose_records(
     parts: &KeeperParts,
     own: Option<String>,
 ) -> Result<Option<String>, Refusal> {
-    if parts.migrates != Migrates::TheElected {
-        return Ok(own);
-    }
     let records = Records::of(&parts.state, parts.driver.name());
-    Ok(records.made_for().await?.or(own))
+    match (parts.migrates, own) {
+        (Migrates::AnotherProcess, _) => Ok(None),
+        (Migrates::ThisProcess, Some(own)) => Ok(Some(own)),
+        (Migrates::ThisProcess, None) => records.made_for().await,
+        (Migrates::TheElected, own) => Ok(records.made_for().await?.or(own)),
+    }
 }
 
 /// Who stands by waits for whoever works.

@@ -89,6 +89,7 @@ impl Commit<'_> {
     ) -> Result<(Running, Duration), Refusal> {
         let grants = ready.desired.document.grants.clone();
         let Prepared { step, held, .. } = prepared;
+        let migrates = step.is_some();
         let (mut history, number, on_trial) = self.next(&ready, coming);
         history.prune(self.policy.keep);
         self.grant(&grants).await?;
@@ -120,6 +121,8 @@ impl Commit<'_> {
                 }
             }
         }
+        let version = &ready.backend.label().version;
+        self.note_whose(version, migrates).await;
         let before = self.running.map(|running| running.number);
         let (tell, faults) = mpsc::channel(FAULTS);
         let terms = Terms {

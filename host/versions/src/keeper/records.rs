@@ -190,6 +190,27 @@ impl Commit<'_> {
         self.records().make_for(plugin_version).await
     }
 
+    /// The same of a host that is alone with them, for the day on which its history is lost. It is no reason to refuse a version: the history says
+    /// it too, and the next start tries again.
+    pub(super) async fn note_whose(&self, plugin_version: &str, migrated: bool) {
+        if self.parts.migrates != Migrates::ThisProcess {
+            return;
+        }
+        let records = self.records();
+        let noted = if migrated {
+            records.make_for(plugin_version).await
+        } else {
+            records.note_maker(plugin_version).await
+        };
+        if let Err(error) = noted {
+            tracing::warn!(
+                driver = %self.parts.driver.name(),
+                %error,
+                "whose the records are is known to the history of versions alone"
+            );
+        }
+    }
+
     async fn prepare(&self, next: &History) -> Result<(), Refusal> {
         let prepared = self.history.preparing(next.clone());
         self.disk.write(&prepared).await.map(|_| ())

@@ -1,5 +1,5 @@
-//! For which version of the plugin the records were made last, as all hosts know it that share them. Apart because a host that is alone with its
-//! records has that in its history, and of several only the elected one may say it.
+//! For which version of the plugin the records were made last, as all hosts know it that share them. Apart because it is no number: it outlives
+//! every history. A host that is alone with its records asks it when its history was lost; of several only the elected one may say it.
 
 use super::{Records, failed, parsed, written};
 use crate::refusal::Refusal;
@@ -24,10 +24,24 @@ impl Records {
         Ok(Some(maker.plugin_version))
     }
 
-    /// From now on this version writes them.
+    /// From now on this version writes them. Durable with the first record that it writes, or before.
+    pub(crate) async fn note_maker(&self, plugin_version: &str) -> Result<(), Refusal> {
+        self.put_maker(plugin_version).await.map(|_| ())
+    }
+
+    /// The same, durable at once.
     pub(crate) async fn make_for(&self, plugin_version: &str) -> Result<(), Refusal> {
-        if self.made_for().await?.as_deref() == Some(plugin_version) {
+        if !self.put_maker(plugin_version).await? {
             return Ok(());
+        }
+        let synced = self.state.sync().await;
+        synced.map_err(|error| failed("write", error))
+    }
+
+    /// Whether that is new.
+    async fn put_maker(&self, plugin_version: &str) -> Result<bool, Refusal> {
+        if self.made_for().await?.as_deref() == Some(plugin_version) {
+            return Ok(false);
         }
         let maker = Maker {
             plugin_version: plugin_version.to_owned(),
@@ -35,7 +49,6 @@ impl Records {
         let value = written(&maker)?;
         let put = self.state.put(&self.own(), MAKER, value, Expect::Any).await;
         put.map_err(|error| failed("write", error))?;
-        let synced = self.state.sync().await;
-        synced.map_err(|error| failed("write", error))
+        Ok(true)
     }
 }

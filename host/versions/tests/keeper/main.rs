@@ -19,6 +19,7 @@ mod faults;
 #[path = "../../../engine/tests/guest/memory.rs"]
 mod memory;
 mod migrate;
+mod migrate_anew;
 mod migrate_back;
 mod quiet;
 mod refused;

@@ -3,8 +3,8 @@
 use super::{Actor, SETTLE};
 use crate::disk::Disk;
 use crate::history::History;
-use crate::keeper::KeeperParts;
 use crate::keeper::command::Command;
+use crate::keeper::{KeeperParts, Migrates};
 use crate::migration::Records;
 use crate::refusal::Refusal;
 use std::sync::Arc;
@@ -55,12 +55,25 @@ impl Actor {
     }
 }
 
-/// A host that ended while records were changed left two histories; the records say which one it is.
+/// A host that ended while records were changed left two histories; the records say which one it is. One that begins has no number in common
+/// with what was noted beside the records before.
 async fn settled(parts: &KeeperParts, history: History) -> Result<History, Refusal> {
+    let records = Records::of(&parts.state, parts.driver.name());
+    let history = one_of_two(parts, &records, history).await?;
+    if history.is_empty() && parts.migrates == Migrates::ThisProcess {
+        records.forget_numbers().await?;
+    }
+    Ok(history)
+}
+
+async fn one_of_two(
+    parts: &KeeperParts,
+    records: &Records,
+    history: History,
+) -> Result<History, Refusal> {
     let Some(coming) = history.prepared() else {
         return Ok(history);
     };
-    let records = Records::of(&parts.state, parts.driver.name());
     let changed = records.form().await? == Some(coming);
     tracing::warn!(
         driver = %parts.driver.name(),
