@@ -52,9 +52,21 @@ impl Commit<'_> {
         }
         match coming {
             Coming::New { .. } => Ok(ready.migration.clone().map(Step::forward)),
-            Coming::Again => Ok(None),
+            Coming::Again => self.again(ready).await,
             Coming::Back(hold) => self.way_back(ready, hold.number).await,
         }
+    }
+
+    /// Who is alone with the records left them so. Of several hosts another one may have worked since: who is elected before anything serves here
+    /// looks at them now, and who stands by when its turn comes.
+    async fn again(&self, ready: &Ready) -> Result<Option<Step>, Refusal> {
+        if self.parts.migrates != Migrates::TheElected || !self.parts.may_migrate() {
+            return Ok(None);
+        }
+        let made_for = self.records().made_for().await?;
+        let time = ready.desired.document.limits.time;
+        let planned = plan(&ready.backend, made_for, time).await?;
+        Ok(planned.map(Step::forward))
     }
 
     /// Between what is there and a version that served before: either what was rewritten since is put back, or that version is asked, as any

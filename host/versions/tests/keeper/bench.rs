@@ -167,11 +167,16 @@ impl Bench {
     }
 
     /// The same, with the records of others.
-    pub(crate) async fn on(mut self, memory: Arc<Memory>, spec: Value) -> Self {
-        self.memory = memory;
-        let bench = self.restarted(spec).await;
+    pub(crate) async fn on(self, memory: Arc<Memory>, spec: Value) -> Self {
+        let bench = self.restarted_on(memory, spec).await;
         bench.until("it serves", |it| it.current.is_some()).await;
         bench
+    }
+
+    /// The same, which may wait for something else first.
+    pub(crate) async fn restarted_on(mut self, memory: Arc<Memory>, spec: Value) -> Self {
+        self.memory = memory;
+        self.restarted(spec).await
     }
 
     async fn restarted_with(self, desired: Desired) -> Self {

@@ -5,7 +5,7 @@ use crate::memory::Memory;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use wasmount_core::names::{DriverName, VolumeId};
-use wasmount_versions::{RefusalKind, SwapRequest};
+use wasmount_versions::{Phase, RefusalKind, SwapRequest};
 
 fn schema(version: u32) -> Value {
     json!({ "settings": { "schema": version.to_string() } })
@@ -116,4 +116,53 @@ async fn records_that_others_share_are_never_rewritten() {
     );
     // And nobody does whose turn is over.
     leader.keeper.take_over(|| false).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_version_that_serves_again_only_after_its_host_was_elected_looks_at_the_records_too() {
+    let (memory, name) = shared();
+    let leader = Bench::beside(memory.clone(), &name, schema(1)).await;
+    leads(&leader).await;
+    let id = make(&leader, "one").await;
+    let (elsewhere, _) = shared();
+    let other = Bench::beside(elsewhere, &name, schema(2)).await;
+    *other.sources.secret.lock().unwrap() = None;
+    let other = other.restarted_on(memory.clone(), schema(2)).await;
+    other
+        .until("it waits", |it| it.phase == Phase::Waiting)
+        .await;
+    leader.driver.stand_by();
+    leads(&other).await;
+    *other.sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
+    other.until("it serves", |it| it.current.is_some()).await;
+    assert_eq!(origin(&other, &id).await, "1.0.0");
+    let newer = make(&other, "two").await;
+    assert_eq!(origin(&other, &newer).await, "2.0.0");
+    // It said whose they are: the first one knows what it takes over.
+    other.driver.stand_by();
+    leads(&leader).await;
+    assert_eq!(origin(&leader, &newer).await, "1.0.0");
+}
+
+#[tokio::test]
+async fn who_is_elected_goes_back_with_the_records_and_who_stands_by_waits_for_it() {
+    let (memory, name) = shared();
+    let leader = Bench::beside(memory.clone(), &name, schema(2)).await;
+    let other = Bench::beside(memory.clone(), &name, schema(2)).await;
+    leads(&leader).await;
+    leader.want(schema(1)).await;
+    other.want(schema(1)).await;
+    let id = make(&leader, "one").await;
+    let refusal = other.back(None).await.unwrap_err();
+    assert_eq!(refusal.kind(), RefusalKind::Migration);
+    assert!(
+        refusal
+            .to_string()
+            .contains("which the elected controller does"),
+        "{refusal}"
+    );
+    assert_eq!(other.number(), 2);
+    assert_eq!(leader.back(None).await.unwrap().now.number, 1);
+    assert_eq!(origin(&leader, &id).await, "1.0.0");
+    assert_eq!(other.back(None).await.unwrap().now.number, 1);
 }

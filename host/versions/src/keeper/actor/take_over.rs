@@ -15,7 +15,7 @@ impl Actor {
         &mut self,
         may: &(dyn Fn() -> bool + Send + Sync),
     ) -> Result<(), Refusal> {
-        // The first version that comes looks at the records itself.
+        // The first version that comes looks at the records itself, also one that served before.
         let Some(running) = &self.running else {
             return Ok(());
         };
