@@ -33,7 +33,7 @@ impl Actor {
                 let _ = reply.send(drained);
             }
             Command::TakeOver(may, reply) => {
-                let taken = self.take_over(may.as_ref()).await;
+                let taken = self.take_over(may).await;
                 let _ = reply.send(taken);
             }
             // The loop's.

@@ -13,16 +13,18 @@ impl Actor {
     /// No call is made yet, by anybody.
     pub(super) async fn take_over(
         &mut self,
-        may: &(dyn Fn() -> bool + Send + Sync),
+        may: Box<dyn Fn() -> bool + Send + Sync>,
     ) -> Result<(), Refusal> {
-        // The first version that comes looks at the records itself, also one that served before.
-        let Some(running) = &self.running else {
-            return Ok(());
-        };
         let parts = &self.parts;
         if parts.migrates != Migrates::TheElected {
             return Ok(());
         }
+        // The first version that comes looks at the records itself, also one that served before: if it comes before this host is told that it
+        // works, it does so all the same.
+        let Some(running) = &self.running else {
+            parts.driver.work_while(may);
+            return Ok(());
+        };
         let records = Records::of(&parts.state, parts.driver.name());
         let backend = &running.backend;
         let entry = self.history.entry(running.number);
@@ -41,7 +43,7 @@ impl Actor {
                 return Err(Refusal::rewriting_without_transaction());
             }
             let changes = records.changes(backend, &from, limits.time).await?;
-            records.add(changes, limits.state_bytes, may).await?;
+            records.add(changes, limits.state_bytes, &may).await?;
         }
         if !may() {
             return Err(Refusal::NotElected);
