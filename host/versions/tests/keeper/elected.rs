@@ -147,6 +147,28 @@ async fn a_version_that_serves_again_only_after_its_host_was_elected_looks_at_th
 }
 
 #[tokio::test]
+async fn a_version_that_cannot_serve_again_over_the_records_gives_way_to_what_is_wanted() {
+    let (memory, name) = shared();
+    let leader = Bench::beside(memory.clone(), &name, schema(2)).await;
+    leads(&leader).await;
+    let id = make(&leader, "one").await;
+    let (elsewhere, _) = shared();
+    let wary = json!({ "settings": { "schema": "1", "wary": "yes" } });
+    let other = Bench::beside(elsewhere, &name, wary).await;
+    *other.sources.secret.lock().unwrap() = None;
+    let other = other.restarted_on(memory.clone(), schema(2)).await;
+    other
+        .until("it waits", |it| it.phase == Phase::Waiting)
+        .await;
+    leader.driver.stand_by();
+    leads(&other).await;
+    *other.sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
+    other.until("it serves", |it| it.current.is_some()).await;
+    assert_eq!(other.number(), 2);
+    assert_eq!(origin(&other, &id).await, "2.0.0");
+}
+
+#[tokio::test]
 async fn who_is_elected_goes_back_with_the_records_and_who_stands_by_waits_for_it() {
     let (memory, name) = shared();
     let leader = Bench::beside(memory.clone(), &name, schema(2)).await;
