@@ -25,6 +25,7 @@ pub async fn admit(
     role: Role,
 ) -> Result<Admitted, Refusal> {
     let wasm = plugin_file::read(plugin, base).await?;
+    plugin_file::check_digest(&wasm, plugin.digest.as_deref())?;
     let (driver, mounter) = (parts.driver.clone(), Arc::clone(&parts.mounter));
     let time = parts.limits.time;
     let proof = Proof {

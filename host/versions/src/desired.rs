@@ -39,7 +39,7 @@ pub enum DesiredFrom {
     Object(String),
 }
 
-/// A component that was had from where its document says, and whose digest and signatures are as the document wants.
+/// What begins as a component, was had from where its document says, and whose digest and signatures are as the document wants.
 #[derive(Debug, Clone)]
 pub struct Fetched {
     /// Its bytes.
@@ -67,7 +67,8 @@ pub enum Origin {
 /// Gets what a document points to.
 #[async_trait]
 pub trait Sources: Send + Sync + 'static {
-    /// The component: found, of bearable size, with the digest and the signatures that the document wants.
+    /// The component: found, of bearable size, with the digest and the signatures that the document wants, and no other kind of file; it is
+    /// refused for the first of these that is not so.
     async fn component(&self, desired: &Desired) -> Result<Fetched, Refusal>;
     /// The backend's secrets, as they are now.
     async fn secrets(&self, desired: &Desired) -> Result<Secrets, Refusal>;

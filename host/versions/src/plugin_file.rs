@@ -1,5 +1,7 @@
-//! The plugin's bytes in a file: found, bounded, and the ones that were meant. Apart because it reads what administrators write, on a blocking
-//! thread; the host's own files are another's.
+//! The plugin's bytes in a file: found and bounded; and whether bytes are the ones that were meant, and a component. Apart because it reads what
+//! administrators write, on a blocking thread; the host's own files are another's.
+//!
+//! These are steps, each by itself: whose signatures a document wants is looked at between the digest and the kind.
 
 use crate::refusal::Refusal;
 use rustix::fs::{Mode, OFlags};
@@ -18,26 +20,16 @@ const CORE_MODULE: &[u8] = &[0x01, 0x00, 0x00, 0x00];
 const DIGEST_PREFIX: &str = "sha256:";
 const DIGEST_DIGITS: usize = 64;
 
-/// Reads the component of a file; relative paths start at `base`, the folder of the document. Its signatures are not looked at.
+/// Reads what a file holds, if it is not too large; relative paths start at `base`, the folder of the document.
 pub async fn read(source: &PluginSource, base: &Path) -> Result<Vec<u8>, Refusal> {
-    let PluginSource {
-        place,
-        digest,
-        wasi: _,
-        signers: _,
-    } = source.clone();
-    let PluginPlace::File(path) = place else {
+    let PluginPlace::File(path) = &source.place else {
         return Err(Refusal::NotAFile {
             path: base.to_owned(),
         });
     };
     let path = base.join(path);
     let named = path.clone();
-    let reading = tokio::task::spawn_blocking(move || {
-        let wasm = read_blocking(&path)?;
-        check_bytes(&wasm, digest.as_deref())?;
-        Ok(wasm)
-    });
+    let reading = tokio::task::spawn_blocking(move || read_blocking(&path));
     reading.await.unwrap_or_else(|error| {
         Err(Refusal::Unreadable {
             path: named,
@@ -75,15 +67,11 @@ fn read_blocking(path: &Path) -> Result<Vec<u8>, Refusal> {
     Ok(wasm)
 }
 
-/// Whether bytes are those that a document means, and a component at all.
-pub fn check_bytes(wasm: &[u8], digest: Option<&str>) -> Result<(), Refusal> {
-    if let Some(wanted) = digest {
-        check_digest(wanted, wasm)?;
-    }
-    check_kind(wasm)
-}
-
-fn check_digest(wanted: &str, wasm: &[u8]) -> Result<(), Refusal> {
+/// Whether bytes are those that a document means; one that names no digest means any.
+pub fn check_digest(wasm: &[u8], wanted: Option<&str>) -> Result<(), Refusal> {
+    let Some(wanted) = wanted else {
+        return Ok(());
+    };
     let digits = wanted
         .strip_prefix(DIGEST_PREFIX)
         .filter(|digits| digits.len() == DIGEST_DIGITS)
@@ -99,7 +87,8 @@ fn check_digest(wanted: &str, wasm: &[u8]) -> Result<(), Refusal> {
     Ok(())
 }
 
-pub(crate) fn check_kind(wasm: &[u8]) -> Result<(), Refusal> {
+/// Whether bytes are a component at all.
+pub fn check_kind(wasm: &[u8]) -> Result<(), Refusal> {
     match wasm.strip_prefix(MAGIC) {
         Some(rest) if rest.starts_with(COMPONENT) => Ok(()),
         Some(rest) if rest.starts_with(CORE_MODULE) => Err(Refusal::CoreModule),
@@ -121,50 +110,47 @@ mod tests {
 
     const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 
-    async fn read_bytes(bytes: &[u8], digest: Option<&str>) -> Result<Vec<u8>, Refusal> {
+    #[tokio::test]
+    async fn a_file_is_read_whatever_it_holds() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("plugin.wasm"), bytes).unwrap();
-        let source = PluginSource {
-            digest: digest.map(str::to_owned),
-            ..PluginSource::file("plugin.wasm")
-        };
-        read(&source, folder.path()).await
+        let source = PluginSource::file("plugin.wasm");
+        for bytes in [EMPTY_COMPONENT, b"\0asm\x01\0\0\0", b""] {
+            std::fs::write(folder.path().join("plugin.wasm"), bytes).unwrap();
+            assert_eq!(read(&source, folder.path()).await.unwrap(), bytes);
+        }
     }
 
-    #[tokio::test]
-    async fn a_component_with_the_digest_of_the_document_is_read() {
+    #[test]
+    fn a_component_with_the_digest_of_the_document_is_the_one_that_is_meant() {
+        check_kind(EMPTY_COMPONENT).unwrap();
+        check_digest(EMPTY_COMPONENT, None).unwrap();
         let digest: String = Sha256::digest(EMPTY_COMPONENT)
             .iter()
             .map(|byte| format!("{byte:02X}"))
             .collect();
-        for digest in [None, Some(format!("sha256:{digest}"))] {
-            let wasm = read_bytes(EMPTY_COMPONENT, digest.as_deref())
-                .await
-                .unwrap();
-            assert_eq!(wasm, EMPTY_COMPONENT);
-        }
+        check_digest(EMPTY_COMPONENT, Some(&format!("sha256:{digest}"))).unwrap();
     }
 
-    #[tokio::test]
-    async fn what_is_no_component_is_refused() {
+    #[test]
+    fn what_is_no_component_is_refused() {
         for (bytes, expected) in [
             (&b"\0asm\x01\0\0\0"[..], "core module"),
             (b"\x7fELF\x02\x01\x01\0", "not WebAssembly"),
             (b"\0asm", "not WebAssembly"),
             (b"", "not WebAssembly"),
         ] {
-            let refusal = read_bytes(bytes, None).await.unwrap_err().to_string();
+            let refusal = check_kind(bytes).unwrap_err().to_string();
             assert!(refusal.contains(expected), "{refusal}");
         }
     }
 
-    #[tokio::test]
-    async fn another_digest_or_none_at_all_is_refused() {
+    #[test]
+    fn another_digest_or_none_at_all_is_refused() {
         let other = format!("sha256:{}", "0".repeat(64));
-        let refusal = read_bytes(EMPTY_COMPONENT, Some(&other)).await.unwrap_err();
+        let refusal = check_digest(EMPTY_COMPONENT, Some(&other)).unwrap_err();
         assert!(matches!(refusal, Refusal::OtherDigest { wanted, .. } if wanted == other));
         for digest in ["", "sha256:", "md5:00", &"0".repeat(64)] {
-            let refusal = read_bytes(EMPTY_COMPONENT, Some(digest)).await.unwrap_err();
+            let refusal = check_digest(EMPTY_COMPONENT, Some(digest)).unwrap_err();
             assert!(matches!(refusal, Refusal::BadDigest), "{digest}");
         }
     }

@@ -125,7 +125,7 @@ impl Trail {
     }
 
     /// What a step came to; a refusal is noted.
-    pub(crate) fn take<T, E: std::fmt::Display>(
+    pub fn take<T, E: std::fmt::Display>(
         &mut self,
         step: Step,
         came: Result<T, E>,

@@ -16,6 +16,9 @@ const TOO_LARGE: u64 = (64 << 20) + 1;
 /// What a component begins with, and a core module (component model, `Binary.md`).
 const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
+/// The same, in a file that nobody and one that `acme` has signed.
+const UNSIGNED_CORE: &str = "unsigned-core.wasm";
+const SIGNED_CORE: &str = "signed-core.wasm";
 /// Sections of a component end with it; this one says that it is longer than the file.
 const CUT_OFF: &[u8] = b"\0asm\x0d\0\x01\0\x01\x7f";
 
@@ -106,6 +109,26 @@ fn before_it_runs() -> Vec<Row> {
                 "nobody has signed sha256:",
                 "sign it with `wasmount sign` or cosign",
             ],
+        ),
+        // Who signed it comes before what it is.
+        row(
+            "signature",
+            Wish::Document(
+                "{ path: unsigned-core.wasm, verify: { anyOf: [{ file: acme.pub }] } }",
+                "",
+            ),
+            [
+                "nobody has signed sha256:",
+                "sign it with `wasmount sign` or cosign",
+            ],
+        ),
+        row(
+            "not_a_component",
+            Wish::Document(
+                "{ path: signed-core.wasm, verify: { anyOf: [{ file: acme.pub }] } }",
+                "",
+            ),
+            ["is a core module", "build it for the target wasm32-wasip2"],
         ),
         row(
             "not_a_component",
@@ -270,20 +293,29 @@ fn remembered(scene: &Scene) -> Vec<Value> {
     history["refusals"].as_array().unwrap().clone()
 }
 
-fn keygen(folder: &Path) {
-    let made = Command::new(Workspace::locate().unwrap().host_program())
-        .args(["keygen", "--output-key-prefix", "acme"])
-        .env("WASMOUNT_KEY_PASSWORD", "correct horse")
-        .current_dir(folder)
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{made:?}");
+/// A pair of keys of `acme`, and the two core modules.
+fn sign_one(folder: &Path) {
+    for file in [UNSIGNED_CORE, SIGNED_CORE] {
+        fs::write(folder.join(file), CORE_MODULE).unwrap();
+    }
+    for words in [
+        ["keygen", "--output-key-prefix", "acme"].as_slice(),
+        &["sign", SIGNED_CORE, "--key", "acme.key"],
+    ] {
+        let made = Command::new(Workspace::locate().unwrap().host_program())
+            .args(words)
+            .env("WASMOUNT_KEY_PASSWORD", "correct horse")
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_each_step_of_an_admission_refuses_in_words_and_the_running_version_serves_on() {
     let scene = Scene::serving("misbehave", HostOptions::default());
-    keygen(scene.folder.path());
+    sign_one(scene.folder.path());
     let rows = before_it_runs().into_iter().chain(once_it_runs()).collect();
     all_refused(&scene, rows).await;
     // None of them was a version, and each is remembered: also after a restart.

@@ -159,6 +159,14 @@ fn each_refusal_ends_the_steps_where_it_belongs() {
         ),
         (
             text(&core),
+            ", verify: { anyOf: [{ file: key.pub }] }",
+            "",
+            "signature",
+            "signature",
+            "nobody has signed sha256:",
+        ),
+        (
+            text(&core),
             "",
             "",
             "component",

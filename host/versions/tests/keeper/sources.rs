@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::RwLock;
 use wasmount_core::document::{PluginPlace, SecretSource};
 use wasmount_core::secrets::Secrets;
-use wasmount_versions::{Desired, Fetched, Origin, Refusal, Sources, read_plugin};
+use wasmount_versions::{
+    Desired, Fetched, Origin, Refusal, Sources, check_digest, check_kind, read_plugin,
+};
 
 #[derive(Default)]
 pub(crate) struct TestSources {
@@ -34,8 +36,11 @@ impl Sources for TestSources {
         let PluginPlace::File(path) = &plugin.place else {
             panic!("only files are tested here");
         };
+        let wasm = read_plugin(plugin, &desired.folder).await?;
+        check_digest(&wasm, plugin.digest.as_deref())?;
+        check_kind(&wasm)?;
         Ok(Fetched {
-            wasm: read_plugin(plugin, &desired.folder).await?,
+            wasm,
             origin: Origin::File(desired.folder.join(path)),
             signed_by: Vec::new(),
         })

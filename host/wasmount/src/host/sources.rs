@@ -18,7 +18,9 @@ use wasmount_core::document::{
 };
 use wasmount_core::secrets::Secrets;
 use wasmount_kubernetes::storage_backend::SecretReader;
-use wasmount_versions::{Desired, Fetched, Origin, PLUGIN_BYTES, Refusal, Sources, check_bytes};
+use wasmount_versions::{
+    Desired, Fetched, Origin, PLUGIN_BYTES, Refusal, Sources, check_digest, check_kind,
+};
 
 /// What a serving host has.
 pub(super) struct HostSources {
@@ -67,7 +69,8 @@ impl HostSources {
         };
         let fetched = fetch(plugin, folder, config).await;
         let fetched = fetched.map_err(|error| refusal(error, &asked))?;
-        check_bytes(&fetched.wasm, plugin.digest.as_deref())?;
+        check_digest(&fetched.wasm, plugin.digest.as_deref())?;
+        check_kind(&fetched.wasm)?;
         Ok(Fetched {
             wasm: fetched.wasm,
             origin: Origin::Registry {
@@ -79,13 +82,13 @@ impl HostSources {
     }
 }
 
-/// A file: whole, and if its document names keys, signed by them.
+/// A file: whole, the one that is meant, signed by the keys that its document names, and a component, in this order.
 async fn file(plugin: &PluginSource, folder: &Path, path: &Path) -> Result<Fetched, Refusal> {
     let path = folder.join(path);
     let wasm = settled_file::read(&path, PLUGIN_BYTES)
         .await
         .map_err(|error| unsettled(error, &path))?;
-    check_bytes(&wasm, plugin.digest.as_deref())?;
+    check_digest(&wasm, plugin.digest.as_deref())?;
     let mut fetched = Fetched {
         wasm,
         origin: Origin::File(path.clone()),
@@ -104,6 +107,7 @@ async fn file(plugin: &PluginSource, folder: &Path, path: &Path) -> Result<Fetch
         }
         fetched.signed_by = signed.signed_by;
     }
+    check_kind(&fetched.wasm)?;
     Ok(fetched)
 }
 
