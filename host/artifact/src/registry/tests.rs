@@ -4,12 +4,13 @@ mod attached;
 mod hostile;
 
 use super::*;
+use crate::COMPONENT_BYTES;
 use crate::access::{Credentials, Login};
 use crate::attached::Attachments;
 use crate::media_type::{OCI_MANIFEST, WASM_CONFIG, WASM_LAYER};
 use crate::patience::Patience;
 use crate::progress::silent;
-use crate::pull::{Pulled, pull};
+use crate::pull::{Pulled, Resolved, pull};
 use crate::wasm_config::Annotations;
 use hostile::{Reply, Server};
 use std::time::Duration;
@@ -50,8 +51,16 @@ async fn pulled(host: &str, access: Access) -> Result<Pulled, RegistryError> {
 }
 
 fn manifest() -> Vec<u8> {
+    manifest_of(WASM.len() as u64)
+}
+
+/// The same, whose layer is said to be so large.
+fn manifest_of(size: u64) -> Vec<u8> {
     let config = Descriptor::of(WASM_CONFIG, b"{}");
-    let layer = Descriptor::of(WASM_LAYER, WASM);
+    let layer = Descriptor {
+        size,
+        ..Descriptor::of(WASM_LAYER, WASM)
+    };
     crate::manifest::Manifest::new(config, vec![layer], Annotations::new()).to_bytes()
 }
 
@@ -197,6 +206,32 @@ async fn a_manifest_of_a_gigabyte_is_not_read() {
     let error = pulled(&server.host(), access()).await.unwrap_err();
     assert!(matches!(error, RegistryError::TooLarge { .. }), "{error}");
     assert!(server.sent() < 64 << 20, "{} bytes", server.sent());
+}
+
+#[tokio::test]
+async fn a_component_that_is_said_to_be_too_large_is_not_asked_for() {
+    let start = |size| {
+        Server::start(move |path| match path {
+            TAG => Some(Reply::ok(manifest_of(size))),
+            _ => Some(Reply::ok(WASM)),
+        })
+    };
+    let server = start(COMPONENT_BYTES + 1).await;
+    // Nor is anything that would come before it: signatures.
+    let found = Resolved::find(&connected(&server.host(), access())).await;
+    let error = found.unwrap_err();
+    let said = error.to_string();
+    assert!(
+        matches!(error, RegistryError::TooLarge { most, .. } if most == 64 << 20),
+        "{said}"
+    );
+    assert!(said.contains("the component of oci://"), "{said}");
+    assert_eq!((server.asked(TAG), server.asked(&blob())), (1, 0));
+    // The largest that may be is asked for; only then is it seen that it is not.
+    let server = start(COMPONENT_BYTES).await;
+    let error = pulled(&server.host(), access()).await.unwrap_err();
+    assert!(matches!(error, RegistryError::WrongSize { .. }), "{error}");
+    assert_eq!(server.asked(&blob()), 1);
 }
 
 #[tokio::test]
