@@ -1,7 +1,7 @@
 //! What makes a version another one. Apart because it is said once and compared everywhere: the component, and everything of the document by
 //! which its calls go. Where the component lies, who signed it and how versions follow one another make no other version.
 //!
-//! Secrets are compared in memory alone: not even a digest of them is written.
+//! Secrets are no part of it: of them a mark under a key is compared and written (`secrets_mark`), never a digest without one.
 
 use crate::plugin_file::digest_of;
 use serde::{Deserialize, Serialize};
