@@ -1,120 +1,149 @@
-//! A compiler as the kernel sees it (proc(5)). Apart because it is reading of tables.
+//! A child of a host, which compiles or fetches, as the kernel sees it (proc(5)). Apart because it is reading of tables, and because several
+//! tests ask whether such a process may do as little as is promised.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::PathBuf;
+use xtask::failure::Failure;
 
-/// The word that it is started with.
-const SUBCOMMAND: &str = "compile-child";
-/// Where `/proc/<id>/stat` has the time that it ran for, and how nice it is, counted from behind the name.
+/// The word that a compiler is started with.
+pub const COMPILER: &str = "compile-child";
+/// The word that a fetcher is started with.
+pub const FETCHER: &str = "fetch-child";
+
+/// Where `/proc/<id>/stat` has the state, the parent, the time that it ran for, and how nice it is, counted from behind the name.
+const STATE: usize = 0;
+const PARENT: usize = 1;
 const USER_TICKS: usize = 11;
 const NICE: usize = 16;
+/// How wide the column of names is in `/proc/<id>/limits`, in characters.
+const LIMIT_NAME: usize = 26;
+/// The state of one that has ended and waits to be reaped.
+const ZOMBIE: &str = "Z";
 
-/// A process that compiles.
+/// One that was found.
 #[derive(Debug, Clone)]
-pub(crate) struct Child {
+pub struct Child {
     id: String,
 }
 
 impl Child {
-    /// All that a host has now.
-    pub(crate) fn all_of(host: u32) -> Vec<Self> {
-        let processes = fs::read_dir("/proc").unwrap();
-        processes
-            .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
-            .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
-            .map(|id| Self { id })
-            .filter(|child| child.is_of(host) && child.is_alive())
-            .collect()
+    /// All that a host has now, of those that were started with this word.
+    pub fn all_of(host: u32, subcommand: &str) -> Result<Vec<Self>, Failure> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").map_err(Failure::io("list /proc"))? {
+            let entry = entry.map_err(Failure::io("list /proc"))?;
+            let id = entry.file_name().to_string_lossy().into_owned();
+            if !id.bytes().all(|byte| byte.is_ascii_digit()) {
+                continue;
+            }
+            let child = Self { id };
+            if child.is_of(host, subcommand) && child.is_alive() {
+                found.push(child);
+            }
+        }
+        Ok(found)
     }
 
-    pub(crate) fn id(&self) -> &str {
+    /// Its number.
+    pub fn id(&self) -> &str {
         &self.id
     }
 
     /// A zombie is not: it waits to be reaped.
-    pub(crate) fn is_alive(&self) -> bool {
-        self.stat().is_some_and(|stat| stat[0] != "Z")
+    pub fn is_alive(&self) -> bool {
+        self.stat(STATE).is_some_and(|state| state != ZOMBIE)
     }
 
-    pub(crate) fn cpu_ticks(&self) -> u64 {
-        self.stat()
-            .map_or(0, |stat| stat[USER_TICKS].parse().unwrap())
+    /// The time that it ran for, in hundredths of a second.
+    pub fn cpu_ticks(&self) -> u64 {
+        let ticks = self.stat(USER_TICKS).and_then(|ticks| ticks.parse().ok());
+        ticks.unwrap_or_default()
     }
 
-    pub(crate) fn nice(&self) -> i32 {
-        self.stat().unwrap()[NICE].parse().unwrap()
+    /// How much it waits for others; none: it is gone.
+    pub fn nice(&self) -> Option<i32> {
+        self.stat(NICE)?.parse().ok()
     }
 
     /// `status`, key by key.
-    pub(crate) fn status(&self) -> BTreeMap<String, String> {
-        let text = fs::read_to_string(self.file("status")).unwrap();
+    pub fn status(&self) -> Result<BTreeMap<String, String>, Failure> {
+        let text = self.read("status")?;
         let pairs = text.lines().filter_map(|line| line.split_once(':'));
-        pairs
+        Ok(pairs
             .map(|(key, value)| (key.to_owned(), one_space(value)))
-            .collect()
+            .collect())
     }
 
     /// Names and soft limits.
-    pub(crate) fn limits(&self) -> BTreeMap<String, String> {
-        let text = fs::read_to_string(self.file("limits")).unwrap();
+    pub fn limits(&self) -> Result<BTreeMap<String, String>, Failure> {
+        let text = self.read("limits")?;
         let rows = text.lines().skip(1);
-        rows.map(|row| {
-            // The name is a column of 26 characters.
-            let (name, values) = row.split_at(26);
-            let soft = values.split_whitespace().next().unwrap();
-            (name.trim().to_owned(), soft.to_owned())
-        })
-        .collect()
+        Ok(rows
+            .filter_map(|row| {
+                let (name, values) = row.split_at_checked(LIMIT_NAME)?;
+                let soft = values.split_whitespace().next()?;
+                Some((name.trim().to_owned(), soft.to_owned()))
+            })
+            .collect())
     }
 
     /// Numbers, and what they lead to.
-    pub(crate) fn descriptors(&self) -> BTreeMap<String, String> {
-        let entries = fs::read_dir(self.file("fd")).unwrap();
-        entries
-            .map(|entry| {
-                let entry = entry.unwrap();
-                let to = fs::read_link(entry.path()).unwrap();
-                let name = entry.file_name().into_string().unwrap();
-                (name, to.to_string_lossy().into_owned())
-            })
-            .collect()
+    pub fn descriptors(&self) -> Result<BTreeMap<String, String>, Failure> {
+        descriptors(&self.id)
     }
 
     /// Names of its environment.
-    pub(crate) fn variables(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.file("environ")).unwrap();
+    pub fn variables(&self) -> Result<Vec<String>, Failure> {
+        let text = self.read("environ")?;
         let pairs = text.split('\0').filter_map(|pair| pair.split_once('='));
         let mut names: Vec<_> = pairs.map(|(name, _)| name.to_owned()).collect();
         names.sort_unstable();
-        names
+        Ok(names)
     }
 
-    pub(crate) fn kill(&self, signal: Signal) {
-        kill_process(self.number(), signal).unwrap();
+    /// Sends it a signal.
+    pub fn kill(&self, signal: Signal) -> Result<(), Failure> {
+        let pid = self.id.parse().ok().and_then(Pid::from_raw);
+        let sent = pid.map_or(Err(io::ErrorKind::NotFound.into()), |pid| {
+            kill_process(pid, signal).map_err(io::Error::from)
+        });
+        sent.map_err(Failure::io(format!("kill {}", self.id)))
     }
 
-    fn is_of(&self, host: u32) -> bool {
-        let words = fs::read_to_string(self.file("cmdline")).unwrap_or_default();
-        let is_compiler = words.split('\0').nth(1) == Some(SUBCOMMAND);
-        is_compiler && self.stat().is_some_and(|stat| stat[1] == host.to_string())
+    fn is_of(&self, host: u32, subcommand: &str) -> bool {
+        let words = self.read("cmdline").unwrap_or_default();
+        let parent = host.to_string();
+        words.split('\0').nth(1) == Some(subcommand) && self.stat(PARENT) == Some(parent)
     }
 
-    /// The words of `stat` behind the name, which may hold anything: state, parent, and so on.
-    fn stat(&self) -> Option<Vec<String>> {
-        let stat = fs::read_to_string(self.file("stat")).ok()?;
+    /// A word of `stat` behind the name, which may hold anything.
+    fn stat(&self, number: usize) -> Option<String> {
+        let stat = self.read("stat").ok()?;
         let (_, words) = stat.rsplit_once(") ")?;
-        Some(words.split_whitespace().map(str::to_owned).collect())
+        words.split_whitespace().nth(number).map(str::to_owned)
     }
 
-    fn file(&self, name: &str) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/{name}", self.id))
+    fn read(&self, name: &str) -> Result<String, Failure> {
+        let file = PathBuf::from(format!("/proc/{}/{name}", self.id));
+        fs::read_to_string(&file).map_err(Failure::io(format!("read {}", file.display())))
     }
+}
 
-    fn number(&self) -> Pid {
-        Pid::from_raw(self.id.parse().unwrap()).unwrap()
-    }
+/// The descriptors of any process, and what they lead to. One that is closed while this looks is left out.
+pub fn descriptors(id: &str) -> Result<BTreeMap<String, String>, Failure> {
+    let folder = format!("/proc/{id}/fd");
+    let entries = fs::read_dir(&folder).map_err(Failure::io(format!("list {folder}")))?;
+    let entries = entries.filter_map(Result::ok);
+    Ok(entries
+        .filter_map(|entry| {
+            let to = fs::read_link(entry.path()).ok()?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            Some((name, to.to_string_lossy().into_owned()))
+        })
+        .collect())
 }
 
 fn one_space(text: &str) -> String {

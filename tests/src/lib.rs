@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod builds;
+pub mod child;
 pub mod cluster;
 pub mod copies;
 pub mod directory_life;

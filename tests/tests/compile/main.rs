@@ -8,11 +8,9 @@
     reason = "a test may end where it fails"
 )]
 
-mod child;
 mod expensive;
 mod leftovers;
 
-use child::Child;
 use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,6 +18,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use wasmount_tests::child::{COMPILER, Child};
 use wasmount_tests::directory_life;
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions};
@@ -76,12 +75,19 @@ impl Scene {
         }
     }
 
+    fn compilers(&self) -> Vec<Child> {
+        Child::all_of(self.host.id(), COMPILER).unwrap()
+    }
+
     /// The process that compiles, at work: it is confined by then.
     fn compiler(&self) -> Child {
         let started = Instant::now();
         loop {
-            let children = Child::all_of(self.host.id());
-            if let Some(child) = children.into_iter().find(|it| it.cpu_ticks() > AT_WORK) {
+            if let Some(child) = self
+                .compilers()
+                .into_iter()
+                .find(|it| it.cpu_ticks() > AT_WORK)
+            {
                 return child;
             }
             assert!(started.elapsed() < PATIENCE, "{}", self.host.log());
@@ -131,7 +137,7 @@ async fn privileged_a_component_deep_in_itself_is_refused_and_the_other_driver_s
         "the component does not compile: it has components or modules more than 64 deep in one another",
     );
     scene.serves().await;
-    assert!(Child::all_of(scene.host.id()).is_empty());
+    assert!(scene.compilers().is_empty());
 }
 
 #[tokio::test]
@@ -147,7 +153,7 @@ async fn privileged_a_driver_serves_while_another_component_hangs_the_compiler()
 fn privileged_a_compiler_is_nobody_can_open_nothing_and_has_limits() {
     let scene = Scene::that_hangs();
     let compiler = scene.compiler();
-    let status = compiler.status();
+    let status = compiler.status().unwrap();
     for (key, value) in [
         ("Uid", "65534 65534 65534 65534"),
         ("Gid", "65534 65534 65534 65534"),
@@ -159,7 +165,7 @@ fn privileged_a_compiler_is_nobody_can_open_nothing_and_has_limits() {
     ] {
         assert_eq!(status[key], value, "{key}");
     }
-    let limits = compiler.limits();
+    let limits = compiler.limits().unwrap();
     for (name, soft) in [
         ("Max data size", "2147483648"),
         ("Max address space", "4294967296"),
@@ -170,7 +176,7 @@ fn privileged_a_compiler_is_nobody_can_open_nothing_and_has_limits() {
     ] {
         assert_eq!(limits[name], soft, "{name}");
     }
-    let descriptors = compiler.descriptors();
+    let descriptors = compiler.descriptors().unwrap();
     let numbers: Vec<_> = descriptors.keys().map(String::as_str).collect();
     assert_eq!(numbers, ["0", "1", "2"]);
     assert!(
@@ -182,15 +188,15 @@ fn privileged_a_compiler_is_nobody_can_open_nothing_and_has_limits() {
         "RAYON_NUM_THREADS",
         "TOKIO_WORKER_THREADS",
     ];
-    assert_eq!(compiler.variables(), variables);
-    assert_eq!(compiler.nice(), 3);
+    assert_eq!(compiler.variables().unwrap(), variables);
+    assert_eq!(compiler.nice(), Some(3));
 }
 
 #[test]
 fn privileged_a_compiler_that_is_killed_from_outside_costs_one_refusal_and_is_asked_again() {
     let scene = Scene::that_hangs();
     let first = scene.compiler();
-    first.kill(Signal::KILL);
+    first.kill(Signal::KILL).unwrap();
     scene.wait_for("the component was not compiled: the process was killed from outside");
     let second = scene.compiler();
     assert_ne!(first.id(), second.id());
@@ -200,7 +206,7 @@ fn privileged_a_compiler_that_is_killed_from_outside_costs_one_refusal_and_is_as
 fn privileged_a_component_that_crashes_the_compiler_is_refused_once_for_all() {
     let scene = Scene::that_hangs();
     let first = scene.compiler();
-    first.kill(Signal::ABORT);
+    first.kill(Signal::ABORT).unwrap();
     let words = "the component does not compile: the process broke down (signal: 6 (SIGABRT)";
     scene.wait_for(words);
     // Nobody tries again by itself; who asks is answered from memory.
@@ -210,14 +216,14 @@ fn privileged_a_component_that_crashes_the_compiler_is_refused_once_for_all() {
     let said = String::from_utf8_lossy(&asked.stderr);
     assert_eq!(asked.status.code(), Some(1), "{said}");
     assert!(said.contains(words), "{said}");
-    assert!(Child::all_of(scene.host.id()).is_empty());
+    assert!(scene.compilers().is_empty());
 }
 
 #[test]
 fn privileged_a_component_that_takes_all_of_its_cpu_time_is_refused() {
     let scene = Scene::that_hangs();
     // What the kernel sends when it is used up; that it will is told by the limits above.
-    scene.compiler().kill(Signal::XCPU);
+    scene.compiler().kill(Signal::XCPU).unwrap();
     scene.wait_for("the component does not compile: it takes more than 120 s of CPU time; split");
 }
 

@@ -14,6 +14,7 @@ mod bundles;
 mod certificates;
 mod child;
 mod commands;
+mod fetcher;
 mod inspect;
 mod manifests;
 mod others;
