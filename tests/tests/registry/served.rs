@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::sleep;
 use wasmount_control::Client;
-use wasmount_control::words::{DriverStatus, Phase, Swap};
+use wasmount_control::words::{DriverStatus, Phase, Swap, Version};
 use wasmount_tests::builds;
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::namespace;
@@ -14,6 +14,10 @@ use wasmount_tests::root::needs_root;
 
 const DRIVER: &str = "fetched.example.com";
 const TAG: &str = "acme/directory:stable";
+/// Where a registry is asked what the tag stands for.
+const MANIFEST_OF_TAG: &str = "acme/directory/manifests/stable";
+/// Makes another version of the same component.
+const OTHER_LIMITS: &str = "  limits: { time: 77s }\n";
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A component of this mark under the tag; gives the digest of its manifest.
@@ -66,6 +70,28 @@ async fn status(client: &Client) -> DriverStatus {
     }
 }
 
+/// As soon as the version of this number serves.
+async fn version(client: &Client, number: u64) -> Version {
+    loop {
+        let version = status(client).await.version.unwrap();
+        if version.number == number {
+            return version;
+        }
+        sleep(LOOK).await;
+    }
+}
+
+fn started(server: &Server) -> (Host, PathBuf, Client) {
+    let document = document(server);
+    let host = Host::start(HostOptions {
+        backends: vec![document.clone()],
+        ..HostOptions::default()
+    })
+    .unwrap();
+    let client = Client::new(host.data().join("admin.sock"));
+    (host, document, client)
+}
+
 fn compiled(host: &Host) -> usize {
     fs::read_dir(host.data().join("compiled")).unwrap().count()
 }
@@ -80,18 +106,13 @@ async fn privileged_a_signed_artifact_serves_and_an_unsigned_one_is_refused_befo
     let key = key(&server);
     let first = push(&server, "first");
     sign(&server, &key, &first);
-    let mut host = Host::start(HostOptions {
-        backends: vec![document(&server)],
-        ..HostOptions::default()
-    })
-    .unwrap();
+    let (mut host, _, client) = started(&server);
     host.orchestrator()
         .await
         .unwrap()
         .created("one")
         .await
         .unwrap();
-    let client = Client::new(host.data().join("admin.sock"));
     let serving = status(&client).await.version.unwrap();
     // The tag was resolved once, and is recorded as what it meant.
     assert!(serving.origin.contains(&first), "{serving:?}");
@@ -133,5 +154,47 @@ async fn privileged_a_signed_artifact_serves_and_an_unsigned_one_is_refused_befo
         "{:?}",
         after.phase
     );
+    host.abandon().unwrap();
+}
+
+#[tokio::test]
+async fn privileged_a_tag_that_moves_means_what_it_did_until_somebody_asks_for_a_swap() {
+    needs_root();
+    namespace::enter();
+    let server = Server::start();
+    let key = key(&server);
+    let first = push(&server, "first");
+    sign(&server, &key, &first);
+    let (mut host, document, client) = started(&server);
+    host.orchestrator().await.unwrap();
+    let serving = version(&client, 1).await;
+    assert!(serving.origin.contains(&first), "{serving:?}");
+    let second = push(&server, "second");
+    sign(&server, &key, &second);
+    let asked = server.asked(MANIFEST_OF_TAG);
+    assert!(asked > 0);
+
+    // The registry is there, and what the tag stands for now may serve.
+    host.terminate().unwrap();
+    host.restart().unwrap();
+    host.orchestrator().await.unwrap();
+    assert_eq!(version(&client, 1).await.digest, serving.digest);
+    // Another version is made of it: what was resolved then counts for this too.
+    let text = fs::read_to_string(&document).unwrap();
+    let aside = server.path().join("aside.yaml");
+    fs::write(&aside, text + OTHER_LIMITS).unwrap();
+    fs::rename(&aside, &document).unwrap();
+    let other = version(&client, 2).await;
+    assert_eq!(
+        (&other.digest, &other.origin),
+        (&serving.digest, &serving.origin)
+    );
+    assert_eq!(server.asked(MANIFEST_OF_TAG), asked);
+
+    let done = client.swap(DRIVER, &Swap::default()).await.unwrap();
+    let swapped = done.version.unwrap();
+    assert!(swapped.origin.contains(&second), "{swapped:?}");
+    assert_ne!(swapped.digest, serving.digest);
+    assert!(server.asked(MANIFEST_OF_TAG) > asked);
     host.abandon().unwrap();
 }

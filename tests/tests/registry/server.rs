@@ -55,6 +55,12 @@ impl Server {
         self.process.end();
     }
 
+    /// How often something was asked for, refused or not, by its path behind `/v2/`.
+    pub(crate) fn asked(&self, path: &str) -> usize {
+        let request = format!("\"GET /v2/{path} HTTP");
+        log_in(self.path()).matches(&request).count()
+    }
+
     /// Takes the bytes of a blob away behind its back, as a disk or a careless clean-up does; gives the digits of its digest. The blob is the
     /// only one with these words in it.
     pub(crate) fn lose_blob(&self, words: &str) -> String {
