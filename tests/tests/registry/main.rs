@@ -18,6 +18,7 @@ mod fetcher;
 mod inspect;
 mod manifests;
 mod others;
+mod progress;
 mod rogues;
 mod served;
 mod server;
