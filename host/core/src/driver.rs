@@ -29,7 +29,7 @@ mod work;
 pub use crate::capabilities::{Hidden, Profile, Role};
 pub use calls::RunningCall;
 pub use faults::LastFault;
-pub use hold::Held;
+pub use hold::{Held, Leaving};
 pub use pod_info::{EPHEMERAL, PodInfo, SERVICE_ACCOUNT_TOKENS};
 pub use requests::{
     HealthPosition, ListSnapshotsRequest, ListVolumeHealthRequest, NodeExpandRequest,
@@ -53,7 +53,7 @@ use faults::Faults;
 use health::Said;
 use hold::Holds;
 use hooks::Hooks;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use swap::Plugin;
 use tokio::sync::watch;
@@ -87,7 +87,9 @@ pub struct Driver {
     grown: watch::Sender<u64>,
     holds: Holds,
     /// Why no new work is taken.
-    refusing: ArcSwapOption<String>,
+    drained: ArcSwapOption<String>,
+    /// How many are about to take the driver away.
+    leaving: AtomicUsize,
     fault: ArcSwapOption<String>,
     claims: ClaimLock,
     /// Tasks that change something.
@@ -124,7 +126,8 @@ impl Driver {
             retired: Mutex::default(),
             grown: watch::Sender::default(),
             holds: Holds::default(),
-            refusing: ArcSwapOption::empty(),
+            drained: ArcSwapOption::empty(),
+            leaving: AtomicUsize::new(0),
             fault: ArcSwapOption::empty(),
             claims: ClaimLock::default(),
             tasks: TaskTracker::new(),

@@ -191,16 +191,8 @@ impl Keeper {
     /// Takes no new work from now on, across restarts, until [`Keeper::undrain`], and waits at most `patience` for running calls to end. If that
     /// cannot be written down, work is taken as before.
     pub async fn drain(&self, reason: String, patience: Duration) -> Result<DrainOutcome, Refusal> {
-        let before = self.driver.new_work_refused();
-        self.driver.stop_new_work(reason.clone());
-        let drained = self.ask(|reply| Command::Drain(Some(reason), reply)).await;
-        if let Err(refusal) = drained {
-            match before {
-                None => self.driver.take_new_work(),
-                Some(before) => self.driver.stop_new_work(before),
-            }
-            return Err(refusal);
-        }
+        self.ask(|reply| Command::Drain(Some(reason), reply))
+            .await?;
         // What still runs then is said.
         let _ = timeout(patience, self.driver.idle()).await;
         Ok(DrainOutcome {
@@ -210,9 +202,7 @@ impl Keeper {
 
     /// Takes work again.
     pub async fn undrain(&self) -> Result<(), Refusal> {
-        self.ask(|reply| Command::Drain(None, reply)).await?;
-        self.driver.take_new_work();
-        Ok(())
+        self.ask(|reply| Command::Drain(None, reply)).await
     }
 
     /// This process is about to work, where another one has: what it has of the records becomes what the version wants that serves here. Until it

@@ -1,98 +1,11 @@
-//! The real host and a real API server: an object is served, changed, refused, taken away and remembered, while volumes of it are in use.
+//! The real host and a real API server: an object is served, changed, refused, taken away and remembered.
 
-use crate::scene::{FORCED, Scene, backend, condition, soon, workspace};
-use kube::api::{Patch, PatchParams, PostParams};
+use crate::scene::{Scene, soon};
+use crate::serving::{OF_FILE, Serving, object, says, served};
+use kube::api::PostParams;
 use kube::{Api, Client};
-use serde_json::{Value, json};
-use std::path::PathBuf;
-use tempfile::TempDir;
+use serde_json::json;
 use wasmount_control::words::Rollback;
-use wasmount_tests::documents;
-use wasmount_tests::host::{Host, HostOptions};
-use wasmount_tests::namespace;
-use wasmount_tests::orchestrator::Orchestrator;
-use wasmount_tests::root::needs_root;
-
-/// The driver of the host's only file.
-const OF_FILE: &str = "file.example";
-
-/// A host that serves one file, and the objects with its label.
-struct Serving {
-    host: Host,
-    _folder: TempDir,
-}
-
-impl Serving {
-    fn start(scene: &Scene, label: &str) -> Self {
-        needs_root();
-        namespace::enter();
-        let folder = tempfile::tempdir().unwrap();
-        let (document, _) = documents::directory_of_its_own(folder.path(), OF_FILE).unwrap();
-        let kubeconfig = scene.kubeconfig().display().to_string();
-        let objects = format!("--storage-backends=test={label}");
-        let flags = [
-            &objects,
-            "--storage-backend-status=on",
-            "--registration=off",
-            "--csinode=off",
-            "--csidriver=off",
-            "--node-name",
-            label,
-            "--kubeconfig",
-            &kubeconfig,
-        ];
-        let host = Host::start(HostOptions {
-            backends: vec![document],
-            more: flags.iter().map(Into::into).collect(),
-            ..HostOptions::default()
-        });
-        Self {
-            host: host.unwrap(),
-            _folder: folder,
-        }
-    }
-
-    fn socket(&mut self, driver: &str) -> PathBuf {
-        self.host.options().sockets.join(driver).join("csi.sock")
-    }
-
-    async fn until_no_socket(&mut self, driver: &str) {
-        let socket = self.socket(driver);
-        soon("the end of the socket", async || {
-            (!socket.exists()).then_some(())
-        })
-        .await;
-    }
-
-    async fn orchestrator(&mut self, driver: &str) -> Orchestrator {
-        let (socket, kubelet) = (self.socket(driver), self.host.kubelet());
-        Orchestrator::connect(&socket, &kubelet).await.unwrap()
-    }
-}
-
-/// plugins/directory as an object of this name and driver.
-fn object(name: &str, driver: &str) -> Value {
-    let mut object = backend(name, driver);
-    object["metadata"]["labels"] = json!({ "test": name });
-    object["spec"]["plugin"]["path"] = json!(workspace().component("directory"));
-    object["spec"]["grants"] =
-        json!({ "pools": { "volumes": { "path": format!("pools/{name}") } } });
-    object
-}
-
-fn says(object: &Value, kind: &str, status: &str, reason: &str) -> bool {
-    condition(object, kind) == Some((status.to_owned(), reason.to_owned()))
-}
-
-async fn served(scene: &Scene, name: &str) -> Value {
-    scene
-        .until(name, "a serving host", |it| {
-            says(it, "Ready", "True", "Serving")
-                && it["status"]["observedGeneration"] == it["metadata"]["generation"]
-                && it["status"]["hosts"] == json!({ "total": 1, "current": 1 })
-        })
-        .await
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_an_object_is_served_changed_refused_and_taken_away() {
@@ -167,66 +80,6 @@ async fn privileged_an_object_that_means_another_version_lifts_a_rollback_by_han
     let again = served(&scene, "lifted").await;
     assert!(says(&again, "Degraded", "False", "NoTrouble"));
     assert_eq!(number().await, 3);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn privileged_an_object_stays_until_its_last_volume_is_unstaged() {
-    let scene = Scene::shared().await;
-    let mut serving = Serving::start(&scene, "staged");
-    scene.apply(&object("staged", "staged.example")).await;
-    served(&scene, "staged").await;
-    let orchestrator = serving.orchestrator("staged.example").await;
-    let volume = orchestrator.created("v").await.unwrap();
-    orchestrator.stage(&volume).await.unwrap();
-    scene.delete("staged").await;
-    let waits = |it: &Value| {
-        says(it, "Progressing", "True", "Deleting")
-            && it["status"]["conditions"]
-                .to_string()
-                .contains("1 volumes are staged, on staged")
-    };
-    scene.until("staged", "a deletion that waits", waits).await;
-    // The host is killed and started again; the volume can still be taken down, and then the object goes.
-    serving.host.kill_9().unwrap();
-    serving.host.restart().unwrap();
-    let socket = serving.socket("staged.example");
-    soon("the socket", async || {
-        std::os::unix::net::UnixStream::connect(&socket)
-            .ok()
-            .map(drop)
-    })
-    .await;
-    let kubelet = serving.host.kubelet();
-    let orchestrator = Orchestrator::connect_at_once(&socket, &kubelet)
-        .await
-        .unwrap();
-    orchestrator.unstage(&volume).await.unwrap();
-    scene.until_gone("staged").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_forced_deletion_takes_a_backend_away_with_its_volume_staged() {
-    let scene = Scene::shared().await;
-    let mut serving = Serving::start(&scene, "byforce");
-    scene.apply(&object("byforce", "byforce.example")).await;
-    served(&scene, "byforce").await;
-    let orchestrator = serving.orchestrator("byforce.example").await;
-    let volume = orchestrator.created("v").await.unwrap();
-    orchestrator.stage(&volume).await.unwrap();
-    let backends = scene.backends();
-    let forced = json!({ "metadata": { "annotations": { FORCED: "true" } } });
-    let parameters = PatchParams::default();
-    backends
-        .patch("byforce", &parameters, &Patch::Merge(&forced))
-        .await
-        .unwrap();
-    scene.delete("byforce").await;
-    scene.until_gone("byforce").await;
-    serving.until_no_socket("byforce.example").await;
-    assert!(
-        !serving.host.abandon().unwrap().is_empty(),
-        "the volume is still mounted"
-    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,5 +12,7 @@
 mod definition;
 mod documents;
 mod hosts;
+mod leaving;
 mod scene;
+mod serving;
 mod summary;

@@ -12,6 +12,8 @@ use tokio::time::{Instant, timeout_at};
 
 /// Calls that may wait at a time. 1,024: five provisioners with all their workers; more would only come back later all at once.
 const MOST_WAITING: usize = 1024;
+/// What clients of a driver are told that is to be taken away.
+const LEAVING: &str = "the backend is being taken away";
 
 /// How many hold the calls of a driver, and how many calls wait for them.
 #[derive(Default)]
@@ -22,6 +24,11 @@ pub(super) struct Holds {
 
 /// Calls that ask the plugin wait for as long as this lives; those that kernel and journal answer go on.
 pub struct Held {
+    driver: Arc<Driver>,
+}
+
+/// The driver takes no new work for as long as one of these lives, whatever else is said of it.
+pub struct Leaving {
     driver: Arc<Driver>,
 }
 
@@ -75,6 +82,12 @@ impl Drop for Held {
     }
 }
 
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.driver.leaving.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl Driver {
     /// Has calls wait, each until its own time is up; running ones go on.
     pub fn hold(self: &Arc<Self>) -> Held {
@@ -93,19 +106,30 @@ impl Driver {
         }
     }
 
-    /// Refuses whatever would make or use more: creations, attachments, stages and publishes. What ends work, and what asks, goes on.
-    pub fn stop_new_work(&self, reason: String) {
-        self.refusing.store(Some(Arc::new(reason)));
+    /// Why whatever would make or use more is refused: creations, attachments, stages and publishes; none: it is not. What ends work, and what
+    /// asks, goes on.
+    pub fn set_drained(&self, reason: Option<String>) {
+        self.drained.store(reason.map(Arc::new));
     }
 
-    /// Takes it again.
-    pub fn take_new_work(&self) {
-        self.refusing.store(None);
+    /// The same for a driver that is to be taken away, beside what [`Driver::set_drained`] says: neither lifts the other.
+    pub fn leave(self: &Arc<Self>) -> Leaving {
+        self.leaving.fetch_add(1, Ordering::SeqCst);
+        Leaving {
+            driver: Arc::clone(self),
+        }
     }
 
-    /// Why no new work is taken; none: it is.
-    pub fn new_work_refused(&self) -> Option<String> {
-        let reason = self.refusing.load();
+    /// Whether it is to be taken away.
+    pub fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::SeqCst) > 0
+    }
+
+    fn new_work_refused(&self) -> Option<String> {
+        if self.is_leaving() {
+            return Some(LEAVING.to_owned());
+        }
+        let reason = self.drained.load();
         reason.as_ref().map(|reason| reason.as_ref().clone())
     }
 

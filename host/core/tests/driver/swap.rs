@@ -236,7 +236,7 @@ async fn two_who_hold_are_both_waited_for() {
 async fn a_backend_that_takes_no_new_work_ends_what_there_is() {
     let bench = full(&[]);
     let driver = &bench.driver;
-    driver.stop_new_work("its storage is being replaced".to_owned());
+    driver.set_drained(Some("its storage is being replaced".to_owned()));
     let refused = driver.create_volume(incoming(), create("x")).await;
     let refused = refused.unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable);
@@ -262,8 +262,36 @@ async fn a_backend_that_takes_no_new_work_ends_what_there_is() {
         .node_get_volume_stats(incoming(), stats("v"))
         .await
         .unwrap();
-    driver.take_new_work();
+    driver.set_drained(None);
     driver.create_volume(incoming(), create("x")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_backend_that_leaves_takes_no_new_work_until_nobody_takes_it_away_and_a_drain_outlasts_that()
+ {
+    let bench = full(&[]);
+    let driver = &bench.driver;
+    let refused = async |name: &str| {
+        let created = driver.create_volume(incoming(), create(name)).await;
+        created.err().map(|error| error.to_string())
+    };
+    let leaving = Some("no new work is taken: the backend is being taken away".to_owned());
+    let (one, other) = (driver.leave(), driver.leave());
+    assert_eq!(refused("x").await, leaving);
+    drop(one);
+    assert_eq!(refused("x").await, leaving);
+    // What is decided meanwhile holds afterwards.
+    driver.set_drained(Some("new disks".to_owned()));
+    assert_eq!(refused("x").await, leaving, "it is said first");
+    drop(other);
+    let drained = Some("no new work is taken: new disks".to_owned());
+    assert_eq!(refused("x").await, drained);
+    let leaving = driver.leave();
+    driver.set_drained(None);
+    assert!(driver.is_leaving());
+    assert!(refused("x").await.is_some());
+    drop(leaving);
+    assert_eq!(refused("x").await, None);
 }
 
 #[tokio::test]

@@ -230,6 +230,28 @@ async fn a_drained_backend_takes_no_new_work_and_is_asked_to_take_it_again() {
 }
 
 #[tokio::test]
+async fn of_a_drain_and_an_end_of_it_at_the_same_time_the_later_one_is_in_force() {
+    let bench = Bench::serving().await;
+    let keeper = &bench.keeper;
+    let drain = |reason: &str| keeper.drain(reason.to_owned(), Duration::ZERO);
+    let create = || bench.driver.create_volume(incoming(), create("x"));
+    drain("new disks").await.unwrap();
+    let (ended, begun) = tokio::join!(keeper.undrain(), drain("new cables"));
+    ended.and(begun.map(drop)).unwrap();
+    assert_eq!(keeper.status().drained.unwrap().reason, "new cables");
+    let refused = create().await.unwrap_err();
+    assert!(
+        matches!(&refused, Error::NoNewWork { reason } if reason == "new cables"),
+        "{refused}"
+    );
+    keeper.undrain().await.unwrap();
+    let (begun, ended) = tokio::join!(drain("new disks"), keeper.undrain());
+    ended.and(begun.map(drop)).unwrap();
+    assert_eq!(keeper.status().drained, None);
+    create().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_backend_that_is_gone_is_forgotten_and_asks_are_refused() {
     let bench = Bench::serving().await;
     bench.keeper.forget().await.unwrap();

@@ -25,14 +25,12 @@ use std::time::Duration;
 use tokio::sync::{Mutex as Turn, mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
-use wasmount_core::driver::{Driver, Role};
+use wasmount_core::driver::{Driver, Leaving, Role};
 use wasmount_core::names::DriverName;
 use wasmount_versions::{Desired, DesiredFrom, Keeper};
 
 /// How long calls may go on before a driver is taken away. 10 s: as long as kubelet and the sidecars wait for most of them.
 const LAST_CALLS: Duration = Duration::from_secs(10);
-/// What clients of such a driver are told.
-const LEAVING: &str = "the backend is being taken away";
 
 /// What all backends of a host share.
 pub(super) struct Common {
@@ -67,6 +65,8 @@ pub(crate) struct Backends {
     /// Held while one comes, changes or goes.
     running: Turn<BTreeMap<DriverName, Backend>>,
     seen: Mutex<BTreeMap<DriverName, Seen>>,
+    /// Those that go when nothing of them is in use any more.
+    leaving: Mutex<BTreeMap<DriverName, Leaving>>,
     changes: watch::Sender<u64>,
     /// Work that a backend leaves behind.
     tasks: TaskTracker,
@@ -90,7 +90,7 @@ pub(crate) struct Seen {
 pub(crate) enum Removal {
     /// Only if nothing is in use; otherwise all stays as it was.
     IfUnused,
-    /// When nothing is in use any more: until then it takes no new work. To be asked again.
+    /// When nothing is in use any more: until then, or until it stays ([`Backends::stay`]), it takes no new work. To be asked again.
     WhenUnused,
     /// Whatever is in use.
     Forced,
@@ -116,6 +116,7 @@ impl Backends {
             common: Arc::new(common),
             running: Turn::default(),
             seen: Mutex::default(),
+            leaving: Mutex::default(),
             changes: watch::Sender::default(),
             tasks: TaskTracker::new(),
         })
@@ -227,19 +228,19 @@ impl Backends {
             driver: name.clone(),
         };
         let driver = self.seen(name).ok_or_else(unknown)?.driver;
-        let before = driver.new_work_refused();
-        driver.stop_new_work(LEAVING.to_owned());
+        let leaving = driver.leave();
         // What began may stage a volume yet.
         let _ = timeout(LAST_CALLS, driver.idle()).await;
         let mut running = self.running.lock().await;
+        let is_it = |backend: &Backend| Arc::ptr_eq(&backend.driver, &driver);
+        if !running.get(name).is_some_and(is_it) {
+            return Err(unknown());
+        }
         if removal != Removal::Forced
             && let Err(refused) = self.unused(name).await
         {
-            if removal == Removal::IfUnused {
-                match before {
-                    None => driver.take_new_work(),
-                    Some(reason) => driver.stop_new_work(reason),
-                }
+            if removal == Removal::WhenUnused {
+                lock(&self.leaving).insert(name.clone(), leaving);
             }
             return Err(refused);
         }
@@ -249,6 +250,7 @@ impl Backends {
         backend.unregister().await;
         self.forget(&backend).await;
         lock(&self.seen).remove(name);
+        self.stay(name);
         self.common.readiness.remove(name);
         self.common.metrics.remove(name);
         if let Err(error) = grant(&self.common, name, None).await {
@@ -259,6 +261,11 @@ impl Backends {
         tracing::info!(driver = %name, "the driver is served no more");
         self.changed();
         Ok(())
+    }
+
+    /// One that was to go when it is unused does not go: it takes new work, unless it is drained.
+    pub(crate) fn stay(&self, name: &DriverName) {
+        lock(&self.leaving).remove(name);
     }
 
     /// An object that is gone takes its versions along; a file may be there again, with what an administrator has decided about its versions.

@@ -298,6 +298,9 @@ async fn resume(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer<
     };
     resumed.await.map_err(|refusal| words::refusal(&refusal))?;
     let said = match seen.keeper.status().held {
+        _ if seen.driver.is_leaving() => format!(
+            "{driver} is being taken away and takes no new work; should it stay, it is not drained"
+        ),
         None => format!("{driver} follows its document and takes new work"),
         Some(held) => format!(
             "{driver} takes new work, and stays at version {} ({}); `wasmount swap` has it follow its document",

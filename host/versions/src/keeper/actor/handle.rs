@@ -133,7 +133,7 @@ impl Actor {
         }
     }
 
-    /// None: it takes work again. It lasts across restarts.
+    /// None: it takes work again. It lasts across restarts. Here alone, one after the other, so that what is in force is what is written down.
     async fn drain(&mut self, reason: Option<String>, disk: &Arc<Disk>) -> Result<(), Refusal> {
         let before = self.history.drained.as_ref();
         if before.map(|drained| &drained.reason) == reason.as_ref() {
@@ -144,7 +144,15 @@ impl Actor {
         history.drained = reason.map(|reason| Drained { reason, since });
         disk.write(&history).await?;
         self.history = history;
+        self.enforce_drain();
         Ok(())
+    }
+
+    /// Has the driver take new work, or refuse it, as the history says.
+    pub(super) fn enforce_drain(&self) {
+        let drained = self.history.drained.as_ref();
+        let reason = drained.map(|drained| drained.reason.clone());
+        self.parts.driver.set_drained(reason);
     }
 
     async fn pause(&mut self, paused: bool, disk: &Arc<Disk>) -> Result<(), Refusal> {

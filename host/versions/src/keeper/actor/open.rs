@@ -47,9 +47,7 @@ impl Actor {
 
     /// What an administrator has decided, before the first call finds a plugin; and what was refused.
     async fn go_on_as_before(&mut self, disk: &Arc<Disk>) {
-        if let Some(drained) = &self.history.drained {
-            self.parts.driver.stop_new_work(drained.reason.clone());
-        }
+        self.enforce_drain();
         self.refusals = disk.refusals().await;
         self.tell_refusals();
     }

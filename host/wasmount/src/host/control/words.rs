@@ -89,19 +89,17 @@ fn reason(status: &KeeperStatus, seen: &Seen) -> Option<String> {
         let (number, reason) = (held.number, &held.reason);
         format!("held at version {number} ({reason}); `wasmount swap` lifts it")
     });
-    let drained = match &status.drained {
-        Some(Drained { reason, since }) => Some(format!(
-            "takes no new work since {}: {reason}",
-            time(*since)
-        )),
-        None => {
-            let refusing = seen.driver.new_work_refused();
-            refusing.map(|reason| format!("takes no new work: {reason}"))
-        }
-    };
+    let drained = status.drained.as_ref().map(|Drained { reason, since }| {
+        format!("takes no new work since {}: {reason}", time(*since))
+    });
+    let leaving = seen.driver.is_leaving();
+    let leaving = leaving.then(|| "takes no new work: it is being taken away".to_owned());
     let trouble = seen.trouble.clone();
     let trouble = trouble.map(|reason| format!("the document is not followed: {reason}"));
-    let all: Vec<String> = [drained, held, trouble].into_iter().flatten().collect();
+    let all: Vec<String> = [leaving, drained, held, trouble]
+        .into_iter()
+        .flatten()
+        .collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 

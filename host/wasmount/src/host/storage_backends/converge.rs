@@ -91,6 +91,13 @@ impl Converging {
         if held.uid != wanted.uid {
             self.another(&mut held, wanted).await;
         }
+        // It may have been about to go, and came back before its last volume went.
+        if wanted.leaving.is_none()
+            && held.uid == wanted.uid
+            && let Some(applied) = &held.applied
+        {
+            self.backends.stay(&applied.driver);
+        }
         match (&wanted.leaving, &wanted.document) {
             (Some(leaving), document) => {
                 self.leave(&mut held, wanted, *leaving, document.as_deref().ok())
