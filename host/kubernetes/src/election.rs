@@ -5,6 +5,9 @@
 //! thinks. It does not know what the winner does.
 
 mod lease;
+mod seat;
+
+pub use seat::Withdrawal;
 
 use crate::error::KubernetesError;
 use crate::request::answered_within;
@@ -14,6 +17,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, PostParams};
 use kube::{Client, Error};
 use lease::{Observed, RENEW_DEADLINE, RETRY, Verdict};
+use seat::Seat;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,22 +32,23 @@ const LEASE_PREFIX: &str = "wasmount-";
 /// A host that wants to work for some drivers.
 pub struct Election {
     candidate: Candidate,
-    leases: Vec<String>,
+    seats: Vec<Seat>,
 }
 
-/// A host that may. Every lease is renewed until it is lost or given back.
+/// A host that may. Every lease is renewed until it is lost, withdrawn or given back.
 pub struct Leadership {
     candidate: Candidate,
     leases: Vec<String>,
-    renewals: JoinSet<KubernetesError>,
+    /// Each ends with why its lease is lost; none: it was withdrawn.
+    renewals: JoinSet<Option<KubernetesError>>,
     term: Term,
 }
 
 /// How long a host may, by its own clock, whoever else has been told what meanwhile.
 #[derive(Clone)]
 pub struct Term {
-    /// Of each lease.
-    until: Vec<watch::Receiver<Instant>>,
+    /// Of each lease; none: it was withdrawn.
+    until: Vec<watch::Receiver<Option<Instant>>>,
 }
 
 #[derive(Clone)]
@@ -62,14 +67,12 @@ impl Election {
         host: &str,
         drivers: impl IntoIterator<Item = &'a DriverName>,
     ) -> Result<Self, KubernetesError> {
-        // Objects are named in lower case, as CSIDriver is.
-        let lease = |driver: &DriverName| format!("{LEASE_PREFIX}{driver}").to_ascii_lowercase();
-        let mut leases: Vec<String> = drivers.into_iter().map(lease).collect();
+        let mut leases: Vec<String> = drivers.into_iter().map(lease_of).collect();
         // All hosts ask in the same order, so that no two wait for one another.
         leases.sort_unstable();
         Ok(Self {
             candidate: Candidate::new(client, namespace, host, || RETRY)?,
-            leases,
+            seats: leases.into_iter().map(Seat::of).collect(),
         })
     }
 
@@ -85,27 +88,40 @@ impl Election {
         let patience = move || patience().max(RETRY);
         Ok(Self {
             candidate: Candidate::new(client, namespace, host, patience)?,
-            leases: vec![lease],
+            seats: vec![Seat::of(lease)],
         })
     }
 
-    /// Returns once every driver is ours; until then `waiting` is told, once each, who has one. What was won is held meanwhile.
+    /// The way out for one of the drivers; none: it does not stand for election here.
+    pub fn withdrawal(&self, driver: &DriverName) -> Option<Withdrawal> {
+        let lease = lease_of(driver);
+        let seat = self.seats.iter().find(|seat| seat.lease == lease);
+        seat.map(Seat::withdrawal)
+    }
+
+    /// Returns once every driver is ours that was not withdrawn; until then `waiting` is told, once each, who has one. What was won is held
+    /// meanwhile.
     pub async fn win(
         self,
         mut waiting: impl FnMut(&str, &str),
     ) -> Result<Leadership, KubernetesError> {
-        let Self { candidate, leases } = self;
+        let Self { candidate, seats } = self;
+        let mut leases = Vec::new();
         let mut renewals = JoinSet::new();
         let mut term = Term { until: Vec::new() };
-        for lease in &leases {
-            let mut held = |by: &str| waiting(lease, by);
-            let since = tokio::select! {
-                since = candidate.take(lease, &mut held) => since,
-                lost = ended(&mut renewals) => return Err(lost),
+        for seat in seats {
+            let mut held = |by: &str| waiting(&seat.lease, by);
+            let taken = tokio::select! {
+                taken = candidate.take(&seat, &mut held) => taken,
+                Some(lost) = ended(&mut renewals) => return Err(lost),
             };
-            let (renewed, until) = watch::channel(since + RENEW_DEADLINE);
+            let Some(since) = taken else {
+                continue;
+            };
+            let (renewed, until) = watch::channel(Some(since + RENEW_DEADLINE));
             term.until.push(until);
-            renewals.spawn(candidate.clone().renew(lease.clone(), renewed));
+            leases.push(seat.lease.clone());
+            renewals.spawn(candidate.clone().renew(seat, renewed));
         }
         Ok(Leadership {
             candidate,
@@ -117,10 +133,14 @@ impl Election {
 }
 
 impl Term {
-    /// Whether it is not over: no lease is older than a holder may let it become.
+    /// Whether it is not over: no lease that is still wanted is older than a holder may let it become.
     pub fn lasts(&self) -> bool {
         let now = Instant::now();
-        self.until.iter().all(|until| now < *until.borrow())
+        let lasts = |until: &watch::Receiver<Option<Instant>>| {
+            let until = *until.borrow();
+            until.is_none_or(|until| now < until)
+        };
+        self.until.iter().all(lasts)
     }
 }
 
@@ -130,8 +150,8 @@ impl Leadership {
         self.term.clone()
     }
 
-    /// Returns when a lease is lost, and why.
-    pub async fn lost(&mut self) -> KubernetesError {
+    /// Returns when a lease is lost, and why; none: all were withdrawn.
+    pub async fn lost(&mut self) -> Option<KubernetesError> {
         ended(&mut self.renewals).await
     }
 
@@ -139,9 +159,7 @@ impl Leadership {
     pub async fn release(mut self) {
         self.renewals.shutdown().await;
         for lease in &self.leases {
-            if let Err(error) = self.candidate.release(lease).await {
-                tracing::warn!(lease, %error, "the lease is not given back: another host waits until it has run out");
-            }
+            self.candidate.give_back(lease).await;
         }
     }
 }
@@ -160,14 +178,18 @@ impl Candidate {
         })
     }
 
-    /// Returns when the lease is ours, with the moment from which on it is.
-    async fn take(&self, name: &str, waiting: &mut impl FnMut(&str)) -> Instant {
+    /// Returns when the lease is ours, with the moment from which on it is; none: it was withdrawn before.
+    async fn take(&self, seat: &Seat, waiting: &mut impl FnMut(&str)) -> Option<Instant> {
         let mut observed = None;
         let mut told = None;
+        let name = &seat.lease;
+        if !seat.take() {
+            return None;
+        }
         loop {
             let start = Instant::now();
             match self.attempt(name, &mut observed).await {
-                Ok(Verdict::Free) => return start,
+                Ok(Verdict::Free) => return Some(start),
                 Ok(Verdict::Held { by }) => {
                     if told.as_ref() != Some(&by) {
                         waiting(&by);
@@ -176,29 +198,49 @@ impl Candidate {
                 }
                 Err(error) => tracing::warn!(lease = name, %error, "trying again"),
             }
-            sleep((self.patience)()).await;
+            // No request is cut off: it may be done all the same.
+            tokio::select! {
+                () = sleep((self.patience)()) => {}
+                () = seat.withdrawn() => {
+                    // An attempt that failed may have been written.
+                    self.give_back(name).await;
+                    return None;
+                }
+            }
         }
     }
 
-    /// Renews until it cannot, and says until when it has.
-    async fn renew(self, name: String, until: watch::Sender<Instant>) -> KubernetesError {
-        let lost = |reason: String| KubernetesError::LeaseLost {
-            name: name.clone(),
-            reason,
+    /// Renews until it cannot, and says until when it has. None: it was withdrawn, and is given back.
+    async fn renew(
+        self,
+        seat: Seat,
+        until: watch::Sender<Option<Instant>>,
+    ) -> Option<KubernetesError> {
+        let mut deadline = until.borrow().unwrap_or_else(Instant::now);
+        let name = &seat.lease;
+        let lost = |reason: String| {
+            Some(KubernetesError::LeaseLost {
+                name: name.clone(),
+                reason,
+            })
         };
         let mut last = "no attempt ended".to_owned();
         loop {
             let attempt = async {
-                sleep(RETRY).await;
-                (Instant::now(), self.attempt(&name, &mut None).await)
-            };
-            let deadline = *until.borrow();
-            match timeout_at(deadline, attempt).await {
-                Ok((start, Ok(Verdict::Free))) => {
-                    until.send_replace(start + RENEW_DEADLINE);
+                tokio::select! {
+                    () = sleep(RETRY) => {}
+                    () = seat.withdrawn() => return None,
                 }
-                Ok((_, Ok(Verdict::Held { by }))) => return lost(format!("{by} has it")),
-                Ok((_, Err(error))) => {
+                Some((Instant::now(), self.attempt(name, &mut None).await))
+            };
+            match timeout_at(deadline, attempt).await {
+                Ok(None) => break,
+                Ok(Some((start, Ok(Verdict::Free)))) => {
+                    deadline = start + RENEW_DEADLINE;
+                    until.send_replace(Some(deadline));
+                }
+                Ok(Some((_, Ok(Verdict::Held { by })))) => return lost(format!("{by} has it")),
+                Ok(Some((_, Err(error)))) => {
                     tracing::warn!(lease = name, %error, "not renewed: trying again");
                     last = error.to_string();
                 }
@@ -208,6 +250,9 @@ impl Candidate {
                 }
             }
         }
+        until.send_replace(None);
+        self.give_back(name).await;
+        None
     }
 
     /// Looks at a lease, and takes it or renews it if that may be.
@@ -239,9 +284,17 @@ impl Candidate {
         Ok(Verdict::Free)
     }
 
+    /// So that another need not wait; one that is not ours stays as it is.
+    async fn give_back(&self, lease: &str) {
+        if let Err(error) = self.release(lease).await {
+            tracing::warn!(lease, %error, "the lease is not given back: another host waits until it has run out");
+        }
+    }
+
     async fn release(&self, name: &str) -> Result<(), KubernetesError> {
-        let lease = ask("read", name, self.leases.get(name)).await?;
-        if let Some(released) = lease::released(lease, &self.me, Timestamp::now()) {
+        let lease = ask("read", name, self.leases.get_opt(name)).await?;
+        let released = lease.and_then(|lease| lease::released(lease, &self.me, Timestamp::now()));
+        if let Some(released) = released {
             let parameters = PostParams::default();
             let request = self.leases.replace(name, &parameters, &released);
             ask("give back", name, request).await.map(drop)?;
@@ -250,16 +303,26 @@ impl Candidate {
     }
 }
 
-/// The end of the first renewal that ends; for ever if there is none.
-async fn ended(renewals: &mut JoinSet<KubernetesError>) -> KubernetesError {
-    match renewals.join_next().await {
-        Some(Ok(lost)) => lost,
-        Some(Err(error)) => KubernetesError::LeaseLost {
-            name: LEASE_PREFIX.to_owned(),
-            reason: error.to_string(),
-        },
-        None => std::future::pending().await,
+/// Objects are named in lower case, as CSIDriver is.
+fn lease_of(driver: &DriverName) -> String {
+    format!("{LEASE_PREFIX}{driver}").to_ascii_lowercase()
+}
+
+/// The first loss of a lease; none: none is left.
+async fn ended(renewals: &mut JoinSet<Option<KubernetesError>>) -> Option<KubernetesError> {
+    while let Some(ended) = renewals.join_next().await {
+        match ended {
+            Ok(None) => {}
+            Ok(Some(lost)) => return Some(lost),
+            Err(error) => {
+                return Some(KubernetesError::LeaseLost {
+                    name: LEASE_PREFIX.to_owned(),
+                    reason: error.to_string(),
+                });
+            }
+        }
     }
+    None
 }
 
 /// One request. It may take as long as it is until the next one.

@@ -30,7 +30,7 @@ mod unique;
 pub mod wire;
 
 pub use access::{ApiAccess, connect};
-pub use election::{Election, Leadership, Term};
+pub use election::{Election, Leadership, Term, Withdrawal};
 pub use error::KubernetesError;
 pub use events::{About, Events};
 pub use node_troubles::{NodeTroubles, TroubleKind, Troubles};

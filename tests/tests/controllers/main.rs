@@ -11,3 +11,4 @@ mod plane;
 mod records;
 mod replicas;
 mod takeover;
+mod withdrawal;

@@ -2,7 +2,7 @@
 
 use crate::plane::{NAMESPACE, Plane};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
@@ -31,6 +31,7 @@ pub(crate) struct Replicas {
     pub(crate) controllers: Vec<Host>,
     pub(crate) ways: Vec<Relay>,
     pub(crate) node: Host,
+    document: PathBuf,
     folder: TempDir,
     plane: Plane,
 }
@@ -55,6 +56,7 @@ impl Replicas {
             controllers: Vec::new(),
             ways: Vec::new(),
             node,
+            document: document.clone(),
             folder,
             plane,
         };
@@ -100,6 +102,12 @@ impl Replicas {
             assert!(start.elapsed() < ELECTED, "nobody leads: {}", self.logs());
             sleep(ASK_AGAIN).await;
         }
+    }
+
+    /// Touches the document of both, as an administrator does who wants a driver back.
+    pub(crate) fn touch_document(&self) {
+        let text = std::fs::read_to_string(&self.document).unwrap();
+        std::fs::write(&self.document, text).unwrap();
     }
 
     fn logs(&self) -> String {

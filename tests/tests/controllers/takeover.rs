@@ -4,7 +4,11 @@ use crate::replicas::Replicas;
 use futures::future::join_all;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 use tonic::Code;
+use wasmount_control::Client;
+use wasmount_control::words::Delete;
 use wasmount_csi::wire::csi::v1::ListVolumesRequest;
 use wasmount_tests::orchestrator::{Orchestrator, VOLUME_BYTES, code, patiently};
 use wasmount_tests::requests;
@@ -19,6 +23,15 @@ const VOLUMES: usize = 12;
 
 /// After so many answers the leader is killed.
 const KILLED_AFTER: usize = 20;
+
+/// The driver of both.
+const DRIVER: &str = "hostpath.wasmount.io";
+
+/// Until a document that was touched must be followed. Generous: other tests share the machine.
+const SERVED: Duration = Duration::from_secs(60);
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// All specs of csi-sanity 5.4.0.
 const ALL_OF_5_4: usize = 91;
@@ -80,6 +93,35 @@ async fn privileged_a_leader_that_stops_leaves_its_place_with_a_real_api_server_
     assert!(!log.contains("not given back"), "{log}");
     let next = orchestrator(&replicas, next).await;
     assert_eq!(create(&next, "v").await, Ok(id));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_driver_taken_off_its_leader_works_elsewhere_and_there_again_with_a_real_api_server()
+ {
+    let mut replicas = Replicas::start(&[]).await;
+    let leader = replicas.leader().await;
+    let working = orchestrator(&replicas, leader).await;
+    let id = create(&working, "v").await.unwrap();
+    let admin = Client::new(replicas.controllers[leader].data().join("admin.sock"));
+    let deleted = admin.delete(DRIVER, &Delete { force: false }).await;
+    assert!(deleted.unwrap().changed);
+    let next = other(leader);
+    replicas.works(next).await;
+    let taken = orchestrator(&replicas, next).await;
+    assert_eq!(create(&taken, "v").await, Ok(id.clone()));
+    // Served again, it stands by, and has its turn.
+    replicas.touch_document();
+    let begin = Instant::now();
+    while !replicas.controllers[leader].socket().exists() {
+        assert!(begin.elapsed() < SERVED, "it is not served again");
+        sleep(LOOK).await;
+    }
+    assert!(replicas.controllers[next].terminate().unwrap().success());
+    replicas.works(leader).await;
+    let again = orchestrator(&replicas, leader).await;
+    assert_eq!(create(&again, "v").await, Ok(id));
+    let log = replicas.controllers[leader].log();
+    assert!(!log.contains("cannot be taken over"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

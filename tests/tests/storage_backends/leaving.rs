@@ -6,6 +6,7 @@ use crate::serving::{Serving, object, says, served};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tonic::{Code, Status};
+use wasmount_tests::host::HostRole;
 use wasmount_tests::orchestrator::{Orchestrator, VOLUME_BYTES, Volume};
 use wasmount_tests::requests;
 
@@ -136,4 +137,25 @@ async fn privileged_an_object_that_comes_back_before_its_last_volume_went_takes_
     orchestrator.unstage(&volume).await.unwrap();
     scene.delete("back").await;
     scene.until_gone("back").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_an_object_of_an_elected_controller_works_again_when_it_is_made_anew() {
+    let scene = Scene::shared().await;
+    scene.knows_records();
+    let elects = ["--state=kubernetes:default", "--leader-election"];
+    let mut serving = Serving::start_as(&scene, "anew", HostRole::Controller, &elects);
+    let wanted = object("anew", "anew.example");
+    for _ in 0..2 {
+        scene.apply(&wanted).await;
+        let socket = serving.until_socket("anew.example").await;
+        let kubelet = serving.host.kubelet();
+        let orchestrator = Orchestrator::connect_at_once(&socket, &kubelet)
+            .await
+            .unwrap();
+        soon("its turn", async || create(&orchestrator).await.ok()).await;
+        scene.delete("anew").await;
+        scene.until_gone("anew").await;
+        serving.until_no_socket("anew.example").await;
+    }
 }

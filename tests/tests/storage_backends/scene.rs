@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
+use wasmount_kubernetes::RECORD_DEFINITION;
 use xtask::cluster::access::User;
 use xtask::cluster::control_plane::ControlPlane;
 use xtask::cluster::programs::Programs;
@@ -58,11 +59,22 @@ impl Scene {
         let scene = Self::of(Arc::new(base)).await;
         let definitions = manifests(&["--crd"]);
         assert!(definitions.status.success(), "{}", said(&definitions));
-        let file = scene.place.root().join("definitions.yaml");
-        std::fs::write(&file, &definitions.stdout).unwrap();
-        let applied = scene.kubectl(&["apply", "--server-side", "-f", file.to_str().unwrap()]);
+        let definitions = std::str::from_utf8(&definitions.stdout).unwrap();
+        scene.define("definitions.yaml", definitions);
+        scene
+    }
+
+    /// The kind of the records of controllers is known too.
+    pub(crate) fn knows_records(&self) {
+        self.define("records.yaml", RECORD_DEFINITION);
+    }
+
+    fn define(&self, file: &str, definitions: &str) {
+        let file = self.place.root().join(file);
+        std::fs::write(&file, definitions).unwrap();
+        let applied = self.kubectl(&["apply", "--server-side", "-f", file.to_str().unwrap()]);
         assert!(applied.status.success(), "{}", said(&applied));
-        let established = scene.kubectl(&[
+        let established = self.kubectl(&[
             "wait",
             "--for=condition=established",
             "crd",
@@ -70,7 +82,6 @@ impl Scene {
             "--timeout=60s",
         ]);
         assert!(established.status.success(), "{}", said(&established));
-        scene
     }
 
     /// The one that all tests share.

@@ -90,7 +90,7 @@ async fn elected(who: &Summarising, backends: &StorageBackends) -> Result<(), Ku
         .await?;
     tracing::info!("this host writes the status of StorageBackends");
     tokio::select! {
-        lost = leadership.lost() => Err(lost),
+        lost = leadership.lost() => lost.map_or(Ok(()), Err),
         () = work(who, backends, &pace) => Ok(()),
     }
 }

@@ -164,7 +164,7 @@ impl Backends {
         let candidate = (backend.driver.clone(), backend.keeper.clone());
         self.enter(&mut running, name, backend);
         match &self.common.elections {
-            Some(elections) => Ok(elections.stand(vec![candidate])?),
+            Some(elections) => Ok(elections.stand(&[candidate])?),
             None => Ok(()),
         }
     }
@@ -189,7 +189,7 @@ impl Backends {
         served.extend(lock(&self.seen).keys().cloned());
         self.common.csi_nodes.retire_all_but(served, &self.tasks);
         match &self.common.elections {
-            Some(elections) if !drivers.is_empty() => elections.stand(drivers),
+            Some(elections) if !drivers.is_empty() => elections.stand(&drivers),
             _ => Ok(()),
         }
     }
@@ -247,6 +247,9 @@ impl Backends {
         let mut backend = running.remove(name).ok_or_else(unknown)?;
         backend.finish(self.common.options.grace).await;
         backend.close().await;
+        if let Some(elections) = &self.common.elections {
+            elections.withdraw(name).await;
+        }
         backend.unregister().await;
         self.forget(&backend).await;
         lock(&self.seen).remove(name);

@@ -9,15 +9,17 @@ use super::backends::Broken;
 use crate::fault::{Fault, chain};
 use crate::readiness::Readiness;
 use futures::future::{join_all, pending};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wasmount_core::driver::Driver;
+use wasmount_core::names::DriverName;
 use wasmount_core::state::StateStore;
-use wasmount_kubernetes::{Election, KubernetesStore, Term, connect};
+use wasmount_kubernetes::{Election, KubernetesStore, Term, Withdrawal, connect};
 use wasmount_versions::Keeper;
 
 /// Between two attempts to take the records over. 2 s: it needs the API server, which may be away for a moment.
@@ -52,8 +54,12 @@ pub(super) struct Shared {
     store: Arc<KubernetesStore>,
 }
 
-/// A driver that stands by, and who has its versions.
-pub(super) type Candidate = (Arc<Driver>, Arc<Keeper>);
+/// A driver that stands by, who has its versions, and how it is withdrawn. An election keeps nothing alive of a driver that goes.
+struct Candidate {
+    driver: Weak<Driver>,
+    keeper: Weak<Keeper>,
+    withdrawal: Withdrawal,
+}
 
 /// The elections of a serving host: one for the drivers that it began with, one for each that came later.
 pub(super) struct Elections {
@@ -61,6 +67,8 @@ pub(super) struct Elections {
     node_name: String,
     readiness: Arc<Readiness>,
     broken: Broken,
+    /// How each driver leaves the one in which it is.
+    withdrawals: Mutex<BTreeMap<DriverName, Withdrawal>>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -109,13 +117,14 @@ impl Elections {
             node_name: options.kubernetes.node_name.clone(),
             readiness,
             broken,
+            withdrawals: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         }
     }
 
     /// Has the drivers, which stand by, work as soon as this host is elected for all of them. When it may work no more, the host ends.
-    pub(super) fn stand(&self, drivers: Vec<Candidate>) -> Result<(), Fault> {
+    pub(super) fn stand(&self, drivers: &[(Arc<Driver>, Arc<Keeper>)]) -> Result<(), Fault> {
         let election = Election::new(
             self.shared.client.clone(),
             &self.shared.namespace,
@@ -123,14 +132,34 @@ impl Elections {
             drivers.iter().map(|(driver, _)| driver.name()),
         )
         .map_err(Fault::room("no election is possible"))?;
+        let candidates = drivers.iter().filter_map(|(driver, keeper)| {
+            let withdrawal = election.withdrawal(driver.name())?;
+            let mut withdrawals = self.withdrawals();
+            withdrawals.insert(driver.name().clone(), withdrawal.clone());
+            Some(Candidate {
+                driver: Arc::downgrade(driver),
+                keeper: Arc::downgrade(keeper),
+                withdrawal,
+            })
+        });
+        let candidates = candidates.collect();
         let (store, readiness) = (self.shared.store.clone(), self.readiness.clone());
         let (broken, stop) = (self.broken.clone(), self.stop.clone());
         self.tasks.spawn(async move {
-            if let Some(fault) = lead(election, store, drivers, readiness, stop).await {
+            if let Some(fault) = lead(election, store, candidates, readiness, stop).await {
                 broken.lost(fault);
             }
         });
         Ok(())
+    }
+
+    /// Gives the lease of one driver back, so that another host, or this one, may stand for it anew. To be called when no call of it runs any
+    /// more.
+    pub(super) async fn withdraw(&self, driver: &DriverName) {
+        let withdrawal = self.withdrawals().remove(driver);
+        if let Some(withdrawal) = withdrawal {
+            withdrawal.withdraw().await;
+        }
     }
 
     /// Gives the leases back. To be called when no call runs any more; it takes no longer than `patience`.
@@ -140,13 +169,19 @@ impl Elections {
         // Without an answer others wait until they run out.
         let _ = tokio::time::timeout(patience, self.tasks.wait()).await;
     }
+
+    fn withdrawals(&self) -> std::sync::MutexGuard<'_, BTreeMap<DriverName, Withdrawal>> {
+        // Each change is one step, so what a panicking thread leaves is whole.
+        let withdrawals = self.withdrawals.lock();
+        withdrawals.unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// Why this host may work no more; none: it was asked to stop.
+/// Why this host may work no more; none: it was asked to stop, or none of the drivers is left.
 async fn lead(
     election: Election,
     store: Arc<KubernetesStore>,
-    drivers: Vec<Candidate>,
+    candidates: Vec<Candidate>,
     readiness: Arc<Readiness>,
     stop: CancellationToken,
 ) -> Option<Fault> {
@@ -170,38 +205,57 @@ async fn lead(
     store.forget();
     let term = leadership.term();
     let begun = async {
-        join_all(drivers.iter().map(|driver| begin(driver, &term))).await;
+        join_all(candidates.iter().map(|it| begin(it, &term))).await;
         tracing::info!("leading");
         pending::<Infallible>().await
     };
-    let error = tokio::select! {
-        error = leadership.lost() => error,
+    let lost = tokio::select! {
+        // First: if all were withdrawn, nothing is to be begun.
+        biased;
+        lost = leadership.lost() => lost,
         never = begun => match never {},
         () = stop.cancelled() => {
             leadership.release().await;
             return None;
         }
     };
-    for (driver, _) in &drivers {
+    let error = lost?;
+    for driver in candidates.iter().filter_map(|it| it.driver.upgrade()) {
         driver.stand_by();
     }
     tracing::error!(reason = chain(&error), "leading no more: the host ends");
     Some(Fault::room("another host may lead")(error))
 }
 
-/// Has one work, with records as its version wants them: the host that worked before may have had another one.
-async fn begin((driver, keeper): &Candidate, term: &Term) {
+/// Has one work, with records as its version wants them: the host that worked before may have had another one. One that is withdrawn does not.
+async fn begin(candidate: &Candidate, term: &Term) {
     let may = {
-        let term = term.clone();
-        move || term.lasts()
+        let (term, withdrawal) = (term.clone(), candidate.withdrawal.clone());
+        move || term.lasts() && !withdrawal.is_asked()
     };
-    while let Err(refusal) = keeper.take_over(may.clone()).await {
-        tracing::error!(
-            driver = %driver.name(),
-            reason = chain(&refusal),
-            "the records cannot be taken over: the driver is not ready, and it is tried again"
-        );
-        sleep(AGAIN).await;
+    let begun = async {
+        loop {
+            let Some(driver) = candidate.driver.upgrade() else {
+                return;
+            };
+            let Some(keeper) = candidate.keeper.upgrade() else {
+                return;
+            };
+            let Err(refusal) = keeper.take_over(may.clone()).await else {
+                return driver.work_while(may.clone());
+            };
+            tracing::error!(
+                driver = %driver.name(),
+                reason = chain(&refusal),
+                "the records cannot be taken over: the driver is not ready, and it is tried again"
+            );
+            drop((driver, keeper));
+            sleep(AGAIN).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = candidate.withdrawal.asked() => {}
+        () = begun => {}
     }
-    driver.work_while(may);
 }
