@@ -197,12 +197,12 @@ async fn start(
     descriptors: u64,
     place: registration::Place,
 ) -> Result<Serving, Fault> {
-    let rooms = Rooms::open(&options, &backends, &readiness).await?;
+    let (rooms, documents) = Rooms::open(&options, backends, &readiness).await?;
     let (role, node) = (options.role, options.node_id.clone());
     let serving = Serving::start(
         options,
         rooms,
-        backends,
+        documents,
         &readiness,
         &metrics,
         descriptors,

@@ -2,7 +2,9 @@
 
 use crate::scene::{DRIVER, Scene};
 use std::fs;
+use std::path::Path;
 use wasmount_tests::host::HostOptions;
+use xtask::served::{ServeOptions, Served};
 
 #[tokio::test]
 async fn privileged_a_document_that_changes_is_another_version() {
@@ -38,6 +40,49 @@ async fn privileged_a_document_that_is_wrong_or_gone_is_said_and_changes_nothing
     scene.until("it is right again", |driver| driver["reason"].is_null());
     assert_eq!(scene.status()["version"]["number"], 1);
     scene.orchestrator().await.capacity().await.unwrap();
+}
+
+#[tokio::test]
+async fn privileged_a_host_that_waited_for_another_serves_the_document_as_it_is_by_then() {
+    let mut scene = Scene::start();
+    let own = |name: &str| {
+        let path = scene.host.root().join(name);
+        fs::create_dir(&path).unwrap();
+        path
+    };
+    let (run, sockets) = (own("second-run"), own("second-sockets"));
+    let options = ServeOptions {
+        run,
+        sockets,
+        log: scene.host.root().join("second.log"),
+        ..scene.host.options().clone()
+    };
+    let mut second = Served::start(&options).unwrap();
+    scene.until("another host waits", |_| {
+        let log = fs::read_to_string(&options.log).unwrap_or_default();
+        log.contains("waiting for the other host")
+    });
+    let served_from = |component: &Path| {
+        let (from, to) = (scene.component.display(), component.display());
+        fs::read_to_string(&scene.document)
+            .unwrap()
+            .replace(&from.to_string(), &to.to_string())
+    };
+    let (two, three) = (scene.build("two"), scene.build("three"));
+    let (of_two, of_three) = (served_from(&two), served_from(&three));
+    scene.rewrite_with(&of_two);
+    scene.serves(2);
+    scene.host.terminate().unwrap();
+    // While the other one begins.
+    scene.rewrite_with(&of_three);
+    second.sockets().unwrap();
+    let digest = scene.digest(&three);
+    let status = scene.until("the newest is served", |driver| {
+        driver["version"]["digest"] == digest.as_str()
+    });
+    // What the document said when that host was started has never served again.
+    assert_eq!(status["version"]["number"], 3);
+    assert!(second.terminate().unwrap().success());
 }
 
 #[tokio::test]

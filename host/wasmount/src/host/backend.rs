@@ -4,7 +4,7 @@
 //! Every task is held in a set that ends it when dropped: an early return leaves neither socket nor task.
 
 use super::backends::Common;
-use super::follow::follow;
+use super::follow::{Looks, follow};
 use super::registration::Registration;
 use super::sources::{self, HostSources};
 use super::{
@@ -236,7 +236,7 @@ fn migrates(options: &HostOptions) -> Migrates {
 /// Has the keeper look again whenever a file changes that the document points to.
 async fn follow_files(keeper: Arc<Keeper>, mut desired: watch::Receiver<Desired>) {
     let files = watch::Sender::new(sources::files(&desired.borrow_and_update()));
-    let following = follow(files.subscribe(), |changed| {
+    let following = follow(files.subscribe(), Looks::new(), |changed| {
         tracing::debug!(?changed, "files of a backend have changed");
         keeper.look_again();
     });

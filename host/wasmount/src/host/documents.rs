@@ -4,10 +4,10 @@
 //! It does not know what becomes of a document that is right.
 
 use super::backends::{Backends, file_of};
-use super::follow::follow;
+use super::follow::{Looks, follow, look_at};
 use super::local_mounts;
 use crate::config::{self, Configured};
-use crate::fault::chain;
+use crate::fault::{Fault, chain};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +17,32 @@ use wasmount_core::document::StorageBackend;
 use wasmount_core::names::DriverName;
 use wasmount_mount::LocalMounter;
 use wasmount_versions::{Desired, DesiredFrom};
+
+/// The documents of a host that may begin: nobody else follows them any more.
+pub(super) struct Documents {
+    /// As they are.
+    pub(super) all: Vec<Configured>,
+    /// How they looked before they were read: what changes from then on is followed.
+    pub(super) looks: Looks,
+}
+
+impl Documents {
+    /// Reads them again, for a host that may have waited for another one since: what they said before is of no account. It blocks.
+    pub(super) fn read_again(before: &[Configured]) -> Result<Self, Fault> {
+        let files: Vec<PathBuf> = before.iter().map(|it| it.file.clone()).collect();
+        let looks = look_at(files.clone());
+        let all = config::load(&files)?;
+        for (before, now) in before.iter().zip(&all) {
+            let (was, is) = (&before.document.driver_name, &now.document.driver_name);
+            if was != is {
+                let file = now.file.display();
+                let reason = format!("{file}: driverName was {was} and is {is}; start again");
+                return Err(Fault::room("a document changed during the start")(reason));
+            }
+        }
+        Ok(Self { all, looks })
+    }
+}
 
 /// What is wanted of a document.
 pub(super) fn desired(configured: Configured) -> Desired {
@@ -32,9 +58,9 @@ pub(super) fn desired(configured: Configured) -> Desired {
     }
 }
 
-/// Hands on each document that changes, for the life of the host.
-pub(super) async fn keep(backends: Arc<Backends>, files: BTreeSet<PathBuf>) {
-    let (following, mut changed) = changes(files);
+/// Hands on each document that changes after it looked so, for the life of the host.
+pub(super) async fn keep(backends: Arc<Backends>, looks: Looks) {
+    let (following, mut changed) = changes(looks);
     let applying = async {
         while let Some(file) = changed.recv().await {
             if let Err(error) = apply(&backends, &file).await {
@@ -61,13 +87,13 @@ pub(super) async fn apply(backends: &Backends, file: &Path) -> Result<(), String
 pub(super) async fn keep_grants(
     mounter: Arc<LocalMounter>,
     data_dir: PathBuf,
-    configured: Vec<Configured>,
+    documents: Documents,
 ) {
-    let files = configured.iter().map(|it| it.file.clone()).collect();
-    let names = configured.into_iter();
+    let Documents { all, looks } = documents;
+    let names = all.into_iter();
     let names: BTreeMap<PathBuf, DriverName> =
         names.map(|it| (it.file, it.document.driver_name)).collect();
-    let (following, mut changed) = changes(files);
+    let (following, mut changed) = changes(looks);
     let granting = async {
         while let Some(file) = changed.recv().await {
             let before = names.get(&file);
@@ -120,21 +146,21 @@ async fn grant(
 
 /// Files that have changed, one at a time, as long as the future is awaited.
 fn changes(
-    files: BTreeSet<PathBuf>,
+    looks: Looks,
 ) -> (
     impl Future<Output = ()> + Send,
     mpsc::UnboundedReceiver<PathBuf>,
 ) {
     let (tell, told) = mpsc::unbounded_channel();
     let following = async move {
-        let files = watch::Sender::new(files);
+        let files = watch::Sender::new(looks.keys().cloned().collect());
         let tell = move |changed: BTreeSet<PathBuf>| {
             for file in changed {
                 // It is received as long as this runs.
                 let _ = tell.send(file);
             }
         };
-        follow(files.subscribe(), tell).await;
+        follow(files.subscribe(), looks, tell).await;
     };
     (following, told)
 }

@@ -32,21 +32,32 @@ const EVENTS_BYTES: usize = 4096;
 /// Files that are followed. What is sent replaces all of them.
 pub(super) type Followed = watch::Receiver<BTreeSet<PathBuf>>;
 
-/// Calls `changed` with the files that are other than they were at the last look, for as long as somebody says which to follow. A file that was
-/// not followed before is no change.
-pub(super) async fn follow(mut files: Followed, mut changed: impl FnMut(BTreeSet<PathBuf>)) {
-    let mut seen: BTreeMap<PathBuf, Look> = BTreeMap::new();
+/// How files look at a moment.
+pub(super) type Looks = BTreeMap<PathBuf, Look>;
+
+/// Looks at files, for whoever reads them before they are followed. It blocks.
+pub(super) fn look_at(files: impl IntoIterator<Item = PathBuf>) -> Looks {
+    let looks = files.into_iter().map(|file| {
+        let look = Look::at(&file);
+        (file, look)
+    });
+    looks.collect()
+}
+
+/// Calls `changed` with the files that are other than they were at the last look, for as long as somebody says which to follow; `seen` is the look
+/// before the first. A file that was not looked at before is no change.
+pub(super) async fn follow(
+    mut files: Followed,
+    mut seen: Looks,
+    mut changed: impl FnMut(BTreeSet<PathBuf>),
+) {
     let mut warned = false;
     loop {
         let wanted = files.borrow_and_update().clone();
         // First the watches, then the look: what happens in between is an event.
         let begun = spawn_blocking(move || {
             let watch = watched(&wanted);
-            let looks = wanted.into_iter().map(|file| {
-                let look = Look::at(&file);
-                (file, look)
-            });
-            (watch, looks.collect::<BTreeMap<_, _>>())
+            (watch, look_at(wanted))
         });
         let Ok((watch, looks)) = begun.await else {
             // The runtime ends.

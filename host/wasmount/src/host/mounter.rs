@@ -1,7 +1,8 @@
 //! The mount room as a process of its own, from an empty process to a clean stop. Apart because it knows neither engine nor store nor CSI:
 //! what runs privileged is the mount room and its socket.
 
-use super::local_mounts::LocalMounts;
+use super::documents::Documents;
+use super::local_mounts::{self, LocalMounts};
 use super::signals::Signals;
 use super::{LAST_JOBS, descriptors, documents, preflight};
 use crate::config::Configured;
@@ -58,19 +59,31 @@ async fn run(
     } = options;
     let mut signals = Signals::watch()?;
     let mounts = LocalMounts::new(&data_dir, run_dir, path_roots, &backends);
+    let data = data_dir.clone();
     // First the journal, whose lock says that no other mounter is at work: then a socket of that name is a leftover.
     let bound = spawn_blocking(move || {
         let mounter = mounts.open()?;
+        // Another mounter may have followed them until now.
+        let documents = Documents::read_again(&backends)?;
+        for it in &documents.all {
+            let (driver, grants) = (&it.document.driver_name, &it.document.grants);
+            local_mounts::grant(&mounter, &data, driver, Some(grants.clone())).map_err(
+                Fault::room(format!(
+                    "the grants of {} are not usable",
+                    it.file.display()
+                )),
+            )?;
+        }
         let bound = BoundSocket::bind_for(&socket, Connections::SequencedPackets, client_uid);
         let bound = bound.map_err(Fault::room("the mounter's socket is not usable"))?;
         tracing::info!(socket = %socket.display(), client_uid, "serving mounts");
-        Ok::<_, Fault>((mounter, bound))
+        Ok::<_, Fault>((mounter, bound, documents))
     });
-    let (mounter, bound) = bound
+    let (mounter, bound, documents) = bound
         .await
         .map_err(Fault::room("the start was stopped"))??;
     let mut following = JoinSet::new();
-    following.spawn(documents::keep_grants(mounter.clone(), data_dir, backends));
+    following.spawn(documents::keep_grants(mounter.clone(), data_dir, documents));
     let shutdown = CancellationToken::new();
     let options = ServerOptions {
         client_uid,

@@ -3,6 +3,7 @@
 
 use super::compiler::ChildCompiler;
 use super::controller::Shared;
+use super::documents::Documents;
 use super::local_mounts::LocalMounts;
 use super::{HostOptions, MountsOptions};
 use crate::config::Configured;
@@ -47,14 +48,15 @@ enum Mounts {
 }
 
 impl Rooms {
-    /// Waits for the data directory as long as it takes, then opens all.
+    /// Waits for the data directory as long as it takes, then opens all, for the documents as they are by then.
     pub(super) async fn open(
         options: &HostOptions,
-        backends: &[Configured],
+        backends: Vec<Configured>,
         readiness: &Readiness,
-    ) -> Result<Self, Fault> {
+    ) -> Result<(Self, Documents), Fault> {
         let shared = Shared::reach(options).await?;
         let (lock, succeeded) = data_directory(&options.data_dir, readiness).await?;
+        let documents = blocking(move || Documents::read_again(&backends)).await?;
         let data_dir = &options.data_dir;
         let mounts = match &options.mounts {
             MountsOptions::Here {
@@ -62,19 +64,17 @@ impl Rooms {
                 path_roots,
             } => {
                 let (run_dir, roots) = (run_dir.clone(), path_roots.clone());
-                Mounts::Here(LocalMounts::new(data_dir, run_dir, roots, backends))
+                Mounts::Here(LocalMounts::new(data_dir, run_dir, roots, &documents.all))
             }
             MountsOptions::Elsewhere { socket } => Mounts::Elsewhere(socket.clone()),
         };
-        let limits: Vec<Limits> = backends
-            .iter()
-            .map(|backend| backend.document.limits.clone())
-            .collect();
+        let all = documents.all.iter();
+        let limits: Vec<Limits> = all.map(|backend| backend.document.limits.clone()).collect();
         let engine = EngineOptions {
             compiler: Arc::new(ChildCompiler),
             ..EngineOptions::for_backends(Some(data_dir.join("compiled")), &limits)
         };
-        blocking(move || {
+        let rooms = blocking(move || {
             let (state, lock): (Arc<dyn StateStore>, _) = match &shared {
                 Some(shared) => (shared.store(), Some(Arc::new(lock))),
                 None => {
@@ -106,8 +106,8 @@ impl Rooms {
                 engine: Engine::new(engine)
                     .map_err(Fault::room("plugins cannot be run on this machine"))?,
             })
-        })
-        .await
+        });
+        Ok((rooms.await?, documents))
     }
 }
 

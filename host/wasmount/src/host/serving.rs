@@ -4,13 +4,13 @@
 use super::backends::{Backends, Breach, Broken, Common};
 use super::controller::Elections;
 use super::csi_node::CsiNodes;
+use super::documents::Documents;
 use super::kubernetes::Cluster;
 use super::rooms::Rooms;
 use super::{
     HostOptions, control, documents, events, leftovers, mounter_watch, registration, secret_watch,
     shared_roots, storage_backends,
 };
-use crate::config::Configured;
 use crate::fault::Fault;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
@@ -41,7 +41,7 @@ impl Serving {
     pub(super) async fn start(
         options: HostOptions,
         rooms: Rooms,
-        configured: Vec<Configured>,
+        documents: Documents,
         readiness: &Arc<Readiness>,
         metrics: &Arc<Metrics>,
         descriptors: u64,
@@ -76,18 +76,15 @@ impl Serving {
             breaches,
             lost: false,
         };
-        let files: BTreeSet<_> = configured.iter().map(|it| it.file.clone()).collect();
+        let Documents { all, looks } = documents;
         let objects = storage_backends::open(&backends).await?;
         let coming: BTreeSet<_> = objects.iter().flat_map(|it| it.drivers()).collect();
-        let named = configured.iter().map(|it| it.document.driver_name.clone());
+        let named = all.iter().map(|it| it.document.driver_name.clone());
         let served = named.chain(coming.iter().cloned()).collect();
         let common = backends.common();
         leftovers::sweep(&common.rooms, &common.options.data_dir, served).await;
         backends
-            .begin(
-                configured.into_iter().map(documents::desired).collect(),
-                coming,
-            )
+            .begin(all.into_iter().map(documents::desired).collect(), coming)
             .await?;
         if let Some(objects) = objects {
             objects.start(&mut serving.background);
@@ -105,7 +102,7 @@ impl Serving {
         }
         serving
             .background
-            .spawn(documents::keep(backends.clone(), files));
+            .spawn(documents::keep(backends.clone(), looks));
         control::start(&backends, &mut serving.control);
         Ok(serving)
     }

@@ -25,7 +25,8 @@ impl Bench {
         let files = names.iter().map(|name| folder.path().join(name)).collect();
         let (files, followed) = watch::channel(files);
         let (tell, told) = mpsc::unbounded_channel();
-        let task = tokio::spawn(follow(followed, move |files| drop(tell.send(files))));
+        let tell = move |files| drop(tell.send(files));
+        let task = tokio::spawn(follow(followed, Looks::new(), tell));
         // Until the first look was taken: a change before is no change.
         sleep(Duration::from_millis(300)).await;
         Self {
@@ -62,6 +63,23 @@ async fn a_file_that_is_written_replaced_removed_or_made_is_told() {
     assert_eq!(bench.next().await, ["a"]);
     fs::write(bench.path("b"), "1").unwrap();
     assert_eq!(bench.next().await, ["b"]);
+}
+
+#[tokio::test]
+async fn what_happens_between_a_look_and_the_following_is_told_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["same", "other"].map(|name| folder.path().join(name));
+    for file in &files {
+        fs::write(file, "1").unwrap();
+    }
+    let looks = look_at(files.clone());
+    fs::write(&files[1], "22").unwrap();
+    let (_sender, followed) = watch::channel(BTreeSet::from(files.clone()));
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let tell = move |files| drop(tell.send(files));
+    let _task = tokio::spawn(follow(followed, looks, tell));
+    let first = timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
+    assert_eq!(first, BTreeSet::from([files[1].clone()]));
 }
 
 #[tokio::test]
