@@ -46,8 +46,8 @@ pub struct Attachment {
 /// A manifest beside an artifact, and the bytes that it names, all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachedManifest {
-    /// The tag that it was found at; absent for a referrer.
-    pub tag: Option<String>,
+    /// Whether it lies at cosign's tag of the artifact; else it is a referrer. No other tag is kept: a stranger's would be one of other artifacts.
+    pub at_tag: bool,
     /// It itself, as it came.
     pub raw: RawManifest,
     /// What it says.
@@ -103,7 +103,7 @@ impl Attachment {
             layers,
         } = self;
         Some(AttachedManifest {
-            tag,
+            at_tag: tag.is_some(),
             raw,
             manifest,
             config: config?,

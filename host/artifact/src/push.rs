@@ -1,5 +1,6 @@
 //! Puts a component into a registry as a CNCF Wasm OCI artifact. Apart because it is a bundle that goes to a registry: both are made in one way.
 
+use crate::attached::cosign_tag;
 use crate::bundle::{Bundle, is_of_file};
 use crate::digest::Digest;
 use crate::error::RegistryError;
@@ -60,13 +61,14 @@ impl Bundle {
                     .await?;
             }
             let media_type = beside.raw.media_type;
-            match beside.tag {
-                Some(tag) => {
+            match beside.at_tag {
+                true => {
+                    let tag = cosign_tag(&raw.digest);
                     registry
                         .push_manifest(&tag, &media_type, beside.raw.bytes)
                         .await?;
                 }
-                None => {
+                false => {
                     let mut entry = Descriptor::of(&media_type, &beside.raw.bytes);
                     entry.artifact_type = Some(kind(&beside.manifest));
                     registry

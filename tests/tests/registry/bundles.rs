@@ -61,7 +61,7 @@ async fn attach(registry: &Registry, subject: &Digest) {
 fn shown(attached: Vec<AttachedManifest>) -> Vec<(bool, Vec<Vec<u8>>)> {
     attached
         .into_iter()
-        .map(|it| (it.tag.is_some(), it.layers))
+        .map(|it| (it.at_tag, it.layers))
         .collect()
 }
 

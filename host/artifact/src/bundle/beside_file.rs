@@ -38,7 +38,7 @@ impl Bundle {
         manifest.subject = Some(Descriptor::of(&self.raw.media_type, &self.raw.bytes));
         let bytes = manifest.to_bytes();
         self.attached.push(AttachedManifest {
-            tag: None,
+            at_tag: false,
             raw: RawManifest {
                 digest: Digest::of(&bytes),
                 media_type: manifest.media_type().to_owned(),

@@ -58,7 +58,7 @@ impl Bundle {
         let attached = others
             .into_iter()
             .filter(|it| it.lies_beside(&raw.digest))
-            .map(|it| it.attached(&blobs))
+            .map(|it| it.attached(&raw.digest, &blobs))
             .collect::<Result<_, _>>()?;
         Ok(Self {
             component,
@@ -94,12 +94,16 @@ impl Blobs {
 impl Listed {
     fn lies_beside(&self, artifact: &Digest) -> bool {
         let subject = self.manifest.subject.as_ref();
-        self.tag.as_deref() == Some(cosign_tag(artifact).as_str())
-            || subject.is_some_and(|subject| subject.digest == *artifact)
+        self.is_at_tag(artifact) || subject.is_some_and(|subject| subject.digest == *artifact)
     }
 
-    fn attached(self, blobs: &Blobs) -> Result<AttachedManifest, BundleError> {
-        let Self { raw, manifest, tag } = self;
+    fn is_at_tag(&self, artifact: &Digest) -> bool {
+        self.tag.as_deref() == Some(cosign_tag(artifact).as_str())
+    }
+
+    fn attached(self, artifact: &Digest, blobs: &Blobs) -> Result<AttachedManifest, BundleError> {
+        let at_tag = self.is_at_tag(artifact);
+        let Self { raw, manifest, .. } = self;
         let layers = manifest
             .layers
             .iter()
@@ -108,7 +112,7 @@ impl Listed {
         Ok(AttachedManifest {
             layers: layers.collect::<Result<_, _>>()?,
             config: blobs.get(&manifest.config)?,
-            tag,
+            at_tag,
             raw,
             manifest,
         })

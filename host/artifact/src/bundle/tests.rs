@@ -18,7 +18,7 @@ fn facts() -> ComponentFacts {
     }
 }
 
-fn attachment(subject: Option<&Bundle>, tag: Option<String>) -> AttachedManifest {
+fn attachment(subject: Option<&Bundle>, at_tag: bool) -> AttachedManifest {
     let layer = b"{\"critical\":{}}".to_vec();
     let mut manifest = Manifest::new(
         Descriptor::of("application/vnd.oci.image.config.v1+json", b"{}"),
@@ -28,7 +28,7 @@ fn attachment(subject: Option<&Bundle>, tag: Option<String>) -> AttachedManifest
     manifest.subject = subject.map(|it| Descriptor::of(&it.raw.media_type, &it.raw.bytes));
     let bytes = manifest.to_bytes();
     AttachedManifest {
-        tag,
+        at_tag,
         raw: RawManifest {
             digest: Digest::of(&bytes),
             media_type: manifest.media_type().to_owned(),
@@ -49,8 +49,14 @@ fn written(bundle: &Bundle) -> Vec<u8> {
 
 /// The files of a good bundle, to be spoiled.
 fn good() -> Vec<(String, Vec<u8>)> {
-    let bytes = written(&Bundle::of_component(COMPONENT.to_vec(), &facts()));
-    let mut archive = ::tar::Archive::new(bytes.as_slice());
+    files_of(&written(&Bundle::of_component(
+        COMPONENT.to_vec(),
+        &facts(),
+    )))
+}
+
+fn files_of(bundle: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let mut archive = ::tar::Archive::new(bundle);
     let files = archive.entries().unwrap().map(|entry| {
         let mut entry = entry.unwrap();
         let name = entry.path().unwrap().display().to_string();
@@ -92,9 +98,8 @@ fn refused(bytes: &[u8]) -> String {
 fn what_is_written_is_read_with_its_signatures() {
     let mut bundle = Bundle::of_component(COMPONENT.to_vec(), &facts());
     assert_eq!(Bundle::read(written(&bundle).as_slice()).unwrap(), bundle);
-    let tag = cosign_tag(bundle.manifest_digest());
-    let referrer = attachment(Some(&bundle), None);
-    bundle.attached = vec![attachment(None, Some(tag)), referrer];
+    let referrer = attachment(Some(&bundle), false);
+    bundle.attached = vec![attachment(None, true), referrer];
     let bytes = written(&bundle);
     assert_eq!(Bundle::read(bytes.as_slice()).unwrap(), bundle);
     assert_eq!(bytes, written(&bundle));
@@ -119,9 +124,33 @@ fn what_lay_beside_a_file_is_what_is_found_again() {
         assert_eq!((read.beside(), read.of_registry()), (beside, 0));
     }
     let mut of_registry = plain();
-    of_registry.attached = vec![attachment(Some(&plain()), None)];
+    of_registry.attached = vec![attachment(Some(&plain()), false)];
     assert_eq!(of_registry.beside(), Beside::default());
     assert_eq!(of_registry.of_registry(), 1);
+}
+
+/// With other tags in the list: what has none there has none here.
+fn retagged(bundle: &Bundle, tags: &[Option<&str>]) -> Vec<u8> {
+    let bytes = written(bundle);
+    let mut files = files_of(&bytes);
+    let (_, index) = files
+        .iter_mut()
+        .find(|(name, _)| name == "index.json")
+        .unwrap();
+    let mut list: Value = serde_json::from_slice(index).unwrap();
+    for (entry, tag) in list["manifests"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .zip(tags)
+    {
+        entry["annotations"] = json!({});
+        if let Some(tag) = tag {
+            entry["annotations"]["org.opencontainers.image.ref.name"] = json!(tag);
+        }
+    }
+    *index = list.to_string().into_bytes();
+    archive(&files, |_| {})
 }
 
 #[test]
@@ -129,9 +158,24 @@ fn a_signature_of_another_artifact_is_left_behind() {
     let mut bundle = Bundle::of_component(COMPONENT.to_vec(), &facts());
     let other = Bundle::of_component(b"other".to_vec(), &facts());
     let tag = cosign_tag(other.manifest_digest());
-    bundle.attached = vec![attachment(None, Some(tag)), attachment(Some(&other), None)];
-    let read = Bundle::read(written(&bundle).as_slice()).unwrap();
-    assert_eq!(read.attached, []);
+    bundle.attached = vec![attachment(None, false), attachment(Some(&other), false)];
+    let read = retagged(&bundle, &[None, Some(&tag), None]);
+    assert_eq!(Bundle::read(read.as_slice()).unwrap().attached, []);
+}
+
+#[test]
+fn a_tag_that_is_not_cosigns_is_no_place_for_a_signature() {
+    let mut bundle = Bundle::of_component(COMPONENT.to_vec(), &facts());
+    bundle.attached = vec![attachment(Some(&bundle), true)];
+    let at_tag = |tag: &str| {
+        let bytes = retagged(&bundle, &[None, Some(tag)]);
+        let read = Bundle::read(bytes.as_slice()).unwrap();
+        read.attached.iter().map(|it| it.at_tag).collect::<Vec<_>>()
+    };
+    assert_eq!(at_tag(&cosign_tag(bundle.manifest_digest())), [true]);
+    for strange in ["stable", "../../other/manifests/latest", ""] {
+        assert_eq!(at_tag(strange), [false], "{strange}");
+    }
 }
 
 #[test]

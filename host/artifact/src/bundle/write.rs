@@ -1,7 +1,7 @@
 //! Writes a bundle. Apart from reading: this side knows what it has. The same bundle is the same bytes.
 
 use super::{Bundle, BundleError};
-use crate::attached::AttachedManifest;
+use crate::attached::{AttachedManifest, cosign_tag};
 use crate::digest::Digest;
 use crate::manifest::{Descriptor, Index};
 use crate::media_type::plain;
@@ -38,7 +38,7 @@ impl Bundle {
             raw,
             config,
             layers,
-            tag: _,
+            at_tag: _,
             manifest: _,
         } in &self.attached
         {
@@ -63,7 +63,8 @@ impl Bundle {
         let mut entries = vec![entry(&self.raw.media_type, &self.raw.bytes, tag)];
         for beside in &self.attached {
             let raw = &beside.raw;
-            let mut entry = entry(&raw.media_type, &raw.bytes, beside.tag.as_deref());
+            let tag = beside.at_tag.then(|| cosign_tag(&self.raw.digest));
+            let mut entry = entry(&raw.media_type, &raw.bytes, tag.as_deref());
             entry
                 .artifact_type
                 .clone_from(&beside.manifest.artifact_type);
