@@ -104,7 +104,10 @@ impl Bundle {
         if let Some(trouble) = attached.trouble() {
             return Err(trouble.clone());
         }
-        let left_out = attached.unread.iter().map(ToString::to_string).collect();
+        let mut left_out: Vec<_> = attached.unread.iter().map(ToString::to_string).collect();
+        if attached.left_out > 0 {
+            left_out.push(format!("{} more, which are too many", attached.left_out));
+        }
         let attached = attached.found.into_iter().filter_map(Attachment::whole);
         let config = registry
             .blob(&manifest.config, "the config", CONFIG_BYTES)

@@ -5,16 +5,13 @@
 mod message;
 
 use crate::access::Access;
-use crate::attached::Attachments;
 use crate::digest::Digest;
 use crate::error::RegistryError;
-use crate::media_type::COSIGN_SIGNATURE;
+use crate::judged::{Extent, judged};
 use crate::progress::silent;
 use crate::pull::Resolved;
-use crate::registry::{RawManifest, Registry};
-use crate::signature::{
-    Evidence, Gathered, SignatureError, SignerKeys, Subject, check, is_bundle_type,
-};
+use crate::registry::Registry;
+use crate::signature::{Evidence, Gathered, SignatureError, SignerKeys, Subject, check};
 pub use message::BadMessage;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -131,7 +128,8 @@ pub async fn fetch(request: FetchRequest) -> Result<Fetched, FetchError> {
 /// Who signed what an artifact's name means, and its name by digest; the component is not fetched.
 pub async fn signers(registry: &Registry, keys: &SignerKeys) -> Result<Signed, FetchError> {
     let found = Resolved::find(registry).await?;
-    let (by, remarks) = signed(registry, &found, keys).await?;
+    // A person who asks wants to know of each key.
+    let (by, remarks) = signed(registry, &found, keys, Extent::All).await?;
     Ok(Signed {
         reference: registry.reference().pinned(found.raw.digest.to_string()),
         by,
@@ -147,7 +145,7 @@ async fn artifact(
     let found = Resolved::find(registry).await?;
     // Both are known from the manifest: what would be refused is not even fetched.
     same(&registry.reference().to_string(), digest, found.component())?;
-    let (signed_by, remarks) = signed(registry, &found, signers).await?;
+    let (signed_by, remarks) = signed(registry, &found, signers, Extent::UntilSigned).await?;
     let pulled = found.fetch(registry).await?;
     Ok(Fetched {
         wasm: pulled.wasm,
@@ -206,56 +204,22 @@ async fn signed(
     registry: &Registry,
     found: &Resolved,
     signers: &SignerKeys,
+    extent: Extent,
 ) -> Result<(Vec<String>, Vec<String>), FetchError> {
     if signers.is_empty() {
         return Ok((Vec::new(), Vec::new()));
     }
-    let own = signed_one(registry, &found.raw, signers).await;
-    match (own, &found.list) {
-        (Err(refused), Some(list)) => {
-            let of_list = signed_one(registry, list, signers).await;
-            of_list.map_err(|_| refused)
-        }
-        (own, _) => own,
+    let own = judged(registry, &found.raw, signers, extent).await;
+    let refused = match own.verdict {
+        Ok(by) => return Ok((by, own.remarks)),
+        Err(refused) => refused,
+    };
+    let Some(list) = &found.list else {
+        return Err(refused);
+    };
+    let of_list = judged(registry, list, signers, extent).await;
+    match of_list.verdict {
+        Ok(by) => Ok((by, of_list.remarks)),
+        Err(_) => Err(refused),
     }
-}
-
-async fn signed_one(
-    registry: &Registry,
-    raw: &RawManifest,
-    signers: &SignerKeys,
-) -> Result<(Vec<String>, Vec<String>), FetchError> {
-    let attached = registry.attached(&raw.digest).await;
-    let gathered = gathered(&attached);
-    match (
-        check(signers, &Subject::new(&raw.bytes), &gathered),
-        attached.trouble(),
-    ) {
-        (Ok(by), _) => Ok((by, gathered.remarks())),
-        // What is wanted may be just what the registry did not give.
-        (Err(_), Some(trouble)) => Err(trouble.clone().into()),
-        (Err(refused), None) => Err(refused.into()),
-    }
-}
-
-/// What of the things beside an artifact may prove that somebody signed it.
-pub fn gathered(attached: &Attachments) -> Gathered {
-    let mut gathered = Gathered::default();
-    for beside in &attached.found {
-        let place = beside.place();
-        for (layer, bytes) in beside.blobs() {
-            if layer.media_type == COSIGN_SIGNATURE {
-                let encoded = layer.annotations.get(SIGNATURE);
-                let encoded = encoded.map(String::as_str).unwrap_or_default();
-                gathered.add(&place, Evidence::from_simple_signing(bytes, encoded));
-            } else if is_bundle_type(&layer.media_type) {
-                gathered.add(&place, Evidence::from_bundle(bytes));
-            }
-        }
-    }
-    // Last: only so much is counted, and what can be read comes first.
-    for unread in &attached.unread {
-        gathered.pass_over(&unread.to_string());
-    }
-    gathered
 }

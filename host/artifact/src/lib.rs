@@ -14,6 +14,7 @@ mod digest;
 mod docker_config;
 mod error;
 mod fetch;
+mod judged;
 mod manifest;
 mod media_type;
 mod origin;
@@ -35,8 +36,9 @@ pub use docker_config::{DockerConfigError, login};
 pub use error::RegistryError;
 pub use fetch::{
     BadMessage, Beside, FetchError, FetchRequest, Fetched, Signed, Wanted, check_file, fetch,
-    gathered, gathered_beside, signers,
+    gathered_beside, signers,
 };
+pub use judged::{Extent, Judged, judged};
 pub use manifest::{Descriptor, Document, Index, Manifest, Platform};
 pub use media_type::{COSIGN_SIGNATURE, SIGSTORE_BUNDLE_FAMILY, WASM_CONFIG, WASM_LAYER};
 pub use patience::Patience;

@@ -60,20 +60,17 @@ impl Bundle {
                     .push_blob("a signature", Bytes::from(layer))
                     .await?;
             }
-            let media_type = beside.raw.media_type;
             match beside.at_tag {
                 true => {
                     let tag = cosign_tag(&raw.digest);
                     registry
-                        .push_manifest(&tag, &media_type, beside.raw.bytes)
+                        .push_manifest(&tag, &beside.media_type, beside.bytes)
                         .await?;
                 }
                 false => {
-                    let mut entry = Descriptor::of(&media_type, &beside.raw.bytes);
+                    let mut entry = Descriptor::of(&beside.media_type, &beside.bytes);
                     entry.artifact_type = Some(kind(&beside.manifest));
-                    registry
-                        .attach(&raw.digest, &entry, beside.raw.bytes)
-                        .await?;
+                    registry.attach(&raw.digest, &entry, beside.bytes).await?;
                 }
             }
         }

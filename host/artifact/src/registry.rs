@@ -94,13 +94,22 @@ impl Registry {
 
     /// The manifest or list of this tag or digest.
     pub async fn manifest(&self, wanted: &str) -> Result<RawManifest, RegistryError> {
+        self.manifest_of_at_most(wanted, MANIFEST_BYTES).await
+    }
+
+    /// The same, of so many bytes at most.
+    pub(crate) async fn manifest_of_at_most(
+        &self,
+        wanted: &str,
+        most: u64,
+    ) -> Result<RawManifest, RegistryError> {
         let what = format!("the manifest `{wanted}` of {}", self.reference);
         let uri = self.uri(&format!("manifests/{wanted}"), &what)?;
         let ask = Ask::get(uri, &what).accepting(ACCEPTED);
         let asked = Digest::parse(wanted).ok();
         let mut retries = Retries::default();
         loop {
-            match self.manifest_once(&ask, asked.as_ref()).await {
+            match self.manifest_once(&ask, asked.as_ref(), most).await {
                 Ok(manifest) => return Ok(manifest),
                 Err(failed) => self.pause(&mut retries, failed).await?,
             }
@@ -141,11 +150,12 @@ impl Registry {
         &self,
         ask: &Ask<'_>,
         asked: Option<&Digest>,
+        most: u64,
     ) -> Result<RawManifest, Failed> {
         let response = self.exchange(ask).await?;
         let said = header(response.headers(), CONTENT_TYPE.as_str()).map(str::to_owned);
         let promised = header(response.headers(), CONTENT_DIGEST).map(str::to_owned);
-        let expected = Expected::at_most(ask.what, MANIFEST_BYTES);
+        let expected = Expected::at_most(ask.what, most);
         let bytes = self.read(response, expected).await?;
         let digest = Digest::of(&bytes);
         // A tag is resolved once; what the registry itself says of the bytes must be true of them.

@@ -6,11 +6,14 @@
 use crate::attached::{BLOBS, cosign_tag};
 use crate::digest::Digest;
 use crate::error::RegistryError;
-use crate::fetch::{SIGNATURE, gathered};
-use crate::manifest::{Descriptor, Manifest};
+use crate::fetch::SIGNATURE;
+use crate::judged::{Extent, judged};
+use crate::manifest::{Descriptor, Document, Manifest};
 use crate::media_type::COSIGN_SIGNATURE;
 use crate::registry::Registry;
-use crate::signature::{KeyError, Payload, PrivateKey, Subject, Unreadable, encoded, payload};
+use crate::signature::{
+    KeyError, NamedKey, Payload, PrivateKey, SignerKeys, Unreadable, encoded, payload,
+};
 use crate::wasm_config::Annotations;
 use bytes::Bytes;
 use serde_json::json;
@@ -58,22 +61,20 @@ pub async fn sign(registry: &Registry, key: &PrivateKey) -> Result<SignedArtifac
     let tag = cosign_tag(&subject.digest);
     let reference = registry.reference().pinned(subject.digest.to_string());
     let signature = registry.reference().tagged(tag.clone());
-    let beside = registry.attached(&subject.digest).await;
-    // It is written anew with what it holds: what is not known would be lost.
-    if let Some(error) = beside.unread_tag(&tag) {
-        return Err(error.clone().into());
-    }
-    let there = gathered(&beside);
-    let (public, bytes) = (key.verifying_key(), Subject::new(&subject.bytes));
-    if there.evidence().iter().any(|it| it.signs(&public, &bytes)) {
+    let own = SignerKeys::new(vec![NamedKey::new("own", key.verifying_key())], Vec::new());
+    let there = judged(registry, &subject, &own, Extent::UntilSigned).await;
+    if there.verdict.is_ok() {
         return Ok(SignedArtifact {
             reference,
             signature,
             added: false,
         });
     }
-    let before = beside.found.into_iter().find(|it| it.tag.is_some());
-    let before = before.map(|it| it.manifest.layers).unwrap_or_default();
+    // It is written anew with what it holds: what cannot be read would be lost.
+    let before = match registry.find_manifest(&tag).await?.map(|it| it.document) {
+        Some(Document::Manifest(manifest)) => manifest.layers,
+        Some(Document::Index(_)) | None => Vec::new(),
+    };
     if before.len() >= BLOBS {
         return Err(SignError::Full { signature });
     }
@@ -124,7 +125,7 @@ fn config(contents: &[Digest]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::signature::Evidence;
+    use crate::signature::{Evidence, Subject};
 
     #[test]
     fn a_signature_is_added_behind_those_that_are_there() {

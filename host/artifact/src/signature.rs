@@ -7,6 +7,8 @@
 mod beside;
 mod bundle;
 mod evidence;
+mod gathered;
+mod judgement;
 mod password;
 mod pem;
 mod policy;
@@ -17,9 +19,11 @@ mod simple_signing;
 
 pub use beside::{BUNDLE_SUFFIX, SIGNATURE_SUFFIX, bundle_file, signature_file};
 pub use bundle::{BUNDLE_TYPE, is_bundle_type};
-pub use evidence::{Evidence, Gathered, Subject, Unreadable, encoded};
+pub use evidence::{Evidence, Subject, Unreadable, encoded};
+pub use gathered::Gathered;
+pub use judgement::{Judgement, check};
 pub use password::Password;
-pub use policy::{NamedKey, SignatureError, SignerKeys, SignerKeysError, check};
+pub use policy::{NamedKey, SignatureError, SignerKeys, SignerKeysError};
 pub use private_key::{PrivateKey, PrivateKeyFile};
 pub use public_key::VerifyingKey;
 pub use sealed::SealedKey;
@@ -27,7 +31,7 @@ pub use simple_signing::{Payload, payload};
 
 use crate::signature::pem::NotPem;
 
-/// Most signatures of one artifact that are looked at. A release has one or two; each is tried with every key that is named.
+/// Most signatures that are looked at in one place: a file, a manifest. A release has one or two; each is tried with every key that is named.
 pub const SIGNATURES_MAX: usize = 32;
 /// Largest signature with what is signed (payload or bundle), in bytes. A bundle with a log entry has about 10 KiB.
 pub const SIGNATURE_BYTES: usize = 64 << 10;

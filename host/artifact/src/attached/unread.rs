@@ -16,11 +16,6 @@ impl Unread {
         Self { place, error }
     }
 
-    /// Where it lies.
-    pub(super) fn place(&self) -> &str {
-        &self.place
-    }
-
     /// All that is known of why.
     pub(super) fn error(&self) -> &RegistryError {
         &self.error

@@ -5,10 +5,8 @@
 
 use super::Bundle;
 use crate::attached::AttachedManifest;
-use crate::digest::Digest;
 use crate::fetch::Beside;
-use crate::manifest::{Descriptor, Document, Manifest};
-use crate::registry::RawManifest;
+use crate::manifest::{Descriptor, Manifest};
 use crate::signature::BUNDLE_TYPE;
 use crate::wasm_config::Annotations;
 
@@ -39,12 +37,8 @@ impl Bundle {
         let bytes = manifest.to_bytes();
         self.attached.push(AttachedManifest {
             at_tag: false,
-            raw: RawManifest {
-                digest: Digest::of(&bytes),
-                media_type: manifest.media_type().to_owned(),
-                document: Document::Manifest(Box::new(manifest.clone())),
-                bytes,
-            },
+            media_type: manifest.media_type().to_owned(),
+            bytes,
             manifest,
             config: EMPTY_BYTES.to_vec(),
             layers,

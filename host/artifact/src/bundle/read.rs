@@ -22,7 +22,9 @@ struct Layout {
 
 /// A manifest of the list.
 struct Listed {
-    raw: RawManifest,
+    digest: Digest,
+    media_type: String,
+    bytes: Vec<u8>,
     manifest: Manifest,
     tag: Option<String>,
 }
@@ -51,7 +53,19 @@ impl Bundle {
             };
             return Err(BundleError::NotOne(reason));
         };
-        let Listed { raw, manifest, .. } = artifact;
+        let Listed {
+            digest,
+            media_type,
+            bytes,
+            manifest,
+            tag: _,
+        } = artifact;
+        let raw = RawManifest {
+            document: Document::Manifest(Box::new(manifest.clone())),
+            digest,
+            media_type,
+            bytes,
+        };
         let layer = manifest.component().map_err(BundleError::NotOne)?;
         let component = blobs.get(layer)?;
         let config = blobs.get(&manifest.config)?;
@@ -103,7 +117,12 @@ impl Listed {
 
     fn attached(self, artifact: &Digest, blobs: &Blobs) -> Result<AttachedManifest, BundleError> {
         let at_tag = self.is_at_tag(artifact);
-        let Self { raw, manifest, .. } = self;
+        let Self {
+            media_type,
+            bytes,
+            manifest,
+            ..
+        } = self;
         let layers = manifest
             .layers
             .iter()
@@ -113,7 +132,8 @@ impl Listed {
             layers: layers.collect::<Result<_, _>>()?,
             config: blobs.get(&manifest.config)?,
             at_tag,
-            raw,
+            media_type,
+            bytes,
             manifest,
         })
     }
@@ -149,18 +169,15 @@ fn listed(index: &[u8], blobs: &Blobs) -> Result<Vec<Listed>, BundleError> {
             entry: entry.digest.to_string(),
             reason,
         })?;
-        let Document::Manifest(manifest) = document.clone() else {
+        let Document::Manifest(manifest) = document else {
             return Err(BundleError::NotOne(
                 "it holds a list of artifacts; save one of them by its digest".to_owned(),
             ));
         };
         Ok(Listed {
-            raw: RawManifest {
-                digest: entry.digest,
-                media_type: entry.media_type,
-                bytes,
-                document,
-            },
+            digest: entry.digest,
+            media_type: entry.media_type,
+            bytes,
             manifest: *manifest,
             tag: entry.annotations.get(NAME).cloned(),
         })

@@ -29,12 +29,8 @@ fn attachment(subject: Option<&Bundle>, at_tag: bool) -> AttachedManifest {
     let bytes = manifest.to_bytes();
     AttachedManifest {
         at_tag,
-        raw: RawManifest {
-            digest: Digest::of(&bytes),
-            media_type: manifest.media_type().to_owned(),
-            document: Document::Manifest(Box::new(manifest.clone())),
-            bytes,
-        },
+        media_type: manifest.media_type().to_owned(),
+        bytes,
         manifest,
         config: b"{}".to_vec(),
         layers: vec![layer],

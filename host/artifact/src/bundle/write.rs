@@ -35,14 +35,15 @@ impl Bundle {
         archive.blob(&self.config)?;
         archive.blob(&self.component)?;
         for AttachedManifest {
-            raw,
+            bytes,
             config,
             layers,
             at_tag: _,
+            media_type: _,
             manifest: _,
         } in &self.attached
         {
-            archive.blob(&raw.bytes)?;
+            archive.blob(bytes)?;
             archive.blob(config)?;
             for layer in layers {
                 archive.blob(layer)?;
@@ -62,9 +63,8 @@ impl Bundle {
         };
         let mut entries = vec![entry(&self.raw.media_type, &self.raw.bytes, tag)];
         for beside in &self.attached {
-            let raw = &beside.raw;
             let tag = beside.at_tag.then(|| cosign_tag(&self.raw.digest));
-            let mut entry = entry(&raw.media_type, &raw.bytes, tag.as_deref());
+            let mut entry = entry(&beside.media_type, &beside.bytes, tag.as_deref());
             entry
                 .artifact_type
                 .clone_from(&beside.manifest.artifact_type);

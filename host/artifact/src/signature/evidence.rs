@@ -1,7 +1,7 @@
 //! What may prove that somebody signed: one signature, or several over one thing, in whatever form it came. Apart so that the policy sees one
 //! kind of thing, and the forms know nothing of keys.
 //!
-//! Anybody who may write to a registry can put rubbish beside a good signature. So what cannot be read is kept as a remark, and refuses nothing.
+//! What cannot be read is told from what is wrong: it is no evidence at all.
 
 use super::{SIGNATURE_BYTES, SIGNATURES_MAX, VerifyingKey, bundle, simple_signing};
 use crate::digest::Digest;
@@ -10,9 +10,6 @@ use base64::engine::general_purpose::STANDARD;
 
 /// Bytes of a signature by Ed25519, which has no form around it.
 const ED25519_SIGNATURE_BYTES: usize = 64;
-/// Most remarks that a refusal has, and the longest, in characters: it goes into logs and Events, and strangers' words are in it.
-const REMARKS: usize = 4;
-const REMARK_CHARACTERS: usize = 300;
 /// Begins ASN.1's sequence, as which ECDSA writes a signature (RFC 3279, section 2.2.3).
 const SEQUENCE: u8 = 0x30;
 
@@ -37,14 +34,6 @@ enum Signed {
     Subject,
     /// These, which speak of subjects by digest.
     Statement { bytes: Vec<u8>, of: Vec<String> },
-}
-
-/// All that was found, good or not, in the order in which it was found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Gathered {
-    evidence: Vec<Evidence>,
-    remarks: Vec<String>,
-    left_out: usize,
 }
 
 /// Why something is no evidence.
@@ -171,66 +160,6 @@ impl Evidence {
     }
 }
 
-impl Gathered {
-    /// Adds what was found at `place`, which names it in remarks.
-    pub fn add(&mut self, place: &str, found: Result<Evidence, Unreadable>) {
-        match found {
-            Err(unreadable) => self.pass_over(&format!("{place} {unreadable}")),
-            Ok(_) if self.is_full() => self.left_out += 1,
-            Ok(evidence) => self.evidence.push(evidence),
-        }
-    }
-
-    /// Adds a remark on something that is there, and of which nothing can be known.
-    pub fn pass_over(&mut self, remark: &str) {
-        if self.is_full() {
-            self.left_out += 1;
-        } else {
-            self.remarks.push(quoted(remark));
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.found() >= SIGNATURES_MAX
-    }
-
-    /// Whether nothing at all was found.
-    pub fn is_empty(&self) -> bool {
-        self.found() == 0
-    }
-
-    /// How many things were looked at.
-    pub fn found(&self) -> usize {
-        self.evidence.len() + self.remarks.len()
-    }
-
-    /// What can be examined.
-    pub fn evidence(&self) -> &[Evidence] {
-        &self.evidence
-    }
-
-    /// What was found besides, in words: the first ones, of many.
-    pub fn remarks(&self) -> Vec<String> {
-        let mut remarks: Vec<_> = self.remarks.iter().take(REMARKS).cloned().collect();
-        if let Some(more) = self.remarks.len().checked_sub(REMARKS + 1) {
-            remarks.push(format!("{} more of this kind", more + 1));
-        }
-        if self.left_out > 0 {
-            remarks.push(format!(
-                "{} more were not looked at, {SIGNATURES_MAX} being the most",
-                self.left_out
-            ));
-        }
-        remarks
-    }
-}
-
-/// Words that may be a stranger's, cut and without control characters.
-fn quoted(text: &str) -> String {
-    let printable = text.chars().filter(|c| !c.is_control());
-    printable.take(REMARK_CHARACTERS).collect()
-}
-
 /// The same bytes, if they are not too many.
 fn bounded(bytes: &[u8]) -> Result<&[u8], Unreadable> {
     match bytes.len() {
@@ -314,39 +243,5 @@ mod tests {
         let long = vec![b'A'; SIGNATURE_BYTES + 1];
         let read = Evidence::from_signature_file(&long);
         assert_eq!(read.unwrap_err(), Unreadable::TooLarge(SIGNATURE_BYTES + 1));
-    }
-
-    #[test]
-    fn words_of_strangers_are_few_and_harmless() {
-        let mut gathered = Gathered::default();
-        for _ in 0..REMARKS + 2 {
-            let words = format!("\x1b[2J\n{}", "x".repeat(10_000));
-            gathered.add("y", Err(Unreadable::Payload(words)));
-        }
-        let remarks = gathered.remarks();
-        assert_eq!(remarks.len(), REMARKS + 1);
-        assert_eq!(remarks[REMARKS], "2 more of this kind");
-        assert!(remarks[0].starts_with("y is no payload of cosign: [2Jxxx"));
-        assert_eq!(remarks[0].chars().count(), REMARK_CHARACTERS);
-    }
-
-    #[test]
-    fn only_so_many_are_looked_at_and_the_rest_is_said() {
-        let mut gathered = Gathered::default();
-        assert!(gathered.is_empty());
-        for _ in 0..SIGNATURES_MAX - 1 {
-            gathered.add("x.sig", Ok(Evidence::of_subject(Vec::new())));
-        }
-        for _ in 0..4 {
-            gathered.add("x.sig", Err(Unreadable::NotASignature));
-        }
-        assert_eq!(gathered.evidence().len(), SIGNATURES_MAX - 1);
-        assert_eq!(
-            gathered.remarks(),
-            [
-                "x.sig is no signature in base64; was it cut off?",
-                "3 more were not looked at, 32 being the most"
-            ]
-        );
     }
 }

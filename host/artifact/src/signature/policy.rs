@@ -1,10 +1,9 @@
-//! Whether what is there suffices: the keys that a document names against the signatures that were found. Apart because this is the decision,
-//! and it is made from values alone.
+//! Whose signatures are wanted: the keys that a document names, and the words for each way in which they may be missing. Apart from the judgement,
+//! since these travel between processes.
 //!
-//! It does not know where keys and signatures came from.
+//! It does not know where keys came from.
 
-use super::evidence::Finding;
-use super::{Gathered, KeyError, Subject, VerifyingKey};
+use super::{KeyError, VerifyingKey};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use wasmount_core::document::{PublicKey, Signers};
@@ -19,8 +18,8 @@ pub struct NamedKey {
 /// [`Signers`] with their keys read: whose signatures are needed. Both empty: nobody's.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignerKeys {
-    any_of: Vec<NamedKey>,
-    all_of: Vec<NamedKey>,
+    pub(super) any_of: Vec<NamedKey>,
+    pub(super) all_of: Vec<NamedKey>,
 }
 
 /// Why a key of a document cannot be used.
@@ -112,7 +111,12 @@ impl NamedKey {
         &self.name
     }
 
-    fn described(&self) -> String {
+    pub(super) fn key(&self) -> &VerifyingKey {
+        &self.key
+    }
+
+    /// Its name, and what it is.
+    pub(super) fn described(&self) -> String {
         format!("{} ({})", self.name, self.key.fingerprint())
     }
 }
@@ -146,7 +150,7 @@ impl SignerKeys {
     }
 
     /// Whoever must have signed, in words.
-    fn wanted(&self) -> String {
+    pub(super) fn wanted(&self) -> String {
         let described = |keys: &[NamedKey]| keys.iter().map(NamedKey::described).collect();
         let any: Vec<String> = described(&self.any_of);
         let all: Vec<String> = described(&self.all_of);
@@ -156,90 +160,6 @@ impl SignerKeys {
             (false, false) => format!("{}, and {}", any.join(" or "), all.join(" and ")),
         }
     }
-}
-
-/// Whether this was signed by whom it must be, and by which of the named keys it was. With no key named nobody is asked.
-pub fn check(
-    keys: &SignerKeys,
-    subject: &Subject<'_>,
-    gathered: &Gathered,
-) -> Result<Vec<String>, SignatureError> {
-    if keys.is_empty() {
-        return Ok(Vec::new());
-    }
-    let digest = || subject.digest().to_owned();
-    if gathered.is_empty() {
-        return Err(SignatureError::Unsigned {
-            digest: digest(),
-            wanted: keys.wanted(),
-        });
-    }
-    let verdict = |named: &NamedKey| best(&named.key, subject, gathered);
-    let any: Vec<_> = keys.any_of.iter().map(|key| (key, verdict(key))).collect();
-    let all: Vec<_> = keys.all_of.iter().map(|key| (key, verdict(key))).collect();
-    let signed = |(_, finding): &&(&NamedKey, Finding)| *finding == Finding::Signed;
-
-    let mut signers = Vec::new();
-    for (key, _) in any.iter().chain(&all).filter(signed) {
-        if !signers.contains(&key.name) {
-            signers.push(key.name.clone());
-        }
-    }
-    let any_lacks = !any.is_empty() && !any.iter().any(|it| signed(&it));
-    let missing: Vec<_> = all.iter().filter(|it| !signed(it)).collect();
-    if !any_lacks && missing.is_empty() {
-        return Ok(signers);
-    }
-
-    // The clearest of what is wrong: a right signature of the right key, over something else.
-    let unhelpful = any
-        .iter()
-        .filter(|_| any_lacks)
-        .chain(missing.iter().copied());
-    for (key, finding) in unhelpful {
-        if let Finding::Another(signed) = finding {
-            return Err(SignatureError::AnotherDigest {
-                digest: digest(),
-                signer: key.described(),
-                signed: signed.clone(),
-            });
-        }
-    }
-    let remarks = match gathered.remarks() {
-        none if none.is_empty() => String::new(),
-        some => format!(" ({})", some.join("; ")),
-    };
-    if signers.is_empty() {
-        return Err(SignatureError::ByNobodyNamed {
-            digest: digest(),
-            found: gathered.found(),
-            wanted: keys.wanted(),
-            remarks,
-        });
-    }
-    let mut lacking: Vec<_> = missing.iter().map(|(key, _)| key.described()).collect();
-    if any_lacks {
-        let any: Vec<_> = keys.any_of.iter().map(NamedKey::described).collect();
-        lacking.push(any.join(" or "));
-    }
-    Err(SignatureError::Missing {
-        digest: digest(),
-        missing: lacking.join(" and "),
-        remarks,
-    })
-}
-
-/// The best that a key says of anything that was found.
-fn best(key: &VerifyingKey, subject: &Subject<'_>, gathered: &Gathered) -> Finding {
-    let mut best = Finding::NotTheirs;
-    for evidence in gathered.evidence() {
-        match evidence.examine(key, subject) {
-            Finding::Signed => return Finding::Signed,
-            Finding::Another(signed) => best = Finding::Another(signed),
-            Finding::NotTheirs => {}
-        }
-    }
-    best
 }
 
 fn named(
@@ -266,4 +186,42 @@ fn named(
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::super::PrivateKey;
+    use super::*;
+
+    #[test]
+    fn the_keys_of_a_document_are_read_from_files_and_from_itself() {
+        let key = PrivateKey::generate().unwrap().verifying_key();
+        let signers = Signers {
+            any_of: vec![PublicKey::File("/etc/keys/ann.pub".into())],
+            all_of: vec![PublicKey::Inline(key.to_pem())],
+        };
+        let pem = key.to_pem().into_bytes();
+        let keys = SignerKeys::of(&signers, |_| Ok(pem.clone())).unwrap();
+        let expected = SignerKeys::new(
+            vec![NamedKey::new("/etc/keys/ann.pub", key.clone())],
+            vec![NamedKey::new("allOf[0]", key)],
+        );
+        assert_eq!(keys, expected);
+        let json = serde_json::to_string(&keys).unwrap();
+        assert_eq!(serde_json::from_str::<SignerKeys>(&json).unwrap(), keys);
+        for (read, said) in [
+            (
+                Err("is missing".to_owned()),
+                "the public key /etc/keys/ann.pub: is missing",
+            ),
+            (
+                Ok(vec![0xff]),
+                "the public key /etc/keys/ann.pub: is not text",
+            ),
+            (
+                Ok(b"?".to_vec()),
+                "the public key /etc/keys/ann.pub is not PEM: it has no line `-----BEGIN ..-----`",
+            ),
+        ] {
+            let refused = SignerKeys::of(&signers, |_| read.clone()).unwrap_err();
+            assert_eq!(refused.to_string(), said);
+        }
+    }
+}

@@ -3,10 +3,11 @@
 
 use super::hostile::{Reply, Server};
 use super::*;
-use crate::attached::{BLOBS, cosign_tag};
+use crate::attached::{BLOBS, REFERRER_BYTES, cosign_tag};
 use crate::error::RegistryError;
 use crate::fetch::{FetchError, SIGNATURE, Signed, signers};
-use crate::manifest::Manifest;
+use crate::judged::{Extent, judged};
+use crate::manifest::{Index, Manifest};
 use crate::media_type::COSIGN_SIGNATURE;
 use crate::signature::{NamedKey, PrivateKey, SignatureError, SignerKeys, encoded, payload};
 use std::collections::BTreeMap;
@@ -44,9 +45,34 @@ impl Shelf {
         self.put(path, Reply::ok(bytes).typed(OCI_MANIFEST));
     }
 
+    /// What refers to the artifact, in this order.
+    fn refer(&mut self, manifests: Vec<(Descriptor, Vec<u8>)>) {
+        let entries = manifests.iter().map(|(entry, _)| entry.clone()).collect();
+        let list = Index::new(entries).to_bytes();
+        self.put(referrers(), Reply::ok(list));
+        for (entry, bytes) in manifests.into_iter().filter(|(_, it)| !it.is_empty()) {
+            let path = format!("/v2/x/manifests/{}", entry.digest);
+            self.put(path, Reply::ok(bytes).typed(OCI_MANIFEST));
+        }
+    }
+
     async fn served(self) -> Server {
         Server::start(move |path| self.0.get(path).cloned()).await
     }
+}
+
+/// A manifest that refers to the artifact, and what a list says of it.
+fn referrer(layers: Vec<Descriptor>) -> (Descriptor, Vec<u8>) {
+    let config = Descriptor::of(WASM_CONFIG, CONFIG);
+    let mut referrer = Manifest::new(config, layers, Annotations::new());
+    referrer.subject = Some(Descriptor::of(OCI_MANIFEST, &manifest()));
+    listed(referrer.to_bytes())
+}
+
+fn listed(referrer: Vec<u8>) -> (Descriptor, Vec<u8>) {
+    let mut entry = Descriptor::of(OCI_MANIFEST, &referrer);
+    entry.artifact_type = Some("application/vnd.dev.cosign.artifact.sig.v1+json".to_owned());
+    (entry, referrer)
 }
 
 fn blob_of(bytes: &[u8]) -> String {
@@ -146,25 +172,17 @@ async fn a_broken_tag_does_not_hide_referrers_nor_a_broken_list_the_tag() {
     );
 
     // The tag is rubbish, a referrer is good.
-    let config = Descriptor::of(WASM_CONFIG, CONFIG);
-    let mut referrer = Manifest::new(config, vec![good], Annotations::new());
-    referrer.subject = Some(Descriptor::of(OCI_MANIFEST, &manifest()));
-    let referrer = referrer.to_bytes();
-    let mut entry = Descriptor::of(OCI_MANIFEST, &referrer);
-    entry.artifact_type = Some("application/vnd.dev.cosign.artifact.sig.v1+json".to_owned());
+    let (entry, referrer) = referrer(vec![good]);
     let absent = Descriptor {
         artifact_type: entry.artifact_type.clone(),
         ..Descriptor::of(OCI_MANIFEST, b"absent")
     };
     let gone = absent.digest.clone();
-    let list = crate::manifest::Index::new(vec![absent, entry]).to_bytes();
     let mut shelf = Shelf::new();
     shelf.blob(&bytes, Reply::ok(&bytes));
     let tag = cosign_tag(&signed_digest());
     shelf.put(format!("/v2/x/manifests/{tag}"), Reply::ok(b"rubbish"));
-    shelf.put(referrers(), Reply::ok(list));
-    let path = format!("/v2/x/manifests/{}", Digest::of(&referrer));
-    shelf.put(path, Reply::ok(referrer).typed(OCI_MANIFEST));
+    shelf.refer(vec![(absent, Vec::new()), (entry, referrer)]);
     let signed = verified(&shelf.served().await, &key).await.unwrap();
     assert_eq!(signed.by, ["ann"]);
     assert_eq!(signed.remarks.len(), 2, "{:?}", signed.remarks);
@@ -210,4 +228,79 @@ async fn of_broken_ones_only_so_many_are_asked_for() {
     let asked = |bytes: &[u8]| server.asked(&blob_of(bytes));
     assert_eq!(asked(format!("absent {}", BLOBS - 1).as_bytes()), 1);
     assert_eq!(asked(&bytes), 0);
+}
+
+#[tokio::test]
+async fn rubbish_takes_no_place_from_a_good_signature_behind_it() {
+    let key = PrivateKey::generate().unwrap();
+    let (good, bytes) = signature(&key);
+    // Many that are broken, and one with as many broken layers as are looked at; each blob is there.
+    let rubbish = |number: usize| format!("rubbish {number}").into_bytes();
+    let layer = |number: usize| Descriptor::of(COSIGN_SIGNATURE, &rubbish(number));
+    let mut shelf = Shelf::new();
+    shelf.blob(&bytes, Reply::ok(&bytes));
+    for number in 0..2 * BLOBS {
+        shelf.blob(&rubbish(number), Reply::ok(rubbish(number)));
+    }
+    let mut manifests: Vec<_> = (0..2 * BLOBS)
+        .map(|number| referrer(vec![layer(number)]))
+        .collect();
+    manifests.push(referrer((0..BLOBS).map(layer).collect()));
+    manifests.push(referrer(vec![good]));
+    shelf.refer(manifests);
+    let server = shelf.served().await;
+    let signed = verified(&server, &key).await.unwrap();
+    assert_eq!(signed.by, ["ann"]);
+    assert_eq!(signed.remarks[4], "92 more of this kind");
+}
+
+#[tokio::test]
+async fn a_manifest_of_a_referrer_is_small_or_is_not_read() {
+    let key = PrivateKey::generate().unwrap();
+    let (good, bytes) = signature(&key);
+    let config = Descriptor::of(WASM_CONFIG, CONFIG);
+    let most = usize::try_from(REFERRER_BYTES).unwrap();
+    let mut bloated = Manifest::new(config, vec![good.clone()], Annotations::new());
+    bloated.subject = Some(Descriptor::of(OCI_MANIFEST, &manifest()));
+    let space = most + 1 - bloated.to_bytes().len();
+    // As large as may be, and one byte more.
+    for (spaces, is_signed) in [(space - 1, true), (space, false)] {
+        let mut bytes_of = bloated.to_bytes();
+        bytes_of.extend(vec![b' '; spaces]);
+        let mut shelf = Shelf::new();
+        shelf.blob(&bytes, Reply::ok(&bytes));
+        let (entry, referrer) = listed(bytes_of);
+        let place = format!("the referrer {}", entry.digest);
+        shelf.refer(vec![(entry, referrer)]);
+        let said = verified(&shelf.served().await, &key).await;
+        match is_signed {
+            true => assert_eq!(said.unwrap().by, ["ann"]),
+            false => {
+                let said = said.unwrap_err().to_string();
+                let named = format!("{place} is larger than {most} bytes");
+                assert!(said.contains(&named), "{said}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_only_wants_to_know_whether_it_is_signed_stops_once_it_is() {
+    let key = PrivateKey::generate().unwrap();
+    let (good, bytes) = signature(&key);
+    let keys = SignerKeys::new(vec![NamedKey::new("ann", key.verifying_key())], Vec::new());
+    for (extent, asked) in [(Extent::UntilSigned, 0), (Extent::All, 1)] {
+        let mut shelf = Shelf::new();
+        shelf.blob(&bytes, Reply::ok(&bytes));
+        shelf.signatures(vec![good.clone()]);
+        let (entry, behind) = referrer(vec![absent(0)]);
+        let path = format!("/v2/x/manifests/{}", entry.digest);
+        shelf.refer(vec![(entry, behind)]);
+        let server = shelf.served().await;
+        let registry = connected(&server.host(), access());
+        let signed = registry.manifest("1").await.unwrap();
+        let judged = judged(&registry, &signed, &keys, extent).await;
+        assert_eq!(judged.verdict.unwrap(), ["ann"]);
+        assert_eq!(server.asked(&path), asked, "{extent:?}");
+    }
 }

@@ -5,8 +5,10 @@ use crate::host::signer_keys;
 use crate::regular_file;
 use serde_json::{Value, json};
 use std::path::Path;
-use wasmount_artifact::signature::{SIGNATURE_BYTES, Subject, bundle_file, check, signature_file};
-use wasmount_artifact::{Beside, RawManifest, Registry, Resolved, gathered, gathered_beside};
+use wasmount_artifact::signature::{SIGNATURE_BYTES, SignerKeys, bundle_file, signature_file};
+use wasmount_artifact::{
+    Beside, Extent, Judged, RawManifest, Registry, Resolved, gathered_beside, judged,
+};
 use wasmount_core::document::Signers;
 use wasmount_versions::{Step, StepOutcome, Trail};
 
@@ -63,26 +65,23 @@ impl Signatures {
         signers: &Signers,
         folder: &Path,
     ) -> Self {
-        let attached = registry.attached(&manifest.digest).await;
-        let gathered = gathered(&attached);
-        let places = attached.found.iter().filter(|_| !gathered.is_empty());
-        let places = places.map(|beside| match &beside.tag {
-            Some(tag) => tag.clone(),
-            None => beside.raw.digest.to_string(),
-        });
-        let judged = (!signers.is_empty()).then(|| {
-            let keys = signer_keys(signers, folder)?;
-            let subject = Subject::new(&manifest.bytes);
-            check(&keys, &subject, &gathered).map_err(|error| match attached.trouble() {
-                // What is wanted may be just what the registry did not give.
-                Some(trouble) => trouble.to_string(),
-                None => error.to_string(),
-            })
-        });
+        let (keys, unusable) = match signer_keys(signers, folder) {
+            Ok(keys) => (keys, None),
+            Err(reason) => (SignerKeys::default(), Some(reason)),
+        };
+        let Judged {
+            places,
+            verdict,
+            remarks,
+        } = judged(registry, manifest, &keys, Extent::All).await;
+        let verdict = match unusable {
+            Some(reason) => Err(reason),
+            None => verdict.map_err(|error| error.to_string()),
+        };
         Self {
-            places: places.collect(),
-            judged,
-            remarks: gathered.remarks(),
+            places,
+            judged: (!signers.is_empty()).then_some(verdict),
+            remarks,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Every verdict, with keys that are made for it.
 
-use super::super::{Evidence, PrivateKey, Unreadable, payload};
+use super::super::{Evidence, PrivateKey, SIGNATURES_MAX, Unreadable, payload};
 use super::*;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -198,36 +198,25 @@ fn no_byte_of_payload_or_signature_can_change() {
 }
 
 #[test]
-fn the_keys_of_a_document_are_read_from_files_and_from_itself() {
-    let key = PrivateKey::generate().unwrap().verifying_key();
-    let signers = Signers {
-        any_of: vec![PublicKey::File("/etc/keys/ann.pub".into())],
-        all_of: vec![PublicKey::Inline(key.to_pem())],
-    };
-    let pem = key.to_pem().into_bytes();
-    let keys = SignerKeys::of(&signers, |_| Ok(pem.clone())).unwrap();
-    let expected = SignerKeys::new(
-        vec![NamedKey::new("/etc/keys/ann.pub", key.clone())],
-        vec![NamedKey::new("allOf[0]", key)],
-    );
-    assert_eq!(keys, expected);
-    let json = serde_json::to_string(&keys).unwrap();
-    assert_eq!(serde_json::from_str::<SignerKeys>(&json).unwrap(), keys);
-    for (read, said) in [
-        (
-            Err("is missing".to_owned()),
-            "the public key /etc/keys/ann.pub: is missing",
-        ),
-        (
-            Ok(vec![0xff]),
-            "the public key /etc/keys/ann.pub: is not text",
-        ),
-        (
-            Ok(b"?".to_vec()),
-            "the public key /etc/keys/ann.pub is not PEM: it has no line `-----BEGIN ..-----`",
-        ),
-    ] {
-        let refused = SignerKeys::of(&signers, |_| read.clone()).unwrap_err();
-        assert_eq!(refused.to_string(), said);
+fn signatures_of_strangers_however_many_hide_none() {
+    let people = People::new();
+    let keys = SignerKeys::new(people.named(&["ann"]), people.named(&["bob"]));
+    let mut judgement = Judgement::new(&keys, Subject::new(MANIFEST));
+    let strange = [
+        simple(&people.eve, MANIFEST),
+        // A signature of hers that was moved here proves nothing, and hides nothing.
+        simple(&people.ann, OTHER),
+        Err(Unreadable::NotASignature),
+    ];
+    let strange = gathered(strange);
+    for _ in 0..SIGNATURES_MAX {
+        judgement.take_in(&strange);
     }
+    assert!(judgement.verdict().is_err());
+    judgement.take_in(&gathered([simple(&people.ann, MANIFEST)]));
+    assert!(judgement.verdict().is_err());
+    judgement.take_in(&gathered([simple(&people.bob, MANIFEST)]));
+    assert_eq!(judgement.verdict().unwrap(), ["ann", "bob"]);
+    judgement.take_in(&strange);
+    assert_eq!(judgement.verdict().unwrap(), ["ann", "bob"]);
 }
