@@ -18,6 +18,9 @@ use wasmount_core::document::{PluginPlace, Reference, SecretSource};
 /// Largest file of credentials and of certificates, in bytes: what a Kubernetes Secret can hold.
 pub(super) const SMALL_FILE_BYTES: u64 = 1 << 20;
 
+/// A day, in seconds: longer than any transfer takes, and a moment that a clock can hold.
+const MOST_TIMEOUT: u64 = 86_400;
+
 /// How a registry is reached.
 #[derive(Debug, Clone, Args)]
 pub(super) struct RegistryFlags {
@@ -39,7 +42,7 @@ pub(super) struct RegistryFlags {
         value_name = "SECONDS",
         env = "WASMOUNT_TIMEOUT",
         default_value_t = Patience::default().total.as_secs(),
-        value_parser = clap::value_parser!(u64).range(1..)
+        value_parser = clap::value_parser!(u64).range(1..=MOST_TIMEOUT)
     )]
     timeout: u64,
 }
