@@ -27,6 +27,7 @@ mod sign;
 pub mod signature;
 mod trust;
 mod wasm_config;
+mod words;
 
 pub use access::{Access, Credentials, Login};
 pub use attached::{AttachedManifest, Attachment, Attachments, Unread, cosign_tag};

@@ -6,6 +6,7 @@ use crate::media_type::{
     OCI_INDEX, OCI_MANIFEST, WASM_ARCHITECTURE, is_component, is_index, is_manifest, plain,
 };
 use crate::wasm_config::Annotations;
+use crate::words::{QUOTED_CHARACTERS, REASON_CHARACTERS, short};
 use serde::{Deserialize, Serialize};
 
 /// The number of the form of manifests, the only one there is.
@@ -102,19 +103,24 @@ impl Document {
     /// Reads one. `said` is the media type that it came with; where it names itself too, both must agree, and it must be one of the two alone:
     /// bytes that are an artifact to one reader and a list to another have one digest for both (CVE-2021-41190).
     pub fn parse(bytes: &[u8], said: Option<&str>) -> Result<Self, String> {
-        let json = |error: serde_json::Error| error.to_string();
+        // The library's words have the stranger's in them.
+        let json = |error: serde_json::Error| short(&error.to_string(), REASON_CHARACTERS);
         let shape: Shape = serde_json::from_slice(bytes).map_err(json)?;
         let named = shape.media_type.as_deref();
         let said = said.map(plain).filter(|it| is_index(it) || is_manifest(it));
         if let (Some(said), Some(named)) = (said, named)
             && said != named
         {
+            let named = short(named, QUOTED_CHARACTERS);
             return Err(format!("it came as `{said}` and calls itself `{named}`"));
         }
         let is_list = match said.or(named) {
             Some(kind) if is_index(kind) => true,
             Some(kind) if is_manifest(kind) => false,
-            Some(other) => return Err(format!("`{other}` is neither a manifest nor an index")),
+            Some(other) => {
+                let other = short(other, QUOTED_CHARACTERS);
+                return Err(format!("`{other}` is neither a manifest nor an index"));
+            }
             None => shape.manifests.is_some(),
         };
         if shape.layers.is_some() && shape.manifests.is_some() {
@@ -180,7 +186,7 @@ impl Manifest {
             [one] if is_component(&one.media_type) => Ok(one),
             [one] => Err(format!(
                 "its layer is `{}`{}; push a component with `wasmount push`",
-                one.media_type,
+                short(&one.media_type, QUOTED_CHARACTERS),
                 hint(&one.media_type)
             )),
             [] => Err("it has no layer; push a component with `wasmount push`".to_owned()),

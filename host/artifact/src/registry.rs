@@ -20,6 +20,7 @@ use crate::manifest::{Descriptor, Document};
 use crate::media_type::ACCEPTED;
 use crate::origin;
 use crate::progress::Progress;
+use crate::words::{REASON_CHARACTERS, short};
 use body::Expected;
 use exchange::Ask;
 use failed::{Failed, Retries};
@@ -198,7 +199,7 @@ impl Registry {
         RegistryError::Malformed {
             what: what.to_owned(),
             host: self.host(),
-            reason,
+            reason: short(&reason, REASON_CHARACTERS),
         }
     }
 

@@ -6,6 +6,7 @@ mod spoken;
 
 pub(crate) use spoken::{Said, Spoken};
 
+use crate::visible::steers;
 use clap::ValueEnum;
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -112,7 +113,7 @@ fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -
 pub(crate) fn on_one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
-        if character.is_control() {
+        if steers(character) {
             line.extend(character.escape_default());
         } else {
             line.push(character);
@@ -144,6 +145,7 @@ mod tests {
         let line = on_one_line(forged);
         assert_eq!(line, "/a\\n2026-01-01T00:00:00Z ERROR forged\\u{1b}[2K");
         assert_eq!(on_one_line("a \u{e4} b"), "a \u{e4} b");
+        assert_eq!(on_one_line("a\u{202e}b"), "a\\u{202e}b");
     }
 
     #[test]

@@ -12,8 +12,17 @@ pub(crate) fn lines(text: &str) -> String {
     text.chars().map(kept).collect()
 }
 
+/// Whether a terminal obeys it and does not show it: control characters, ends of lines, and what turns the direction of writing around, by which a name
+/// reads as another (Unicode, UAX #9).
+pub(crate) fn steers(c: char) -> bool {
+    let turns = ['\u{61c}', '\u{200e}', '\u{200f}'].contains(&c)
+        || ('\u{2028}'..='\u{202e}').contains(&c)
+        || ('\u{2066}'..='\u{2069}').contains(&c);
+    c.is_control() || turns
+}
+
 fn visible(c: char) -> char {
-    if c.is_control() {
+    if steers(c) {
         char::REPLACEMENT_CHARACTER
     } else {
         c
@@ -23,6 +32,14 @@ fn visible(c: char) -> char {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_others_are_read_in_the_order_in_which_they_are_written() {
+        let text = "gpj.\u{202e}exe \u{2066}a\u{2069} \u{200f}\u{5d0}";
+        let plain = "gpj.\u{fffd}exe \u{fffd}a\u{fffd} \u{fffd}\u{5d0}";
+        assert_eq!(line(text), plain);
+        assert_eq!(lines(text), plain);
+    }
 
     #[test]
     fn words_of_others_reach_a_terminal_without_its_commands() {

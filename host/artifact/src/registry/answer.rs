@@ -5,6 +5,7 @@ use super::{Registry, header};
 use crate::error::RegistryError;
 use crate::origin;
 use crate::patience::Again;
+use crate::words::short;
 use http::header::RETRY_AFTER;
 use http::{Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
@@ -110,9 +111,7 @@ fn words(body: &[u8]) -> String {
         (false, true) => code,
         (true, true) => return String::new(),
     };
-    let visible = |c: char| if c.is_control() { ' ' } else { c };
-    let short: String = said.chars().take(WORDS_CHARACTERS).map(visible).collect();
-    format!(" (`{short}`)")
+    format!(" (`{}`)", short(&said, WORDS_CHARACTERS))
 }
 
 #[cfg(test)]
@@ -150,6 +149,8 @@ mod tests {
             assert_eq!(words(silent), "");
         }
         let long = format!(r#"{{"errors":[{{"message":"{}"}}]}}"#, "a".repeat(1000));
-        assert_eq!(words(long.as_bytes()).len(), WORDS_CHARACTERS + 5);
+        // With what is around it, and the sign that it was cut.
+        let shown = words(long.as_bytes());
+        assert_eq!(shown.chars().count(), WORDS_CHARACTERS + 6);
     }
 }

@@ -9,6 +9,7 @@ use crate::challenge::Challenge;
 use crate::error::RegistryError;
 use crate::origin::{self, NotFollowed, REDIRECTS};
 use crate::progress::{Progress, Step};
+use crate::words::{QUOTED_CHARACTERS, short};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -218,7 +219,10 @@ impl Registry {
             what: what.clone(),
             host: host.clone(),
             // What is behind `?` is often a key to a storage.
-            location: location.split('?').next().unwrap_or_default().to_owned(),
+            location: short(
+                location.split('?').next().unwrap_or_default(),
+                QUOTED_CHARACTERS,
+            ),
             reason: reason.to_owned(),
         };
         to.map_err(|not| {

@@ -7,6 +7,7 @@ use super::exchange::{Ask, basic};
 use super::failed::Failed;
 use crate::access::Credentials;
 use crate::error::RegistryError;
+use crate::words::{QUOTED_CHARACTERS, short};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderValue};
 use http::{Request, Uri};
@@ -41,7 +42,7 @@ impl Registry {
             Failed::for_good(RegistryError::BadRedirect {
                 what: what.clone(),
                 host: self.host(),
-                location: realm.to_owned(),
+                location: short(realm, QUOTED_CHARACTERS),
                 reason: reason.to_owned(),
             })
         };

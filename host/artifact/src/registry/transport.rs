@@ -6,6 +6,7 @@ use crate::access::Access;
 use crate::error::RegistryError;
 use crate::origin;
 use crate::trust;
+use crate::words::{REASON_CHARACTERS, short};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::combinators::BoxBody;
@@ -83,7 +84,8 @@ fn of_tls(error: &(dyn Error + 'static)) -> Option<String> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(tls) = error.downcast_ref::<rustls::Error>() {
-            return Some(tls.to_string());
+            // It has the names of a stranger's certificate in it.
+            return Some(short(&tls.to_string(), REASON_CHARACTERS));
         }
         // An error of TLS travels inside one of I/O, whose `source` passes it over.
         let inner = error
@@ -103,5 +105,5 @@ pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
     while let Some(cause) = last.source() {
         last = cause;
     }
-    last.to_string()
+    short(&last.to_string(), REASON_CHARACTERS)
 }

@@ -8,6 +8,7 @@ use crate::error::RegistryError;
 use crate::manifest::{Descriptor, Index};
 use crate::media_type::OCI_INDEX;
 use crate::origin;
+use crate::words::{QUOTED_CHARACTERS, short};
 use bytes::Bytes;
 use http::header::LOCATION;
 use http::{HeaderMap, Method, Uri};
@@ -94,7 +95,7 @@ impl Registry {
             Some(other) if other != digest.as_str() => Err(RegistryError::WrongDigest {
                 what,
                 wanted: digest.to_string(),
-                got: other.to_owned(),
+                got: short(other, QUOTED_CHARACTERS),
             }),
             _ => Ok((digest, headers)),
         }

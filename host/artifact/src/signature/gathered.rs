@@ -5,6 +5,7 @@
 
 use super::SIGNATURES_MAX;
 use super::evidence::{Evidence, Unreadable};
+use crate::words::steers;
 
 /// Most remarks that a refusal has, and the longest, in characters: it goes into logs and Events, and strangers' words are in it.
 const REMARKS: usize = 4;
@@ -103,7 +104,7 @@ impl Remarks {
 
 /// Words that may be a stranger's, cut and without control characters.
 fn quoted(text: &str) -> String {
-    let printable = text.chars().filter(|c| !c.is_control());
+    let printable = text.chars().filter(|&c| !steers(c));
     printable.take(REMARK_CHARACTERS).collect()
 }
 
