@@ -15,6 +15,7 @@ mod certificates;
 mod child;
 mod commands;
 mod fetcher;
+mod hostile_bundles;
 mod inspect;
 mod manifests;
 mod others;

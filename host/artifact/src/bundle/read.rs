@@ -2,17 +2,23 @@
 
 use super::tar::{Files, files};
 use super::write::{INDEX_FILE, LAYOUT_FILE, NAME};
-use super::{Bundle, BundleError};
-use crate::attached::{AttachedManifest, BLOBS, cosign_tag};
+use super::{Bundle, BundleError, CONFIG_BYTES};
+use crate::COMPONENT_BYTES;
+use crate::attached::{AttachedManifest, BLOB_BYTES, BLOBS, cosign_tag};
 use crate::digest::Digest;
 use crate::manifest::{Descriptor, Document, Manifest};
-use crate::registry::RawManifest;
+use crate::registry::{MANIFEST_BYTES, RawManifest};
+use crate::words::{QUOTED_CHARACTERS, REASON_CHARACTERS, short};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 /// Layouts of version 1 are read.
 const VERSION: &str = "1.";
+/// Most manifests that a list has: `save` writes some thirty.
+const LISTED: usize = 64;
+/// Most bytes of all of them together. What is read of JSON takes some twenty times the room.
+const LISTED_BYTES: usize = 4 << 20;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -67,8 +73,8 @@ impl Bundle {
             bytes,
         };
         let layer = manifest.component().map_err(BundleError::NotOne)?;
-        let component = blobs.get(layer)?;
-        let config = blobs.get(&manifest.config)?;
+        let component = blobs.get(layer, COMPONENT_BYTES)?;
+        let config = blobs.get(&manifest.config, CONFIG_BYTES)?;
         let attached = others
             .into_iter()
             .filter(|it| it.lies_beside(&raw.digest))
@@ -88,20 +94,23 @@ impl Bundle {
 struct Blobs(BTreeMap<Digest, Vec<u8>>);
 
 impl Blobs {
-    fn get(&self, wanted: &Descriptor) -> Result<Vec<u8>, BundleError> {
+    /// The bytes of one that may be so large: a list can name one blob many times, and each is a copy.
+    fn get(&self, wanted: &Descriptor, most: u64) -> Result<Vec<u8>, BundleError> {
         let missing = || BundleError::Missing(wanted.digest.to_string());
         let bytes = self.0.get(&wanted.digest).ok_or_else(missing)?;
+        if bytes.len() as u64 > most {
+            let reason = format!(
+                "has {} bytes, and such a thing has {most} at most",
+                bytes.len()
+            );
+            return Err(wrong(&wanted.digest, reason));
+        }
         if bytes.len() as u64 == wanted.size {
             return Ok(bytes.clone());
         }
-        Err(BundleError::Entry {
-            entry: wanted.digest.to_string(),
-            reason: format!(
-                "has {} bytes, not the {} that are said",
-                bytes.len(),
-                wanted.size
-            ),
-        })
+        let (has, said) = (bytes.len(), wanted.size);
+        let reason = format!("has {has} bytes, not the {said} that are said");
+        Err(wrong(&wanted.digest, reason))
     }
 }
 
@@ -127,10 +136,10 @@ impl Listed {
             .layers
             .iter()
             .take(BLOBS)
-            .map(|layer| blobs.get(layer));
+            .map(|layer| blobs.get(layer, BLOB_BYTES));
         Ok(AttachedManifest {
             layers: layers.collect::<Result<_, _>>()?,
-            config: blobs.get(&manifest.config)?,
+            config: blobs.get(&manifest.config, BLOB_BYTES)?,
             at_tag,
             media_type,
             bytes,
@@ -139,16 +148,26 @@ impl Listed {
     }
 }
 
+fn wrong(blob: &Digest, reason: String) -> BundleError {
+    BundleError::Entry {
+        entry: blob.to_string(),
+        reason,
+    }
+}
+
 fn check_layout(bytes: &[u8]) -> Result<(), BundleError> {
     let wrong = |reason: String| BundleError::Entry {
         entry: LAYOUT_FILE.to_owned(),
-        reason,
+        reason: short(&reason, REASON_CHARACTERS),
     };
     let layout: Layout = serde_json::from_slice(bytes)
         .map_err(|error| wrong(format!("is not as it should be: {error}")))?;
     match layout.image_layout_version {
         version if version.starts_with(VERSION) => Ok(()),
-        other => Err(wrong(format!("is of the version `{other}`, and 1 is read"))),
+        other => Err(wrong(format!(
+            "is of the version `{}`, and 1 is read",
+            short(&other, QUOTED_CHARACTERS)
+        ))),
     }
 }
 
@@ -162,13 +181,28 @@ fn listed(index: &[u8], blobs: &Blobs) -> Result<Vec<Listed>, BundleError> {
             "its {INDEX_FILE} is a manifest"
         )));
     };
+    if index.manifests.len() > LISTED {
+        return Err(BundleError::TooMuch {
+            most: LISTED as u64,
+            what: "manifests",
+        });
+    }
+    let mut seen = BTreeSet::new();
+    let mut total = 0;
     let read = |entry: Descriptor| {
-        let bytes = blobs.get(&entry)?;
-        let document = Document::parse(&bytes, Some(&entry.media_type));
-        let document = document.map_err(|reason| BundleError::Entry {
-            entry: entry.digest.to_string(),
-            reason,
-        })?;
+        if !seen.insert(entry.digest.clone()) {
+            return Err(wrong(&entry.digest, "is listed twice".to_owned()));
+        }
+        let bytes = blobs.get(&entry, MANIFEST_BYTES)?;
+        total += bytes.len();
+        if total > LISTED_BYTES {
+            return Err(BundleError::TooMuch {
+                most: LISTED_BYTES as u64,
+                what: "bytes of manifests",
+            });
+        }
+        let document = Document::parse(&bytes, Some(&entry.media_type))
+            .map_err(|reason| wrong(&entry.digest, reason))?;
         let Document::Manifest(manifest) = document else {
             return Err(BundleError::NotOne(
                 "it holds a list of artifacts; save one of them by its digest".to_owned(),

@@ -1,5 +1,7 @@
 //! Tests of bundles: what is written is read, and what a stranger writes is refused.
 
+mod bounds;
+
 use super::*;
 use crate::attached::cosign_tag;
 use crate::fetch::Beside;
