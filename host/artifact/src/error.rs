@@ -197,4 +197,24 @@ pub enum RegistryError {
         /// What is wrong.
         reason: String,
     },
+    /// Somebody else writes there too.
+    #[error(
+        "{what}: somebody else writes to that tag too, and what we wrote was gone {attempts} times; try again when they have ended"
+    )]
+    Contended {
+        /// What was written.
+        what: String,
+        /// How often.
+        attempts: u32,
+    },
+    /// There is no room.
+    #[error(
+        "{what}: there would be more than {most}, and more are read by nobody; delete that tag, and try again"
+    )]
+    Full {
+        /// What was to be added to.
+        what: String,
+        /// The bound.
+        most: usize,
+    },
 }

@@ -25,6 +25,7 @@ mod push;
 mod registry;
 mod sign;
 pub mod signature;
+mod signature_tag;
 mod trust;
 mod wasm_config;
 mod words;

@@ -1,11 +1,11 @@
 //! Puts a component into a registry as a CNCF Wasm OCI artifact. Apart because it is a bundle that goes to a registry: both are made in one way.
 
-use crate::attached::cosign_tag;
 use crate::bundle::{Bundle, is_of_file};
 use crate::digest::Digest;
 use crate::error::RegistryError;
 use crate::manifest::{Descriptor, Manifest};
 use crate::registry::Registry;
+use crate::signature_tag::Signatures;
 use crate::wasm_config::ComponentFacts;
 use bytes::Bytes;
 use wasmount_core::document::Reference;
@@ -61,11 +61,13 @@ impl Bundle {
                     .await?;
             }
             match beside.at_tag {
+                // Somebody may have signed it there too.
                 true => {
-                    let tag = cosign_tag(&raw.digest);
-                    registry
-                        .push_manifest(&tag, &beside.media_type, beside.bytes)
-                        .await?;
+                    let signatures = Signatures {
+                        layers: beside.manifest.layers,
+                        manifest: Some((beside.media_type, beside.bytes)),
+                    };
+                    registry.add_signatures(&raw.digest, signatures).await?;
                 }
                 false => {
                     let mut entry = Descriptor::of(&beside.media_type, &beside.bytes);

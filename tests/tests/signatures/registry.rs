@@ -4,7 +4,7 @@ use crate::scene::{Ended, Scene};
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 use xtask::workspace::Workspace;
 
@@ -195,4 +195,47 @@ fn an_attestation_of_official_cosign_is_no_signature() {
     // It harms no signature either.
     registry.sign(&name, "acme.key");
     registry.verify(&name, &["acme.pub"]).well();
+}
+
+#[test]
+fn whoever_signs_at_once_loses_no_signature() {
+    let registry = Registry::start();
+    let keys = ["ann", "bob", "eve", "joe"];
+    for key in keys {
+        registry.scene.keygen(key);
+    }
+    let name = registry.push(1);
+    thread::scope(|scope| {
+        for key in keys {
+            let (registry, name) = (&registry, &name);
+            scope.spawn(move || registry.sign(name, &format!("{key}.key")));
+        }
+    });
+    let public = keys.map(|key| format!("{key}.pub"));
+    registry
+        .verify(&name, &public.each_ref().map(String::as_str))
+        .well();
+}
+
+#[test]
+fn a_load_keeps_the_signatures_that_are_there() {
+    let registry = Registry::start();
+    for key in ["a", "b"] {
+        registry.scene.keygen(key);
+    }
+    let name = registry.push(1);
+    registry.sign(&name, "a.key");
+    let (source, digest) = name.split_once('@').unwrap();
+    let from = format!("oci://{source}@{digest}");
+    registry.wasmount(&["save", &from, "-o", "nas.tar"]).well();
+    let to = format!("oci://{}/mirror/nas:1", registry.address);
+    let mirror = format!("{}/mirror/nas@{digest}", registry.address);
+    registry.wasmount(&["load", "nas.tar", "--to", &to]).well();
+    registry.sign(&mirror, "b.key");
+    registry.verify(&mirror, &["a.pub", "b.pub"]).well();
+    for _ in 0..2 {
+        let said = registry.wasmount(&["load", "nas.tar", "--to", &to]).well();
+        assert!(said.ends_with(", 1 attached\n"), "{said}");
+        registry.verify(&mirror, &["a.pub", "b.pub"]).well();
+    }
 }

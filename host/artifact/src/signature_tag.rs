@@ -1,0 +1,173 @@
+//! Signatures are added at the tag where cosign keeps them: a manifest with a layer for each. Apart because several write to it, and a registry
+//! knows no "only if it is as I read it": what is there is kept, and what was written is looked for again.
+
+use crate::attached::{BLOBS, cosign_tag};
+use crate::digest::Digest;
+use crate::error::RegistryError;
+use crate::manifest::{Descriptor, Document, Manifest};
+use crate::registry::Registry;
+use crate::wasm_config::Annotations;
+use bytes::Bytes;
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The config of such a manifest: cosign makes it look like an image, for registries that know nothing else.
+const IMAGE_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+/// How often it is written: with a few who sign at once, each round sees at least one of them through.
+const ATTEMPTS: u32 = 10;
+/// Bounds of the pause after which is looked whether somebody else has written meanwhile. He needs about as long as we did.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(300);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Signatures as they lie at a tag.
+#[derive(Debug, Clone)]
+pub(crate) struct Signatures {
+    /// Their layers, whose blobs are in the registry already.
+    pub(crate) layers: Vec<Descriptor>,
+    /// The type and the bytes of a manifest of just these, if there is one: what has a digest keeps it.
+    pub(crate) manifest: Option<(String, Vec<u8>)>,
+}
+
+impl Registry {
+    /// Adds these to what is at the tag, and returns when they have been seen there.
+    pub(crate) async fn add_signatures(
+        &self,
+        subject: &Digest,
+        signatures: Signatures,
+    ) -> Result<(), RegistryError> {
+        let Signatures { layers, manifest } = signatures;
+        let tag = cosign_tag(subject);
+        let what = format!("the signatures `{}`", self.reference().tagged(tag.clone()));
+        for attempt in 0..=ATTEMPTS {
+            let begun = Instant::now();
+            let there = self.signatures_at(&tag, &what).await?;
+            let held = there.as_ref().map(|it| it.layers.as_slice());
+            let held = held.unwrap_or_default();
+            let lacking: Vec<_> = layers.iter().filter(|it| !held.contains(it)).collect();
+            if lacking.is_empty() && there.is_some() {
+                return Ok(());
+            }
+            if held.len() + lacking.len() > BLOBS {
+                return Err(RegistryError::Full { what, most: BLOBS });
+            }
+            if attempt == ATTEMPTS {
+                break;
+            }
+            let lacking: Vec<_> = lacking.into_iter().cloned().collect();
+            let (media_type, bytes) = match (there, &manifest) {
+                (None, Some(manifest)) => manifest.clone(),
+                (there, _) => {
+                    let (manifest, config) = with(there, lacking);
+                    self.push_blob("the config of a signature", Bytes::from(config))
+                        .await?;
+                    (manifest.media_type().to_owned(), manifest.to_bytes())
+                }
+            };
+            self.push_manifest(&tag, &media_type, bytes).await?;
+            sleep(pause(begun.elapsed(), attempt, &layers)).await;
+        }
+        Err(RegistryError::Contended {
+            what,
+            attempts: ATTEMPTS,
+        })
+    }
+
+    async fn signatures_at(
+        &self,
+        tag: &str,
+        what: &str,
+    ) -> Result<Option<Manifest>, RegistryError> {
+        match self.find_manifest(tag).await?.map(|it| it.document) {
+            None => Ok(None),
+            Some(Document::Manifest(manifest)) => Ok(Some(*manifest)),
+            // It would be lost.
+            Some(Document::Index(_)) => Err(RegistryError::Malformed {
+                what: what.to_owned(),
+                host: self.reference().registry().to_owned(),
+                reason: "a list of manifests lies there, and no signatures; delete that tag"
+                    .to_owned(),
+            }),
+        }
+    }
+}
+
+/// The manifest with more signatures than it had, and its config.
+fn with(there: Option<Manifest>, layers: Vec<Descriptor>) -> (Manifest, Vec<u8>) {
+    let nothing = || {
+        Manifest::new(
+            Descriptor::of(IMAGE_CONFIG, b""),
+            Vec::new(),
+            Annotations::new(),
+        )
+    };
+    let mut manifest = there.unwrap_or_else(nothing);
+    manifest.layers.extend(layers);
+    let contents: Vec<_> = manifest.layers.iter().map(|it| it.digest.clone()).collect();
+    let config = config(&contents);
+    manifest.config = Descriptor::of(IMAGE_CONFIG, &config);
+    (manifest, config)
+}
+
+/// A config of an image that has these layers and nothing else.
+fn config(contents: &[Digest]) -> Vec<u8> {
+    let config = json!({
+        "architecture": "",
+        "config": {},
+        "os": "",
+        "rootfs": { "type": "layers", "diff_ids": contents },
+    });
+    config.to_string().into_bytes()
+}
+
+/// Twice as long as reading and writing took, and up to that much more: those who sign at once should not do so again. What they sign with differs,
+/// so its digest is as good as a die.
+fn pause(took: Duration, attempt: u32, layers: &[Descriptor]) -> Duration {
+    let least = (took * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+    let thrown = Digest::of(format!("{attempt} {layers:?}").as_bytes());
+    let thrown = thrown
+        .hex()
+        .get(..2)
+        .map(|hex| u32::from_str_radix(hex, 16));
+    let part = thrown.and_then(Result::ok).unwrap_or_default();
+    least + least * part / u32::from(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::media_type::COSIGN_SIGNATURE;
+
+    #[test]
+    fn a_signature_is_added_behind_those_that_are_there() {
+        let layer = |bytes: &[u8]| Descriptor::of(COSIGN_SIGNATURE, bytes);
+        let (one, _) = with(None, vec![layer(b"a")]);
+        let (two, config) = with(Some(one), vec![layer(b"b")]);
+        assert_eq!(two.layers, [layer(b"a"), layer(b"b")]);
+        assert_eq!(two.config, Descriptor::of(IMAGE_CONFIG, &config));
+        assert_eq!(two.media_type(), crate::media_type::OCI_MANIFEST);
+    }
+
+    #[test]
+    fn a_config_names_every_layer_as_an_image_would() {
+        let contents = [Digest::of(b"a"), Digest::of(b"b")];
+        let config: serde_json::Value = serde_json::from_slice(&config(&contents)).unwrap();
+        assert_eq!(config["rootfs"]["type"], "layers");
+        assert_eq!(config["rootfs"]["diff_ids"][1], contents[1].as_str());
+    }
+
+    #[test]
+    fn a_pause_is_longer_than_another_needs_and_has_an_end() {
+        let layers = [Descriptor::of(COSIGN_SIGNATURE, b"a")];
+        for (took, least) in [
+            (Duration::ZERO, SHORTEST_PAUSE),
+            (Duration::from_secs(1), Duration::from_secs(2)),
+            (Duration::from_secs(60), LONGEST_PAUSE),
+        ] {
+            for attempt in 0..ATTEMPTS {
+                let pause = pause(took, attempt, &layers);
+                assert!((least..=least * 2).contains(&pause), "{pause:?}");
+            }
+        }
+    }
+}
