@@ -13,10 +13,12 @@ pub(crate) use beside_file::is_of_file;
 use crate::attached::{AttachedManifest, Attachment, BLOB_BYTES};
 use crate::digest::Digest;
 use crate::error::RegistryError;
+use crate::judged::{Extent, judged};
 use crate::manifest::{Descriptor, Document, Manifest, json};
 use crate::media_type::{WASM_CONFIG, WASM_LAYER};
 use crate::pull::Resolved;
 use crate::registry::{MANIFEST_BYTES, RawManifest, Registry};
+use crate::signature::SignerKeys;
 use crate::wasm_config::{ComponentFacts, WasmConfig};
 use std::io;
 
@@ -107,6 +109,15 @@ impl Bundle {
         let mut left_out: Vec<_> = attached.unread.iter().map(ToString::to_string).collect();
         if attached.left_out > 0 {
             left_out.push(format!("{} more, which are too many", attached.left_out));
+        }
+        if let Some(list) = &found.list {
+            let of_list = judged(registry, list, &SignerKeys::default(), Extent::All).await;
+            if !of_list.places.is_empty() {
+                left_out.push(format!(
+                    "signatures of the list {}: a bundle holds one manifest; sign that one",
+                    list.digest
+                ));
+            }
         }
         let attached = attached.found.into_iter().filter_map(Attachment::whole);
         let config = registry

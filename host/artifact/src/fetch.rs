@@ -10,7 +10,7 @@ use crate::error::RegistryError;
 use crate::judged::{Extent, judged};
 use crate::progress::silent;
 use crate::pull::Resolved;
-use crate::registry::Registry;
+use crate::registry::{RawManifest, Registry};
 use crate::signature::{Evidence, Gathered, SignatureError, SignerKeys, Subject, check};
 pub use message::BadMessage;
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,7 @@ pub struct Fetched {
 /// An artifact that is signed by whom it must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signed {
-    /// Its name by digest.
+    /// Its name by the digest of what is signed: the manifest, or the list that its name led to.
     pub reference: Reference,
     /// The names of the keys, of those that were asked for.
     pub by: Vec<String>,
@@ -125,13 +125,17 @@ pub async fn fetch(request: FetchRequest) -> Result<Fetched, FetchError> {
     }
 }
 
-/// Who signed what an artifact's name means, and its name by digest; the component is not fetched.
+/// Who signed what an artifact's name means, and what is signed by digest; the component is not fetched.
 pub async fn signers(registry: &Registry, keys: &SignerKeys) -> Result<Signed, FetchError> {
     let found = Resolved::find(registry).await?;
     // A person who asks wants to know of each key.
-    let (by, remarks) = signed(registry, &found, keys, Extent::All).await?;
+    let SignedThing {
+        digest,
+        by,
+        remarks,
+    } = signed(registry, &found, keys, Extent::All).await?;
     Ok(Signed {
-        reference: registry.reference().pinned(found.raw.digest.to_string()),
+        reference: registry.reference().pinned(digest.to_string()),
         by,
         remarks,
     })
@@ -145,13 +149,14 @@ async fn artifact(
     let found = Resolved::find(registry).await?;
     // Both are known from the manifest: what would be refused is not even fetched.
     same(&registry.reference().to_string(), digest, found.component())?;
-    let (signed_by, remarks) = signed(registry, &found, signers, Extent::UntilSigned).await?;
+    let SignedThing { by, remarks, .. } =
+        signed(registry, &found, signers, Extent::UntilSigned).await?;
     let pulled = found.fetch(registry).await?;
     Ok(Fetched {
         wasm: pulled.wasm,
         digest: pulled.digest,
         reference: Some(pulled.reference.to_string()),
-        signed_by,
+        signed_by: by,
         remarks,
     })
 }
@@ -199,19 +204,31 @@ fn same(what: &str, wanted: Option<&str>, got: &Digest) -> Result<(), FetchError
     }
 }
 
-/// By whom it is signed, and remarks: the manifest itself, or the list that its name led to, which names it by digest.
+/// What of an artifact is signed, by whom, and remarks.
+struct SignedThing {
+    digest: Digest,
+    by: Vec<String>,
+    remarks: Vec<String>,
+}
+
+/// Whether the manifest itself is signed, or the list that its name led to, which names it by digest.
 async fn signed(
     registry: &Registry,
     found: &Resolved,
     signers: &SignerKeys,
     extent: Extent,
-) -> Result<(Vec<String>, Vec<String>), FetchError> {
+) -> Result<SignedThing, FetchError> {
+    let thing = |raw: &RawManifest, by, remarks| SignedThing {
+        digest: raw.digest.clone(),
+        by,
+        remarks,
+    };
     if signers.is_empty() {
-        return Ok((Vec::new(), Vec::new()));
+        return Ok(thing(&found.raw, Vec::new(), Vec::new()));
     }
     let own = judged(registry, &found.raw, signers, extent).await;
     let refused = match own.verdict {
-        Ok(by) => return Ok((by, own.remarks)),
+        Ok(by) => return Ok(thing(&found.raw, by, own.remarks)),
         Err(refused) => refused,
     };
     let Some(list) = &found.list else {
@@ -219,7 +236,7 @@ async fn signed(
     };
     let of_list = judged(registry, list, signers, extent).await;
     match of_list.verdict {
-        Ok(by) => Ok((by, of_list.remarks)),
+        Ok(by) => Ok(thing(list, by, of_list.remarks)),
         Err(_) => Err(refused),
     }
 }

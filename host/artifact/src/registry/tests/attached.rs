@@ -4,11 +4,12 @@
 use super::hostile::{Reply, Server};
 use super::*;
 use crate::attached::{BLOBS, REFERRER_BYTES, cosign_tag};
+use crate::bundle::Bundle;
 use crate::error::RegistryError;
 use crate::fetch::{FetchError, SIGNATURE, Signed, signers};
 use crate::judged::{Extent, judged};
 use crate::manifest::{Index, Manifest};
-use crate::media_type::COSIGN_SIGNATURE;
+use crate::media_type::{COSIGN_SIGNATURE, OCI_INDEX};
 use crate::signature::{NamedKey, PrivateKey, SignatureError, SignerKeys, encoded, payload};
 use std::collections::BTreeMap;
 
@@ -39,9 +40,13 @@ impl Shelf {
 
     /// cosign's manifest of signatures.
     fn signatures(&mut self, layers: Vec<Descriptor>) {
+        self.signatures_of(&signed_digest(), layers);
+    }
+
+    fn signatures_of(&mut self, signed: &Digest, layers: Vec<Descriptor>) {
         let config = Descriptor::of(WASM_CONFIG, CONFIG);
         let bytes = Manifest::new(config, layers, Annotations::new()).to_bytes();
-        let path = format!("/v2/x/manifests/{}", cosign_tag(&signed_digest()));
+        let path = format!("/v2/x/manifests/{}", cosign_tag(signed));
         self.put(path, Reply::ok(bytes).typed(OCI_MANIFEST));
     }
 
@@ -83,13 +88,22 @@ fn signed_digest() -> Digest {
     Digest::of(&manifest())
 }
 
+/// A list that names the artifact.
+fn list() -> Vec<u8> {
+    Index::new(vec![Descriptor::of(OCI_MANIFEST, &manifest())]).to_bytes()
+}
+
 fn referrers() -> String {
     format!("/v2/x/referrers/{}", signed_digest())
 }
 
 /// A signature of the artifact: what a layer names, and its bytes.
 fn signature(key: &PrivateKey) -> (Descriptor, Vec<u8>) {
-    let payload = payload("a.b/x", signed_digest().as_str()).unwrap();
+    signature_of(key, &signed_digest())
+}
+
+fn signature_of(key: &PrivateKey, signed: &Digest) -> (Descriptor, Vec<u8>) {
+    let payload = payload("a.b/x", signed.as_str()).unwrap();
     let bytes = payload.as_bytes().to_vec();
     let mut layer = Descriptor::of(COSIGN_SIGNATURE, &bytes);
     let signed = encoded(&key.sign(&bytes).unwrap());
@@ -302,5 +316,35 @@ async fn whoever_only_wants_to_know_whether_it_is_signed_stops_once_it_is() {
         let judged = judged(&registry, &signed, &keys, extent).await;
         assert_eq!(judged.verdict.unwrap(), ["ann"]);
         assert_eq!(server.asked(&path), asked, "{extent:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_name_of_what_is_signed_is_given_and_no_other() {
+    let key = PrivateKey::generate().unwrap();
+    for signs_list in [true, false] {
+        let what = match signs_list {
+            true => Digest::of(&list()),
+            false => signed_digest(),
+        };
+        let (layer, bytes) = signature_of(&key, &what);
+        let mut shelf = Shelf::new();
+        shelf.put(TAG.to_owned(), Reply::ok(list()).typed(OCI_INDEX));
+        let path = format!("/v2/x/manifests/{}", signed_digest());
+        shelf.put(path, Reply::ok(manifest()).typed(OCI_MANIFEST));
+        shelf.blob(&bytes, Reply::ok(&bytes));
+        shelf.blob(WASM, Reply::ok(WASM));
+        shelf.signatures_of(&what, vec![layer]);
+        let server = shelf.served().await;
+        let signed = verified(&server, &key).await.unwrap();
+        assert!(signed.reference.to_string().ends_with(what.as_str()));
+        // A bundle holds no list, and says what that costs.
+        let registry = connected(&server.host(), access());
+        let (bundle, left_out) = Bundle::pull(&registry).await.unwrap();
+        let said =
+            format!("signatures of the list {what}: a bundle holds one manifest; sign that one");
+        let expected = signs_list.then_some(said);
+        assert_eq!(left_out, Vec::from_iter(expected));
+        assert_eq!(bundle.attached().len(), usize::from(!signs_list));
     }
 }
