@@ -134,3 +134,44 @@ fn nobody_is_led_out_of_tls() {
         "{said}"
     );
 }
+
+#[test]
+fn what_a_registry_says_is_cut_and_turns_nothing_around() {
+    let folder = tempfile::tempdir().unwrap();
+    let kind = format!("\u{202e}{}", "x".repeat(900_000));
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let blob = |kind: &str| format!(r#"{{"mediaType":"{kind}","digest":"{digest}","size":2}}"#);
+    let manifest = format!(
+        r#"{{"schemaVersion":2,"config":{},"layers":[{}]}}"#,
+        blob("a"),
+        blob(&kind)
+    );
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{manifest}",
+        manifest.len()
+    );
+    let port = answering(answer.leak().as_bytes(), false);
+    let said = pull(port, folder.path(), &["--plain-http"]);
+    assert!(
+        said.contains("is not a Wasm artifact: its layer is ` xxx"),
+        "{said}"
+    );
+    assert!(said.len() < 1000, "{}", said.len());
+}
+
+#[test]
+fn a_time_that_no_clock_holds_is_refused() {
+    let most = "18446744073709551615";
+    let mut command = wasmount(&[
+        "pull",
+        "oci://localhost:1/x:1",
+        "-o",
+        "x",
+        "--timeout",
+        most,
+    ]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    assert!(said.contains("86400"), "{said}");
+}
