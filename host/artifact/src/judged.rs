@@ -49,9 +49,12 @@ pub async fn judged(
             false => ControlFlow::Continue(()),
         }
     };
-    let missed = registry
-        .look(&signed.digest, Parts::Signatures, examine)
-        .await;
+    let parts = match extent {
+        Extent::UntilSigned => Parts::Signatures,
+        // What is lost of a thing is worth a word, though no signature needs it: other tools do, and a bundle.
+        Extent::All => Parts::All,
+    };
+    let missed = registry.look(&signed.digest, parts, examine).await;
     for unread in &missed.unread {
         judgement.pass_over(&unread.to_string());
     }

@@ -16,6 +16,8 @@ use tokio::time::{Instant, sleep};
 const IMAGE_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 /// How often it is written: with a few who sign at once, each round sees at least one of them through.
 const ATTEMPTS: u32 = 10;
+/// How often 400 is taken for a stumble: Debian's docker-registry says so while another puts the same blobs there.
+const REFUSALS: u32 = 4;
 /// Bounds of the pause after which is looked whether somebody else has written meanwhile. He needs about as long as we did.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(300);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -64,7 +66,11 @@ impl Registry {
                     (manifest.media_type().to_owned(), manifest.to_bytes())
                 }
             };
-            self.push_manifest(&tag, &media_type, bytes).await?;
+            match self.push_manifest(&tag, &media_type, bytes).await {
+                Ok(_) => {}
+                Err(RegistryError::Refused { status: 400, .. }) if attempt < REFUSALS => {}
+                Err(error) => return Err(error),
+            }
             sleep(pause(begun.elapsed(), attempt, &layers)).await;
         }
         Err(RegistryError::Contended {

@@ -12,7 +12,7 @@ use wasmount_artifact::{
 };
 use wasmount_core::document::Reference;
 
-fn connected(server: &Server, reference: &str) -> Registry {
+pub(crate) fn connected(server: &Server, reference: &str) -> Registry {
     let login = Login::new(
         "ann".to_owned(),
         "hunter2".to_owned().into(),

@@ -1,14 +1,15 @@
 //! `fetch-child`, started as the host starts it: finds a registry by name, speaks TLS, compares digests and signatures, and answers, all from
 //! behind its walls.
 
+use crate::bundles::connected;
 use crate::server::{Server, component, good, text, wasmount};
 use std::fs;
 use std::io::Write;
 use std::process::{Output, Stdio};
 use wasmount_artifact::signature::{NamedKey, PrivateKey, SignerKeys};
 use wasmount_artifact::{
-    Access, Beside, Digest, FetchError, FetchRequest, Fetched, RegistryError, Wanted, login,
-    system_certificates,
+    Access, Annotations, Beside, Descriptor, Digest, FetchError, FetchRequest, Fetched, Manifest,
+    RegistryError, Wanted, login, sign, system_certificates,
 };
 use wasmount_core::document::Reference;
 
@@ -95,6 +96,63 @@ fn what_is_not_as_it_must_be_is_refused_in_the_child() {
         ),
         "{refused}"
     );
+}
+
+/// A manifest that speaks of another, is called a signature, and is a mebibyte of annotations: read into memory it has twenty times that.
+fn bloated(subject: &Descriptor, number: usize) -> (Descriptor, Vec<u8>) {
+    const ANNOTATIONS: usize = 90_000;
+    let nothing = Descriptor::of("application/vnd.oci.empty.v1+json", b"{}");
+    let annotations = (0..ANNOTATIONS).map(|at| (format!("{at:05}"), String::new()));
+    let mut annotations: Annotations = annotations.collect();
+    annotations.insert("number".to_owned(), number.to_string());
+    let mut manifest = Manifest::new(nothing.clone(), vec![nothing], annotations);
+    manifest.subject = Some(subject.clone());
+    let bytes = manifest.to_bytes();
+    let mut entry = Descriptor::of(manifest.media_type(), &bytes);
+    entry.artifact_type = Some("application/vnd.dev.cosign.artifact.sig.v1+json".to_owned());
+    (entry, bytes)
+}
+
+#[test]
+fn rubbish_beside_a_good_signature_takes_no_memory_of_the_child() {
+    const REFERRERS: usize = 32;
+    let server = Server::start();
+    let reference = server.reference("storage/nas:1");
+    good(&mut server.wasmount(&["push", text(&component()), &reference]));
+    let (ann, bob) = (
+        PrivateKey::generate().unwrap(),
+        PrivateKey::generate().unwrap(),
+    );
+    let named = |name: &str, key: &PrivateKey| NamedKey::new(name, key.verifying_key());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let registry = connected(&server, &reference);
+        let signed = registry.manifest("1").await.unwrap();
+        let subject = Descriptor::of(&signed.media_type, &signed.bytes);
+        let nothing = b"{}".to_vec();
+        registry.push_blob("nothing", nothing.into()).await.unwrap();
+        for number in 0..REFERRERS {
+            let (entry, bytes) = bloated(&subject, number);
+            registry
+                .attach(&signed.digest, &entry, bytes)
+                .await
+                .unwrap();
+        }
+        sign(&registry, &ann).await.unwrap();
+    });
+    let mut signed = request(&server, &reference);
+    signed.signers = SignerKeys::new(vec![named("ann", &ann)], Vec::new());
+    assert_eq!(asked("registry", signed).unwrap().signed_by, ["ann"]);
+    // All of it is looked at for a key that has not signed.
+    let mut unsigned = request(&server, &reference);
+    unsigned.signers = SignerKeys::new(Vec::new(), vec![named("ann", &ann), named("bob", &bob)]);
+    let refused = asked("registry", unsigned).unwrap_err();
+    let said = refused.to_string();
+    assert!(matches!(refused, FetchError::Signature(_)), "{said}");
+    assert!(said.contains("28 more of this kind"), "{said}");
 }
 
 #[test]

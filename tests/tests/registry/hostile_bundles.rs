@@ -18,8 +18,8 @@ impl Layout {
     /// That of a component.
     fn new(folder: &Path) -> Self {
         let (bundle, files) = (folder.join("good.tar"), folder.join("layout"));
-        let save = ["save", text(&component()), "-o", text(&bundle)];
-        good(&mut wasmount(&save));
+        let wasm = component();
+        good(&mut wasmount(&["save", text(&wasm), "-o", text(&bundle)]));
         fs::create_dir(&files).unwrap();
         good(Command::new("tar").args(["-xf", text(&bundle), "-C", text(&files)]));
         Self(files)

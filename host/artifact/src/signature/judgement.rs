@@ -21,17 +21,6 @@ pub struct Judgement<'a> {
     remarks: Remarks,
 }
 
-/// Whether this was signed by whom it must be, and by which of the named keys it was. With no key named nobody is asked.
-pub fn check(
-    keys: &SignerKeys,
-    subject: &Subject<'_>,
-    gathered: &Gathered,
-) -> Result<Vec<String>, SignatureError> {
-    let mut judgement = Judgement::new(keys, subject.clone());
-    judgement.take_in(gathered);
-    judgement.verdict()
-}
-
 impl<'a> Judgement<'a> {
     /// Nothing was examined yet.
     pub fn new(keys: &'a SignerKeys, subject: Subject<'a>) -> Self {
@@ -139,6 +128,17 @@ impl<'a> Judgement<'a> {
             remarks,
         })
     }
+}
+
+/// Whether this was signed by whom it must be, and by which of the named keys it was. With no key named nobody is asked.
+pub fn check(
+    keys: &SignerKeys,
+    subject: &Subject<'_>,
+    gathered: &Gathered,
+) -> Result<Vec<String>, SignatureError> {
+    let mut judgement = Judgement::new(keys, subject.clone());
+    judgement.take_in(gathered);
+    judgement.verdict()
 }
 
 /// Keeps the best that each key has said.
