@@ -2,7 +2,7 @@
 //!
 //! It must run before any other thread is started: identity, rights and Landlock are each thread's own, and are inherited by new ones.
 
-use crate::{Bounds, ChildError, walls};
+use crate::{Bounds, ChildError, system_calls, walls};
 use rustix::io::Errno;
 use rustix::process::{
     Gid, Pid, Resource, Rlimit, Signal, Uid, geteuid, getppid, getrlimit,
@@ -26,7 +26,8 @@ const TAKE_FIRST: &str = "1000";
 const ADDRESS_ROOM_BYTES: u64 = 2 << 30;
 /// Descriptors of a child that may open something: connections, files, and those of a runtime.
 const DESCRIPTORS: u64 = 64;
-/// Standard input, output and error: a child that may open nothing has these.
+/// Standard input, output and error: a child that may open nothing has these. It counts numbers and not files: what keeps a child that closes
+/// one of them from another is the filter of its system calls.
 const STANDARD_STREAMS: u64 = 3;
 /// Seconds from SIGXCPU, which ends a program that does not expect it, to SIGKILL.
 const CPU_GRACE_SECONDS: u64 = 1;
@@ -34,13 +35,26 @@ const CPU_GRACE_SECONDS: u64 = 1;
 /// Gives up everything beyond `bounds`. What a kernel does not have is left out; what it refuses is an error, and then nothing may be done.
 pub fn confine(bounds: &Bounds) -> Result<(), ChildError> {
     give_up_rights(bounds)?;
+    // Afterwards nobody can look any more.
+    let calls_are_held = system_calls::are_held_here();
     walls::raise(bounds).map_err(|error| failed("Landlock", io::Error::other(error)))?;
-    // Last, since the steps above open files.
+    // Not before, since the steps above open files.
     let descriptors = descriptors(bounds);
-    limit(Resource::Nofile, descriptors, descriptors)
+    limit(Resource::Nofile, descriptors, descriptors)?;
+    // Last, since it leaves none of the calls above.
+    if calls_are_held {
+        filter(bounds)?;
+    }
+    Ok(())
 }
 
-/// What every kernel holds, but for descriptors.
+/// Leaves the system calls that the work needs.
+pub(crate) fn filter(bounds: &Bounds) -> Result<(), ChildError> {
+    let raised = system_calls::raise(bounds);
+    raised.map_err(|error| failed("filtering system calls", io::Error::other(error)))
+}
+
+/// What every kernel holds, but for descriptors and system calls.
 pub(crate) fn give_up_rights(bounds: &Bounds) -> Result<(), ChildError> {
     let parent = getppid();
     // Neither is a wall: a child that is taken no later than others is still bounded.

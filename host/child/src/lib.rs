@@ -17,6 +17,7 @@ mod error;
 mod run;
 mod serve;
 mod spawner;
+mod system_calls;
 mod walls;
 
 pub use confine::confine;
@@ -52,6 +53,6 @@ pub struct Bounds {
     pub output_bytes: u64,
     /// Whether it may reach the network.
     pub network: bool,
-    /// Files and directories that it may read. None, and no network: it cannot open anything at all.
+    /// Files and directories that it may read. None, and no network: it opens nothing at all.
     pub readable: Vec<PathBuf>,
 }

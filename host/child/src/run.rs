@@ -2,14 +2,14 @@
 //! be trusted.
 
 use crate::end::Ended;
-use crate::spawner;
-use crate::{ChildError, Task};
+use crate::{ChildError, Task, spawner, system_calls, walls};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Once;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
@@ -30,6 +30,9 @@ const THREAD_VARIABLES: [&str; 3] = [
 const WORDS_BYTES: usize = 4 << 10;
 /// What messages of this program begin with.
 const OWN_NAME: &str = "wasmount: ";
+
+/// What this kernel lacks was said.
+static SAID: Once = Once::new();
 
 /// A child and all that it started; killed when dropped.
 struct Running {
@@ -74,7 +77,24 @@ impl Drop for Running {
 
 /// Runs a child to its end and gives its answer. Dropped before, it kills the child.
 pub async fn run(task: &Task, input: Vec<u8>) -> Result<Vec<u8>, ChildError> {
+    SAID.call_once(say_what_is_lacking);
     run_program(Path::new(OURSELVES), task, input).await
+}
+
+/// For an administrator, who can run another kernel; once, since it holds for all children.
+fn say_what_is_lacking() {
+    if !system_calls::are_held_here() {
+        tracing::warn!(
+            "this kernel has no filters of system calls (seccomp): a compiler that is taken over opens what its user may; \
+             run hosts on a kernel with CONFIG_SECCOMP_FILTER"
+        );
+    }
+    if !walls::are_here() {
+        tracing::warn!(
+            "this kernel has no Landlock: whoever pulls plugins can read what its user may; \
+             start it with lsm=landlock, or serve plugins from files"
+        );
+    }
 }
 
 pub(crate) async fn run_program(

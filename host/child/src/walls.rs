@@ -3,12 +3,20 @@
 
 use crate::Bounds;
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, LandlockStatus, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetError, Scope, path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
 };
 
 /// The newest form of the rules that the hosts we test on have (Linux 6.15). An older kernel enforces as much as it knows.
 const RULES: ABI = ABI::V7;
+
+/// Whether this kernel has any of it.
+pub(crate) fn are_here() -> bool {
+    let files = AccessFs::from_all(ABI::V1);
+    let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    let rules = rules.handle_access(files).and_then(Ruleset::create);
+    rules.is_ok()
+}
 
 /// Leaves files below `readable`, to be read and not to be run, and TCP where there is a network; signals and abstract sockets of others
 /// are out of reach. How much of that this kernel has is told.

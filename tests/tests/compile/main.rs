@@ -159,6 +159,8 @@ fn privileged_a_compiler_is_nobody_can_open_nothing_and_has_limits() {
         ("Gid", "65534 65534 65534 65534"),
         ("Groups", ""),
         ("NoNewPrivs", "1"),
+        // A filter of system calls (proc(5)).
+        ("Seccomp", "2"),
         ("CapEff", "0000000000000000"),
         ("CapPrm", "0000000000000000"),
         ("CapInh", "0000000000000000"),

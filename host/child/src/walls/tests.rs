@@ -1,178 +1,29 @@
-//! What a confined process cannot do, each act beside the same one of the same program where it succeeds: held by nothing, and held by all walls
-//! but Landlock, so that it is seen what Landlock adds, and what is left where a kernel has none.
+//! What a confined process cannot do, each act beside the same one of the same program where it succeeds: held by nothing, held by what every
+//! kernel has, and by Landlock and by the filter of system calls, each alone, so that it is seen what each adds and what is left where a kernel
+//! lacks one.
 //!
 //! The program is this test itself, started again as the host starts its children; the act comes on its standard input.
 
+mod held;
+mod scene;
+
 use super::*;
-use crate::confine::{confine, give_up_rights};
-use crate::run::run_program;
-use crate::{Bounds, Task};
+use crate::confine::{confine, filter, give_up_rights};
+use held::{CLOSED, DENIED, DONE, HELD, Held, Row};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, PidfdGetfdFlags, Signal, geteuid, kill_process, pidfd_getfd, pidfd_open,
+    Pid, PidfdFlags, PidfdGetfdFlags, Signal, getpgid, getppid, kill_process, pidfd_getfd,
+    pidfd_open, setpgid,
 };
-use std::fs::{self, File, Permissions};
+use scene::{NOBODY, Scene, TOLD};
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::{PermissionsExt, chown};
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::time::Duration;
-use tempfile::TempDir;
-
-/// This test, as the test runner calls it.
-const NAME: &str = "walls::tests::privileged_acts_are_refused_behind_the_walls_and_done_without";
-/// Begins the line that tells how an act ended.
-const TOLD: &str = "ACT ";
-/// Whoever owns nothing.
-const NOBODY: u32 = 65534;
-/// Who holds a child.
-const HELD: [Held; 5] = [
-    Held::Free,
-    Held::Nobody,
-    Held::Reader,
-    Held::Client,
-    Held::Nothing,
-];
-
-/// What holds a child.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
-    /// Nothing.
-    Free,
-    /// Everything but Landlock and the limit on descriptors.
-    Nobody,
-    /// It may read one directory.
-    Reader,
-    /// It may read one directory, and reach the network.
-    Client,
-    /// It may open nothing: as a compiler, and whoever checks a file.
-    Nothing,
-}
-
-/// How an act ended: what it told, or its error.
-type Told = Result<String, i32>;
-
-/// What is to be expected of an act, in the order of [`HELD`].
-type Row = [Result<(), Errno>; 5];
-
-const DONE: Result<(), Errno> = Ok(());
-/// Landlock's word for files and for TCP.
-const CLOSED: Result<(), Errno> = Err(Errno::ACCESS);
-/// Landlock's word for other processes.
-const FOREIGN: Result<(), Errno> = Err(Errno::PERM);
-/// That of a process that has its three descriptors.
-const FULL: Result<(), Errno> = Err(Errno::MFILE);
-
-impl Held {
-    fn word(self) -> String {
-        format!("held={self:?}")
-    }
-
-    fn bounds(self, readable: &Path) -> Bounds {
-        Bounds {
-            memory_bytes: 1 << 30,
-            cpu: Duration::from_secs(30),
-            wall: Duration::from_secs(60),
-            output_bytes: 1 << 20,
-            network: self == Self::Client,
-            readable: match self {
-                Self::Reader | Self::Client => vec![readable.to_owned()],
-                Self::Free | Self::Nobody | Self::Nothing => Vec::new(),
-            },
-        }
-    }
-}
-
-/// What the acts are done to: all of it in reach of everybody, so that nothing but a wall is in the way.
-struct Scene {
-    folder: TempDir,
-    listener: TcpListener,
-    abstract_name: String,
-    _abstract: UnixListener,
-    neighbour: Child,
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        let _ = self.neighbour.kill();
-        let _ = self.neighbour.wait();
-    }
-}
-
-impl Scene {
-    fn new() -> Self {
-        assert!(
-            geteuid().is_root(),
-            "this test becomes nobody: run it as root"
-        );
-        let folder = tempfile::tempdir().unwrap();
-        let everybody = |path: &Path, mode| {
-            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-        };
-        everybody(folder.path(), 0o777);
-        for name in ["inside", "outside"] {
-            let place = folder.path().join(name);
-            fs::create_dir(&place).unwrap();
-            everybody(&place, 0o777);
-            fs::write(place.join("file"), name).unwrap();
-            everybody(&place.join("file"), 0o644);
-        }
-        let abstract_name = format!("wasmount-walls-{}", std::process::id());
-        let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
-        // Of the same user as a child: between them the system knows no other wall.
-        let user = NOBODY.to_string();
-        let neighbour = Command::new("setpriv")
-            .args(["--reuid", &user, "--regid", &user, "--clear-groups"])
-            .args(["--pdeathsig", "KILL", "sleep", "600"])
-            .spawn()
-            .unwrap();
-        Self {
-            folder,
-            listener: TcpListener::bind("127.0.0.1:0").unwrap(),
-            _abstract: UnixListener::bind_addr(&address).unwrap(),
-            abstract_name,
-            neighbour,
-        }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn inside(&self) -> PathBuf {
-        self.path("inside")
-    }
-
-    async fn told(&self, held: Held, act: &str) -> Told {
-        // What an act before it made would be in its way.
-        let _ = fs::remove_file(self.path("outside/made"));
-        let _ = fs::remove_dir(self.path("outside/folder"));
-        let taken = self.path("outside/taken");
-        fs::write(&taken, "").unwrap();
-        chown(&taken, Some(NOBODY), Some(NOBODY)).unwrap();
-        let inside = self.inside();
-        let task = Task {
-            subcommand: "--exact",
-            arguments: [NAME, "--nocapture", &held.word(), inside.to_str().unwrap()]
-                .map(Into::into)
-                .to_vec(),
-            bounds: held.bounds(&inside),
-        };
-        let this = std::env::current_exe().unwrap();
-        let answer = run_program(&this, &task, act.as_bytes().to_vec()).await;
-        let answer = String::from_utf8(answer.unwrap()).unwrap();
-        let line = answer.lines().find_map(|line| line.split_once(TOLD));
-        let (_, end) = line.unwrap_or_else(|| panic!("{held:?} {act}: {answer}"));
-        match end.split_once(' ') {
-            Some(("error", number)) => Err(number.trim().parse().unwrap()),
-            _ => Ok(end.replace('|', "\n")),
-        }
-    }
-}
+use std::path::Path;
+use std::process::Command;
 
 /// The child's side: is held, hears, acts, tells, ends.
 fn act_as_child(held: &str, readable: &Path) -> ! {
@@ -181,7 +32,15 @@ fn act_as_child(held: &str, readable: &Path) -> ! {
     match held {
         Held::Free => {}
         Held::Nobody => give_up_rights(&bounds).unwrap(),
-        Held::Reader | Held::Client | Held::Nothing => confine(&bounds).unwrap(),
+        Held::Landlock(_) => {
+            give_up_rights(&bounds).unwrap();
+            raise(&bounds).unwrap();
+        }
+        Held::Filter(_) => {
+            give_up_rights(&bounds).unwrap();
+            filter(&bounds).unwrap();
+        }
+        Held::All(_) => confine(&bounds).unwrap(),
     }
     let mut act = String::new();
     io::stdin().read_to_string(&mut act).unwrap();
@@ -202,11 +61,20 @@ fn done(act: &str, object: &str) -> io::Result<String> {
         "mkdir" => fs::create_dir(object)?,
         "remove" => fs::remove_file(object)?,
         "exec" => return Err(Command::new(object).arg(format!("{TOLD}ok")).exec()),
+        "start" => drop(Command::new(object).spawn()?),
         "connect" => drop(TcpStream::connect(object)?),
-        "bind" => drop(TcpListener::bind(object)?),
+        "listen" => drop(TcpListener::bind(object)?),
+        "datagrams" => drop(UdpSocket::bind(object)?),
+        "dial" => drop(UnixStream::connect(object)?),
         "call" => {
             let address = SocketAddr::from_abstract_name(object)?;
             drop(UnixStream::connect_addr(&address)?);
+        }
+        // Out of reach of whoever kills the group that it was started in.
+        "leave" => setpgid(None, Some(getpgid(getppid())?))?,
+        "thread" => {
+            let thread = std::thread::Builder::new().spawn(|| vec![1_u8; 1 << 20].len())?;
+            return Ok(thread.join().unwrap().to_string());
         }
         "signal" => kill_process(process(), Signal::CONT)?,
         // As a debugger may (ptrace(2), PTRACE_MODE_ATTACH_REALCREDS).
@@ -219,29 +87,6 @@ fn done(act: &str, object: &str) -> io::Result<String> {
     Ok(String::new())
 }
 
-/// What this kernel has of Landlock.
-fn landlock_version() -> ABI {
-    let raised = std::thread::spawn(|| raise(&Held::Nothing.bounds(Path::new("/"))).unwrap());
-    match raised.join().unwrap() {
-        LandlockStatus::Available { effective_abi, .. } => effective_abi,
-        LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => ABI::Unsupported,
-    }
-}
-
-/// Where Landlock lacks something, the act succeeds as it does for nobody: docs/security.md says so, and here it is held to it.
-fn where_landlock_has(since: ABI, row: Row) -> Row {
-    if landlock_version() >= since {
-        return row;
-    }
-    let is_of_landlock = |end: &Result<(), Errno>| *end == CLOSED || *end == FOREIGN;
-    row.map(|end| if is_of_landlock(&end) { DONE } else { end })
-}
-
-/// Another wall of some systems (Yama): then nobody looks into processes that are not its own children.
-fn debugs_strangers() -> bool {
-    fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").is_ok_and(|scope| scope.trim() != "0")
-}
-
 #[tokio::test]
 async fn privileged_acts_are_refused_behind_the_walls_and_done_without() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -252,83 +97,127 @@ async fn privileged_acts_are_refused_behind_the_walls_and_done_without() {
     let path = |name: &str| scene.path(name).display().to_string();
     let port = scene.listener.local_addr().unwrap().to_string();
     let neighbour = scene.neighbour.id().to_string();
-    let attach = if debugs_strangers() { FOREIGN } else { DONE };
-    // Since which version Landlock has it (landlock(7)), and the ends: free, nobody, reader, client, who may open nothing.
-    let rows: [(&str, String, ABI, Row); 11] = [
+    let rows: [Row; 16] = [
         (
             "read",
             path("inside/file"),
             ABI::V1,
-            [DONE, DONE, DONE, DONE, FULL],
+            [DONE, CLOSED],
+            [DONE, DENIED],
         ),
         (
             "read",
             path("outside/file"),
             ABI::V1,
-            [DONE, DONE, CLOSED, CLOSED, FULL],
+            [CLOSED; 2],
+            [DONE, DENIED],
         ),
         (
             "create",
             path("outside/made"),
             ABI::V1,
-            [DONE, DONE, CLOSED, CLOSED, FULL],
+            [CLOSED; 2],
+            [DENIED; 2],
         ),
         (
             "mkdir",
             path("outside/folder"),
             ABI::V1,
-            [DONE, DONE, CLOSED, CLOSED, CLOSED],
+            [CLOSED; 2],
+            [DENIED; 2],
         ),
         (
             "remove",
             path("outside/taken"),
             ABI::V1,
-            [DONE, DONE, CLOSED, CLOSED, CLOSED],
+            [CLOSED; 2],
+            [DENIED; 2],
         ),
         (
             "exec",
             "/bin/echo".to_owned(),
             ABI::V1,
-            [DONE, DONE, CLOSED, CLOSED, CLOSED],
+            [CLOSED; 2],
+            [DENIED; 2],
         ),
-        ("connect", port, ABI::V4, [DONE, DONE, CLOSED, DONE, FULL]),
         (
-            "bind",
+            "start",
+            "/bin/true".to_owned(),
+            ABI::V1,
+            [CLOSED; 2],
+            [DENIED; 2],
+        ),
+        (
+            "leave",
+            "the-group".to_owned(),
+            ABI::V1,
+            [DONE; 2],
+            [DENIED; 2],
+        ),
+        (
+            "thread",
+            "of-its-own".to_owned(),
+            ABI::V1,
+            [DONE; 2],
+            [DONE; 2],
+        ),
+        ("connect", port, ABI::V4, [DONE, CLOSED], [DONE, DENIED]),
+        (
+            "listen",
             "127.0.0.1:0".to_owned(),
             ABI::V4,
-            [DONE, DONE, CLOSED, DONE, FULL],
+            [DONE, CLOSED],
+            [DENIED; 2],
+        ),
+        (
+            "datagrams",
+            "127.0.0.1:0".to_owned(),
+            ABI::V1,
+            [DONE; 2],
+            [DONE, DENIED],
+        ),
+        (
+            "dial",
+            path("inside/socket"),
+            ABI::V1,
+            [DONE; 2],
+            [DENIED; 2],
         ),
         (
             "call",
             scene.abstract_name.clone(),
             ABI::V6,
-            [DONE, DONE, FOREIGN, FOREIGN, FULL],
+            [DENIED; 2],
+            [DENIED; 2],
         ),
         (
             "signal",
             neighbour.clone(),
             ABI::V6,
-            [DONE, DONE, FOREIGN, FOREIGN, FOREIGN],
+            [DENIED; 2],
+            [DENIED; 2],
         ),
         (
             "take-descriptor",
             neighbour,
             ABI::V1,
-            [DONE, attach, FOREIGN, FOREIGN, FULL],
+            [DENIED; 2],
+            [DENIED; 2],
         ),
     ];
-    for (act, object, since, row) in rows {
-        for (held, end) in HELD.into_iter().zip(where_landlock_has(since, row)) {
-            let told = scene.told(held, &format!("{act} {object}")).await;
-            let told = told.map(drop);
+    for row in &rows {
+        for held in HELD {
+            let told = scene.told(held, &format!("{} {}", row.0, row.1)).await;
             assert_eq!(
-                told,
-                end.map_err(Errno::raw_os_error),
-                "{held:?}: {act} {object}"
+                told.map(drop),
+                held.end(row).map_err(Errno::raw_os_error),
+                "{held:?}: {} {}",
+                row.0,
+                row.1
             );
         }
     }
-    // `create` and `mkdir` of who may open nothing were the last: nothing is there.
+    // `create` and `mkdir` of who may only compute were the last: nothing is there.
     assert!(!scene.path("outside/made").exists() && !scene.path("outside/folder").exists());
 }
 
@@ -374,4 +263,13 @@ async fn privileged_what_no_kernel_lacks_is_given_up_without_landlock_too() {
         .told(Held::Free, "read /proc/thread-self/status")
         .await;
     assert!(free.unwrap().contains("NoNewPrivs:\t0"));
+}
+
+#[test]
+fn what_is_said_of_this_kernel_is_what_it_has() {
+    assert_eq!(are_here(), held::landlock_version() != ABI::Unsupported);
+    // One line of those that the kernel has with filters alone (proc(5)).
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+    let has_filters = status.contains("\nSeccomp_filters:");
+    assert_eq!(crate::system_calls::are_held_here(), has_filters);
 }
