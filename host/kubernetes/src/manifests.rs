@@ -13,7 +13,10 @@ mod sidecars;
 mod workloads;
 mod yaml;
 
-pub use config::{CONFIG_MAP_BYTES, PLUGIN_IN_CONFIG, plugin_path, secret_object, secret_path};
+pub use config::{
+    CERTIFICATES_IN_CONFIG, CONFIG_MAP_BYTES, PLUGIN_IN_CONFIG, path_in_config, secret_object,
+    secret_path,
+};
 pub use objects::definition_manifests;
 pub use yaml::to_yaml;
 
@@ -46,6 +49,8 @@ pub struct Backend {
     pub document: String,
     /// The component.
     pub component: Component,
+    /// What lies beside the document in the ConfigMap: signatures of the component, certificates of its registry.
+    pub files: BTreeMap<String, Vec<u8>>,
     /// Names of its secrets that one Secret is to hold.
     pub secrets: Vec<String>,
     /// Secrets of the pods' namespace that the document names itself.
@@ -117,7 +122,7 @@ pub enum ManifestsError {
     )]
     Name { name: String },
     #[error(
-        "document and component have {bytes} bytes, and a ConfigMap holds {CONFIG_MAP_BYTES}: build an image with the component and name its \
+        "document, component and what lies beside them have {bytes} bytes, and a ConfigMap holds {CONFIG_MAP_BYTES}: build an image with the component and name its \
          path there by --plugin-in-image"
     )]
     TooLarge { bytes: usize },

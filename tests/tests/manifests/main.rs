@@ -14,3 +14,4 @@ mod csi_driver;
 mod policy;
 mod running;
 mod scene;
+mod signed;

@@ -1,6 +1,7 @@
 //! `wasmount manifests` and `check` of a document as it stands in a cluster: its component in a registry, its secrets in Secrets.
 
 use crate::server::{Server, component, good, refused, text, wasmount};
+use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,6 +62,15 @@ fn a_backend_of_a_registry_with_secrets_of_a_cluster_becomes_manifests() {
     let backend = objects.iter().find(|it| it["kind"] == "StorageBackend");
     let spec = &backend.unwrap()["spec"];
     assert_eq!(spec["plugin"]["reference"], json!(reference));
+    // The authority goes along, since pods have no file of this machine.
+    let authority = fs::read(&server.certificates.authority).unwrap();
+    let map = objects.iter().find(|it| it["kind"] == "ConfigMap").unwrap();
+    let map: ConfigMap = serde_json::from_value(map.clone()).unwrap();
+    assert_eq!(map.binary_data.unwrap()["registry-ca.pem"].0, authority);
+    assert_eq!(
+        spec["plugin"]["registry"]["caFile"],
+        "/etc/wasmount/registry-ca.pem"
+    );
     assert_eq!(
         spec["secrets"]["token"]["secret"],
         json!({ "namespace": NAMESPACE, "name": "nas-token", "key": "token" })

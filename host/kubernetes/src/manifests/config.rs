@@ -23,6 +23,8 @@ pub(super) const CONFIG_DIR: &str = "/etc/wasmount";
 pub(super) const DOCUMENT_KEY: &str = "backend.yaml";
 /// Key of the component, and its path in the document.
 pub const PLUGIN_IN_CONFIG: &str = "plugin.wasm";
+/// Key of the certificates that a registry is trusted by, and their path in the document.
+pub const CERTIFICATES_IN_CONFIG: &str = "registry-ca.pem";
 /// Directory of the secrets in a pod.
 pub(super) const SECRETS_DIR: &str = "/etc/wasmount-secrets";
 
@@ -31,12 +33,9 @@ pub fn secret_path(name: &str) -> String {
     Path::new(SECRETS_DIR).join(name).display().to_string()
 }
 
-/// Where the component is in a pod.
-pub fn plugin_path() -> String {
-    Path::new(CONFIG_DIR)
-        .join(PLUGIN_IN_CONFIG)
-        .display()
-        .to_string()
+/// Where a key of the ConfigMap is in a pod.
+pub fn path_in_config(key: &str) -> String {
+    Path::new(CONFIG_DIR).join(key).display().to_string()
 }
 
 /// Name of the Secret of a backend.
@@ -116,24 +115,33 @@ impl Parts<'_> {
 
     pub(super) fn config_map(&self) -> Result<Manifest, ManifestsError> {
         let document = &self.backend.document;
-        let (component, about) = match &self.backend.component {
-            Component::InImage => (None, "The document. The component is in the image."),
-            Component::InConfigMap(wasm) if wasm.len() + document.len() > CONFIG_MAP_BYTES => {
-                return Err(ManifestsError::TooLarge {
-                    bytes: wasm.len() + document.len(),
-                });
-            }
-            Component::InConfigMap(wasm) if wasm.len() + document.len() > ANNOTATED_BYTES => (
-                Some(wasm),
-                "The document and the component. Too large for the annotation of `kubectl apply`: use `kubectl apply --server-side`.",
-            ),
-            Component::InConfigMap(wasm) => (Some(wasm), "The document and the component."),
+        let component = match &self.backend.component {
+            Component::InImage => None,
+            Component::InConfigMap(wasm) => Some((PLUGIN_IN_CONFIG.to_owned(), wasm)),
         };
+        let files = self.backend.files.iter();
+        let files = files.map(|(key, bytes)| (key.clone(), bytes));
+        let is_here = component.is_some();
+        let all: BTreeMap<_, _> = files.chain(component).collect();
+        let bytes = document.len() + all.values().map(|it| it.len()).sum::<usize>();
+        if bytes > CONFIG_MAP_BYTES {
+            return Err(ManifestsError::TooLarge { bytes });
+        }
+        let about = match is_here {
+            false => "The document. The component is in the image.",
+            true if bytes > ANNOTATED_BYTES => {
+                "The document and the component. Too large for the annotation of `kubectl apply`: use `kubectl apply --server-side`."
+            }
+            true => "The document and the component.",
+        };
+        let binary = all
+            .into_iter()
+            .map(|(key, bytes)| (key, ByteString(bytes.clone())))
+            .collect::<BTreeMap<_, _>>();
         let map = ConfigMap {
             metadata: self.meta(self.named("backend")),
             data: Some([(DOCUMENT_KEY.to_owned(), document.clone())].into()),
-            binary_data: component
-                .map(|wasm| [(PLUGIN_IN_CONFIG.to_owned(), ByteString(wasm.clone()))].into()),
+            binary_data: (!binary.is_empty()).then_some(binary),
             ..ConfigMap::default()
         };
         Manifest::new(about, &map)

@@ -23,6 +23,7 @@ fn backend(services: &[Service], features: &[Feature]) -> Backend {
         capabilities,
         document: "kind: StorageBackend\n".to_owned(),
         component: Component::InImage,
+        files: BTreeMap::new(),
         secrets: Vec::new(),
         named_secrets: BTreeSet::new(),
         pools: BTreeMap::new(),
@@ -312,6 +313,26 @@ fn a_component_beyond_a_config_map_is_refused_with_the_way_out() {
     assert!(refused.contains("--plugin-in-image"), "{refused}");
     large.component = Component::InConfigMap(vec![0; CONFIG_MAP_BYTES - large.document.len()]);
     assert!(manifests(&large, &choices(Form::Network)).is_ok());
+    // What lies beside it counts.
+    large.files = [("plugin.wasm.sig".to_owned(), vec![0])].into();
+    assert!(manifests(&large, &choices(Form::Network)).is_err());
+}
+
+#[test]
+fn what_lies_beside_the_document_is_in_the_config_map_with_and_without_a_component() {
+    let mut beside = backend(&[Service::NodePublish], &[]);
+    beside.files = [("registry-ca.pem".to_owned(), b"ca".to_vec())].into();
+    let map_of = |backend: &Backend| {
+        let all = all(backend, Form::Network);
+        let map = all.into_iter().find(|it| it["kind"] == "ConfigMap");
+        map.unwrap()["binaryData"].clone()
+    };
+    assert_eq!(map_of(&beside), json!({ "registry-ca.pem": "Y2E=" }));
+    beside.component = Component::InConfigMap(b"wasm".to_vec());
+    assert_eq!(
+        map_of(&beside),
+        json!({ "plugin.wasm": "d2FzbQ==", "registry-ca.pem": "Y2E=" })
+    );
 }
 
 #[test]

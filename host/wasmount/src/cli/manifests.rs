@@ -3,6 +3,7 @@
 //!
 //! What is printed depends on those and on the flags alone. Which objects there are is the room's (`wasmount_kubernetes::manifests`).
 
+mod carried;
 mod object;
 
 use super::cluster_words::{FsType, image, image_prefix, namespace};
@@ -25,7 +26,7 @@ use wasmount_core::driver::Role;
 use wasmount_kubernetes::csi_driver::csi_driver;
 use wasmount_kubernetes::manifests::{
     Backend, CONFIG_MAP_BYTES, Choices, Component, Form, Manifest, PLUGIN_IN_CONFIG,
-    definition_manifests, manifests, plugin_path, secret_path, to_yaml, warnings,
+    definition_manifests, manifests, path_in_config, secret_path, to_yaml, warnings,
 };
 
 /// Largest component that is read, in bytes; a little more than could be shipped, so that the refusal can say how much it is.
@@ -235,6 +236,7 @@ impl Flags {
         } = configured;
         let csi_driver = csi_driver(&document.driver_name, &capabilities, &document.csi_driver)
             .map_err(Fault::room("the document contradicts its plugin"))?;
+        let mut files = carried::Files::new();
         let (component, plugin) = match &self.plugin_in_image {
             Some(path) => (Component::InImage, path.clone()),
             // Hosts pull it themselves.
@@ -254,6 +256,7 @@ impl Flags {
                     path.display()
                 );
                 let wasm = read.map_err(|refused| Fault::room(unreadable)(refused.to_string()))?;
+                files = carried::signatures(&path)?;
                 (
                     Component::InConfigMap(wasm),
                     PathBuf::from(PLUGIN_IN_CONFIG),
@@ -261,27 +264,30 @@ impl Flags {
             }
         };
         let (secrets, named_secrets) = self.secrets(&document)?;
-        let text = read_again(file)?;
+        let mut portable = object::read(&read_again(file)?)?;
+        files.extend(carried::named_files(&mut portable, &folder)?);
         let object = match (&component, self.storage_backends) {
             (_, false) => None,
             (component, true) => {
                 let path = match component {
-                    Component::InConfigMap(_) => plugin_path(),
+                    Component::InConfigMap(_) => path_in_config(PLUGIN_IN_CONFIG),
                     Component::InImage => plugin.display().to_string(),
                 };
                 let (name, namespace) = (&document.name, &self.namespace);
-                let in_pod = object::in_pods(&text, &path, name, namespace, secrets.iter())?;
-                Some(in_pod)
+                let portable = portable.clone();
+                let in_pods = object::in_pods(portable, &path, name, namespace, secrets.iter());
+                Some(in_pods)
             }
         };
         Ok(Backend {
             object,
-            document: in_the_pod(&text, &plugin, secrets.iter())?,
+            document: in_the_pod(portable, &plugin, secrets.iter())?,
             name: document.name,
             driver: document.driver_name,
             capabilities,
             csi_driver,
             component,
+            files,
             secrets,
             named_secrets,
             mounts_from_network: document
@@ -354,12 +360,10 @@ impl Flags {
 
 /// The document with the paths that plugin and secrets have in a pod. All else is as it was written, but for comments.
 fn in_the_pod<'a>(
-    text: &str,
+    mut document: Value,
     plugin: &Path,
     secrets: impl Iterator<Item = &'a String>,
 ) -> Result<String, Fault> {
-    let mut document: Value =
-        serde_saphyr::from_str(text).map_err(Fault::room("the document cannot be read again"))?;
     if let Some(path) = document.pointer_mut("/spec/plugin/path") {
         *path = json!(plugin.display().to_string());
     }

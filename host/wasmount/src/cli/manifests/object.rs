@@ -3,6 +3,7 @@
 //!
 //! It checks nothing: the document was read before.
 
+use super::carried::KEYS;
 use crate::fault::Fault;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -15,8 +16,6 @@ const PATHS: [&str; 3] = [
     "/spec/plugin/registry/caFile",
     "/spec/plugin/registry/credentials/file",
 ];
-/// Lists of keys, each with a `file`.
-const KEYS: [&str; 2] = ["/spec/plugin/verify/anyOf", "/spec/plugin/verify/allOf"];
 
 /// With the paths that it has on this machine.
 pub(super) fn of_folder(text: &str, folder: &Path) -> Result<Manifest, Fault> {
@@ -53,13 +52,12 @@ pub(super) fn of_folder(text: &str, folder: &Path) -> Result<Manifest, Fault> {
 
 /// With the paths that it has in pods, and its secrets in one Secret.
 pub(super) fn in_pods<'a>(
-    text: &str,
+    mut document: Value,
     plugin: &str,
     backend: &str,
     namespace: &str,
     secrets: impl Iterator<Item = &'a String>,
-) -> Result<Value, Fault> {
-    let mut document = read(text)?;
+) -> Value {
     if let Some(path) = document.pointer_mut("/spec/plugin/path") {
         *path = json!(plugin);
     }
@@ -71,10 +69,10 @@ pub(super) fn in_pods<'a>(
             sources.insert(key.clone(), json!({ "secret": secret }));
         }
     }
-    Ok(object_of(document))
+    object_of(document)
 }
 
-fn read(text: &str) -> Result<Value, Fault> {
+pub(super) fn read(text: &str) -> Result<Value, Fault> {
     serde_saphyr::from_str(text).map_err(Fault::room("the document cannot be read again"))
 }
 
@@ -121,7 +119,7 @@ spec:
     #[test]
     fn in_pods_secrets_are_values_of_one_secret() {
         let names = ["key".to_owned(), "token".to_owned()];
-        let object = in_pods(DOCUMENT, "/p.wasm", "a", "n", names.iter()).unwrap();
+        let object = in_pods(read(DOCUMENT).unwrap(), "/p.wasm", "a", "n", names.iter());
         let spec = &object["spec"];
         assert_eq!(spec["plugin"]["path"], "/p.wasm");
         assert_eq!(
