@@ -2,7 +2,7 @@
 
 use super::registry::{RegistryFlags, Source, source};
 use super::show::harmless;
-use super::transfer::{beside, component, other_than, output_file, say, wait};
+use super::transfer::{beside, component, no_signature_of, other_than, output_file, say, wait};
 use crate::component_facts::facts;
 use crate::fault::Fault;
 use crate::whole_file;
@@ -44,6 +44,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let (bundle, left_out, tag) = match source {
         Source::File(file) => {
             other_than(&output, &file)?;
+            no_signature_of(&output, &file)?;
             let wasm = component(&file)?;
             let failed = format!("{} is not saved", file.display());
             let facts = facts(&wasm).map_err(Fault::room(failed))?;

@@ -52,15 +52,40 @@ pub(super) fn output_file(words: &str) -> Result<PathBuf, String> {
 
 /// Refuses to write over what is read.
 pub(super) fn other_than(output: &Path, input: &Path) -> Result<(), Fault> {
-    let same = fs::metadata(output).and_then(|output| {
-        let input = fs::metadata(input)?;
-        Ok((output.dev(), output.ino()) == (input.dev(), input.ino()))
-    });
-    match same {
+    match is_same_file(output, input) {
         Ok(true) => Err(wrong("--output", output, "it is the file that is read")),
         // One that is not there is another, and reading says what else is wrong.
         Ok(false) | Err(_) => Ok(()),
     }
+}
+
+/// Refuses to write what a host, `verify` and `save` itself look for beside a component.
+pub(super) fn no_signature_of(output: &Path, component: &Path) -> Result<(), Fault> {
+    let places = [signature_file(component), bundle_file(component)];
+    if !places.iter().any(|place| is_same_place(output, place)) {
+        return Ok(());
+    }
+    let reason = format!(
+        "there a host looks for signatures of {}; name another file, such as {}",
+        component.display(),
+        component.with_extension("tar").display()
+    );
+    Err(wrong("--output", output, &reason))
+}
+
+/// By where they lie, since neither need be there; by what they are, where both are.
+fn is_same_place(one: &Path, other: &Path) -> bool {
+    let folder = |path: &Path| match path.parent() {
+        Some(folder) if folder != Path::new("") => fs::canonicalize(folder).ok(),
+        _ => fs::canonicalize(".").ok(),
+    };
+    let same_name = one.file_name() == other.file_name() && folder(one) == folder(other);
+    same_name || is_same_file(one, other).unwrap_or(false)
+}
+
+fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
+    let (one, other) = (fs::metadata(one)?, fs::metadata(other)?);
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
 /// A component into a file: whole, or not at all.

@@ -6,6 +6,7 @@
     reason = "a test may end where it fails"
 )]
 
+mod files;
 mod places;
 
 use std::process::{Command, Output};
