@@ -10,15 +10,34 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process;
 
 /// Of a file before the user's own mask: what `open` gives a new file elsewhere.
-const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
+const NEW_FILE: u32 = 0o666;
+/// Of a file for its owner alone.
+const PRIVATE_FILE: u32 = 0o600;
 
 /// Writes by `write`, then puts the file in its place.
 pub(crate) fn write<E: From<io::Error>>(
     path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
+) -> Result<(), E> {
+    write_as(path, NEW_FILE, write)
+}
+
+/// The same, for the eyes of the user alone.
+pub(crate) fn write_private<E: From<io::Error>>(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
+) -> Result<(), E> {
+    write_as(path, PRIVATE_FILE, write)
+}
+
+fn write_as<E: From<io::Error>>(
+    path: &Path,
+    mode: u32,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
 ) -> Result<(), E> {
     let Some(name) = path.file_name() else {
@@ -36,9 +55,9 @@ pub(crate) fn write<E: From<io::Error>>(
     // Two processes may write the same file at once.
     aside.push(format!(".{}.part", process::id()));
     let aside = path.with_file_name(aside);
-    let written = match nameless(path)? {
+    let written = match nameless(path, mode)? {
         Some(file) => whole(&file, write).and_then(|()| Ok(give_name(&file, &aside)?)),
-        None => whole(&File::create(&aside)?, write),
+        None => whole(&named(&aside, mode)?, write),
     };
     let done = written.and_then(|()| Ok(fs::rename(&aside, path)?));
     if done.is_err() {
@@ -59,19 +78,32 @@ fn through<E: From<io::Error>>(
 }
 
 /// A file without a name in the folder of `path`, where the file system has such (open(2), `O_TMPFILE`) and /proc is there to give it one.
-fn nameless(path: &Path) -> io::Result<Option<File>> {
+fn nameless(path: &Path, mode: u32) -> io::Result<Option<File>> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    match rustix::fs::open(folder, flags, NEW_FILE) {
+    match rustix::fs::open(folder, flags, Mode::from_raw_mode(mode)) {
         Ok(file) => {
             let file = File::from(file);
             Ok(magic_link(&file).exists().then_some(file))
         }
         Err(error) if has_no_nameless(error) => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// A new file: never one that is there, whoever put it there, nor what a link leads to.
+fn named(path: &Path, mode: u32) -> io::Result<File> {
+    let mut options = File::options();
+    let options = options.write(true).create_new(true).mode(mode);
+    match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            options.open(path)
+        }
+        done => done,
     }
 }
 
@@ -110,6 +142,11 @@ fn whole<E: From<io::Error>>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn mode_of(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
 
     fn names(folder: &Path) -> Vec<OsString> {
         let entries = fs::read_dir(folder).unwrap();
@@ -153,8 +190,34 @@ mod tests {
         assert!(has_no_nameless(Errno::OPNOTSUPP));
         assert!(!has_no_nameless(Errno::NOSPC));
         let folder = tempfile::tempdir().unwrap();
-        assert!(nameless(&folder.path().join("x")).unwrap().is_some());
-        assert!(nameless(&folder.path().join("none/x")).is_err());
+        let nameless = |name| nameless(&folder.path().join(name), NEW_FILE);
+        assert!(nameless("x").unwrap().is_some());
+        assert!(nameless("none/x").is_err());
+    }
+
+    #[test]
+    fn a_file_with_a_name_is_a_new_one_and_a_link_that_waits_there_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [victim, planted] = ["victim", "planted"].map(|name| folder.path().join(name));
+        fs::write(&victim, "kept").unwrap();
+        std::os::unix::fs::symlink(&victim, &planted).unwrap();
+        let mut file = named(&planted, PRIVATE_FILE).unwrap();
+        file.write_all(b"new").unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"kept");
+        assert_eq!(mode_of(&planted), PRIVATE_FILE);
+    }
+
+    #[test]
+    fn a_private_file_is_its_owners_alone_whatever_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records.json");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(NEW_FILE)).unwrap();
+        write_private(&path, |file| file.write_all(b"new")).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(mode_of(&path), PRIVATE_FILE);
+        write(&path, |file| file.write_all(b"open")).unwrap();
+        assert_ne!(mode_of(&path), PRIVATE_FILE);
     }
 
     #[test]

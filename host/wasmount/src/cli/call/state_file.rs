@@ -4,17 +4,14 @@
 use crate::fault::Fault;
 use crate::host::Records;
 use crate::regular_file::{self, Refused};
+use crate::whole_file;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Largest file in bytes: what `limits.stateBytes` allows by default.
 const FILE_BYTES: u64 = 256 << 20;
-/// For the owner alone: records name volumes.
-const MODE: u32 = 0o600;
 
 /// A file that is not there has no records.
 pub(super) fn read(file: &Path) -> Result<Records, Fault> {
@@ -48,15 +45,8 @@ pub(super) fn write(file: &Path, records: &Records) -> Result<(), Fault> {
     let failed = || format!("the records cannot be written to {}", file.display());
     let mut text = serde_json::to_vec_pretty(&object).map_err(Fault::room(failed()))?;
     text.push(b'\n');
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let aside = file.with_file_name(name);
-    let written = create(&aside).and_then(|mut new| {
-        new.write_all(&text)?;
-        new.sync_all()?;
-        fs::rename(&aside, file)
-    });
-    written.map_err(Fault::room(failed()))
+    // Records name volumes.
+    whole_file::write_private(file, |new| new.write_all(&text)).map_err(Fault::room(failed()))
 }
 
 /// A record as it is shown: its text, or its bytes.
@@ -86,15 +76,6 @@ fn from_json(value: &Value) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
-fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(MODE)
-        .open(path)
-}
-
 fn wrong(file: &Path, reason: String) -> Fault {
     Fault::Flag {
         flag: "--state",
@@ -106,6 +87,22 @@ fn wrong(file: &Path, reason: String) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_neighbour_of_the_file_and_what_it_leads_to_stay_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("victim"), "kept").unwrap();
+        std::os::unix::fs::symlink(path("victim"), path("records.json.new")).unwrap();
+        write(&path("records.json"), &Records::new()).unwrap();
+        assert_eq!(fs::read(path("victim")).unwrap(), b"kept");
+        assert_eq!(
+            fs::read_link(path("records.json.new")).unwrap(),
+            path("victim")
+        );
+        assert_eq!(read(&path("records.json")).unwrap(), Records::new());
+    }
 
     #[test]
     fn records_come_back_as_they_were_written() {
