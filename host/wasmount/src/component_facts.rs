@@ -16,6 +16,9 @@ const URL: &str = "org.opencontainers.image.url";
 const REVISION: &str = "org.opencontainers.image.revision";
 const AUTHORS: &str = "org.opencontainers.image.authors";
 
+/// What all WebAssembly begins with (core specification, "Modules").
+const MAGIC: &[u8] = b"\0asm";
+
 /// Deepest nesting that is read. A component of components of modules has three; the library that reads what authors wrote makes a tree of
 /// what it finds, and takes it apart level by level on the stack.
 const NESTING: usize = 64;
@@ -23,7 +26,12 @@ const NESTING: usize = 64;
 /// Why bytes are no component.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotAComponent {
-    /// Not WebAssembly, or torn.
+    /// Another kind of file.
+    #[error(
+        "it is not WebAssembly, which begins with the bytes `\\0asm`; name the file that the toolchain made"
+    )]
+    NotWasm,
+    /// Not whole, or of no form that is known.
     #[error("it is not WebAssembly, or not whole: {0}")]
     Malformed(String),
     /// A module.
@@ -62,6 +70,9 @@ pub(crate) fn is_flat_enough(wasm: &[u8]) -> Result<(), NotAComponent> {
 /// Reads them. They are the component's alone, so that its bytes are one artifact, whatever the file is called that they lie in.
 pub(crate) fn facts(wasm: &[u8]) -> Result<ComponentFacts, NotAComponent> {
     let malformed = |error: &dyn Display| NotAComponent::Malformed(error.to_string());
+    if !wasm.starts_with(MAGIC) {
+        return Err(NotAComponent::NotWasm);
+    }
     is_flat_enough(wasm)?;
     let mut facts = ComponentFacts::default();
     // How deep we are: only what the outermost says is the component's own word.
@@ -199,8 +210,11 @@ mod tests {
     fn what_is_no_component_is_refused() {
         let said = |wasm: &[u8]| facts(wasm).unwrap_err().to_string();
         assert!(said(b"\0asm\x01\0\0\0").starts_with("it is a core module"));
-        assert!(said(b"").starts_with("it is not WebAssembly"));
-        assert!(said(b"#!/bin/sh").starts_with("it is not WebAssembly"));
-        assert!(said(&NESTED[..20]).starts_with("it is not WebAssembly"));
+        // Not the list of bytes that the library would have liked better.
+        for other in [&b""[..], b"\0as", b"#!/bin/sh"] {
+            let expected = "it is not WebAssembly, which begins with the bytes `\\0asm`; name the file that the toolchain made";
+            assert_eq!(said(other), expected);
+        }
+        assert!(said(&NESTED[..20]).starts_with("it is not WebAssembly, or not whole"));
     }
 }

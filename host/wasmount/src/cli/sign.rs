@@ -4,16 +4,13 @@
 use super::common::wrong;
 use super::keys::private_key;
 use super::registry::{RegistryFlags, Source, source};
-use super::transfer::{component, say, wait};
+use super::transfer::{component, if_there, say, wait};
 use crate::fault::Fault;
-use crate::regular_file;
 use crate::whole_file;
 use clap::Args;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use wasmount_artifact::signature::{
-    Evidence, PrivateKey, SIGNATURE_BYTES, Subject, encoded, signature_file,
-};
+use wasmount_artifact::signature::{Evidence, PrivateKey, Subject, encoded, signature_file};
 use wasmount_core::document::Reference;
 
 /// Sign a component, in a file or in a registry
@@ -70,15 +67,16 @@ fn sign_file(file: &Path, key: &PrivateKey, add: bool) -> Result<(), Fault> {
     let failed = || format!("{} is not signed", file.display());
     let mut lines = String::new();
     if add {
-        let there = regular_file::read(&beside, SIGNATURE_BYTES as u64);
-        let there = there.map_err(Fault::room(format!("{}", beside.display())))?;
-        let evidence = Evidence::from_signature_file(&there);
-        let evidence = evidence.map_err(Fault::room(format!("{}", beside.display())))?;
-        if evidence.signs(&key.verifying_key(), &Subject::new(&wasm)) {
-            return say(&format!("{}\n", beside.display()));
+        // Nobody has signed what has no such file yet.
+        if let Some(there) = if_there(&beside)? {
+            let evidence = Evidence::from_signature_file(&there);
+            let evidence = evidence.map_err(Fault::room(format!("{}", beside.display())))?;
+            if evidence.signs(&key.verifying_key(), &Subject::new(&wasm)) {
+                return say(&format!("{}\n", beside.display()));
+            }
+            lines = String::from_utf8_lossy(&there).trim_end().to_owned();
+            lines.push('\n');
         }
-        lines = String::from_utf8_lossy(&there).trim_end().to_owned();
-        lines.push('\n');
     }
     let signature = key.sign(&wasm).map_err(Fault::room(failed()))?;
     lines.push_str(&encoded(&signature));

@@ -28,7 +28,7 @@ pub(super) fn beside(file: &Path) -> Result<Beside, Fault> {
 }
 
 /// What a file holds, if there is one.
-fn if_there(path: &Path) -> Result<Option<Vec<u8>>, Fault> {
+pub(super) fn if_there(path: &Path) -> Result<Option<Vec<u8>>, Fault> {
     match regular_file::read(path, SIGNATURE_BYTES as u64) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(regular_file::Refused::Unreadable(error))

@@ -1,7 +1,7 @@
 //! Commands that read and write files of components, where such a file is missing, is something else, or would be lost. Apart because each has a
 //! folder of its own, and needs no component that runs.
 
-use crate::said;
+use crate::{DOCUMENT, said};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -50,4 +50,56 @@ fn a_component_is_not_saved_over_its_signatures_and_is_saved_beside_them() {
     let (code, errors, _) = run(folder, &["save", "p.wasm", "-o", "link"]);
     assert_eq!(code, Some(64), "{errors}");
     assert_eq!(fs::read(folder.join("p.wasm.sig")).unwrap(), b"kept");
+}
+
+#[test]
+fn a_first_signature_may_be_an_added_one() {
+    let folder = scene();
+    let folder = folder.path();
+    for name in ["ann", "bob"] {
+        let made = run(folder, &["keygen", "--output-key-prefix", name]);
+        assert_eq!(made.0, Some(0), "{made:?}");
+    }
+    for (key, lines) in [("ann.key", 1), ("ann.key", 1), ("bob.key", 2)] {
+        let signed = run(folder, &["sign", "p.wasm", "--add", "--key", key]);
+        assert_eq!(signed, (Some(0), String::new(), "p.wasm.sig\n".to_owned()));
+        let text = fs::read_to_string(folder.join("p.wasm.sig")).unwrap();
+        assert_eq!(text.lines().count(), lines, "{text}");
+    }
+    // What is there and cannot be read is no want of signatures.
+    fs::remove_file(folder.join("p.wasm.sig")).unwrap();
+    fs::create_dir(folder.join("p.wasm.sig")).unwrap();
+    let (code, errors, _) = run(folder, &["sign", "p.wasm", "--add", "--key", "ann.key"]);
+    assert_eq!(code, Some(1), "{errors}");
+}
+
+#[test]
+fn what_is_no_component_is_not_pushed_and_the_reason_is_one_line() {
+    let folder = scene();
+    fs::write(folder.path().join("script"), "#!/bin/sh\n").unwrap();
+    let (code, errors, _) = run(folder.path(), &["push", "script", "oci://a.b/c:1"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(
+        errors,
+        "wasmount: script is not pushed: it is not WebAssembly, which begins with the bytes `\\0asm`; name the file that the toolchain made\n"
+    );
+}
+
+#[test]
+fn a_missing_directory_for_temporary_files_is_named_with_the_way_out() {
+    let folder = scene();
+    fs::write(folder.path().join("b.yaml"), DOCUMENT).unwrap();
+    for words in [
+        &["inspect", "p.wasm"][..],
+        &["check", "p.wasm", "--backend", "b.yaml"],
+        &["call", "p.wasm", "Probe"],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wasmount"));
+        command.args(words).current_dir(folder.path());
+        let output = command.env("TMPDIR", "/nowhere/tmp").output().unwrap();
+        let (code, errors) = said(&output);
+        assert_eq!(code, Some(1), "{words:?}: {errors}");
+        let expected = "no temporary directory can be made: in /nowhere/tmp: No such file or directory (os error 2); make that directory, or name another by TMPDIR";
+        assert!(errors.contains(expected), "{words:?}: {errors}");
+    }
 }

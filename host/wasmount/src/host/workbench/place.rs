@@ -34,7 +34,11 @@ impl Place {
     pub(crate) fn make(purpose: &'static str) -> io::Result<Self> {
         let parent = env::temp_dir();
         sweep(&parent);
-        Self::make_in(&parent, purpose)
+        Self::make_in(&parent, purpose).map_err(|error| {
+            let parent = parent.display();
+            let way_out = "make that directory, or name another by TMPDIR";
+            io::Error::new(error.kind(), format!("in {parent}: {error}; {way_out}"))
+        })
     }
 
     fn make_in(parent: &Path, purpose: &str) -> io::Result<Self> {
