@@ -51,11 +51,11 @@ pub(crate) struct Flags {
     backend: Option<PathBuf>,
 
     /// The plugin's records as JSON: read before the call, written after it; made if it is not there
-    #[arg(long, value_name = "FILE", env = "WASMOUNT_STATE")]
+    #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 
     /// Directory of the pools; it stays [default: a directory that goes with the call]
-    #[arg(long, value_name = "DIR", env = "WASMOUNT_POOLS")]
+    #[arg(long, value_name = "DIR")]
     pools: Option<PathBuf>,
 
     /// Name of a pool, for a call without a document; may be repeated
@@ -69,12 +69,7 @@ pub(crate) struct Flags {
     pool: Vec<String>,
 
     /// Let the call use the pools that the document grants: those of a host. Otherwise they are closed to it
-    #[arg(
-        long,
-        env = "WASMOUNT_TOUCH_POOLS",
-        requires = "backend",
-        conflicts_with = "pools"
-    )]
+    #[arg(long, requires = "backend", conflicts_with = "pools")]
     touch_pools: bool,
 
     #[command(flatten)]

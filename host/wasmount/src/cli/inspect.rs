@@ -53,8 +53,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", env = "WASMOUNT_BACKEND")]
     backend: Option<PathBuf>,
 
-    /// Print its world as WIT, and nothing else; the component is not run
-    #[arg(long, env = "WASMOUNT_WIT", conflicts_with_all = ["json", "backend"])]
+    /// Print its world as WIT, and nothing else; the component is not run. Of a document only the way to its registry counts then
+    #[arg(long)]
     wit: bool,
 
     #[command(flatten)]
@@ -82,6 +82,7 @@ struct Brought {
 
 /// Looks and prints.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    flags.consistent()?;
     drop(Spoken::listen());
     let cache = flags.cache.directory()?;
     // Where it is shows when it was brought.
@@ -124,6 +125,21 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         show::print_json(&report.json())
     } else {
         show::print(&report.text())
+    }
+}
+
+impl Flags {
+    /// By their values: a switch that the environment holds on `0` contradicts nobody.
+    fn consistent(&self) -> Result<(), Fault> {
+        if !(self.wit && self.json) {
+            return Ok(());
+        }
+        Err(Fault::Flag {
+            flag: "--wit",
+            value: "true".to_owned(),
+            reason: "prints WIT and nothing else; leave out --json, or unset WASMOUNT_JSON"
+                .to_owned(),
+        })
     }
 }
 

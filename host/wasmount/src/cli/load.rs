@@ -28,11 +28,11 @@ pub(crate) struct Flags {
     file: PathBuf,
 
     /// The file to write the component to
-    #[arg(short, long, value_name = "FILE", env = "WASMOUNT_OUTPUT", value_parser = output_file)]
+    #[arg(short, long, value_name = "FILE", value_parser = output_file)]
     output: Option<PathBuf>,
 
     /// The artifact to make of it
-    #[arg(long, value_name = "REFERENCE", env = "WASMOUNT_TO", value_parser = tagged, conflicts_with = "output")]
+    #[arg(long, value_name = "REFERENCE", value_parser = tagged, conflicts_with = "output")]
     to: Option<Reference>,
 
     #[command(flatten)]

@@ -55,15 +55,15 @@ pub(crate) struct Flags {
     backend: Option<PathBuf>,
 
     /// Print the definitions of StorageBackend objects, and nothing else
-    #[arg(long, env = "WASMOUNT_CRD")]
+    #[arg(long)]
     crd: bool,
 
     /// Print the document as a StorageBackend object, with full paths, and nothing else
-    #[arg(long, env = "WASMOUNT_AS_OBJECT", conflicts_with = "crd")]
+    #[arg(long, conflicts_with = "crd")]
     as_object: bool,
 
     /// Have the pods follow the backend as an object: a change of it is served without a restart
-    #[arg(long, env = "WASMOUNT_STORAGE_BACKENDS")]
+    #[arg(long)]
     storage_backends: bool,
 
     /// Where volumes are [default: node-local for a plugin with topology and a pool of each node, else network]

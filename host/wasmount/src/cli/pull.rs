@@ -24,7 +24,7 @@ pub(crate) struct Flags {
     reference: Reference,
 
     /// The file to write [default: the last word of the repository, and `.wasm`]
-    #[arg(short, long, value_name = "FILE", env = "WASMOUNT_OUTPUT", value_parser = output_file)]
+    #[arg(short, long, value_name = "FILE", value_parser = output_file)]
     output: Option<PathBuf>,
 
     #[command(flatten)]

@@ -27,7 +27,7 @@ pub(crate) struct Flags {
     source: Source,
 
     /// The file to write
-    #[arg(short, long, value_name = "FILE", env = "WASMOUNT_OUTPUT", value_parser = output_file)]
+    #[arg(short, long, value_name = "FILE", value_parser = output_file)]
     output: PathBuf,
 
     #[command(flatten)]

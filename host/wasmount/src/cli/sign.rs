@@ -31,11 +31,11 @@ pub(crate) struct Flags {
     subject: Source,
 
     /// The private key: of keygen or cosign, or PKCS #8
-    #[arg(long, value_name = "FILE", env = "WASMOUNT_KEY")]
+    #[arg(long, value_name = "FILE", env = "WASMOUNT_SIGNING_KEY")]
     key: PathBuf,
 
-    /// Keep the signatures that a file has already, and add a line; cosign reads only files of one line
-    #[arg(long, env = "WASMOUNT_ADD")]
+    /// Keep the signatures that a file has already, if there are any, and add a line; cosign reads only files of one line
+    #[arg(long)]
     add: bool,
 
     #[command(flatten)]

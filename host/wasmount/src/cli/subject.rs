@@ -37,7 +37,7 @@ impl CacheFlags {
 #[derive(Debug, Args)]
 pub(super) struct SecretFlags {
     /// Where a secret of the document is read instead, such as one that it has in a Kubernetes Secret; may be repeated
-    #[arg(long, value_name = "NAME=FILE", env = "WASMOUNT_SECRET", value_parser = secret, requires = "backend")]
+    #[arg(long, value_name = "NAME=FILE", value_parser = secret, requires = "backend")]
     secret: Vec<(String, PathBuf)>,
 }
 

@@ -33,13 +33,13 @@ pub(crate) struct Flags {
         long,
         required = true,
         value_name = "FILE",
-        env = "WASMOUNT_KEY",
+        env = "WASMOUNT_VERIFY_KEY",
         value_delimiter = ','
     )]
     key: Vec<PathBuf>,
 
     /// Want a signature by each of the keys
-    #[arg(long, env = "WASMOUNT_ALL")]
+    #[arg(long)]
     all: bool,
 
     #[command(flatten)]

@@ -8,6 +8,7 @@
 
 mod files;
 mod places;
+mod variables;
 
 use std::process::{Command, Output};
 

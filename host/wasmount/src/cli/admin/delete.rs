@@ -20,7 +20,7 @@ pub(crate) struct Flags {
     of: DriverFlags,
 
     /// Also while volumes are in use
-    #[arg(long, env = "WASMOUNT_FORCE")]
+    #[arg(long)]
     force: bool,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Flags {
     of: DriverFlags,
 
     /// What clients are told
-    #[arg(long, value_name = "WORDS", env = "WASMOUNT_REASON")]
+    #[arg(long, value_name = "WORDS")]
     reason: Option<String>,
 
     /// Seconds to wait for the calls that run

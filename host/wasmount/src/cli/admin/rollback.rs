@@ -26,11 +26,11 @@ pub(crate) struct Flags {
     of: DriverFlags,
 
     /// Number of a version [default: the last one before that served well]
-    #[arg(long, value_name = "NUMBER", env = "WASMOUNT_TO")]
+    #[arg(long, value_name = "NUMBER")]
     to: Option<u64>,
 
     /// Number of the version to leave: refused if another one serves by now, since somebody else, or the host by itself, went back already
-    #[arg(long, value_name = "NUMBER", env = "WASMOUNT_FROM")]
+    #[arg(long, value_name = "NUMBER")]
     from: Option<u64>,
 }
 

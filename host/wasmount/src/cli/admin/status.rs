@@ -36,7 +36,7 @@ pub(crate) struct Flags {
     form: FormFlags,
 
     /// Print again whenever something has changed, until interrupted
-    #[arg(long, env = "WASMOUNT_WATCH")]
+    #[arg(long)]
     watch: bool,
 }
 

@@ -25,20 +25,15 @@ pub(crate) struct Flags {
     of: DriverFlags,
 
     /// A component in place of the document's, as the host's node sees it; the document's signers must have signed it, its digest is not held against it
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "WASMOUNT_FILE",
-        conflicts_with = "reference"
-    )]
+    #[arg(long, value_name = "FILE", conflicts_with = "reference")]
     file: Option<PathBuf>,
 
     /// An artifact in place of the document's
-    #[arg(long, value_name = "oci://..", env = "WASMOUNT_REFERENCE", value_parser = reference)]
+    #[arg(long, value_name = "oci://..", value_parser = reference)]
     reference: Option<Reference>,
 
     /// Let the new version lack services or features of the one that serves
-    #[arg(long, env = "WASMOUNT_ALLOW_SERVICE_CHANGE")]
+    #[arg(long)]
     allow_service_change: bool,
 }
 
