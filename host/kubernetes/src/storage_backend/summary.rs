@@ -190,8 +190,9 @@ impl Facts<'_> {
             };
             return said(true, "Deleting", message);
         }
+        // Trouble with an earlier generation says nothing of this one; who is silent says nothing at all.
         let settled = |it: &Heard<'_>| {
-            it.is_trouble()
+            it.silent
                 || (it.said.observed_generation == self.subject.generation
                     && it.said.phase != Phase::Loading)
         };

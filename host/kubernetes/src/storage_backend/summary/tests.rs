@@ -101,6 +101,22 @@ fn a_refused_version_degrades_and_the_one_before_is_ready() {
 }
 
 #[test]
+fn trouble_with_an_earlier_generation_is_no_end_of_this_one() {
+    for phase in [Phase::Refused, Phase::RolledBack, Phase::Waiting] {
+        let mut late = said("n2", phase);
+        late.observed_generation = 1;
+        let serving = said("n1", Phase::Serving);
+        let status = of(SUBJECT, &[serving.clone(), late]);
+        assert_eq!(status.observed_generation, 2);
+        says(&status, "Progressing", "True", "Converging");
+        // It is told until the host says something else.
+        says(&status, "Degraded", "True", phase.name());
+        let known = of(SUBJECT, &[serving, said("n2", phase)]);
+        says(&known, "Progressing", "False", "Converged");
+    }
+}
+
+#[test]
 fn a_version_that_never_served_is_not_ready() {
     let mut first = said("n1", Phase::Refused);
     (first.digest, first.version) = (None, None);
@@ -122,7 +138,8 @@ fn a_roll_back_has_a_condition_of_its_own() {
 
 #[test]
 fn a_silent_host_is_named_whatever_it_said_last() {
-    let (one, two) = (said("n1", Phase::Serving), said("n2", Phase::Serving));
+    let (one, mut two) = (said("n1", Phase::Serving), said("n2", Phase::Serving));
+    two.observed_generation = 1;
     let heard = [
         Heard {
             said: &one,
@@ -136,6 +153,7 @@ fn a_silent_host_is_named_whatever_it_said_last() {
     let status = summary(SUBJECT, &heard, &Status::default(), NOW);
     says(&status, "Ready", "False", "NotServing");
     says(&status, "Degraded", "True", "Silent");
+    says(&status, "Progressing", "False", "Converged");
     assert_eq!(status.troubled.len(), 1);
     assert_eq!(status.troubled[0].host, "n2");
     assert_eq!(status.troubled[0].phase, "Silent");
