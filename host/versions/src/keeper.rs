@@ -219,10 +219,12 @@ impl Keeper {
     pub fn status(&self) -> KeeperStatus {
         let mut status = self.shared.status.borrow().clone();
         status.draining = self.shared.draining();
+        // After the rest: what was asked for before this call is in it, whether or not the actor has looked yet.
+        status.wanted = self.wanted().number();
         status
     }
 
-    /// The same, and each change of it, but for how many calls old versions have.
+    /// The same, and each change of it, but for how many calls old versions have and what the actor has not yet looked at.
     pub fn watch(&self) -> watch::Receiver<KeeperStatus> {
         self.shared.status.subscribe()
     }

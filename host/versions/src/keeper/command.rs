@@ -64,6 +64,11 @@ impl Wanted {
         self.number
     }
 
+    /// Of the last wish.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     pub(super) fn look_again(&mut self) {
         self.looks = true;
     }

@@ -69,6 +69,20 @@ async fn code_settings_secrets_and_grants_each_make_another_version() {
 }
 
 #[tokio::test]
+async fn a_wish_is_told_of_before_anybody_has_looked_at_it() {
+    let bench = Bench::serving().await;
+    let before = bench.keeper.status();
+    assert_eq!(before.settled, before.wanted);
+    // On one thread, and without waiting: the actor cannot have taken it.
+    let wish = bench.keeper.want(bench.desired(behaving("other")));
+    let status = bench.keeper.status();
+    assert_eq!((status.wanted, status.settled), (wish, before.settled));
+    assert_eq!((status.phase, bench.number()), (Phase::Serving, 1));
+    let status = bench.until("it is settled", |it| it.settled >= wish).await;
+    assert_eq!((status.wanted, status.current.unwrap().number), (wish, 2));
+}
+
+#[tokio::test]
 async fn no_secret_is_written_down() {
     let bench = Bench::serving().await;
     for name in bench.names("versions") {

@@ -62,6 +62,10 @@ pub(super) fn report(
 }
 
 fn standing(status: &KeeperStatus) -> (Phase, Option<String>) {
+    // The rest is of an earlier wish, and so of an earlier generation.
+    if status.settled < status.wanted {
+        return (Phase::Loading, None);
+    }
     let held = || status.held.as_ref().map(|it| it.reason.clone());
     let refused = status.refused.as_ref().filter(|it| it.by_document);
     match status.phase {
@@ -85,9 +89,7 @@ fn standing(status: &KeeperStatus) -> (Phase, Option<String>) {
                 };
                 (phase, Some(refused.reason.clone()))
             }
-            None if status.phase == Keeping::Serving && status.settled >= status.wanted => {
-                (Phase::Serving, None)
-            }
+            None if status.phase == Keeping::Serving => (Phase::Serving, None),
             None => (Phase::Loading, None),
         },
     }
@@ -128,6 +130,16 @@ mod tests {
         }
     }
 
+    fn refused(kind: RefusalKind) -> RefusedVersion {
+        RefusedVersion {
+            by_document: true,
+            digest: None,
+            kind,
+            reason: "no".to_owned(),
+            at: SystemTime::UNIX_EPOCH,
+        }
+    }
+
     fn told(known: Option<&Known>, status: &KeeperStatus) -> (Phase, Option<String>) {
         let told = report("u", 2, known, Some(status));
         assert_eq!((told.generation, told.version.as_deref()), (2, Some("1.0")));
@@ -143,20 +155,30 @@ mod tests {
     }
 
     #[test]
+    fn what_became_of_an_earlier_wish_is_not_told_of_a_newer_one() {
+        for phase in [
+            Keeping::Serving,
+            Keeping::RolledBack,
+            Keeping::Paused,
+            Keeping::Draining,
+            Keeping::Waiting,
+        ] {
+            let mut before = status(phase);
+            before.refused = Some(refused(RefusalKind::Digest));
+            before.wanted = 2;
+            assert_eq!(told(None, &before), (Phase::Loading, None), "{phase:?}");
+        }
+    }
+
+    #[test]
     fn a_refusal_is_told_while_the_version_before_serves() {
-        let mut refused = status(Keeping::Serving);
+        let mut serving = status(Keeping::Serving);
         for (kind, phase) in [
             (RefusalKind::Digest, Phase::Refused),
             (RefusalKind::Secret, Phase::Waiting),
         ] {
-            refused.refused = Some(RefusedVersion {
-                by_document: true,
-                digest: None,
-                kind,
-                reason: "no".to_owned(),
-                at: SystemTime::UNIX_EPOCH,
-            });
-            assert_eq!(told(None, &refused), (phase, Some("no".to_owned())));
+            serving.refused = Some(refused(kind));
+            assert_eq!(told(None, &serving), (phase, Some("no".to_owned())));
         }
     }
 
