@@ -25,7 +25,7 @@ mod watch;
 pub use definition::{definitions, object_of};
 pub use object::{Leaving, WantedBackend};
 pub use pace::Pace;
-pub use phase::Phase;
+pub use phase::{Phase, RolledBackBy};
 pub use report::{BackendReport, Reporter, tell_reports};
 pub use secret::{SecretName, SecretReader, SecretUnread, secrets_changed};
 pub use summarise::{Summarising, summarise};

@@ -117,7 +117,7 @@ impl<'a> Swapped<'a> {
         command::read(line.args([command, SWAPPED.name, "--data-dir", DATA]))
     }
 
-    /// Waits until a condition of the object is true; gives its message.
+    /// Waits until a condition of the object is true; gives its reason.
     pub async fn condition(&self, kind: &str) -> Result<String, Failure> {
         let what = format!("the object is {kind}");
         self.scene
@@ -125,7 +125,7 @@ impl<'a> Swapped<'a> {
                 let object = self.get().await?;
                 let holds = |it: &&Value| word(it, "status") == Some("True");
                 match condition(&object, kind).filter(holds) {
-                    Some(it) => Ok(word(it, "message").unwrap_or_default().to_owned()),
+                    Some(it) => Ok(word(it, "reason").unwrap_or_default().to_owned()),
                     None => Err(NotYet(format!("{:#}", object.data))),
                 }
             })

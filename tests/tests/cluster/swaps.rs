@@ -43,7 +43,8 @@ pub(crate) async fn privileged_a_backend_that_is_an_object_is_swapped_and_taken_
         }
         let last = digests[SWAPS - 2].clone();
         let said = swapped.roll_back()?;
-        swapped.condition("RolledBack").await?;
+        let reason = swapped.condition("RolledBack").await?;
+        assert_eq!(reason, "RolledBackByAdministrator");
         assert_eq!(swapped.digest().await?, Some(last), "{said}");
         // It stays there whatever happens to the object, until somebody says so.
         swapped.annotate("a look").await?;

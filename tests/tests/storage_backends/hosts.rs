@@ -71,6 +71,7 @@ async fn privileged_an_object_that_means_another_version_lifts_a_rollback_by_han
         .until("lifted", "a host that is rolled back", |it| {
             says(it, "Degraded", "True", "RolledBack")
                 && it["metadata"]["generation"] == 3
+                && says(it, "RolledBack", "True", "RolledBackByAdministrator")
                 && it["status"]["observedGeneration"] == 3
         })
         .await;

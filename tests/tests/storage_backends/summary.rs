@@ -10,8 +10,8 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use wasmount_kubernetes::storage_backend::{
-    BackendReport, FINALIZER, FORCE_DELETE, Phase, Reporter, StorageBackends, Summarising,
-    summarise, tell_reports,
+    BackendReport, FINALIZER, FORCE_DELETE, Phase, Reporter, RolledBackBy, StorageBackends,
+    Summarising, summarise, tell_reports,
 };
 
 /// A host as far as Kubernetes sees it.
@@ -66,6 +66,7 @@ impl Host {
             version: serves.then(|| "1.0".to_owned()),
             digest: serves.then(|| format!("sha256:{}", "ab".repeat(32))),
             reason: (phase == Phase::RolledBack).then(|| "it traps".to_owned()),
+            rolled_back_by: (phase == Phase::RolledBack).then_some(RolledBackBy::PluginFaults),
             volumes,
         };
         self.reports

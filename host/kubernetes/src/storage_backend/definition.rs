@@ -143,6 +143,10 @@ fn reports() -> Value {
                 "properties": {
                     "backend": text, "host": text, "phase": text, "version": text, "digest": text,
                     "reason": text, "observedGeneration": count,
+                    "rolledBackBy": {
+                        "description": "Who had the host go back to the version before: PluginFaults or Administrator.",
+                        "type": "string", "maxLength": TEXT_BYTES,
+                    },
                     "onNode": {
                         "description": "The host is one of a node, and is called as its Node.",
                         "type": "boolean",

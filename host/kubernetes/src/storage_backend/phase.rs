@@ -34,6 +34,29 @@ pub enum Phase {
     Unknown,
 }
 
+/// Who had a host go back to the version before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RolledBackBy {
+    /// The host itself: the version failed too often.
+    PluginFaults,
+    /// An administrator of the host (`wasmount rollback`).
+    Administrator,
+    /// Not known to this build: written by another one.
+    #[serde(other)]
+    Unknown,
+}
+
+impl RolledBackBy {
+    /// As the reason of a condition.
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::PluginFaults => "PluginFaults",
+            Self::Administrator => "RolledBackByAdministrator",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
 impl Phase {
     /// As people read it.
     pub fn name(self) -> &'static str {
@@ -81,6 +104,9 @@ mod tests {
         let read = |word: &str| serde_json::from_value::<Phase>(word.into()).unwrap();
         assert_eq!(read("RolledBack"), Phase::RolledBack);
         assert_eq!(read("Dancing"), Phase::Unknown);
+        let read = |word: &str| serde_json::from_value::<RolledBackBy>(word.into()).unwrap();
+        assert_eq!(read("Administrator"), RolledBackBy::Administrator);
+        assert_eq!(read("Somebody"), RolledBackBy::Unknown);
     }
 
     #[test]

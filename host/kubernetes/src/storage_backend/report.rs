@@ -3,7 +3,7 @@
 //!
 //! Objects of their own, not a list in the status: no two hosts then write the same object. It does not know what the words are for.
 
-use super::{API_VERSION, BackendObject, KIND, Pace, Phase, REPORT_KIND, reports};
+use super::{API_VERSION, BackendObject, KIND, Pace, Phase, REPORT_KIND, RolledBackBy, reports};
 use crate::FIELD_MANAGER;
 use crate::error::KubernetesError;
 use crate::request::answered;
@@ -45,6 +45,8 @@ pub struct BackendReport {
     pub digest: Option<String>,
     /// What is wrong, or awaited.
     pub reason: Option<String>,
+    /// Who had the host go back, if it did.
+    pub rolled_back_by: Option<RolledBackBy>,
     /// How many of its volumes are staged here.
     pub volumes: u64,
 }
@@ -80,6 +82,8 @@ pub(super) struct ReportSpec {
     pub(super) digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) rolled_back_by: Option<RolledBackBy>,
     #[serde(default)]
     pub(super) volumes: u64,
     #[serde(default)]
@@ -163,6 +167,7 @@ impl Reporter {
             version: report.version.clone().map(cut),
             digest: report.digest.clone(),
             reason: report.reason.clone().map(cut),
+            rolled_back_by: report.rolled_back_by,
             volumes: report.volumes,
             seen: Timestamp::now().to_string(),
         };
@@ -217,6 +222,7 @@ mod tests {
             version: Some("1.0".to_owned()),
             digest: None,
             reason: None,
+            rolled_back_by: None,
             volumes: 0,
         }
     }

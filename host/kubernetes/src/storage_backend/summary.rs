@@ -3,9 +3,9 @@
 //!
 //! It asks nobody and writes nothing.
 
-use super::Phase;
 use super::report::ReportSpec;
 use super::status::{Condition, Hosts, Status, Troubled, Version};
+use super::{Phase, RolledBackBy};
 use jiff::Timestamp;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -230,8 +230,10 @@ impl Facts<'_> {
 
     fn rolled_back(&self) -> Said {
         let is_back = |it: &Heard<'_>| it.said.phase == Phase::RolledBack;
+        // A version that fails is for its author to mend, on all hosts: that goes before what one administrator did.
+        let by_itself = |it: &Heard<'_>| is_back(it) && back_by(it) == RolledBackBy::PluginFaults;
         let number = count(self.heard, is_back);
-        match self.first(is_back) {
+        match self.first(by_itself).or_else(|| self.first(is_back)) {
             None => (
                 "RolledBack",
                 false,
@@ -244,7 +246,7 @@ impl Facts<'_> {
                     self.total,
                     self.words_of(&first)
                 );
-                ("RolledBack", true, "PluginFaults", message)
+                ("RolledBack", true, back_by(&first).reason(), message)
             }
         }
     }
@@ -258,6 +260,12 @@ impl Facts<'_> {
     fn words_of(&self, heard: &Heard<'_>) -> String {
         format!("{}: {}", heard.said.host, words(heard))
     }
+}
+
+/// Of a host that went back. Hosts of an earlier build do not say.
+fn back_by(heard: &Heard<'_>) -> RolledBackBy {
+    let by = heard.said.rolled_back_by;
+    by.unwrap_or(RolledBackBy::Unknown)
 }
 
 fn words(heard: &Heard<'_>) -> String {

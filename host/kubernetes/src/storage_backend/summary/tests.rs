@@ -19,6 +19,7 @@ fn said(host: &str, phase: Phase) -> ReportSpec {
         version: Some("1.0".to_owned()),
         digest: Some(format!("sha256:{}", "0123456789abcdef".repeat(4))),
         reason: phase.is_trouble().then(|| format!("{host} is in trouble")),
+        rolled_back_by: (phase == Phase::RolledBack).then_some(RolledBackBy::PluginFaults),
         volumes: 0,
         seen: String::new(),
     }
@@ -134,6 +135,22 @@ fn a_roll_back_has_a_condition_of_its_own() {
     says(&status, "RolledBack", "True", "PluginFaults");
     says(&status, "Degraded", "True", "RolledBack");
     says(&status, "Ready", "True", "Serving");
+}
+
+#[test]
+fn a_roll_back_by_hand_is_no_fault_of_the_plugin() {
+    let mut by_hand = said("n1", Phase::RolledBack);
+    by_hand.rolled_back_by = Some(RolledBackBy::Administrator);
+    let status = of(SUBJECT, &[by_hand.clone(), said("n2", Phase::Serving)]);
+    says(&status, "RolledBack", "True", "RolledBackByAdministrator");
+    // Faults go before it, with the words of the host that had them.
+    let status = of(SUBJECT, &[by_hand.clone(), said("n2", Phase::RolledBack)]);
+    says(&status, "RolledBack", "True", "PluginFaults");
+    let (_, _, message) = condition(&status, "RolledBack");
+    assert_eq!(message, "2 of 2 hosts: n2: n2 is in trouble");
+    // A host of an earlier build does not say, and nothing is made up for it.
+    by_hand.rolled_back_by = None;
+    says(&of(SUBJECT, &[by_hand]), "RolledBack", "True", "Unknown");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //!
 //! It asks nobody.
 
-use wasmount_kubernetes::storage_backend::{BackendReport, Phase};
-use wasmount_versions::{KeeperStatus, Phase as Keeping, RefusalKind};
+use wasmount_kubernetes::storage_backend::{BackendReport, Phase, RolledBackBy};
+use wasmount_versions::{HeldBy, KeeperStatus, Phase as Keeping, RefusalKind};
 
 /// What is known of a backend beside its versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +57,9 @@ pub(super) fn report(
         version: current.map(|it| it.plugin_version.clone()),
         digest: current.map(|it| it.digest.clone()),
         reason,
+        rolled_back_by: status
+            .filter(|_| phase == Phase::RolledBack)
+            .and_then(rolled_back_by),
         volumes: known.map_or(0, |it| it.volumes),
     }
 }
@@ -95,11 +98,19 @@ fn standing(status: &KeeperStatus) -> (Phase, Option<String>) {
     }
 }
 
+fn rolled_back_by(status: &KeeperStatus) -> Option<RolledBackBy> {
+    match status.held.as_ref()?.by {
+        HeldBy::Faults { .. } => Some(RolledBackBy::PluginFaults),
+        HeldBy::Rollback => Some(RolledBackBy::Administrator),
+        HeldBy::Swap => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::time::SystemTime;
-    use wasmount_versions::{Origin, RefusedVersion, VersionRecord, VersionState};
+    use wasmount_versions::{Hold, Origin, RefusedVersion, VersionRecord, VersionState};
 
     fn status(phase: Keeping) -> KeeperStatus {
         KeeperStatus {
@@ -179,6 +190,29 @@ mod tests {
         ] {
             serving.refused = Some(refused(kind));
             assert_eq!(told(None, &serving), (phase, Some("no".to_owned())));
+        }
+    }
+
+    #[test]
+    fn who_had_the_host_go_back_is_told_and_why() {
+        for (by, told_by) in [
+            (HeldBy::Faults { failed: 2 }, RolledBackBy::PluginFaults),
+            (HeldBy::Rollback, RolledBackBy::Administrator),
+        ] {
+            let mut back = status(Keeping::RolledBack);
+            back.held = Some(Hold {
+                number: 1,
+                by,
+                reason: "it trapped".to_owned(),
+                since: SystemTime::UNIX_EPOCH,
+                wish: None,
+            });
+            let said = Some("it trapped".to_owned());
+            assert_eq!(told(None, &back), (Phase::RolledBack, said));
+            let by = |known| report("u", 2, known, Some(&back)).rolled_back_by;
+            assert_eq!(by(None), Some(told_by));
+            // What is told of is something else.
+            assert_eq!(by(Some(&Known::removed())), None);
         }
     }
 
