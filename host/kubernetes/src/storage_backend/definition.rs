@@ -116,8 +116,7 @@ fn status() -> Value {
 fn reports() -> Value {
     let text = json!({ "type": "string", "maxLength": TEXT_BYTES });
     let count = json!({ "type": "integer", "minimum": 0 });
-    let column =
-        |name: &str, path: &str| json!({ "name": name, "type": "string", "jsonPath": path });
+    let column = |name: &str, kind: &str, path: &str| json!({ "name": name, "type": kind, "jsonPath": path });
     let plural = "storagebackendnodes";
     definition(
         plural,
@@ -126,12 +125,12 @@ fn reports() -> Value {
             "singular": "storagebackendnode", "shortNames": ["sbn"],
         }),
         json!([
-            column("Backend", ".spec.backend"),
-            column("Host", ".spec.host"),
-            column("Phase", ".spec.phase"),
-            column("Version", ".spec.version"),
-            column("Volumes", ".spec.volumes"),
-            column("Reason", ".spec.reason"),
+            column("Backend", "string", ".spec.backend"),
+            column("Host", "string", ".spec.host"),
+            column("Phase", "string", ".spec.phase"),
+            column("Version", "string", ".spec.version"),
+            column("Volumes", "integer", ".spec.volumes"),
+            column("Reason", "string", ".spec.reason"),
         ]),
         json!({
             "description": "How one StorageBackend stands on one host. Written by that host; removed with the StorageBackend.",
@@ -191,8 +190,111 @@ fn definition(
 
 #[cfg(test)]
 mod tests {
-    use super::super::API_VERSION;
+    use super::super::report::ReportSpec;
+    use super::super::status::{Condition, Hosts, Status, Troubled, Version};
+    use super::super::{API_VERSION, Phase, RolledBackBy};
     use super::*;
+    use jiff::Timestamp;
+    use std::collections::BTreeSet;
+
+    /// One with every key: a new one does not compile without being here.
+    fn full_status() -> Status {
+        let text = || "x".to_owned();
+        Status {
+            observed_generation: 1,
+            version: Some(text()),
+            digest: Some(text()),
+            ready: text(),
+            hosts: Hosts {
+                total: 1,
+                current: 1,
+            },
+            phases: [(text(), 1)].into(),
+            versions: vec![Version {
+                digest: text(),
+                version: text(),
+                hosts: 1,
+            }],
+            troubled: vec![Troubled {
+                host: text(),
+                phase: text(),
+                reason: text(),
+            }],
+            conditions: vec![Condition {
+                kind: text(),
+                status: text(),
+                reason: text(),
+                message: text(),
+                observed_generation: 1,
+                last_transition_time: Timestamp::UNIX_EPOCH,
+            }],
+        }
+    }
+
+    /// The same of a report.
+    fn full_report() -> ReportSpec {
+        let text = || "x".to_owned();
+        ReportSpec {
+            backend: text(),
+            host: text(),
+            phase: Phase::RolledBack,
+            on_node: true,
+            observed_generation: 1,
+            version: Some(text()),
+            digest: Some(text()),
+            reason: Some(text()),
+            rolled_back_by: Some(RolledBackBy::PluginFaults),
+            volumes: 1,
+            seen: text(),
+        }
+    }
+
+    /// The schema has the keys of the value and no others, and of each its type: the API server drops what it does not know.
+    fn has_all_of(schema: &Value, value: &Value, at: &str) {
+        let kind = match value {
+            Value::Object(fields) => {
+                if let Some(properties) = schema["properties"].as_object() {
+                    let known: BTreeSet<_> = properties.keys().collect();
+                    assert_eq!(known, fields.keys().collect(), "{at}");
+                    for (key, value) in fields {
+                        has_all_of(&properties[key], value, &format!("{at}.{key}"));
+                    }
+                } else {
+                    for value in fields.values() {
+                        has_all_of(&schema["additionalProperties"], value, at);
+                    }
+                }
+                "object"
+            }
+            Value::Array(items) => {
+                assert!(!items.is_empty(), "{at}");
+                for item in items {
+                    has_all_of(&schema["items"], item, &format!("{at}[]"));
+                }
+                "array"
+            }
+            Value::String(_) => "string",
+            Value::Number(_) => "integer",
+            Value::Bool(_) => "boolean",
+            Value::Null => panic!("{at} is null"),
+        };
+        assert_eq!(schema["type"], kind, "{at}");
+    }
+
+    /// What the path of a column leads to; of a list, to one of its items.
+    fn at_path<'a>(schema: &'a Value, path: &str) -> &'a Value {
+        let mut filters = path.split(['[', ']']);
+        let mut at = schema;
+        while let Some(keys) = filters.next() {
+            for key in keys.split('.').filter(|key| !key.is_empty()) {
+                at = &at["properties"][key];
+            }
+            if filters.next().is_some() {
+                at = &at["items"];
+            }
+        }
+        at
+    }
 
     #[test]
     fn both_kinds_are_of_the_whole_cluster_and_only_a_backend_has_a_status() {
@@ -211,6 +313,37 @@ mod tests {
             assert_eq!(version.get("subresources").is_some(), has_status);
         }
         assert_eq!(backends["spec"]["names"]["shortNames"], json!(["sb"]));
+    }
+
+    #[test]
+    fn the_schema_has_every_key_that_is_written_and_no_other() {
+        let [backends, reports] = definitions();
+        let schema = |definition: &Value, part: &str| {
+            let version = &definition["spec"]["versions"][0];
+            version["schema"]["openAPIV3Schema"]["properties"][part].clone()
+        };
+        let status = serde_json::to_value(full_status()).unwrap();
+        has_all_of(&schema(&backends, "status"), &status, "status");
+        let report = serde_json::to_value(full_report()).unwrap();
+        has_all_of(&schema(&reports, "spec"), &report, "spec");
+    }
+
+    #[test]
+    fn every_column_shows_a_key_of_the_schema() {
+        for definition in definitions() {
+            let version = &definition["spec"]["versions"][0];
+            let columns = version["additionalPrinterColumns"].as_array().unwrap();
+            assert!(columns.len() > 5, "{columns:?}");
+            for column in columns {
+                let path = column["jsonPath"].as_str().unwrap();
+                // Every object has it.
+                if path == ".metadata.creationTimestamp" {
+                    continue;
+                }
+                let shown = at_path(&version["schema"]["openAPIV3Schema"], path);
+                assert_eq!(shown["type"], column["type"], "{path}");
+            }
+        }
     }
 
     #[test]
