@@ -70,8 +70,11 @@ impl Round {
                     continue;
                 }
             }
-            let before = status(object);
+            let mut before = status(object);
             let after = summary(subject(&read), &heard, &before, Timestamp::now());
+            // Others have theirs beside ours, and keep them.
+            let is_ours = |kind: &str| after.conditions.iter().any(|ours| ours.kind == kind);
+            before.conditions.retain(|it| is_ours(&it.kind));
             if after != before {
                 let written = self.write(name, &after).await;
                 self.tell(format!("the status of StorageBackend {name}"), written);
@@ -201,6 +204,7 @@ fn finalizer(object: &BackendObject, read: &WantedBackend, heard: &[Heard<'_>]) 
 mod tests {
     use super::super::super::object::tests::{object, spec};
     use super::*;
+    use crate::api_double::{Reply, api_double};
     use crate::storage_backend::FORCE_DELETE;
 
     fn report(phase: Phase) -> ReportSpec {
@@ -247,6 +251,38 @@ mod tests {
         let forced = [(FORCE_DELETE.to_owned(), "true".to_owned())];
         made.metadata.annotations = Some(forced.into());
         assert_eq!(decided(&made, &[Phase::Removing]), Finalizer::Remove);
+    }
+
+    #[tokio::test]
+    async fn the_condition_of_another_manager_is_no_reason_to_write() {
+        let (client, asked) = api_double(|asked| Reply::Object(asked.body.clone()));
+        let mut round = Round::new(client);
+        let mut made = object("a", spec());
+        made.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+        let read = wanted(&made, true);
+        let ours = summary(subject(&read), &[], &Status::default(), Timestamp::now());
+        let mut status = serde_json::to_value(ours).unwrap();
+        let other = json!({
+            "type": "Audited", "status": "True", "reason": "Seen",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        status["conditions"]
+            .as_array_mut()
+            .unwrap()
+            .insert(0, other);
+        made.status = Some(status);
+        let run = async |round: &mut Round, made: &BackendObject| {
+            let there = [("a".to_owned(), made.clone())].into();
+            round.run(&there, &Reports::new()).await;
+            asked.lock().unwrap().len()
+        };
+        assert_eq!(run(&mut round, &made).await, 0);
+        made.metadata.generation = Some(4);
+        assert_eq!(run(&mut round, &made).await, 1);
+        let asked = asked.lock().unwrap();
+        // What is written are ours: the server merges by `type`.
+        let written = asked[0].body["status"]["conditions"].as_array().unwrap();
+        assert_eq!(written.len(), 4);
     }
 
     #[test]
