@@ -1,7 +1,7 @@
 //! The definitions in a real API server: what people see of a backend, and that `kubectl explain` has a sentence for each key.
 
 use crate::scene::{Scene, backend, said, soon};
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -16,6 +16,9 @@ async fn a_backend_is_listed_with_its_driver_version_state_and_digest() {
             "conditions": [{
                 "type": "Ready", "status": "False", "reason": "NotServing",
                 "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }, {
+                "type": "Degraded", "status": "True", "reason": "Refused",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
             }],
         },
     });
@@ -25,28 +28,12 @@ async fn a_backend_is_listed_with_its_driver_version_state_and_digest() {
         .patch_status("listed", &parameters, &Patch::Apply(&status))
         .await
         .unwrap();
-    let listed = scene.kubectl(&["get", "sb", "listed"]);
-    let text = String::from_utf8(listed.stdout.clone()).unwrap();
-    let mut lines = text.lines();
-    let head: Vec<_> = lines
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect();
-    assert_eq!(
-        head,
-        [
-            "NAME", "DRIVER", "VERSION", "READY", "HOSTS", "DIGEST", "AGE"
-        ],
-        "{}",
-        said(&listed)
-    );
-    let row: Vec<_> = lines
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect();
-    let wanted = [
+    let [head, row] = listed(&scene, &["sb", "listed"]);
+    let columns = [
+        "NAME", "DRIVER", "VERSION", "READY", "HOSTS", "DIGEST", "AGE",
+    ];
+    assert_eq!(head, columns);
+    let shown = [
         "listed",
         "listed.example",
         "1.2.3",
@@ -54,7 +41,64 @@ async fn a_backend_is_listed_with_its_driver_version_state_and_digest() {
         "2/3",
         "0123456789ab",
     ];
-    assert_eq!(row.get(..6), Some(&wanted[..]), "{text}");
+    assert_eq!(row.get(..6), Some(&shown.map(str::to_owned)[..]), "{row:?}");
+    let [head, row] = listed(&scene, &["sb", "listed", "-o", "wide"]);
+    assert_eq!(head, [&columns[..], &["REASON"]].concat());
+    assert_eq!(row.get(..6), Some(&shown.map(str::to_owned)[..]), "{row:?}");
+    assert_eq!(row.get(7..), Some(&["Refused".to_owned()][..]), "{row:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_host_says_is_listed_in_full() {
+    let scene = Scene::shared().await;
+    let report = json!({
+        "apiVersion": "wasmount.io/v1alpha1", "kind": "StorageBackendNode",
+        "metadata": { "name": "listed.n1" },
+        "spec": {
+            "backend": "listed", "host": "n1", "phase": "Removing", "version": "1.2.3",
+            "volumes": 4, "reason": "staged",
+        },
+    });
+    let parameters = PatchParams::apply("test");
+    let written = scene.reports();
+    written
+        .patch("listed.n1", &parameters, &Patch::Apply(&report))
+        .await
+        .unwrap();
+    let [head, row] = listed(&scene, &["sbn", "listed.n1"]);
+    assert_eq!(
+        head,
+        [
+            "NAME", "BACKEND", "HOST", "PHASE", "VERSION", "VOLUMES", "REASON"
+        ]
+    );
+    assert_eq!(
+        row,
+        [
+            "listed.n1",
+            "listed",
+            "n1",
+            "Removing",
+            "1.2.3",
+            "4",
+            "staged"
+        ]
+    );
+    written
+        .delete("listed.n1", &DeleteParams::default())
+        .await
+        .unwrap();
+}
+
+/// The words of both lines that `kubectl get` prints.
+fn listed(scene: &Scene, what: &[&str]) -> [Vec<String>; 2] {
+    let listed = scene.kubectl(&[&["get"], what].concat());
+    let text = String::from_utf8(listed.stdout.clone()).unwrap();
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+    let lines: Vec<Vec<String>> = text.lines().map(words).collect();
+    lines
+        .try_into()
+        .unwrap_or_else(|lines| panic!("{lines:?}: {}", said(&listed)))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! The real host and a real API server: an object is served, changed, refused, taken away and remembered.
 
-use crate::scene::{Scene, soon};
-use crate::serving::{OF_FILE, Serving, object, says, served};
+use crate::scene::{Scene, says, soon};
+use crate::serving::{OF_FILE, Serving, object, served};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;

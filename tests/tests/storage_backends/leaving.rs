@@ -1,8 +1,8 @@
 //! Objects that go while volumes of them are in use, with the real host and a real API server: what they refuse until then, and that one that
 //! comes back is as before.
 
-use crate::scene::{FORCED, Scene, soon};
-use crate::serving::{Serving, object, says, served};
+use crate::scene::{FORCED, Scene, says, soon};
+use crate::serving::{Serving, object, served};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tonic::{Code, Status};

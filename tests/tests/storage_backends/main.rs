@@ -13,6 +13,7 @@ mod definition;
 mod documents;
 mod hosts;
 mod leaving;
+mod reports;
 mod scene;
 mod serving;
 mod summary;

@@ -1,6 +1,6 @@
 //! An API server that knows the kinds, shared by the tests of this program, and what is asked of it.
 
-use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::ops::Deref;
@@ -119,6 +119,35 @@ impl Scene {
         )
     }
 
+    /// What hosts say of backends.
+    pub(crate) fn reports(&self) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &Self::report_kind())
+    }
+
+    pub(crate) fn report_kind() -> ApiResource {
+        kind("StorageBackendNode", "storagebackendnodes")
+    }
+
+    /// What its only host says of a backend, once that is as wanted.
+    pub(crate) async fn report(
+        &self,
+        backend: &str,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let all = self.reports();
+        let object = self.backends().get(backend).await.unwrap();
+        let uid = object.metadata.uid.unwrap();
+        let those = ListParams::default().labels(&format!("wasmount.io/backend-uid={uid}"));
+        soon(what, async || {
+            let found = all.list(&those).await.ok()?.items;
+            assert!(found.len() < 2, "{found:#?}");
+            let report = found.into_iter().next()?.data["spec"].clone();
+            wanted(&report).then_some(report)
+        })
+        .await
+    }
+
     /// Applies a backend as an administrator does.
     pub(crate) async fn apply(&self, object: &Value) {
         let name = object["metadata"]["name"].as_str().unwrap();
@@ -209,6 +238,11 @@ pub(crate) fn condition(object: &Value, kind: &str) -> Option<(String, String)> 
     let found = all.iter().find(|it| it["type"] == kind)?;
     let word = |key: &str| found[key].as_str().map(str::to_owned);
     Some((word("status")?, word("reason")?))
+}
+
+/// Whether a condition has this status and reason.
+pub(crate) fn says(object: &Value, kind: &str, status: &str, reason: &str) -> bool {
+    condition(object, kind) == Some((status.to_owned(), reason.to_owned()))
 }
 
 /// Waits until something is there.

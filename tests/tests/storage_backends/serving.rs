@@ -1,8 +1,8 @@
-//! The real host beside a real API server, and the objects that it serves.
+//! The real host that serves objects, and the object that most tests give it. Apart because tests of several subjects start one.
 
-use crate::scene::{Scene, backend, condition, soon, workspace};
+use crate::scene::{Scene, backend, says, soon, workspace};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions, HostRole};
@@ -20,17 +20,29 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
+    /// By the rights of an administrator.
     pub(crate) fn start(scene: &Scene, label: &str) -> Self {
         Self::start_as(scene, label, HostRole::All, &[])
     }
 
+    /// The same in another role, with more flags.
     pub(crate) fn start_as(scene: &Scene, label: &str, role: HostRole, more: &[&str]) -> Self {
+        let selector = format!("test={label}");
+        Self::of(&scene.kubeconfig(), &selector, label, role, more)
+    }
+
+    /// On this node, by the rights of this kubeconfig.
+    pub(crate) fn start_by(kubeconfig: &Path, selector: &str, node: &str) -> Self {
+        Self::of(kubeconfig, selector, node, HostRole::All, &[])
+    }
+
+    fn of(kubeconfig: &Path, selector: &str, node: &str, role: HostRole, more: &[&str]) -> Self {
         needs_root();
         namespace::enter();
         let folder = tempfile::tempdir().unwrap();
         let (document, _) = documents::directory_of_its_own(folder.path(), OF_FILE).unwrap();
-        let kubeconfig = scene.kubeconfig().display().to_string();
-        let objects = format!("--storage-backends=test={label}");
+        let kubeconfig = kubeconfig.display().to_string();
+        let objects = format!("--storage-backends={selector}");
         let flags = [
             &objects,
             "--storage-backend-status=on",
@@ -38,7 +50,7 @@ impl Serving {
             "--csinode=off",
             "--csidriver=off",
             "--node-name",
-            label,
+            node,
             "--kubeconfig",
             &kubeconfig,
         ];
@@ -94,10 +106,7 @@ pub(crate) fn object(name: &str, driver: &str) -> Value {
     object
 }
 
-pub(crate) fn says(object: &Value, kind: &str, status: &str, reason: &str) -> bool {
-    condition(object, kind) == Some((status.to_owned(), reason.to_owned()))
-}
-
+/// Its object, once its only host serves it.
 pub(crate) async fn served(scene: &Scene, name: &str) -> Value {
     scene
         .until(name, "a serving host", |it| {

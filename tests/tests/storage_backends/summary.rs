@@ -1,7 +1,7 @@
 //! Hosts that report and one that summarises, over a real API server: what people see, what a deletion waits for, and what is left when a host is
 //! no more.
 
-use crate::scene::{Scene, backend, condition, soon};
+use crate::scene::{Scene, backend, says, soon};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -59,14 +59,20 @@ impl Host {
         let known = wanted.wait_for(|all| all.backends.contains_key(name)).await;
         let backend = known.unwrap().backends[name].clone();
         let serves = matches!(phase, Phase::Serving | Phase::RolledBack);
+        let is_back = phase == Phase::RolledBack;
+        let (version, digits) = if is_back {
+            ("0.9", "cd")
+        } else {
+            ("1.0", "ab")
+        };
         let report = BackendReport {
             uid: backend.uid.clone(),
             generation: backend.generation,
             phase,
-            version: serves.then(|| "1.0".to_owned()),
-            digest: serves.then(|| format!("sha256:{}", "ab".repeat(32))),
-            reason: (phase == Phase::RolledBack).then(|| "it traps".to_owned()),
-            rolled_back_by: (phase == Phase::RolledBack).then_some(RolledBackBy::PluginFaults),
+            version: serves.then(|| version.to_owned()),
+            digest: serves.then(|| format!("sha256:{}", digits.repeat(32))),
+            reason: is_back.then(|| "it traps".to_owned()),
+            rolled_back_by: is_back.then_some(RolledBackBy::PluginFaults),
             volumes,
         };
         self.reports
@@ -78,10 +84,6 @@ fn labelled(name: &str) -> Value {
     let mut object = backend(name, &format!("{name}.example"));
     object["metadata"]["labels"] = json!({ "test": name });
     object
-}
-
-fn says(object: &Value, kind: &str, status: &str, reason: &str) -> bool {
-    condition(object, kind) == Some((status.to_owned(), reason.to_owned()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,20 +112,84 @@ async fn a_real_api_server_shows_what_all_hosts_make_of_a_backend() {
             says(it, "RolledBack", "True", "PluginFaults")
         })
         .await;
-    let status = &object["status"];
-    assert_eq!(
-        (&status["ready"], &status["digest"]),
-        (&json!("2/2"), &json!("abababababab"))
-    );
-    assert_eq!(
-        status["observedGeneration"],
-        object["metadata"]["generation"]
-    );
-    assert_eq!(
-        status["troubled"],
-        json!([{ "host": "n2", "phase": "RolledBack", "reason": "it traps" }])
-    );
-    assert!(says(&object, "Ready", "True", "Serving"), "{status:#}");
+    let mut status = object["status"].clone();
+    for condition in status["conditions"].as_array_mut().unwrap() {
+        let fields = condition.as_object_mut().unwrap();
+        let since = fields.remove("lastTransitionTime").unwrap();
+        assert!(since.as_str().unwrap().ends_with('Z'), "{since}");
+    }
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "observedGeneration": 1,
+        })
+    };
+    let back = "1 of 2 hosts: n2: it traps";
+    let wanted = json!({
+        "observedGeneration": 1,
+        "version": "1.0", "digest": "abababababab", "ready": "2/2",
+        "hosts": { "total": 2, "current": 1 },
+        "phases": { "Serving": 1, "RolledBack": 1 },
+        "versions": [
+            { "digest": format!("sha256:{}", "ab".repeat(32)), "version": "1.0", "hosts": 1 },
+            { "digest": format!("sha256:{}", "cd".repeat(32)), "version": "0.9", "hosts": 1 },
+        ],
+        "troubled": [{ "host": "n2", "phase": "RolledBack", "reason": "it traps" }],
+        "conditions": [
+            condition("Ready", "True", "Serving", "all 2 hosts serve it"),
+            condition("Progressing", "False", "Converged", "1 of 2 hosts serve what is asked for"),
+            condition("Degraded", "True", "RolledBack", back),
+            condition("RolledBack", "True", "PluginFaults", back),
+        ],
+    });
+    assert_eq!(status, wanted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_is_applied_beside_what_others_say() {
+    let scene = Scene::shared().await;
+    scene.apply(&labelled("shared")).await;
+    let host = Host::start(&scene, "n1", "test=shared");
+    scene
+        .until("shared", "a first status", |it| {
+            says(it, "Ready", "False", "NoHost")
+        })
+        .await;
+    let audited = json!({
+        "type": "Audited", "status": "True", "reason": "Seen",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    let theirs = json!({
+        "apiVersion": "wasmount.io/v1alpha1", "kind": "StorageBackend",
+        "metadata": { "name": "shared" }, "status": { "conditions": [audited] },
+    });
+    let parameters = PatchParams::apply("auditor");
+    let backends = scene.backends();
+    backends
+        .patch_status("shared", &parameters, &Patch::Apply(&theirs))
+        .await
+        .unwrap();
+    host.say("shared", Phase::Serving, 0).await;
+    let object = scene
+        .until("shared", "a serving host", |it| {
+            says(it, "Ready", "True", "Serving")
+        })
+        .await;
+    let conditions = object["status"]["conditions"].as_array().unwrap();
+    assert_eq!(conditions.len(), 5, "{conditions:#?}");
+    assert!(conditions.contains(&audited), "{conditions:#?}");
+    let fields = object["metadata"]["managedFields"].as_array().unwrap();
+    let of_status = fields.iter().filter(|it| it["subresource"] == "status");
+    let mut managers: Vec<_> = of_status
+        .map(|it| {
+            (
+                it["manager"].as_str().unwrap(),
+                it["operation"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    managers.sort_unstable();
+    assert_eq!(managers, [("auditor", "Apply"), ("wasmount", "Apply")]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
