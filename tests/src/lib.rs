@@ -20,6 +20,7 @@ pub mod loop_disk;
 pub mod mounter;
 pub mod namespace;
 pub mod orchestrator;
+pub mod pod_token;
 pub mod relay;
 pub mod requests;
 pub mod root;

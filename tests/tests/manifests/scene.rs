@@ -1,7 +1,6 @@
 //! An API server with the CRDs of external-snapshotter, and what the tests ask of it.
 
-use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -9,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use wasmount_tests::pod_token::token_on;
 use xtask::cluster;
 use xtask::cluster::access::User;
 use xtask::cluster::control_plane::ControlPlane;
@@ -92,34 +92,8 @@ impl Scene {
 
     /// A kubeconfig by a token of an account, bound to a pod of a node: as kubelet projects it.
     pub(crate) async fn token_on(&self, account: &str, node: &str) -> PathBuf {
-        let pods = Api::<Pod>::namespaced(self.client.clone(), NAMESPACE);
-        let pod: Pod = serde_json::from_value(json!({
-            "metadata": { "name": format!("{account}-{node}") },
-            "spec": {
-                "serviceAccountName": account, "automountServiceAccountToken": false, "nodeName": node,
-                "containers": [{ "name": "c", "image": "none" }],
-            },
-        }))
-        .unwrap();
-        let pod = pods.create(&PostParams::default(), &pod).await.unwrap();
-        let request = TokenRequest {
-            spec: Some(TokenRequestSpec {
-                bound_object_ref: Some(BoundObjectReference {
-                    kind: Some("Pod".to_owned()),
-                    api_version: Some("v1".to_owned()),
-                    name: pod.metadata.name,
-                    uid: pod.metadata.uid,
-                }),
-                ..TokenRequestSpec::default()
-            }),
-            ..TokenRequest::default()
-        };
-        let accounts = Api::<ServiceAccount>::namespaced(self.client.clone(), NAMESPACE);
-        let given = accounts
-            .create_token_request(account, &PostParams::default(), &request)
-            .await
-            .unwrap();
-        let token = given.status.unwrap().token.unwrap();
+        let token = token_on(&self.client, NAMESPACE, account, node);
+        let token = token.await.unwrap();
         self.plane
             .kubeconfig_of(&format!("{account}-{node}"), &token)
             .unwrap()

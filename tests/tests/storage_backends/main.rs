@@ -14,6 +14,7 @@ mod documents;
 mod hosts;
 mod leaving;
 mod reports;
+mod rights;
 mod scene;
 mod serving;
 mod summary;
