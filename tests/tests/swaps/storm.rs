@@ -20,6 +20,10 @@ const GROWTH: usize = 24 << 10;
 const KEPT: usize = 5;
 
 /// How long the commands took, by the middle one: told, never judged here, since the machine does more than this.
+#[expect(
+    clippy::print_stdout,
+    reason = "it is told to whoever runs the test with --nocapture"
+)]
 fn tell_median(what: &str, mut took: Vec<Duration>) {
     took.sort_unstable();
     let median = took[took.len() / 2];
