@@ -91,7 +91,10 @@ async fn a_call_that_runs_while_its_client_is_sent_away_is_answered() {
     let closed = served.backend.gate.write().await;
     let call = tokio::spawn(async move { controller.create_volume(volume_named("held")).await });
     until("the call has come", || served.driver.calls_in_flight() == 1).await;
+    let mut other = listening(&served).await;
     swap(&served, &RICH);
+    // Whoever connects before the clients are sent away is sent away too.
+    assert!(is_sent_away(&mut other).await);
     served.answers().await;
     drop(closed);
     let answer = timeout(PATIENCE, call).await.unwrap().unwrap();

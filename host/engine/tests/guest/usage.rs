@@ -48,9 +48,9 @@ async fn each_call_is_told_once_with_what_it_used_however_it_ends() {
     let usages = usages.lock().unwrap();
     let names: Vec<_> = usages.iter().map(|usage| usage.function).collect();
     assert_eq!(names, ["node-stage", "create-volume", "create-volume"]);
-    // The pool, its type of file system, its options and a note; nothing else was asked of the host.
+    // The settings, which say what every call does; then the pool, its type of file system, its options and a note.
     let calls: Vec<_> = usages.iter().map(|usage| usage.host_calls).collect();
-    assert_eq!(calls, [4, 0, 0]);
+    assert_eq!(calls, [5, 1, 1]);
     let [_, spun, _] = usages.as_slice() else {
         panic!("{usages:?}");
     };
