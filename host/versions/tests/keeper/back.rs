@@ -11,9 +11,7 @@ async fn the_version_before_comes_back_while_its_source_is_away() {
     let bench = Bench::serving().await;
     bench.want(behaving("other")).await;
     bench.replace(&build("misbehave", 2));
-    bench
-        .until("it serves", |it| it.current.as_ref().unwrap().number == 3)
-        .await;
+    bench.until_serves(3).await;
     *bench.sources.away.lock().unwrap() = true;
     let mut events = bench.keeper.events();
     let outcome = bench.back(None).await.unwrap();
@@ -113,11 +111,7 @@ async fn an_object_that_changed_while_the_host_was_down_lifts_the_hold_and_the_s
     let status = bench.until("it serves", |it| it.current.is_some()).await;
     assert_eq!((bench.number(), status.phase), (1, Phase::RolledBack));
     let bench = bench.restarted_with_object(behaving("newer")).await;
-    bench
-        .until("it follows", |it| {
-            it.current.as_ref().is_some_and(|it| it.number == 3)
-        })
-        .await;
+    bench.until_serves(3).await;
 }
 
 #[tokio::test]

@@ -215,6 +215,13 @@ impl Bench {
         self.until("it is settled", |it| it.settled >= wish).await
     }
 
+    /// Waits until this version serves.
+    pub(crate) async fn until_serves(&self, number: u64) -> KeeperStatus {
+        let serves = |it: &KeeperStatus| it.current.as_ref().is_some_and(|it| it.number == number);
+        self.until(&format!("version {number} serves"), serves)
+            .await
+    }
+
     /// Goes back to this version, or to the one before.
     pub(crate) async fn back(&self, to: Option<u64>) -> Result<Outcome, Refusal> {
         let request = RollbackRequest { to, from: None };

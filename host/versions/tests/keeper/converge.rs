@@ -142,9 +142,7 @@ async fn a_file_that_is_half_written_is_waited_for() {
     );
     fs::write(bench.plugin(), &whole).unwrap();
     bench.keeper.look_again();
-    let status = bench
-        .until("it serves", |it| it.current.as_ref().unwrap().number == 2)
-        .await;
+    let status = bench.until_serves(2).await;
     assert_eq!(status.refused, None);
 }
 
@@ -179,9 +177,7 @@ async fn a_secret_that_comes_late_is_found_without_being_asked_to() {
     let status = bench.want(behaving("other")).await;
     assert_eq!(status.refused.unwrap().kind, RefusalKind::Secret);
     *bench.sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
-    let status = bench
-        .until("it serves", |it| it.current.as_ref().unwrap().number == 2)
-        .await;
+    let status = bench.until_serves(2).await;
     assert_eq!(status.refused, None);
 }
 
@@ -208,7 +204,5 @@ async fn a_pause_holds_the_document_back_across_restarts() {
     let status = bench.until("it serves", |it| it.current.is_some()).await;
     assert_eq!((status.phase, bench.number()), (Phase::Paused, 1));
     bench.keeper.resume().await.unwrap();
-    bench
-        .until("it follows", |it| it.current.as_ref().unwrap().number == 2)
-        .await;
+    bench.until_serves(2).await;
 }

@@ -59,9 +59,7 @@ async fn only_the_elected_host_changes_records_and_the_other_follows_it() {
     assert_eq!(origin(&leader, &id).await, "1.0.0");
     let newer = make(&leader, "two").await;
     // The other one sees that by itself.
-    other
-        .until("it follows", |it| it.current.as_ref().unwrap().number == 2)
-        .await;
+    other.until_serves(2).await;
     leader.driver.stand_by();
     leads(&other).await;
     // The records were not changed once more, as if they were those of version 1.

@@ -17,11 +17,7 @@ async fn failed(bench: &Bench) {
     for _ in 0..3 {
         bench.traps().await;
     }
-    bench
-        .until("it is taken back", |it| {
-            it.current.as_ref().unwrap().number == 2
-        })
-        .await;
+    bench.until_serves(2).await;
 }
 
 #[tokio::test]
@@ -87,11 +83,7 @@ async fn a_way_back_that_is_closed_for_a_while_is_taken_when_it_is_open() {
     for _ in 0..3 {
         bench.traps().await;
     }
-    bench
-        .until("it is taken back", |it| {
-            it.current.as_ref().unwrap().number == 2
-        })
-        .await;
+    bench.until_serves(2).await;
     assert!(bench.is_rolled_back(3));
     bench.calls().await;
 }
@@ -136,11 +128,7 @@ async fn a_version_that_was_swapped_to_by_hand_is_on_trial_after_a_restart_too()
     for _ in 0..3 {
         bench.traps().await;
     }
-    bench
-        .until("it is taken back", |it| {
-            it.current.as_ref().unwrap().number == 2
-        })
-        .await;
+    bench.until_serves(2).await;
     assert!(bench.is_rolled_back(3));
 
     let bench = pinned_and_restarted("1s").await;
@@ -197,11 +185,7 @@ async fn why_a_swap_by_hand_was_taken_back_is_told_until_something_else_is_wante
     for _ in 0..3 {
         bench.traps().await;
     }
-    bench
-        .until("it is taken back", |it| {
-            it.current.as_ref().unwrap().number == 2
-        })
-        .await;
+    bench.until_serves(2).await;
     // The document means what serves, and did all the time.
     let status = bench.want(trial("good", 3, "60s")).await;
     assert_eq!(status.phase, Phase::RolledBack);

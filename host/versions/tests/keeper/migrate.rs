@@ -287,9 +287,7 @@ async fn a_call_that_does_not_end_keeps_the_records_from_being_changed() {
     drop(held);
     call.await.unwrap().unwrap();
     // By itself, once the call has ended.
-    bench
-        .until("it serves", |it| it.current.as_ref().unwrap().number == 2)
-        .await;
+    bench.until_serves(2).await;
 }
 
 #[tokio::test]

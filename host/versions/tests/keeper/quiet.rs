@@ -146,9 +146,7 @@ async fn grants_of_a_new_version_do_not_change_under_a_call_and_come_when_it_has
     assert_eq!(bench.granted.lock().unwrap().len(), 1);
     stuck.ends_well().await;
     // By itself.
-    bench
-        .until("it serves", |it| it.current.as_ref().unwrap().number == 3)
-        .await;
+    bench.until_serves(3).await;
     assert_eq!(bench.granted.lock().unwrap().len(), 2);
 }
 
@@ -258,10 +256,6 @@ async fn a_way_back_that_a_call_closed_is_taken_when_the_version_has_faults_agai
     for _ in 0..3 {
         bench.traps().await;
     }
-    bench
-        .until("it is taken back", |it| {
-            it.current.as_ref().unwrap().number == 1
-        })
-        .await;
+    bench.until_serves(1).await;
     assert!(bench.is_rolled_back(2));
 }

@@ -44,11 +44,7 @@ async fn it_serves_though_its_source_is_away() {
 async fn a_document_that_changed_meanwhile_is_followed() {
     let bench = Bench::serving().await;
     let bench = bench.restarted(behaving("other")).await;
-    bench
-        .until("it follows", |it| {
-            it.current.as_ref().is_some_and(|it| it.number == 2)
-        })
-        .await;
+    bench.until_serves(2).await;
 }
 
 #[tokio::test]
@@ -114,11 +110,7 @@ async fn a_secret_that_changed_while_the_host_was_down_makes_another_version() {
     let bench = Bench::serving().await;
     *bench.sources.secret.lock().unwrap() = Some("another-password".to_owned());
     let bench = bench.restarted(json!({})).await;
-    bench
-        .until("it follows", |it| {
-            it.current.as_ref().is_some_and(|it| it.number == 2)
-        })
-        .await;
+    bench.until_serves(2).await;
     let [one, two] = [1, 2].map(|number| bench.record(number));
     assert_eq!(one.digest, two.digest);
     assert_eq!(one.settings_digest, two.settings_digest);
@@ -179,11 +171,7 @@ async fn without_its_key_a_secret_looks_like_another_one_once_and_the_backend_se
     let bench = Bench::serving().await;
     fs::write(bench.folder.path().join("versions/secrets.key"), "short").unwrap();
     let bench = bench.restarted(json!({})).await;
-    bench
-        .until("it follows", |it| {
-            it.current.as_ref().is_some_and(|it| it.number == 2)
-        })
-        .await;
+    bench.until_serves(2).await;
     let bench = bench.restarted(json!({})).await;
     bench.until("it is settled", |it| it.settled >= 1).await;
     assert_eq!(bench.number(), 2);
