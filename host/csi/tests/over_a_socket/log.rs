@@ -3,12 +3,17 @@
 use crate::support::{Served, refused, volume_named};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use tonic::Code;
-use tracing::Level;
+use tracing::subscriber::NoSubscriber;
+use tracing::{Dispatch, Level};
 use wasmount_csi::wire::csi::v1 as wire;
 
 const SECRET: &str = "hunter2-hunter2";
+
+/// While there is one subscriber alone, tracing asks the thread that comes to a line of the log first, and if that has none the line is off for
+/// all threads (tracing-core, `callsite::Dispatchers::rebuilder`): so there are two.
+static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 /// Everything that is logged, as text.
 #[derive(Clone, Default)]
@@ -37,6 +42,7 @@ impl io::Write for Log {
 
 /// Catches what this test logs: its runtime has one thread.
 fn caught(level: Level) -> (Log, tracing::subscriber::DefaultGuard) {
+    LazyLock::force(&ANOTHER);
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()

@@ -2,11 +2,17 @@
 
 use crate::harness::{Fixture, secrets};
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
+use tracing::Dispatch;
+use tracing::subscriber::NoSubscriber;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Most lines that one call may leave: the rate of one second, its message about the rest, and the host's own.
 const MOST_LINES: usize = 250;
+
+/// While there is one subscriber alone, tracing asks the thread that comes to a line of the log first, and if that has none the line is off for
+/// all threads (tracing-core, `callsite::Dispatchers::rebuilder`): so there are two.
+static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
@@ -32,6 +38,7 @@ impl<'a> MakeWriter<'a> for Lines {
 
 /// What the host logs while a volume is created.
 async fn logged(fixture: &Fixture, behaviour: &str) -> String {
+    LazyLock::force(&ANOTHER);
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()
         .with_writer(lines.clone())
