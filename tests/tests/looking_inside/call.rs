@@ -250,7 +250,7 @@ fn requests_and_flags_that_cannot_be_are_refused_with_64() {
         (vec!["call", plugin], "<RPC>"),
         (
             vec!["inspect", plugin, "--wit", "--json"],
-            "cannot be used with",
+            "prints WIT and nothing else; leave out --json",
         ),
     ] {
         let told = bench.run(&words);
