@@ -1,7 +1,7 @@
 //! Admission of a plugin in a file, in one go. Apart because whoever serves keeps versions, see [`crate::Keeper`]; this is for those who look
 //! once. Until it is admitted nothing has changed; then its pools are opened, as its first call would do.
 
-use crate::plugin_file;
+use crate::plugin_file::{self, Component};
 use crate::pools::pools_in_doubt;
 use crate::prove::{Admitted, Proof, prove};
 use crate::refusal::Refusal;
@@ -25,7 +25,8 @@ pub async fn admit(
     role: Role,
 ) -> Result<Admitted, Refusal> {
     let wasm = plugin_file::read(plugin, base).await?;
-    plugin_file::check_digest(&wasm, plugin.digest.as_deref())?;
+    let component = Component::of(wasm).await?;
+    component.check_digest(plugin.digest.as_deref())?;
     let (driver, mounter) = (parts.driver.clone(), Arc::clone(&parts.mounter));
     let time = parts.limits.time;
     let proof = Proof {
@@ -36,7 +37,7 @@ pub async fn admit(
         kept: None,
         admitted_before: false,
     };
-    let mut admitted = prove(engine, wasm, proof, &mut Trail::default()).await?;
+    let mut admitted = prove(engine, component.into_wasm(), proof, &mut Trail::default()).await?;
     if role != Role::Node && admitted.imports_pool {
         let deadline = Instant::now() + time;
         let doubts = pools_in_doubt(&mounter, &driver, grants, deadline).await;

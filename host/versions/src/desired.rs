@@ -1,6 +1,7 @@
 //! What is wanted, and where its parts come from. Apart because the keeper acts on it and knows neither files, registries nor Kubernetes: who
 //! does gives it a [`Sources`].
 
+use crate::plugin_file::Component;
 use crate::refusal::Refusal;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -42,8 +43,8 @@ pub enum DesiredFrom {
 /// What begins as a component, was had from where its document says, and whose digest and signatures are as the document wants.
 #[derive(Debug, Clone)]
 pub struct Fetched {
-    /// Its bytes.
-    pub wasm: Vec<u8>,
+    /// Its bytes, and their digest.
+    pub component: Component,
     /// Where from.
     pub origin: Origin,
     /// Names of keys that signed it, of those that the document names.

@@ -31,7 +31,7 @@ mod trial;
 pub use admission::admit;
 pub use desired::{Desired, DesiredFrom, Fetched, Origin, Sources};
 pub use keeper::{Keeper, KeeperParts, Migrates, RollbackRequest, SetGrants, SwapRequest};
-pub use plugin_file::{PLUGIN_BYTES, check_digest, check_kind, read as read_plugin};
+pub use plugin_file::{Component, PLUGIN_BYTES, check_kind, read as read_plugin};
 pub use prove::{Admitted, Proof, prove};
 pub use record::{Drained, HeldBy, Hold, VersionRecord, VersionState};
 pub use refusal::{Patience, Refusal, RefusalKind};

@@ -20,6 +20,59 @@ const CORE_MODULE: &[u8] = &[0x01, 0x00, 0x00, 0x00];
 const DIGEST_PREFIX: &str = "sha256:";
 const DIGEST_DIGITS: usize = 64;
 
+/// Bytes that a plugin may be, with their digest, which is counted once.
+#[derive(Debug, Clone)]
+pub struct Component {
+    wasm: Vec<u8>,
+    digest: String,
+}
+
+impl Component {
+    /// Counts the digest. Of large bytes that takes a while, which other calls need not wait for.
+    pub async fn of(wasm: Vec<u8>) -> Result<Self, Refusal> {
+        let counted = tokio::task::spawn_blocking(move || Self {
+            digest: digest_of(&wasm),
+            wasm,
+        });
+        // It ends early only with the runtime.
+        counted.await.map_err(|_| Refusal::Stopped)
+    }
+
+    /// Its bytes.
+    pub fn wasm(&self) -> &[u8] {
+        &self.wasm
+    }
+
+    /// Whether it is the one that a document means; one that names no digest means any.
+    pub fn check_digest(&self, wanted: Option<&str>) -> Result<(), Refusal> {
+        let Some(wanted) = wanted else {
+            return Ok(());
+        };
+        let digits = wanted
+            .strip_prefix(DIGEST_PREFIX)
+            .filter(|digits| digits.len() == DIGEST_DIGITS)
+            .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+            .ok_or(Refusal::BadDigest)?;
+        if !self.digest.ends_with(&digits.to_ascii_lowercase()) {
+            return Err(Refusal::OtherDigest {
+                wanted: wanted.to_owned(),
+                found: self.digest.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Its bytes alone.
+    pub fn into_wasm(self) -> Vec<u8> {
+        self.wasm
+    }
+
+    /// Its digest, `sha256:..`, and its bytes.
+    pub(crate) fn into_parts(self) -> (String, Vec<u8>) {
+        (self.digest, self.wasm)
+    }
+}
+
 /// Reads what a file holds, if it is not too large; relative paths start at `base`, the folder of the document.
 pub async fn read(source: &PluginSource, base: &Path) -> Result<Vec<u8>, Refusal> {
     let PluginPlace::File(path) = &source.place else {
@@ -67,26 +120,6 @@ fn read_blocking(path: &Path) -> Result<Vec<u8>, Refusal> {
     Ok(wasm)
 }
 
-/// Whether bytes are those that a document means; one that names no digest means any.
-pub fn check_digest(wasm: &[u8], wanted: Option<&str>) -> Result<(), Refusal> {
-    let Some(wanted) = wanted else {
-        return Ok(());
-    };
-    let digits = wanted
-        .strip_prefix(DIGEST_PREFIX)
-        .filter(|digits| digits.len() == DIGEST_DIGITS)
-        .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
-        .ok_or(Refusal::BadDigest)?;
-    let found = digest_of(wasm);
-    if !found.ends_with(&digits.to_ascii_lowercase()) {
-        return Err(Refusal::OtherDigest {
-            wanted: wanted.to_owned(),
-            found,
-        });
-    }
-    Ok(())
-}
-
 /// Whether bytes are a component at all.
 pub fn check_kind(wasm: &[u8]) -> Result<(), Refusal> {
     match wasm.strip_prefix(MAGIC) {
@@ -120,15 +153,22 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_component_with_the_digest_of_the_document_is_the_one_that_is_meant() {
-        check_kind(EMPTY_COMPONENT).unwrap();
-        check_digest(EMPTY_COMPONENT, None).unwrap();
+    async fn empty_component() -> Component {
+        Component::of(EMPTY_COMPONENT.to_vec()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_component_with_the_digest_of_the_document_is_the_one_that_is_meant() {
+        let component = empty_component().await;
+        assert_eq!(component.wasm(), EMPTY_COMPONENT);
+        check_kind(component.wasm()).unwrap();
+        component.check_digest(None).unwrap();
         let digest: String = Sha256::digest(EMPTY_COMPONENT)
             .iter()
             .map(|byte| format!("{byte:02X}"))
             .collect();
-        check_digest(EMPTY_COMPONENT, Some(&format!("sha256:{digest}"))).unwrap();
+        let wanted = format!("sha256:{digest}");
+        component.check_digest(Some(&wanted)).unwrap();
     }
 
     #[test]
@@ -144,13 +184,14 @@ mod tests {
         }
     }
 
-    #[test]
-    fn another_digest_or_none_at_all_is_refused() {
+    #[tokio::test]
+    async fn another_digest_or_none_at_all_is_refused() {
+        let component = empty_component().await;
         let other = format!("sha256:{}", "0".repeat(64));
-        let refusal = check_digest(EMPTY_COMPONENT, Some(&other)).unwrap_err();
+        let refusal = component.check_digest(Some(&other)).unwrap_err();
         assert!(matches!(refusal, Refusal::OtherDigest { wanted, .. } if wanted == other));
         for digest in ["", "sha256:", "md5:00", &"0".repeat(64)] {
-            let refusal = check_digest(EMPTY_COMPONENT, Some(digest)).unwrap_err();
+            let refusal = component.check_digest(Some(digest)).unwrap_err();
             assert!(matches!(refusal, Refusal::BadDigest), "{digest}");
         }
     }

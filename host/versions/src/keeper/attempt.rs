@@ -7,7 +7,6 @@ use crate::desired::{Desired, Fetched, Origin};
 use crate::disk::Disk;
 use crate::history::{Failed, Identity, Known, settings_digest};
 use crate::migration::Records;
-use crate::plugin_file::digest_of;
 use crate::prove::{Proof, call_at_admission, prove, prove_loaded};
 use crate::refusal::Refusal;
 use crate::services::Kept;
@@ -293,15 +292,15 @@ async fn wanted_one(
         return Ok(had);
     }
     let Fetched {
-        wasm,
+        component,
         origin,
         signed_by,
     } = parts.sources.component(desired).await?;
-    let (digest, wasm) = digested(wasm).await?;
+    let (digest, wasm) = component.into_parts();
     Ok(Had {
         compiled: parts.engine.load_compiled(&digest).await,
         digest,
-        wasm: Some(wasm),
+        wasm: Some(Arc::new(wasm)),
         origin,
         signed_by,
     })
@@ -326,11 +325,4 @@ async fn kept(parts: &KeeperParts, disk: &Arc<Disk>, known: &Known) -> Result<Ha
         origin,
         signed_by,
     })
-}
-
-/// Of large bytes that takes a while, which other calls need not wait for.
-async fn digested(wasm: Vec<u8>) -> Result<(String, Arc<Vec<u8>>), Refusal> {
-    let counted = tokio::task::spawn_blocking(move || (digest_of(&wasm), Arc::new(wasm))).await;
-    // It ends early only with the runtime.
-    counted.map_err(|_| Refusal::Stopped)
 }

@@ -8,7 +8,7 @@ use tokio::sync::RwLock;
 use wasmount_core::document::{PluginPlace, SecretSource};
 use wasmount_core::secrets::Secrets;
 use wasmount_versions::{
-    Desired, Fetched, Origin, Refusal, Sources, check_digest, check_kind, read_plugin,
+    Component, Desired, Fetched, Origin, Refusal, Sources, check_kind, read_plugin,
 };
 
 #[derive(Default)]
@@ -37,10 +37,11 @@ impl Sources for TestSources {
             panic!("only files are tested here");
         };
         let wasm = read_plugin(plugin, &desired.folder).await?;
-        check_digest(&wasm, plugin.digest.as_deref())?;
-        check_kind(&wasm)?;
+        let component = Component::of(wasm).await?;
+        component.check_digest(plugin.digest.as_deref())?;
+        check_kind(component.wasm())?;
         Ok(Fetched {
-            wasm,
+            component,
             origin: Origin::File(desired.folder.join(path)),
             signed_by: Vec::new(),
         })

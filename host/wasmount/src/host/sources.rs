@@ -19,7 +19,7 @@ use wasmount_core::document::{
 use wasmount_core::secrets::Secrets;
 use wasmount_kubernetes::storage_backend::SecretReader;
 use wasmount_versions::{
-    Desired, Fetched, Origin, PLUGIN_BYTES, Refusal, Sources, check_digest, check_kind,
+    Component, Desired, Fetched, Origin, PLUGIN_BYTES, Refusal, Sources, check_kind,
 };
 
 /// What a serving host has.
@@ -69,10 +69,11 @@ impl HostSources {
         };
         let fetched = fetch(plugin, folder, config).await;
         let fetched = fetched.map_err(|error| refusal(error, &asked))?;
-        check_digest(&fetched.wasm, plugin.digest.as_deref())?;
-        check_kind(&fetched.wasm)?;
+        let component = Component::of(fetched.wasm).await?;
+        component.check_digest(plugin.digest.as_deref())?;
+        check_kind(component.wasm())?;
         Ok(Fetched {
-            wasm: fetched.wasm,
+            component,
             origin: Origin::Registry {
                 reference: fetched.reference.unwrap_or_else(|| asked.clone()),
                 asked,
@@ -88,9 +89,10 @@ async fn file(plugin: &PluginSource, folder: &Path, path: &Path) -> Result<Fetch
     let wasm = settled_file::read(&path, PLUGIN_BYTES)
         .await
         .map_err(|error| unsettled(error, &path))?;
-    check_digest(&wasm, plugin.digest.as_deref())?;
+    let component = Component::of(wasm).await?;
+    component.check_digest(plugin.digest.as_deref())?;
     let mut fetched = Fetched {
-        wasm,
+        component,
         origin: Origin::File(path.clone()),
         signed_by: Vec::new(),
     };
@@ -98,7 +100,7 @@ async fn file(plugin: &PluginSource, folder: &Path, path: &Path) -> Result<Fetch
         let place = path.display().to_string();
         let signed = fetch(plugin, folder, None).await;
         let signed = signed.map_err(|error| refusal(error, &place))?;
-        if signed.wasm != fetched.wasm {
+        if signed.wasm != fetched.component.wasm() {
             return Err(Refusal::Source {
                 place,
                 reason: "somebody is writing it".to_owned(),
@@ -107,7 +109,7 @@ async fn file(plugin: &PluginSource, folder: &Path, path: &Path) -> Result<Fetch
         }
         fetched.signed_by = signed.signed_by;
     }
-    check_kind(&fetched.wasm)?;
+    check_kind(fetched.component.wasm())?;
     Ok(fetched)
 }
 

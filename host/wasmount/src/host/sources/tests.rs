@@ -36,7 +36,7 @@ async fn a_component_of_a_file_is_read_with_where_it_was() {
     let desired = desired(folder.path(), "  plugin: { path: p.wasm }\n");
     let sources = HostSources { secrets: None };
     let fetched = sources.component(&desired).await.unwrap();
-    assert_eq!(fetched.wasm, wasm);
+    assert_eq!(fetched.component.wasm(), wasm);
     assert_eq!(fetched.origin, Origin::File(folder.path().join("p.wasm")));
     assert!(fetched.signed_by.is_empty());
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use wasmount_artifact::signature::{KEY_BYTES, SignerKeys, bundle_file, signature_file};
 use wasmount_artifact::{Beside, FetchRequest, Wanted, fetch};
 use wasmount_core::document::{PluginPlace, PluginSource, Signers};
-use wasmount_versions::{Refusal, Step, Trail, check_digest, read_plugin};
+use wasmount_versions::{Component, Refusal, Step, Trail, read_plugin};
 
 /// Largest file of a signature that is read, in bytes: what the policy takes of one.
 const SIGNATURE_BYTES: u64 = 64 << 10;
@@ -23,9 +23,10 @@ pub(super) async fn component(
         Some(_) => "as the document wants it",
         None => "the document names none",
     };
-    let digest = check_digest(&wasm, plugin.digest.as_deref());
+    let component = Component::of(wasm).await?;
+    let digest = component.check_digest(plugin.digest.as_deref());
     trail.take(Step::Digest, digest, |()| wanted.to_owned())?;
-    let signed = signed(plugin, folder, wasm).await;
+    let signed = signed(plugin, folder, component.into_wasm()).await;
     let signed = signed.map_err(|reason| Refusal::Signature { reason });
     let (wasm, _) = trail.take(Step::Signature, signed, |(_, signers)| {
         match signers.as_slice() {
