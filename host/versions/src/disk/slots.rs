@@ -19,7 +19,7 @@ pub(super) const NAMES: [&str; 2] = ["history.0.json", "history.1.json"];
 pub(super) const UNREADABLE: &str = "unreadable";
 /// A file grows by so much at a time, since growing waits for the file system's journal: some tens of versions.
 const GROWTH: usize = 64 << 10;
-/// Largest file that is read: hundreds of times what a hundred versions take.
+/// Largest file that is read: hundreds of times what the versions that are remembered take.
 const MOST_BYTES: u64 = 64 << 20;
 /// Digits of the largest number.
 const DIGITS: usize = 20;
