@@ -2,9 +2,6 @@
 //!
 //! It does not know what is stored: keys and values are a backend's own.
 
-#[cfg(feature = "conformance")]
-pub mod conformance;
-
 use crate::names::DriverName;
 use async_trait::async_trait;
 

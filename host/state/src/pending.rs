@@ -155,7 +155,7 @@ fn size(key: &str, value: Option<&[u8]>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wasmount_core::state::conformance::space;
+    use wasmount_store_conformance::space;
 
     fn value(text: &str) -> Option<Arc<[u8]>> {
         Some(Arc::from(text.as_bytes()))

@@ -7,9 +7,9 @@ use futures::stream;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use wasmount_core::code::Code;
-use wasmount_core::state::conformance::{conforms, space};
 use wasmount_core::state::{Expect, Outcome, StateStore};
 use wasmount_kubernetes::KubernetesStore;
+use wasmount_store_conformance::{conforms, space};
 use xtask::cluster;
 
 /// Keys that two processes race for.

@@ -4,7 +4,7 @@ use super::open::{FILE_NAME, FORMAT, MAGIC, NEW_FILE_NAME, STORE_FORMAT};
 use super::*;
 use crate::pending::Pending;
 use std::sync::Arc;
-use wasmount_core::state::conformance::space;
+use wasmount_store_conformance::space;
 
 fn write_one(directory: &Path, value: &[u8]) {
     let (database, revision) = Database::open(directory).unwrap();

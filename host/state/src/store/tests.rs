@@ -4,8 +4,8 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use tempfile::TempDir;
-use wasmount_core::state::conformance::{conforms, space};
 use wasmount_core::state::{STATE_VALUE_BYTES, record_bytes};
+use wasmount_store_conformance::{conforms, space};
 
 fn store() -> (TempDir, Arc<RedbStore>) {
     let directory = tempfile::tempdir().unwrap();

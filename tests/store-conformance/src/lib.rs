@@ -1,6 +1,7 @@
 //! What every state store must do, as one function over the trait. Apart from the tests of one store so that the next store is held to the
-//! same rules; it is a feature of this crate, for the tests of the others. It wants an empty store and knows nothing of files.
+//! same rules, and outside the host because it ends where it fails. It wants an empty store and knows nothing of files.
 
+#![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -8,12 +9,12 @@
     reason = "it is a test, and may end where it fails"
 )]
 
-use crate::names::DriverName;
-use crate::state::{
+use std::sync::Arc;
+use wasmount_core::names::DriverName;
+use wasmount_core::state::{
     Expect, Keyspace, KeyspaceOwner, Outcome, STATE_KEY_BYTES, STATE_SCAN_ENTRIES,
     STATE_VALUE_BYTES, StateEntry, StateError, StateStore, StateWrite, record_bytes,
 };
-use std::sync::Arc;
 
 /// The backend keyspace of a driver.
 pub fn space(driver: &str) -> Keyspace {
