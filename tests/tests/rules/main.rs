@@ -10,5 +10,6 @@
 
 mod crates;
 mod dependencies;
+mod docs;
 mod security;
 mod text;
