@@ -13,6 +13,7 @@
 //! # }
 //! ```
 
+use crate::compiled;
 use crate::documents;
 use crate::loop_devices;
 use crate::mounter::{MounterOptions, Mounting};
@@ -121,6 +122,11 @@ impl Host {
         };
         if let Some(socket) = mounter {
             mount_at(&mut options, &socket);
+        }
+        // A user without rights could not read what root compiled.
+        if split.is_none_or(|user| user == 0) {
+            compiled::seed(&options.data, &options.backends)
+                .map_err(Failure::io("share compiled plugins with the host"))?;
         }
         let mut served = Served::start(&options)?;
         let sockets = served.sockets()?;
@@ -255,6 +261,8 @@ impl Drop for Host {
         let Some(place) = self.place.take() else {
             return;
         };
+        // A host that could not be read from compiles again: slower, and all the same.
+        let _ = compiled::keep(&self.options.data);
         let left = place.take_away();
         if thread::panicking() {
             say_log(&log);

@@ -8,6 +8,7 @@
 pub mod builds;
 pub mod child;
 pub mod cluster;
+mod compiled;
 pub mod copies;
 pub mod directory_life;
 pub mod documents;
