@@ -14,8 +14,6 @@ use std::process::Command;
 const OVERLAYS: [(&str, &str); 2] = [("node-local", "hostpath"), ("network", "hostpath")];
 /// Where the image has its plugins (`deploy/Containerfile`).
 const PLUGINS_IN_IMAGE: &str = "/opt/wasmount/plugins";
-/// Between two objects of a YAML stream.
-const NEXT: &str = "---\n";
 
 /// A file, and what must stand in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,31 +27,27 @@ pub struct Printed {
 /// Prints all of them with the host's program as built.
 pub fn print(workspace: &Workspace) -> Result<Vec<Printed>, Failure> {
     let deploy = workspace.root().join("deploy");
-    let mut printed = Vec::new();
+    let manifests = || {
+        let mut command = Command::new(workspace.host_program());
+        command.arg("manifests");
+        command
+    };
+    let mut printed = vec![Printed {
+        path: deploy.join("shared/wasmount.yaml"),
+        text: command::read(manifests().arg("--shared"))?,
+    }];
     for (overlay, plugin) in OVERLAYS {
         let folder = deploy.join("overlays").join(overlay);
-        let all = command::read(
-            Command::new(workspace.host_program())
-                .args(["manifests", "--topology", overlay, "--backend"])
+        let text = command::read(
+            manifests()
+                .args(["--topology", overlay, "--backend"])
                 .arg(folder.join("backend.yaml"))
                 .arg(format!(
                     "--plugin-in-image={PLUGINS_IN_IMAGE}/{plugin}.wasm"
                 )),
         )?;
-        let (namespaces, others): (Vec<_>, Vec<_>) = all
-            .split_terminator(NEXT)
-            .filter(|object| !object.is_empty())
-            .partition(|object| object.lines().any(|line| line == "kind: Namespace"));
-        for (path, objects) in [
-            (deploy.join("base/namespace.yaml"), namespaces),
-            (folder.join("wasmount.yaml"), others),
-        ] {
-            let text = objects
-                .into_iter()
-                .flat_map(|object| [NEXT, object])
-                .collect();
-            printed.push(Printed { path, text });
-        }
+        let path = folder.join("wasmount.yaml");
+        printed.push(Printed { path, text });
     }
     Ok(printed)
 }

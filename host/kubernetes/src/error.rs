@@ -41,7 +41,7 @@ pub enum KubernetesError {
     },
     /// There is no such kind, or no such namespace.
     #[error(
-        "the API server knows no BackendRecord in this namespace: apply backendrecords.wasmount.io (`wasmount manifests` prints it), and name a namespace \
+        "the API server knows no BackendRecord in this namespace: apply backendrecords.wasmount.io (`wasmount manifests --shared` prints it), and name a namespace \
          that is there in --state"
     )]
     NoRecords,

@@ -9,6 +9,7 @@ mod objects;
 mod pods;
 mod policy;
 mod rbac;
+mod shared;
 mod sidecars;
 mod workloads;
 mod yaml;
@@ -17,7 +18,7 @@ pub use config::{
     CERTIFICATES_IN_CONFIG, CONFIG_MAP_BYTES, PLUGIN_IN_CONFIG, path_in_config, secret_object,
     secret_path,
 };
-pub use objects::definition_manifests;
+pub use shared::{definition_manifests, shared_manifests};
 pub use yaml::to_yaml;
 
 use crate::csi_driver::tells_capacity;
@@ -183,7 +184,7 @@ impl Backend {
     }
 }
 
-/// All objects of a backend, those that others refer to first.
+/// All objects of a backend alone, those that others refer to first.
 pub fn manifests(backend: &Backend, choices: &Choices) -> Result<Vec<Manifest>, ManifestsError> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if backend.name.len() > NAME_BYTES || !backend.name.chars().all(allowed) {
@@ -198,9 +199,7 @@ pub fn manifests(backend: &Backend, choices: &Choices) -> Result<Vec<Manifest>, 
         }
     }
     let parts = Parts { backend, choices };
-    let mut all = vec![parts.namespace()?];
-    all.extend(parts.records()?);
-    all.push(parts.driver_object()?);
+    let mut all = vec![parts.driver_object()?];
     all.extend(parts.classes()?);
     all.push(parts.config_map()?);
     all.extend(parts.followed()?);

@@ -147,8 +147,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// What is asked for once: where things go, what is forced, which of many.
-    const OF_ONE_CALL: [(&str, &str); 24] = [
+    const OF_ONE_CALL: [(&str, &str); 25] = [
         ("manifests", "crd"),
+        ("manifests", "shared"),
         ("manifests", "as-object"),
         // Of `serve` it has another form.
         ("manifests", "storage-backends"),

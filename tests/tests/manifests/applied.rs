@@ -9,6 +9,7 @@ use xtask::deploy::{self, Printed};
 async fn a_real_api_server_takes_every_object_that_is_printed() {
     let scene = Scene::start().await;
     scene.with_snapshot_kinds();
+    scene.with_shared_objects();
     for plugin in ["hostpath", "directory", "podfiles"] {
         let document = workspace().backend_document(plugin);
         let (text, _) = printed(&document, &["--topology", "node-local"]);
@@ -25,13 +26,22 @@ async fn a_real_api_server_takes_every_object_that_is_printed() {
 async fn a_real_api_server_takes_every_overlay_as_people_type_it_first() {
     let scene = Scene::start().await;
     scene.with_snapshot_kinds();
-    for overlay in ["node-local", "network"] {
-        let folder = workspace().root().join("deploy/overlays").join(overlay);
-        let applied = scene.kubectl(&["apply", "-k", folder.to_str().unwrap()]);
+    let apply = |folder: &str| {
+        let folder = workspace().root().join("deploy").join(folder);
+        scene.kubectl(&["apply", "-k", folder.to_str().unwrap()])
+    };
+    let too_early = apply("overlays/node-local");
+    let said = error_of(&too_early);
+    assert!(
+        !too_early.status.success() && said.contains("namespaces \"wasmount-system\" not found"),
+        "{said}"
+    );
+    for folder in ["shared", "overlays/node-local", "overlays/network"] {
+        let applied = apply(folder);
         let said = error_of(&applied);
         assert!(
             applied.status.success() && said.is_empty(),
-            "{overlay}: {said}"
+            "{folder}: {said}"
         );
     }
 }

@@ -36,6 +36,7 @@ async fn live(api: &Api<CSIDriver>) -> CSIDriver {
 async fn prepared() -> (Scene, PathBuf, Api<CSIDriver>) {
     let scene = Scene::start().await;
     scene.with_snapshot_kinds();
+    scene.with_shared_objects();
     let document = workspace().backend_document("hostpath");
     scene.apply(&printed(&document, &["--topology", "node-local"]).0);
     let api = Api::<CSIDriver>::all(scene.client.clone());

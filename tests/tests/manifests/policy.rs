@@ -12,6 +12,7 @@ const ACCOUNT: &str = "wasmount-hostpath-node";
 async fn a_real_api_server_lets_a_driver_write_its_own_node_and_no_other() {
     let scene = Scene::start().await;
     scene.with_snapshot_kinds();
+    scene.with_shared_objects();
     let document = workspace().backend_document("hostpath");
     scene.apply(&printed(&document, &["--topology", "node-local"]).0);
     for name in ["a", "b"] {

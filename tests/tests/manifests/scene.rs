@@ -61,6 +61,11 @@ impl Scene {
         assert!(applied.status.success(), "{}", error_of(&applied));
     }
 
+    /// What all backends share.
+    pub(crate) fn with_shared_objects(&self) {
+        self.apply(&read(&mut manifests(&["--shared"])).0);
+    }
+
     /// Deletes all CSIDriver objects.
     pub(crate) fn without_drivers(&self) {
         let deleted = self.kubectl(&["delete", "csidriver", "--all"]);
@@ -112,19 +117,25 @@ pub(crate) fn workspace() -> Workspace {
 
 /// What `wasmount manifests` prints for a document, and what it warns of.
 pub(crate) fn printed(document: &Path, more: &[&str]) -> (String, String) {
-    let output = run(document, more);
-    assert!(output.status.success(), "{}", error_of(&output));
-    let said = error_of(&output);
-    (String::from_utf8(output.stdout).unwrap(), said)
+    read(manifests(more).arg("--backend").arg(document))
 }
 
 pub(crate) fn run(document: &Path, more: &[&str]) -> Output {
-    Command::new(workspace().host_program())
-        .args(["manifests", "--backend"])
-        .arg(document)
-        .args(more)
-        .output()
-        .unwrap()
+    let mut command = manifests(more);
+    command.arg("--backend").arg(document).output().unwrap()
+}
+
+fn manifests(arguments: &[&str]) -> Command {
+    let mut command = Command::new(workspace().host_program());
+    command.arg("manifests").args(arguments);
+    command
+}
+
+fn read(command: &mut Command) -> (String, String) {
+    let output = command.output().unwrap();
+    let said = error_of(&output);
+    assert!(output.status.success(), "{said}");
+    (String::from_utf8(output.stdout).unwrap(), said)
 }
 
 pub(crate) fn error_of(output: &Output) -> String {

@@ -142,7 +142,6 @@ async fn privileged_an_object_that_comes_back_before_its_last_volume_went_takes_
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_an_object_of_an_elected_controller_works_again_when_it_is_made_anew() {
     let scene = Scene::shared().await;
-    scene.knows_records();
     let elects = ["--state=kubernetes:default", "--leader-election"];
     let mut serving = Serving::start_as(&scene, "anew", HostRole::Controller, &elects);
     let wanted = object("anew", "anew.example");

@@ -20,8 +20,7 @@ const ACCOUNT: &str = "wasmount-rights-node";
 /// What the printed pods follow.
 const SELECTOR: &str = "app.kubernetes.io/instance=rights";
 /// Of what is printed: the pods have no node here, and their object names a file of theirs.
-const APPLIED: [&str; 8] = [
-    "Namespace",
+const APPLIED: [&str; 7] = [
     "ServiceAccount",
     "ClusterRole",
     "ClusterRoleBinding",

@@ -9,7 +9,6 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
-use wasmount_kubernetes::RECORD_DEFINITION;
 use xtask::cluster::access::User;
 use xtask::cluster::control_plane::ControlPlane;
 use xtask::cluster::programs::Programs;
@@ -57,24 +56,13 @@ impl Scene {
             programs,
         };
         let scene = Self::of(Arc::new(base)).await;
-        let definitions = manifests(&["--crd"]);
-        assert!(definitions.status.success(), "{}", said(&definitions));
-        let definitions = std::str::from_utf8(&definitions.stdout).unwrap();
-        scene.define("definitions.yaml", definitions);
-        scene
-    }
-
-    /// The kind of the records of controllers is known too.
-    pub(crate) fn knows_records(&self) {
-        self.define("records.yaml", RECORD_DEFINITION);
-    }
-
-    fn define(&self, file: &str, definitions: &str) {
-        let file = self.place.root().join(file);
-        std::fs::write(&file, definitions).unwrap();
-        let applied = self.kubectl(&["apply", "--server-side", "-f", file.to_str().unwrap()]);
+        let shared = manifests(&["--shared"]);
+        assert!(shared.status.success(), "{}", said(&shared));
+        let file = scene.place.root().join("shared.yaml");
+        std::fs::write(&file, shared.stdout).unwrap();
+        let applied = scene.kubectl(&["apply", "--server-side", "-f", file.to_str().unwrap()]);
         assert!(applied.status.success(), "{}", said(&applied));
-        let established = self.kubectl(&[
+        let established = scene.kubectl(&[
             "wait",
             "--for=condition=established",
             "crd",
@@ -82,6 +70,7 @@ impl Scene {
             "--timeout=60s",
         ]);
         assert!(established.status.success(), "{}", said(&established));
+        scene
     }
 
     /// The one that all tests share.

@@ -56,6 +56,7 @@ pub fn up(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
         for image in &images {
             cluster.import(image).await?;
         }
+        apply(&cluster, &program, "shared", &["--shared"])?;
         for backend in BACKENDS {
             let document = workspace.backend_document(backend);
             deploy(&cluster, &program, &document)?;
@@ -101,27 +102,34 @@ pub fn kubectl(workspace: &Workspace, arguments: &[OsString]) -> Result<(), Fail
 
 /// Applies what `wasmount manifests` prints, and waits until its pods run.
 fn deploy(cluster: &Cluster, program: &Path, document: &Path) -> Result<(), Failure> {
-    let printed = command::read(
-        std::process::Command::new(program)
-            .args(["manifests", "--topology", "node-local"])
-            .args(["--sidecar-registry", REGISTRY])
-            .args(["--image", &image::wasmount_name()])
-            .arg("--backend")
-            .arg(document),
-    )?;
     let name = document.parent().and_then(Path::file_name);
     let name = name.unwrap_or_default().to_string_lossy();
-    let file = cluster.lab().root().join(format!("{name}.yaml"));
-    fs::write(&file, printed).map_err(Failure::io(format!("write {}", file.display())))?;
-    let mut apply = cluster.kubectl();
-    // Server-side: a component is too large for the annotation that the other form leaves.
-    apply.args(["apply", "--server-side", "--filename"]);
-    command::read(apply.arg(&file))?;
+    let document = document.display().to_string();
+    let image = image::wasmount_name();
+    let flags = [
+        ["--topology", "node-local"],
+        ["--sidecar-registry", REGISTRY],
+        ["--image", &image],
+        ["--backend", &document],
+    ];
+    apply(cluster, program, &name, flags.as_flattened())?;
     let mut wait = cluster.kubectl();
     wait.args(["rollout", "status", "daemonset", "--namespace", NAMESPACE])
         .args(["--selector", &format!("app.kubernetes.io/instance={name}")])
         .args(["--timeout", ROLL_OUT]);
     command::read(&mut wait).map(drop)
+}
+
+/// Prints manifests into a file of this name in the cluster's directory, and applies them.
+fn apply(cluster: &Cluster, program: &Path, name: &str, flags: &[&str]) -> Result<(), Failure> {
+    let mut manifests = std::process::Command::new(program);
+    let printed = command::read(manifests.arg("manifests").args(flags))?;
+    let file = cluster.lab().root().join(format!("{name}.yaml"));
+    fs::write(&file, printed).map_err(Failure::io(format!("write {}", file.display())))?;
+    let mut apply = cluster.kubectl();
+    // Server-side: a component is too large for the annotation that the other form leaves.
+    apply.args(["apply", "--server-side", "--filename"]);
+    command::read(apply.arg(&file)).map(drop)
 }
 
 /// Waits until kubelet knows the drivers of all backends.

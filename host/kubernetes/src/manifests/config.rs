@@ -1,13 +1,10 @@
-//! Namespace, driver object and ConfigMap: what is there before a pod. Apart because their contents come from the backend, not from how it is
+//! Driver object and ConfigMap: what is there before a pod. Apart because their contents come from the backend, not from how it is
 //! run.
 
-use super::rbac::Part;
 use super::{Component, Manifest, ManifestsError, Parts};
-use crate::RECORD_DEFINITION;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -68,39 +65,6 @@ impl Parts<'_> {
             labels: Some(self.labels()),
             ..ObjectMeta::default()
         }
-    }
-
-    pub(super) fn namespace(&self) -> Result<Manifest, ManifestsError> {
-        let labels = [(
-            "pod-security.kubernetes.io/enforce".to_owned(),
-            "privileged".to_owned(),
-        )];
-        let namespace = Namespace {
-            metadata: ObjectMeta {
-                name: Some(self.choices.namespace.clone()),
-                labels: Some(labels.into()),
-                ..ObjectMeta::default()
-            },
-            ..Namespace::default()
-        };
-        Manifest::new(
-            "Pod security `privileged`, for the mounter container and the directories of the node.",
-            &namespace,
-        )
-    }
-
-    /// The kind of the controller's records, where the cluster keeps them.
-    pub(super) fn records(&self) -> Result<Option<Manifest>, ManifestsError> {
-        if !self.parts().contains(&Part::Controller) {
-            return Ok(None);
-        }
-        let definition: Value = serde_saphyr::from_str(RECORD_DEFINITION)
-            .map_err(|error| ManifestsError::Definition(error.to_string()))?;
-        Manifest::new(
-            "Records of controllers (--state kubernetes). Each backend prints the same; it goes with the last of them, by hand: with it go all records.",
-            &definition,
-        )
-        .map(Some)
     }
 
     pub(super) fn driver_object(&self) -> Result<Manifest, ManifestsError> {

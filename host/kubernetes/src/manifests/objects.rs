@@ -1,4 +1,4 @@
-//! A backend as an object that the pods follow (`--storage-backends`): the definitions, the object, and what the pods are told and may do for it.
+//! A backend as an object that the pods follow (`--storage-backends`): the object, and what the pods are told and may do for it.
 //! Apart because a backend of a file has none of it.
 //!
 //! The mounter keeps its document in the ConfigMap: what may be mounted on a node is not decided by whoever may write an object.
@@ -6,7 +6,6 @@
 use super::rbac::Part;
 use super::rbac::Right;
 use super::{Manifest, ManifestsError, Parts};
-use crate::storage_backend::definitions;
 use serde_json::{Value, json};
 
 /// API group of the objects.
@@ -15,30 +14,15 @@ const READ: [&str; 3] = ["get", "list", "watch"];
 /// By this label the pods of a backend find its object.
 const INSTANCE: &str = "app.kubernetes.io/instance";
 
-/// The definitions alone, as `wasmount manifests --crd` prints them.
-pub fn definition_manifests() -> Result<Vec<Manifest>, ManifestsError> {
-    let [backends, reports] = definitions();
-    Ok(vec![
-        Manifest::new(
-            "Backends as objects (--storage-backends). With this definition go all of them, as soon as no volume of theirs is staged.",
-            &backends,
-        )?,
-        Manifest::new(
-            "What each host says of a backend: written by hosts, summarised in the status of the StorageBackend.",
-            &reports,
-        )?,
-    ])
-}
-
 impl Parts<'_> {
     /// Whether the pods follow an object.
     pub(super) fn follows(&self) -> bool {
         self.backend.object.is_some()
     }
 
-    pub(super) fn followed(&self) -> Result<Vec<Manifest>, ManifestsError> {
+    pub(super) fn followed(&self) -> Result<Option<Manifest>, ManifestsError> {
         let Some(object) = &self.backend.object else {
-            return Ok(Vec::new());
+            return Ok(None);
         };
         let mut object = object.clone();
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -48,11 +32,9 @@ impl Parts<'_> {
                 labels.extend(ours.map(|(key, value)| (key, value.into())));
             }
         }
-        let mut all = definition_manifests()?;
         let about = "The backend: what is changed here is served within seconds, by all hosts, without a restart. What of the node may be mounted \
                      is the mounter's document, in the ConfigMap.";
-        all.push(Manifest::new(about, &object)?);
-        Ok(all)
+        Manifest::new(about, &object).map(Some)
     }
 
     /// Arguments of the host that say which documents it serves.

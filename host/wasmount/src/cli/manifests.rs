@@ -26,7 +26,8 @@ use wasmount_core::driver::Role;
 use wasmount_kubernetes::csi_driver::csi_driver;
 use wasmount_kubernetes::manifests::{
     Backend, CONFIG_MAP_BYTES, Choices, Component, Form, Manifest, PLUGIN_IN_CONFIG,
-    definition_manifests, manifests, path_in_config, secret_path, to_yaml, warnings,
+    definition_manifests, manifests, path_in_config, secret_path, shared_manifests, to_yaml,
+    warnings,
 };
 
 /// Largest component that is read, in bytes; a little more than could be shipped, so that the refusal can say how much it is.
@@ -38,10 +39,11 @@ const PULLED: &str = "component.wasm";
 /// Print everything that a backend needs in a cluster, as YAML
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example, for a backend whose volumes lie on the nodes:
+Example, once a cluster, and then for a backend whose volumes lie on the nodes:
+  $ wasmount manifests --shared
   $ wasmount manifests --backend hostpath.yaml --topology node-local
 
-Apply it with `kubectl apply --server-side -f -`: a component is too large for the annotation that the other form of apply leaves.
+Apply each with `kubectl apply --server-side -f -`: a component is too large for the annotation that the other form of apply leaves.
 
 Exit codes: 0, 64 for wrong flags or documents, 1 for any other failure.")]
 pub(crate) struct Flags {
@@ -50,13 +52,17 @@ pub(crate) struct Flags {
         long,
         value_name = "FILE",
         env = "WASMOUNT_BACKEND",
-        required_unless_present = "crd"
+        required_unless_present_any = ["crd", "shared"]
     )]
     backend: Option<PathBuf>,
 
     /// Print the definitions of StorageBackend objects, and nothing else
     #[arg(long)]
     crd: bool,
+
+    /// Print what all backends share (the namespace and the definitions of all kinds), and nothing else: it comes first, and goes last
+    #[arg(long, conflicts_with_all = ["crd", "as_object"])]
+    shared: bool,
 
     /// Print the document as a StorageBackend object, with full paths, and nothing else
     #[arg(long, conflicts_with = "crd")]
@@ -141,14 +147,14 @@ enum TopologyWord {
 /// Prints them.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let impossible = "no manifests can be printed";
-    let Some(file) = flags.backend.clone() else {
+    if flags.shared {
+        let all = shared_manifests(&flags.namespace).map_err(Fault::room(impossible))?;
+        return print(&all);
+    }
+    let Some(file) = flags.backend.clone().filter(|_| !flags.crd) else {
         let all = definition_manifests().map_err(Fault::room(impossible))?;
         return print(&all);
     };
-    if flags.crd {
-        let all = definition_manifests().map_err(Fault::room(impossible))?;
-        return print(&all);
-    }
     plain("--kubelet-dir", &flags.kubelet_dir)?;
     let mut configured = config::load(std::slice::from_ref(&file))?;
     let Some(configured) = configured.pop() else {

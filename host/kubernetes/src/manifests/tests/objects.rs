@@ -16,7 +16,6 @@ fn the_pods_of_an_object_follow_it_and_ask_for_its_secrets() {
         object["metadata"]["labels"]["app.kubernetes.io/instance"],
         "a"
     );
-    assert_eq!(of_kind(&of_object, "CustomResourceDefinition").len(), 2);
     let set = of_kind(&of_object, "DaemonSet")[0];
     let pod = &set["spec"]["template"]["spec"];
     let args = pod["containers"][0]["args"].to_string();

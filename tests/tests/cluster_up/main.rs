@@ -3,153 +3,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may end where it fails")]
 
+mod backends;
+mod newcomer;
+
+use newcomer::{Newcomer, PATIENCE, attached, claim, pod, processes_of, wait_until};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
-use wasmount_tests::loop_devices;
-use wasmount_tests::root::needs_root;
-use xtask::cluster::BUSYBOX_IMAGE;
 use xtask::cluster::lab::Lab;
 use xtask::command;
 use xtask::workspace::Workspace;
-
-/// For `kubectl wait`: seconds on an idle machine.
-const PATIENCE: &str = "--timeout=120s";
-
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(100);
-
-/// Until something is gone, or there.
-const SOON: Duration = Duration::from_secs(60);
-
-/// The cluster of this target directory; gone with this, however the test ends.
-struct Newcomer {
-    workspace: Workspace,
-}
-
-impl Newcomer {
-    fn begin() -> Self {
-        needs_root();
-        let workspace = Workspace::locate().unwrap();
-        assert!(
-            !workspace.cluster().exists(),
-            "a cluster of yours is up, or was: `cargo xtask cluster down` makes room for this test's"
-        );
-        Self { workspace }
-    }
-
-    fn xtask(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(self.workspace.own_program());
-        command.arg("cluster").args(arguments);
-        command
-    }
-
-    /// What it said, once it went well.
-    fn cluster(&self, arguments: &[&str]) -> String {
-        command::read(&mut self.xtask(arguments)).unwrap()
-    }
-
-    fn kubectl(&self, arguments: &[&str]) -> String {
-        self.cluster(&[&["kubectl", "--"], arguments].concat())
-    }
-
-    fn json(&self, arguments: &[&str]) -> Value {
-        let printed = self.kubectl(&[arguments, &["--output", "json"]].concat());
-        serde_json::from_str(&printed).unwrap()
-    }
-
-    fn apply(&self, objects: &[Value]) {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("objects.json");
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
-        fs::write(&file, list.to_string()).unwrap();
-        self.kubectl(&["apply", "--filename", file.to_str().unwrap()]);
-    }
-
-    /// A pod that has ended well, and what it said.
-    fn said_by(&self, pod: &str) -> String {
-        let succeeded = "--for=jsonpath={.status.phase}=Succeeded";
-        self.kubectl(&["wait", succeeded, &format!("pod/{pod}"), PATIENCE]);
-        self.kubectl(&["logs", pod])
-    }
-
-    fn root(&self) -> PathBuf {
-        self.workspace.cluster()
-    }
-
-    /// Nothing of the cluster is on the machine any more.
-    fn assert_nothing_is_left(&self, volumes: &[String]) {
-        let root = self.root();
-        assert!(!root.exists());
-        let name = root.to_str().unwrap();
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-        assert!(!mounts.contains(name), "{mounts}");
-        // What an interrupted command had begun ends by itself, without a cluster to speak to.
-        wait_until("its last processes have ended", || {
-            processes_of(&root).is_empty()
-        });
-        let group = Lab::at(&root).unwrap().control_group();
-        let find = ["/sys/fs/cgroup", "-maxdepth", "2", "-name", &group];
-        assert_eq!(command::read(Command::new("find").args(find)).unwrap(), "");
-        assert_eq!(attached(volumes), [""; 0]);
-    }
-
-    /// Names of what the drivers' pools hold: no two volumes share one.
-    fn volumes(&self) -> Vec<String> {
-        let mut find = Command::new("find");
-        find.arg(self.root().join("lib/wasmount"));
-        // What goes while it looks is gone.
-        let found = command::try_read(&mut find).unwrap().stdout;
-        let found = String::from_utf8(found).unwrap();
-        let names = found.lines().filter_map(|it| it.rsplit('/').next());
-        names
-            .filter(|it| is_volume(it))
-            .map(str::to_owned)
-            .collect()
-    }
-}
-
-impl Drop for Newcomer {
-    fn drop(&mut self) {
-        // It has said on standard error what it could not do.
-        let _ = self.xtask(&["down"]).status();
-    }
-}
-
-/// Whether the plugins call a volume's file or directory so.
-fn is_volume(name: &str) -> bool {
-    name.starts_with("image-") || name.starts_with("volume-")
-}
-
-/// The loop devices' files that are these volumes.
-fn attached(volumes: &[String]) -> Vec<String> {
-    let files = loop_devices::backing_files().unwrap();
-    let of_these = |file: &String| volumes.iter().any(|it| file.ends_with(it.as_str()));
-    files.into_iter().filter(of_these).collect()
-}
-
-/// Processes whose command line has this directory.
-fn processes_of(root: &Path) -> BTreeSet<i32> {
-    let root = root.to_str().unwrap();
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    all.filter_map(|it| {
-        let id = it.file_name().to_str()?.parse().ok()?;
-        let line = fs::read(it.path().join("cmdline")).ok()?;
-        String::from_utf8_lossy(&line).contains(root).then_some(id)
-    })
-    .collect()
-}
-
-fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is() {
-        assert!(start.elapsed() < SOON, "in vain: {what}");
-        std::thread::sleep(LOOK);
-    }
-}
 
 /// The lines that it says to type next.
 fn to_type(said: &str) -> Vec<String> {
@@ -162,39 +25,6 @@ fn to_type(said: &str) -> Vec<String> {
 fn typed(before: &str, line: &str) -> String {
     let mut shell = Command::new("sh");
     command::read(shell.args(["-c", &format!("{before}\n{line}")])).unwrap()
-}
-
-fn claim(name: &str, class: &str, source: Option<&str>) -> Value {
-    let source = source.map(|name| json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": name}));
-    json!({
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": class,
-            "resources": {"requests": {"storage": "16Mi"}},
-            "dataSource": source,
-        },
-    })
-}
-
-fn pod(name: &str, claim: &str, script: &str) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {
-            "restartPolicy": "Never",
-            "containers": [{
-                "name": "main",
-                "image": BUSYBOX_IMAGE,
-                "command": ["/bin/sh", "-c", script],
-                "volumeMounts": [{"name": "data", "mountPath": "/data"}],
-            }],
-            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}],
-        },
-    })
 }
 
 /// Of every container of the drivers: its name, if it is privileged; and the places where its mounts show outside.
@@ -260,14 +90,9 @@ fn privileged_what_a_newcomer_types_works_and_down_leaves_nothing() {
     newcomer.apply(&[pod("reader", "example", "cat /data/log")]);
     assert!(newcomer.said_by("reader").starts_with(&written));
     a_snapshot_is_restored(&newcomer);
-    newcomer.kubectl(&["delete", "pods,volumesnapshots,pvc", "--all"]);
-    wait_until("the volumes are gone", || {
-        newcomer
-            .kubectl(&["get", "pv", "--output", "name"])
-            .is_empty()
-            && newcomer.volumes().is_empty()
-    });
+    newcomer.without_volumes();
     assert_eq!(attached(&volumes), [""; 0]);
+    backends::one_is_deleted_while_another_serves(&newcomer);
 
     assert!(
         newcomer

@@ -1,0 +1,78 @@
+//! What all backends of a cluster share: the namespace, and the definitions of our kinds. Apart because it outlives each of them: with the
+//! namespace go the pods of every backend, and with a definition all of its objects.
+//!
+//! It knows no backend, and what is printed for a backend holds none of it.
+
+use super::{Manifest, ManifestsError};
+use crate::RECORD_DEFINITION;
+use crate::storage_backend::definitions;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Against pruning, by Argo CD, Helm and Flux. `kubectl apply --prune` goes by a label, and a shared object has none of any backend.
+const KEPT: [(&str, &str); 3] = [
+    (
+        "argocd.argoproj.io/sync-options",
+        "Prune=false,Delete=false",
+    ),
+    ("helm.sh/resource-policy", "keep"),
+    ("kustomize.toolkit.fluxcd.io/prune", "disabled"),
+];
+
+/// All of it, as `wasmount manifests --shared` prints it.
+pub fn shared_manifests(namespace: &str) -> Result<Vec<Manifest>, ManifestsError> {
+    let labels = [(
+        "pod-security.kubernetes.io/enforce".to_owned(),
+        "privileged".to_owned(),
+    )];
+    let object = Namespace {
+        metadata: ObjectMeta {
+            name: Some(namespace.to_owned()),
+            labels: Some(labels.into()),
+            ..ObjectMeta::default()
+        },
+        ..Namespace::default()
+    };
+    let records: Value = serde_saphyr::from_str(RECORD_DEFINITION)
+        .map_err(|error| ManifestsError::Definition(error.to_string()))?;
+    let mut all = vec![
+        kept(
+            "The namespace of the backends: with it go the pods and records of all of them. Pod security `privileged`, for the mounter container \
+             and the directories of the node.",
+            &object,
+        )?,
+        kept(
+            "Records of controllers (--state kubernetes). With this definition go the records of all backends.",
+            &records,
+        )?,
+    ];
+    all.extend(definition_manifests()?);
+    Ok(all)
+}
+
+/// The definitions of StorageBackend objects alone, as `wasmount manifests --crd` prints them.
+pub fn definition_manifests() -> Result<Vec<Manifest>, ManifestsError> {
+    let [backends, reports] = definitions();
+    Ok(vec![
+        kept(
+            "Backends as objects (--storage-backends). With this definition go all of them, as soon as no volume of theirs is staged.",
+            &backends,
+        )?,
+        kept(
+            "What each host says of a backend: written by hosts, summarised in the status of the StorageBackend.",
+            &reports,
+        )?,
+    ])
+}
+
+fn kept(comment: &str, object: &impl Serialize) -> Result<Manifest, ManifestsError> {
+    let mut manifest = Manifest::new(comment, object)?;
+    let metadata = manifest.object.get_mut("metadata");
+    if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
+        metadata.insert("annotations".to_owned(), json!(BTreeMap::from(KEPT)));
+    }
+    Ok(manifest)
+}
