@@ -304,7 +304,7 @@ impl Candidate {
 }
 
 /// Objects are named in lower case, as CSIDriver is.
-fn lease_of(driver: &DriverName) -> String {
+pub(crate) fn lease_of(driver: &DriverName) -> String {
     format!("{LEASE_PREFIX}{driver}").to_ascii_lowercase()
 }
 

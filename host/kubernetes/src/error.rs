@@ -51,9 +51,10 @@ pub enum KubernetesError {
         /// Its name.
         name: String,
     },
-    /// Somebody changed it by hand.
+    /// Another account made it, or somebody changed it by hand.
     #[error(
-        "BackendRecord {name} holds another key than its name says: somebody has changed it by hand"
+        "BackendRecord {name} is of another driver or holds another key than its name says: look who made it (`kubectl get backendrecord {name} \
+         --show-managed-fields -o yaml`), and delete it if it is nobody's"
     )]
     ForeignRecord {
         /// Its name.

@@ -204,7 +204,7 @@ pub fn manifests(backend: &Backend, choices: &Choices) -> Result<Vec<Manifest>, 
     all.push(parts.config_map()?);
     all.extend(parts.followed()?);
     all.extend(parts.access()?);
-    all.extend(parts.own_node_only()?);
+    all.extend(parts.policies()?);
     all.extend(parts.workloads()?);
     Ok(all)
 }

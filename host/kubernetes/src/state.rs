@@ -18,6 +18,7 @@ use async_trait::async_trait;
 use cache::Cache;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, Error};
+pub(crate) use record::DRIVER as DRIVER_LABEL;
 use record::{BackendRecord, RecordSpec};
 use std::collections::HashMap;
 use std::future::Future;
@@ -134,7 +135,7 @@ impl KubernetesStore {
         let Answer::Done(record) = ask(operation, &name, self.records.get(&name)).await? else {
             return Ok(None);
         };
-        let entry = record::entry(record).map_err(failed(operation))?;
+        let entry = record::entry(space, record).map_err(failed(operation))?;
         if entry.key != key {
             return Err(failed(operation)(KubernetesError::ForeignRecord { name }));
         }

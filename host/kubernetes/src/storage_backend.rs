@@ -28,6 +28,7 @@ pub use pace::Pace;
 pub use phase::{Phase, RolledBackBy};
 pub use report::{BackendReport, Reporter, tell_reports};
 pub use secret::{SecretName, SecretReader, SecretUnread, secrets_changed};
+pub(crate) use summarise::lease;
 pub use summarise::{Summarising, summarise};
 pub use watch::{StorageBackends, Wanted};
 

@@ -11,6 +11,7 @@
 
 mod applied;
 mod csi_driver;
+mod neighbours;
 mod policy;
 mod running;
 mod scene;

@@ -30,46 +30,86 @@ const APPLIED: [&str; 7] = [
     "ValidatingAdmissionPolicyBinding",
 ];
 
-/// Each right of docs/storage-backends.md, "Rights", of a host that may be elected: group, resource, subresource, verbs.
-const RIGHTS: [(&str, &str, &str, &[&str]); 6] = [
+/// By which the hosts of that selector elect one: the first digits of its hash.
+const LEASE: &str = "wasmount.storagebackends.bf2a63be";
+
+/// A right: group, resource, subresource, name of the object, verbs.
+type Right = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+);
+
+/// Each right of docs/storage-backends.md, "Rights", of a host that may be elected.
+const RIGHTS: [Right; 8] = [
     (
         "wasmount.io",
         "storagebackends",
         "",
-        &["get", "list", "watch", "patch"],
+        "",
+        &["get", "list", "watch"],
     ),
+    ("wasmount.io", "storagebackends", "", BACKEND, &["patch"]),
     (
         "wasmount.io",
         "storagebackends",
         "status",
+        BACKEND,
         &["get", "patch"],
     ),
     (
         "wasmount.io",
         "storagebackendnodes",
         "",
+        "",
         &["get", "create", "patch", "list", "watch", "delete"],
     ),
-    ("", "nodes", "", &["get"]),
+    ("", "nodes", "", "", &["get"]),
     (
         "coordination.k8s.io",
         "leases",
         "",
-        &["get", "create", "update"],
+        LEASE,
+        &["get", "update"],
     ),
-    ("events.k8s.io", "events", "", &["create"]),
+    ("coordination.k8s.io", "leases", "", "", &["create"]),
+    ("events.k8s.io", "events", "", "", &["create"]),
 ];
 /// Some that it has not.
-const NO_RIGHTS: [(&str, &str, &str, &[&str]); 4] = [
+const NO_RIGHTS: [Right; 7] = [
     (
         "wasmount.io",
         "storagebackends",
         "",
+        BACKEND,
         &["create", "update", "delete"],
     ),
-    ("wasmount.io", "storagebackends", "status", &["update"]),
-    ("", "secrets", "", &["get", "list", "watch"]),
-    ("", "nodes", "", &["create", "delete"]),
+    ("wasmount.io", "storagebackends", "", "other", &["patch"]),
+    (
+        "wasmount.io",
+        "storagebackends",
+        "status",
+        BACKEND,
+        &["update"],
+    ),
+    (
+        "wasmount.io",
+        "storagebackends",
+        "status",
+        "other",
+        &["patch"],
+    ),
+    (
+        "coordination.k8s.io",
+        "leases",
+        "",
+        "other",
+        &["get", "update", "patch", "delete"],
+    ),
+    ("", "secrets", "", "", &["get", "list", "watch"]),
+    ("", "nodes", "", "", &["create", "delete"]),
 ];
 
 /// Applies what is printed for a backend of this name.
@@ -116,8 +156,8 @@ async fn kubeconfig_on(scene: &Scene, node: &str) -> PathBuf {
 }
 
 /// Whether the API server would let this client do that.
-async fn may(client: &Client, what: (&str, &str, &str), verb: &str) -> bool {
-    let (group, resource, subresource) = what;
+async fn may(client: &Client, what: (&str, &str, &str, &str), verb: &str) -> bool {
+    let (group, resource, subresource, name) = what;
     let namespace = if group == "coordination.k8s.io" {
         NAMESPACE
     } else {
@@ -126,7 +166,7 @@ async fn may(client: &Client, what: (&str, &str, &str), verb: &str) -> bool {
     let review: SelfSubjectAccessReview = serde_json::from_value(json!({ "spec": {
         "resourceAttributes": {
             "group": group, "resource": resource, "subresource": subresource,
-            "verb": verb, "namespace": namespace,
+            "name": name, "verb": verb, "namespace": namespace,
         },
     } }))
     .unwrap();
@@ -169,15 +209,15 @@ async fn privileged_the_printed_rights_suffice_for_a_host_and_reach_no_other_nod
     let kubeconfig = kubeconfig_on(&scene, "rights-a").await;
     let other = kubeconfig_on(&scene, "rights-b").await;
     let own = cluster::client(&kubeconfig).await.unwrap();
-    for (group, resource, subresource, verbs) in RIGHTS {
+    for (group, resource, subresource, name, verbs) in RIGHTS {
         for verb in verbs {
-            let what = (group, resource, subresource);
+            let what = (group, resource, subresource, name);
             assert!(may(&own, what, verb).await, "{verb} {what:?}");
         }
     }
-    for (group, resource, subresource, verbs) in NO_RIGHTS {
+    for (group, resource, subresource, name, verbs) in NO_RIGHTS {
         for verb in verbs {
-            let what = (group, resource, subresource);
+            let what = (group, resource, subresource, name);
             assert!(!may(&own, what, verb).await, "{verb} {what:?}");
         }
     }
@@ -199,7 +239,9 @@ async fn privileged_the_printed_rights_suffice_for_a_host_and_reach_no_other_nod
     let ours = reports_of(&own);
     // The policy takes a moment to be in force.
     let (code, words) = soon("the policy", async || {
-        write(&theirs, "policy", "rights-a", "Serving").await.err()
+        write(&theirs, "rights.policy", "rights-a", "Serving")
+            .await
+            .err()
     })
     .await;
     assert_eq!(code, 403);
@@ -207,17 +249,29 @@ async fn privileged_the_printed_rights_suffice_for_a_host_and_reach_no_other_nod
     let told = scene.reports().list(&ListParams::default()).await.unwrap();
     let mut names = told.items.into_iter().filter_map(|it| it.metadata.name);
     // The other one may have written before the policy was in force.
-    let name = names.find(|it| it != "policy").unwrap();
+    let name = names.find(|it| it != "rights.policy").unwrap();
     for host in ["rights-a", "rights-b"] {
         let (code, words) = write(&theirs, &name, host, "Refused").await.unwrap_err();
         assert_eq!(code, 403, "{host}: {words}");
     }
-    write(&theirs, "of-b", "rights-b", "Serving").await.unwrap();
+    write(&theirs, "rights.of-b", "rights-b", "Serving")
+        .await
+        .unwrap();
+    // Nor does it take the name of what a host says of another backend.
+    let taken = write(&theirs, "other.of-b", "rights-b", "Serving").await;
+    let (code, words) = taken.unwrap_err();
+    assert_eq!(code, 403);
+    assert!(
+        words.contains("writes no storagebackendnodes of other backends"),
+        "{words}"
+    );
 
     // What a host does after hours: it looks whether a silent host's Node is there, and takes away what it said.
     let nodes = Api::<Node>::all(own.clone());
     assert!(nodes.get_metadata_opt("gone").await.unwrap().is_none());
-    ours.delete("of-b", &DeleteParams::default()).await.unwrap();
+    ours.delete("rights.of-b", &DeleteParams::default())
+        .await
+        .unwrap();
 
     scene.delete(BACKEND).await;
     scene.until_gone(BACKEND).await;

@@ -37,6 +37,11 @@ impl Parts<'_> {
         Manifest::new(about, &object).map(Some)
     }
 
+    /// Selects the object of the backend.
+    pub(super) fn own_object(&self) -> String {
+        format!("{INSTANCE}={}", self.backend.name)
+    }
+
     /// Arguments of the host that say which documents it serves.
     pub(super) fn documents(&self, part: Part, file: String) -> Vec<String> {
         if !self.follows() {
@@ -48,7 +53,7 @@ impl Parts<'_> {
             "off"
         };
         vec![
-            format!("--storage-backends={INSTANCE}={}", self.backend.name),
+            format!("--storage-backends={}", self.own_object()),
             format!("--storage-backend-status={summarises}"),
         ]
     }
@@ -70,7 +75,7 @@ impl Parts<'_> {
                 "storagebackendnodes",
                 // Server-side apply of a missing object asks for `create`.
                 ["get", "create", "patch"],
-                "what it says of them; the policy below narrows that to its own host",
+                "what it says of them; the policies below narrow that to its own host and backend",
             ),
         ];
         if self.is_controller(part) {
@@ -80,13 +85,15 @@ impl Parts<'_> {
                     "storagebackends/status",
                     ["get", "patch"],
                     "the summary of all hosts (--storage-backend-status)",
-                ),
+                )
+                .only(self.backend.name.clone()),
                 Right::new(
                     GROUP,
                     "storagebackends",
                     ["patch"],
                     "the finalizer, until no volume is staged",
-                ),
+                )
+                .only(self.backend.name.clone()),
                 Right::new(
                     GROUP,
                     "storagebackendnodes",
@@ -100,18 +107,10 @@ impl Parts<'_> {
     }
 
     /// Of the pods' namespace.
-    pub(super) fn object_rights_there(&self, part: Part) -> Vec<Right> {
+    pub(super) fn object_rights_there(&self) -> Vec<Right> {
         let mut rights = Vec::new();
         if !self.follows() {
             return rights;
-        }
-        if self.is_controller(part) {
-            rights.push(Right::new(
-                "coordination.k8s.io",
-                "leases",
-                ["get", "create", "update"],
-                "which host writes the summary (--storage-backend-status)",
-            ));
         }
         let own = (!self.backend.secrets.is_empty()).then(|| self.named("secrets"));
         for name in own.into_iter().chain(self.backend.named_secrets.clone()) {

@@ -1,7 +1,10 @@
-//! The admission policy for what RBAC cannot say: a node's pod may write its own node's objects only, and of those only what the host writes.
-//! Apart because it is the one place where a stolen token of one node is kept from the others.
+//! Admission policies, for what RBAC cannot say: which objects of a kind an account may write, and which objects nobody would ever act on. Apart
+//! because they are the wall between two accounts that RBAC takes for equal.
 //!
-//! A token that is bound to a pod carries the pod's node (`authentication.kubernetes.io/node-name`, Kubernetes 1.32).
+//! One file a policy below.
+
+mod own_node;
+mod own_objects;
 
 use super::rbac::Part;
 use super::{Manifest, ManifestsError, Parts};
@@ -11,31 +14,46 @@ use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicySpec, Validation, Variable,
 };
 
-/// Of the token, in the words of the API.
-const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+/// Every write.
+const ALL: [&str; 3] = ["CREATE", "UPDATE", "DELETE"];
+
+/// A policy in its own words.
+struct Policy {
+    /// In the name of its objects.
+    part: &'static str,
+    about: &'static str,
+    /// Which writes are looked at at all.
+    writes: Vec<NamedRuleWithOperations>,
+    /// And of those which.
+    condition: MatchCondition,
+    variables: Vec<Variable>,
+    validations: Vec<Validation>,
+}
 
 impl Parts<'_> {
-    pub(super) fn own_node_only(&self) -> Result<Vec<Manifest>, ManifestsError> {
-        let name = self.named("own-node");
-        let account = format!(
-            "system:serviceaccount:{}:{}",
-            self.choices.namespace,
-            self.named(Part::Node.name())
-        );
-        let policy = ValidatingAdmissionPolicy {
+    pub(super) fn policies(&self) -> Result<Vec<Manifest>, ManifestsError> {
+        let all = [Some(self.own_node()), self.own_objects()];
+        let mut manifests = Vec::new();
+        for policy in all.into_iter().flatten() {
+            manifests.extend(self.bound(policy)?);
+        }
+        Ok(manifests)
+    }
+
+    /// The policy, and the binding by which it holds.
+    fn bound(&self, policy: Policy) -> Result<[Manifest; 2], ManifestsError> {
+        let name = self.named(policy.part);
+        let object = ValidatingAdmissionPolicy {
             metadata: self.cluster_meta(name.clone()),
             spec: Some(ValidatingAdmissionPolicySpec {
                 failure_policy: Some("Fail".to_owned()),
                 match_constraints: Some(MatchResources {
-                    resource_rules: Some(self.guarded()),
+                    resource_rules: Some(policy.writes),
                     ..MatchResources::default()
                 }),
-                match_conditions: Some(vec![MatchCondition {
-                    name: "the-driver".to_owned(),
-                    expression: format!("request.userInfo.username == '{account}'"),
-                }]),
-                variables: Some(variables()),
-                validations: Some(self.validations()),
+                match_conditions: Some(vec![policy.condition]),
+                variables: (!policy.variables.is_empty()).then_some(policy.variables),
+                validations: Some(policy.validations),
                 ..ValidatingAdmissionPolicySpec::default()
             }),
             ..ValidatingAdmissionPolicy::default()
@@ -48,120 +66,44 @@ impl Parts<'_> {
                 ..ValidatingAdmissionPolicyBindingSpec::default()
             },
         };
-        let about = "RBAC cannot tell nodes apart: the account may write the objects of the node that its pod runs on, and of a Node only take \
-                     the driver's startup taint away.";
-        Ok(vec![
-            Manifest::new(about, &policy)?,
+        Ok([
+            Manifest::new(policy.about, &object)?,
             Manifest::new("", &binding)?,
         ])
     }
 
-    fn validations(&self) -> Vec<Validation> {
-        let taint = format!("{}/agent-not-ready", self.backend.driver);
-        let rule = |expression: &str, message: String| Validation {
-            expression: expression.to_owned(),
-            message: Some(message),
-            reason: Some("Forbidden".to_owned()),
-            ..Validation::default()
+    /// Requests of the accounts of these parts.
+    fn by_accounts(&self, parts: &[Part]) -> MatchCondition {
+        let account = |part: &Part| {
+            format!(
+                "'system:serviceaccount:{}:{}'",
+                self.choices.namespace,
+                self.named(part.name())
+            )
         };
-        let mut rules = vec![
-            rule(
-                self.own_name(),
-                "a driver's pod writes the objects of its own node only".to_owned(),
-            ),
-            rule(
-                "request.resource.resource != 'nodes' || (request.operation == 'UPDATE' && request.?subResource.orValue('') == '')",
-                "a driver's pod neither makes nor removes nodes, nor writes their status"
-                    .to_owned(),
-            ),
-            rule(
-                "request.resource.resource != 'nodes' || request.operation != 'UPDATE' || (\
-                 variables.labels == variables.oldLabels && variables.annotations == variables.oldAnnotations && \
-                 object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences && \
-                 object.metadata.?finalizers == oldObject.metadata.?finalizers && \
-                 object.spec.?unschedulable == oldObject.spec.?unschedulable && \
-                 object.spec.?providerID == oldObject.spec.?providerID && \
-                 object.spec.?podCIDR == oldObject.spec.?podCIDR && \
-                 object.spec.?podCIDRs == oldObject.spec.?podCIDRs && \
-                 object.spec.?configSource == oldObject.spec.?configSource)",
-                "a driver's pod changes nothing of a node but its own startup taint".to_owned(),
-            ),
-            rule(
-                &format!(
-                    "request.resource.resource != 'nodes' || request.operation != 'UPDATE' || (\
-                     variables.taints.all(t, variables.oldTaints.exists(o, o == t)) && \
-                     variables.oldTaints.all(o, o.key == '{taint}' || variables.taints.exists(t, t == o)))"
-                ),
-                format!("a driver's pod removes the taint {taint} and no other, and adds none"),
-            ),
-        ];
-        // Where the node's pods summarise as well, one of them takes reports away whose node is no more.
-        if self.follows() {
-            rules.push(rule(
-                "request.resource.resource != 'storagebackendnodes' || request.operation == 'DELETE' || (\
-                 object.spec.host == variables.node && \
-                 (request.operation == 'CREATE' || oldObject.spec.host == variables.node))",
-                "a driver's pod reports of its own node only".to_owned(),
-            ));
+        let accounts: Vec<_> = parts.iter().map(account).collect();
+        MatchCondition {
+            name: "the-driver".to_owned(),
+            expression: format!("request.userInfo.username in [{}]", accounts.join(", ")),
         }
-        rules
-    }
-
-    /// Reports are not named by their node.
-    fn own_name(&self) -> &'static str {
-        if self.follows() {
-            "variables.node != '' && (request.resource.group == 'wasmount.io' || request.name == variables.node)"
-        } else {
-            "variables.node != '' && request.name == variables.node"
-        }
-    }
-
-    /// What the node's account may write at all, and must be narrowed to its node.
-    fn guarded(&self) -> Vec<NamedRuleWithOperations> {
-        let mut all = vec![
-            writes("", &["nodes", "nodes/status"]),
-            writes("storage.k8s.io", &["csinodes"]),
-        ];
-        if self.follows() {
-            all.push(writes("wasmount.io", &["storagebackendnodes"]));
-        }
-        all
     }
 }
 
-/// What several rules read; an absent field is an empty one.
-fn variables() -> Vec<Variable> {
-    let metadata = |object: &str, field: &str| {
-        format!("request.operation != 'UPDATE' ? {{}} : {object}.metadata.?{field}.orValue({{}})")
-    };
-    let taints = |object: &str| {
-        format!(
-            "request.resource.resource != 'nodes' || request.operation != 'UPDATE' ? [] : {object}.spec.?taints.orValue([])"
-        )
-    };
-    let node = format!("request.userInfo.?extra[?'{NODE_NAME}'].orValue([''])[0]");
-    [
-        ("node", node),
-        ("labels", metadata("object", "labels")),
-        ("oldLabels", metadata("oldObject", "labels")),
-        ("annotations", metadata("object", "annotations")),
-        ("oldAnnotations", metadata("oldObject", "annotations")),
-        ("taints", taints("object")),
-        ("oldTaints", taints("oldObject")),
-    ]
-    .map(|(name, expression)| Variable {
-        name: name.to_owned(),
-        expression,
-    })
-    .into()
+fn rule(expression: impl Into<String>, message: impl Into<String>) -> Validation {
+    Validation {
+        expression: expression.into(),
+        message: Some(message.into()),
+        reason: Some("Forbidden".to_owned()),
+        ..Validation::default()
+    }
 }
 
-fn writes(group: &str, resources: &[&str]) -> NamedRuleWithOperations {
+fn writes(group: &str, resources: &[&str], operations: &[&str]) -> NamedRuleWithOperations {
     let owned = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect());
     NamedRuleWithOperations {
         api_groups: owned(&[group]),
         api_versions: owned(&["*"]),
-        operations: owned(&["CREATE", "UPDATE", "DELETE"]),
+        operations: owned(operations),
         resources: owned(resources),
         ..NamedRuleWithOperations::default()
     }

@@ -5,6 +5,7 @@
 
 use super::{Backend, Form, Parts};
 use wasmount_core::capabilities::{ControllerCapability, PluginCapability};
+use wasmount_core::names::DriverName;
 
 /// What a capacity object belongs to: the pod itself on a node (its capacity goes with it), else the Deployment above pod and ReplicaSet.
 const OWNER_POD: &str = "--capacity-ownerref-level=0";
@@ -38,6 +39,20 @@ impl Kind {
             Self::Resizer => "csi-resizer",
             Self::Snapshotter => "csi-snapshotter",
         }
+    }
+
+    /// The Lease by which it is elected: what it names, with `-` for all that no label holds (csi-lib-utils 0.24, leaderelection).
+    pub(super) fn lease(self, driver: &DriverName) -> String {
+        let begin = match self {
+            Self::Provisioner => "",
+            Self::Attacher => "external-attacher-leader-",
+            Self::Resizer => "external-resizer-",
+            Self::Snapshotter => "external-snapshotter-leader-",
+        };
+        let driver = driver
+            .as_str()
+            .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+        format!("{begin}{driver}")
     }
 
     /// The release whose flags and rights these are.

@@ -1,6 +1,7 @@
 //! Which objects, sidecars, flags and rights each kind of backend gets.
 
 mod objects;
+mod policies;
 mod shared;
 
 use super::sidecars::Kind;

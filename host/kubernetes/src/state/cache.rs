@@ -71,7 +71,7 @@ async fn follow(
         match event {
             Ok(event) => {
                 let done = matches!(event, Event::InitDone);
-                take(&mut lock(&index), event);
+                take(&space, &mut lock(&index), event);
                 if done {
                     listed.send_replace(true);
                 }
@@ -84,7 +84,7 @@ async fn follow(
     }
 }
 
-fn take(index: &mut Index, event: Event<BackendRecord>) {
+fn take(space: &Keyspace, index: &mut Index, event: Event<BackendRecord>) {
     let learned = match event {
         Event::Init => {
             index.begin_listing();
@@ -94,16 +94,21 @@ fn take(index: &mut Index, event: Event<BackendRecord>) {
             index.end_listing();
             Ok(())
         }
-        Event::InitApply(record) | Event::Apply(record) => learn(index, record, false),
-        Event::Delete(record) => learn(index, record, true),
+        Event::InitApply(record) | Event::Apply(record) => learn(space, index, record, false),
+        Event::Delete(record) => learn(space, index, record, true),
     };
     if let Err(error) = learned {
         tracing::warn!(%error, "a record is not one of ours");
     }
 }
 
-fn learn(index: &mut Index, record: BackendRecord, removed: bool) -> Result<(), KubernetesError> {
-    let entry = record::entry(record)?;
+fn learn(
+    space: &Keyspace,
+    index: &mut Index,
+    record: BackendRecord,
+    removed: bool,
+) -> Result<(), KubernetesError> {
+    let entry = record::entry(space, record)?;
     let value = (!removed).then_some(entry.value);
     index.learn(entry.key, entry.revision, value);
     Ok(())

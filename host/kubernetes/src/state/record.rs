@@ -16,7 +16,7 @@ use std::fmt::{self, Write};
 use wasmount_core::state::{Keyspace, KeyspaceOwner, StateEntry};
 
 /// Whose driver's records; the value is its name, which every label can hold (63 letters, digits, `-` and `.`).
-const DRIVER: &str = "wasmount.io/driver";
+pub(crate) const DRIVER: &str = "wasmount.io/driver";
 /// Which of a driver's keyspaces.
 const OWNER: &str = "wasmount.io/owner";
 
@@ -106,8 +106,20 @@ pub(super) fn selector(space: &Keyspace) -> String {
         .join(",")
 }
 
-/// As a record is read.
-pub(super) fn entry(record: BackendRecord) -> Result<StateEntry, KubernetesError> {
+/// As a record is read. One without the labels of its keyspace was made by another account, which can make it under any name, but cannot label it
+/// as ours (`manifests/policy/own_objects.rs`).
+pub(super) fn entry(
+    space: &Keyspace,
+    record: BackendRecord,
+) -> Result<StateEntry, KubernetesError> {
+    let there = record.metadata.labels.as_ref();
+    let has = |(label, value): (&str, &str)| {
+        there.and_then(|all| all.get(label)).map(String::as_str) == Some(value)
+    };
+    if !labels(space).into_iter().all(has) {
+        let name = record.metadata.name.unwrap_or_default();
+        return Err(KubernetesError::ForeignRecord { name });
+    }
     let revision = revision(&record.metadata)?;
     let RecordSpec {
         key,
@@ -198,12 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_with_its_revision_and_refused_without_one() {
+    fn a_record_is_read_with_revision_and_labels_and_else_refused() {
         let space = space("a", KeyspaceOwner::Backend);
         let spec = RecordSpec::new("k", b"v".to_vec(), "w".to_owned());
         let mut object = object(&space, "n", spec);
         assert!(!format!("{object:?}").contains("118"), "a value in the log");
-        let refused = entry(object.clone()).unwrap_err();
+        let refused = entry(&space, object.clone()).unwrap_err();
         assert!(matches!(refused, KubernetesError::Revision { .. }));
         object.metadata.resource_version = Some("17".to_owned());
         let expected = StateEntry {
@@ -211,6 +223,13 @@ mod tests {
             value: b"v".to_vec(),
             revision: 17,
         };
-        assert_eq!(entry(object).unwrap(), expected);
+        assert_eq!(entry(&space, object.clone()).unwrap(), expected);
+        for other in [
+            self::space("b", KeyspaceOwner::Backend),
+            self::space("a", KeyspaceOwner::Host),
+        ] {
+            let refused = entry(&other, object.clone()).unwrap_err();
+            assert!(matches!(refused, KubernetesError::ForeignRecord { name } if name == "n"));
+        }
     }
 }

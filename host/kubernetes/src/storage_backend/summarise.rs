@@ -188,7 +188,8 @@ impl Heard {
     }
 }
 
-fn lease(selector: Option<&str>) -> String {
+/// By which the hosts of a selector elect one.
+pub(crate) fn lease(selector: Option<&str>) -> String {
     let Some(selector) = selector else {
         return LEASE.to_owned();
     };

@@ -4,8 +4,10 @@
 mod of_sidecars;
 
 use super::Part;
+use crate::election::lease_of;
 use crate::manifests::Parts;
 use crate::manifests::sidecars::Sidecar;
+use crate::storage_backend::lease;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 const READ: [&str; 3] = ["get", "list", "watch"];
@@ -99,33 +101,26 @@ impl Parts<'_> {
     }
 
     pub(super) fn of_the_namespace(&self, part: Part) -> Vec<Right> {
-        let mut rights = self.object_rights_there(part);
+        let mut rights = self.object_rights_there();
+        let leases = "coordination.k8s.io";
+        for (lease, why) in self.leases(part) {
+            rights.push(Right::new(leases, "leases", ["get", "update"], why).only(lease));
+            rights.push(Right::new(
+                leases,
+                "leases",
+                ["create"],
+                "those leases, the first time. The policy below narrows it to their names",
+            ));
+        }
         if !self.is_controller(part) {
             return rights;
         }
-        let elects = self.sidecars().iter().any(Sidecar::is_elected);
-        if elects {
-            rights.push(Right::new(
-                "coordination.k8s.io",
-                "leases",
-                [
-                    "get", "list", "watch", "create", "update", "patch", "delete",
-                ],
-                "elections of sidecars",
-            ));
-        }
         if part == Part::Controller {
-            rights.push(Right::new(
-                "coordination.k8s.io",
-                "leases",
-                ["get", "create", "update"],
-                "which of the controllers works (--leader-election)",
-            ));
             rights.push(Right::new(
                 "wasmount.io",
                 "backendrecords",
                 ["get", "list", "watch", "create", "patch", "delete"],
-                "the controller's records (--state kubernetes)",
+                "the controller's records (--state kubernetes). The policy below narrows writes to those of the driver",
             ));
         }
         if self.backend.tells_capacity() {
@@ -135,7 +130,7 @@ impl Parts<'_> {
                 [
                     "get", "list", "watch", "create", "update", "patch", "delete",
                 ],
-                "csi-provisioner: how much is free, for the scheduler",
+                "csi-provisioner: how much is free, for the scheduler. The policy below narrows writes to those of the driver",
             ));
             rights.push(Right::new(
                 "",
@@ -153,6 +148,26 @@ impl Parts<'_> {
             }
         }
         merged(rights)
+    }
+
+    /// The leases that a part stands for by name, and why.
+    pub(in crate::manifests) fn leases(&self, part: Part) -> Vec<(String, &'static str)> {
+        let mut leases = Vec::new();
+        if !self.is_controller(part) {
+            return leases;
+        }
+        let driver = &self.backend.driver;
+        if part == Part::Controller {
+            let why = "which of the controllers works (--leader-election)";
+            leases.push((lease_of(driver), why));
+        }
+        if self.follows() {
+            let why = "which host writes the summary (--storage-backend-status)";
+            leases.push((lease(Some(&self.own_object())), why));
+        }
+        let elected = self.sidecars().into_iter().filter(Sidecar::is_elected);
+        leases.extend(elected.map(|it| (it.kind.lease(driver), "elections of sidecars")));
+        leases
     }
 }
 

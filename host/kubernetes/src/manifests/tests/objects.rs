@@ -47,7 +47,22 @@ fn the_pods_of_an_object_follow_it_and_ask_for_its_secrets() {
     };
     let secrets = may(&of_object, "secrets").unwrap();
     assert_eq!(secrets["resourceNames"], json!(["wasmount-a-secrets"]));
-    assert!(may(&of_object, "storagebackends/status").is_some());
+    // Of what it may change of backends, its own alone.
+    let status = may(&of_object, "storagebackends/status").unwrap();
+    assert_eq!(status["resourceNames"], json!(["a"]));
+    let roles = of_kind(&of_object, "ClusterRole");
+    let rules = roles[0]["rules"].as_array().unwrap().iter();
+    let patched: Vec<_> = rules
+        .filter(|rule| rule["resources"] == json!(["storagebackends"]))
+        .map(|rule| (&rule["verbs"], &rule["resourceNames"]))
+        .collect();
+    assert_eq!(
+        patched,
+        [
+            (&json!(["get", "list", "watch"]), &Value::Null),
+            (&json!(["patch"]), &json!(["a"])),
+        ]
+    );
     assert!(may(&of_object, "storagebackendnodes").is_some());
     assert!(may(&of_file, "storagebackendnodes").is_none());
     assert!(may(&of_file, "storagebackends").is_none());

@@ -1,0 +1,101 @@
+//! What the accounts of a backend may write of kinds that all backends have objects of.
+
+use super::*;
+
+/// Verbs and names of each rule about a resource.
+fn rules(objects: &[Value], resource: &str) -> Vec<(Value, Value)> {
+    let roles = [of_kind(objects, "ClusterRole"), of_kind(objects, "Role")].concat();
+    let all = roles
+        .iter()
+        .flat_map(|role| role["rules"].as_array().unwrap());
+    all.filter(|rule| rule["resources"] == json!([resource]))
+        .map(|rule| (rule["verbs"].clone(), rule["resourceNames"].clone()))
+        .collect()
+}
+
+/// The policies by the end of their names: which resources they match, and what their rules are.
+fn policy(objects: &[Value], part: &str) -> Option<(Vec<String>, String)> {
+    let policies = of_kind(objects, "ValidatingAdmissionPolicy");
+    let name = format!("wasmount-a-{part}");
+    let policy = policies.iter().find(|it| it["metadata"]["name"] == name)?;
+    let spec = &policy["spec"];
+    let matched = spec["matchConstraints"]["resourceRules"]
+        .as_array()
+        .unwrap();
+    let resources = matched
+        .iter()
+        .flat_map(|rule| rule["resources"].as_array().unwrap())
+        .map(|it| it.as_str().unwrap().to_owned());
+    let bindings = of_kind(objects, "ValidatingAdmissionPolicyBinding");
+    let binding = bindings.iter().find(|it| it["spec"]["policyName"] == name);
+    assert_eq!(
+        binding.unwrap()["spec"]["validationActions"],
+        json!(["Deny"])
+    );
+    Some((resources.collect(), spec["validations"].to_string()))
+}
+
+fn everything() -> Backend {
+    let mut backend = backend(
+        Service::ALL,
+        &[Feature::Topology, Feature::NodeOnlyExpansion],
+    );
+    backend.object = Some(json!({ "metadata": { "name": "a" } }));
+    backend
+}
+
+#[test]
+fn leases_are_written_by_name_and_made_by_policy() {
+    let named = |name: &str| (json!(["get", "update"]), json!([name]));
+    let created = (json!(["create"]), Value::Null);
+    // Of the selector app.kubernetes.io/instance=a.
+    let summary = crate::storage_backend::lease(Some("app.kubernetes.io/instance=a"));
+    let network = all(&everything(), Form::Network);
+    assert_eq!(
+        rules(&network, "leases"),
+        [
+            named("wasmount-a.example"),
+            created.clone(),
+            named(&summary)
+        ]
+    );
+    let local = all(&everything(), Form::NodeLocal);
+    assert_eq!(
+        rules(&local, "leases"),
+        [
+            named(&summary),
+            created,
+            named("external-attacher-leader-a-example"),
+            named("external-resizer-a-example"),
+        ]
+    );
+    let (_, said) = policy(&local, "own-objects").unwrap();
+    let names = format!(
+        "request.name in ['{summary}', 'external-attacher-leader-a-example', 'external-resizer-a-example']"
+    );
+    assert!(said.contains(&names), "{said}");
+}
+
+#[test]
+fn every_kind_that_backends_have_in_common_is_guarded() {
+    let network = policy(&all(&everything(), Form::Network), "own-objects");
+    let (resources, _) = network.unwrap();
+    assert_eq!(
+        resources,
+        [
+            "backendrecords",
+            "leases",
+            "csistoragecapacities",
+            "storagebackendnodes"
+        ]
+    );
+    let local = policy(&all(&everything(), Form::NodeLocal), "own-objects");
+    let (resources, _) = local.unwrap();
+    assert_eq!(
+        resources,
+        ["leases", "csistoragecapacities", "storagebackendnodes"]
+    );
+    // It writes none of them.
+    let inline = all(&backend(&[Service::NodePublish], &[]), Form::Network);
+    assert_eq!(policy(&inline, "own-objects"), None);
+}
