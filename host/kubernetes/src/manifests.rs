@@ -236,10 +236,17 @@ pub fn warnings(backend: &Backend, choices: &Choices) -> Vec<String> {
             }
         }
     }
+    let parts = Parts { backend, choices };
+    if backend.groups() && !parts.groups() {
+        warnings.push(
+            "groups of snapshots cannot be asked for: csi-snapshotter has no form for nodes that finds their objects"
+                .to_owned(),
+        );
+    }
     if !backend.secrets.is_empty() {
         warnings.push(format!(
             "the Secret {} with the keys {} must be made in the namespace {} first",
-            Parts { backend, choices }.named("secrets"),
+            parts.named("secrets"),
             backend.secrets.join(", "),
             choices.namespace
         ));

@@ -1,7 +1,7 @@
 //! The standard sidecars, unchanged, beside a driver: external-provisioner, -attacher, -resizer, -snapshotter. Apart because nothing in them is
 //! ours: they run with the rights that `wasmount manifests` prints for the driver, and are started again when they exit, as kubelet would.
 
-use crate::cluster::drivers::Driver;
+use crate::cluster::drivers::{self, Driver};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::PostParams;
@@ -22,12 +22,14 @@ const NAMESPACE: &str = "default";
 const TOKEN_SECONDS: i64 = 24 * 60 * 60;
 
 /// Objects that are rights, of all that a backend needs.
-const RIGHTS: [&str; 5] = [
+const RIGHTS: [&str; 7] = [
     "ServiceAccount",
     "ClusterRole",
     "ClusterRoleBinding",
     "Role",
     "RoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
 ];
 
 /// One kind of sidecar.
@@ -113,17 +115,27 @@ pub async fn admit(
     client: Client,
 ) -> Result<PathBuf, Failure> {
     let document = driver.document(cluster);
+    let text = fs::read_to_string(&document)
+        .map_err(Failure::io(format!("read {}", document.display())))?;
+    // One sidecar of each kind for all nodes, as in the network form, which takes no pool of each node.
+    let pools = drivers::pools().display().to_string();
+    let central = document.with_extension("central.yaml");
+    fs::write(
+        &central,
+        text.replace("path: pools/", &format!("path: {pools}/")),
+    )
+    .map_err(Failure::io(format!("write {}", central.display())))?;
     let mut print = Command::new(workspace.host_program());
-    print.args(["manifests", "--topology", "node-local"]);
+    print.args(["manifests", "--topology", "network"]);
     print.args(["--namespace", NAMESPACE, "--backend"]);
-    let manifests = command::read(print.arg(&document))?;
+    let manifests = command::read(print.arg(&central))?;
     let rights = document.with_extension("rights.yaml");
     fs::write(&rights, rights_in(&manifests))
         .map_err(Failure::io(format!("write {}", rights.display())))?;
     let mut apply = cluster.kubectl();
     command::read(apply.args(["apply", "--filename"]).arg(&rights))?;
 
-    let account = format!("wasmount-{}-node", driver.instance());
+    let account = format!("wasmount-{}-controller", driver.instance());
     let accounts: Api<ServiceAccount> = Api::namespaced(client, NAMESPACE);
     let request = TokenRequest {
         spec: Some(TokenRequestSpec {

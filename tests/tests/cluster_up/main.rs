@@ -90,6 +90,8 @@ fn privileged_what_a_newcomer_types_works_and_down_leaves_nothing() {
     newcomer.apply(&[pod("reader", "example", "cat /data/log")]);
     assert!(newcomer.said_by("reader").starts_with(&written));
     a_snapshot_is_restored(&newcomer);
+    backends::a_snapshot_that_is_there_already_is_found_by_its_node(&newcomer);
+    backends::a_claim_that_waits_for_no_pod_is_bound(&newcomer);
     newcomer.without_volumes();
     assert_eq!(attached(&volumes), [""; 0]);
     backends::one_is_deleted_while_another_serves(&newcomer);

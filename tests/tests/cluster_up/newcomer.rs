@@ -54,6 +54,17 @@ impl Newcomer {
         self.cluster(&[&["kubectl", "--"], arguments].concat())
     }
 
+    /// What it says to objects that it does not take.
+    pub(crate) fn refusal(&self, object: &Value) -> String {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("object.json");
+        fs::write(&file, object.to_string()).unwrap();
+        let arguments = ["kubectl", "--", "apply", "--filename"];
+        let output = command::try_read(self.xtask(&arguments).arg(&file)).unwrap();
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let printed = self.kubectl(&[arguments, &["--output", "json"]].concat());
         serde_json::from_str(&printed).unwrap()

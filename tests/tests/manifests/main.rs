@@ -16,3 +16,4 @@ mod policy;
 mod running;
 mod scene;
 mod signed;
+mod snapshots;

@@ -28,7 +28,7 @@ impl Parts<'_> {
             let of = ("snapshot.storage.k8s.io/v1", "VolumeSnapshotClass");
             classes.push(self.snapshot_class(of, about)?);
         }
-        if backend.groups() {
+        if self.groups() {
             // What external-snapshotter 8.6 stores, and later ones serve.
             let of = (
                 "groupsnapshot.storage.k8s.io/v1beta2",
@@ -65,11 +65,15 @@ impl Parts<'_> {
             ),
             ..StorageClass::default()
         };
-        Manifest::new(
-            "A file system is named because kubelet does not apply fsGroup where none is (fsGroupPolicy ReadWriteOnceWithFSType). With topology \
-             a volume waits for its pod, so that it is made where the pod can run.",
-            &class,
-        )
+        let mut about = "A file system is named because kubelet does not apply fsGroup where none is (fsGroupPolicy ReadWriteOnceWithFSType). With \
+                         topology a volume waits for its pod, so that it is made where the pod can run."
+            .to_owned();
+        if self.choices.form == Form::NodeLocal {
+            about.push_str(
+                " Of a class with Immediate some node with room takes the volume, within 20 s, wherever its pods can run.",
+            );
+        }
+        Manifest::new(about, &class)
     }
 
     fn snapshot_class(

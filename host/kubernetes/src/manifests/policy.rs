@@ -3,6 +3,7 @@
 //!
 //! One file a policy below.
 
+mod labelled_contents;
 mod own_node;
 mod own_objects;
 
@@ -32,7 +33,11 @@ struct Policy {
 
 impl Parts<'_> {
     pub(super) fn policies(&self) -> Result<Vec<Manifest>, ManifestsError> {
-        let all = [Some(self.own_node()), self.own_objects()];
+        let all = [
+            Some(self.own_node()),
+            self.own_objects(),
+            self.labelled_contents(),
+        ];
         let mut manifests = Vec::new();
         for policy in all.into_iter().flatten() {
             manifests.extend(self.bound(policy)?);

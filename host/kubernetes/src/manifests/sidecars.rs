@@ -75,83 +75,98 @@ impl Sidecar {
 impl Parts<'_> {
     /// Those of the pod that serves the controller.
     pub(super) fn sidecars(&self) -> Vec<Sidecar> {
-        let (backend, form) = (self.backend, self.choices.form);
+        let backend = self.backend;
         let has = |capability| backend.controls(capability);
         let mut sidecars = Vec::new();
-        let mut add = |wanted: bool, kind, arguments: fn(&Backend, Form) -> Vec<&'static str>| {
+        let mut add = |wanted: bool, kind, arguments: fn(&Self) -> Vec<&'static str>| {
             if wanted {
-                let arguments = arguments(backend, form);
+                let arguments = arguments(self);
                 sidecars.push(Sidecar { kind, arguments });
             }
         };
         let creates = has(ControllerCapability::CreateDeleteVolume);
-        add(creates, Kind::Provisioner, provisioner);
+        add(creates, Kind::Provisioner, Self::provisioner);
         let attaches = has(ControllerCapability::PublishUnpublishVolume);
         // It has no form for nodes, nor has the resizer.
-        add(attaches, Kind::Attacher, |_, form| elected(form));
+        add(attaches, Kind::Attacher, Self::elected);
         let resizes = backend.grows() || has(ControllerCapability::ModifyVolume);
-        add(resizes, Kind::Resizer, resizer);
+        add(resizes, Kind::Resizer, Self::resizer);
         let snapshots = has(ControllerCapability::CreateDeleteSnapshot);
-        add(snapshots, Kind::Snapshotter, snapshotter);
+        add(snapshots, Kind::Snapshotter, Self::snapshotter);
         sidecars
     }
-}
 
-fn elected(form: Form) -> Vec<&'static str> {
-    match form {
-        Form::NodeLocal => vec![ELECTED],
-        Form::Network => Vec::new(),
+    /// Each node's snapshotter looks after the snapshots of that node. Which those are is read from the topology of the volume.
+    pub(super) fn snapshots_by_node(&self) -> bool {
+        let backend = self.backend;
+        self.choices.form == Form::NodeLocal
+            && backend.has_topology()
+            && backend.controls(ControllerCapability::CreateDeleteSnapshot)
     }
-}
 
-fn provisioner(backend: &Backend, form: Form) -> Vec<&'static str> {
-    // Names of claim and volume, for the plugin's records and the storage's own tools.
-    let mut arguments = vec!["--extra-create-metadata"];
-    if form == Form::NodeLocal {
-        arguments.push("--node-deployment");
+    /// Groups of snapshots can be asked for. Not by node: csi-snapshotter lists their objects by the label of a node, which nobody sets on them
+    /// (external-snapshotter 8.6, cmd/csi-snapshotter/main.go and groupsnapshot_controller_helper.go).
+    pub(super) fn groups(&self) -> bool {
+        self.backend.groups() && !self.snapshots_by_node()
     }
-    if backend.has_topology() {
-        // Without it CreateVolume is given every node's segment, and may choose another than the pod's.
-        arguments.push("--strict-topology");
-        if form == Form::NodeLocal {
-            // A claim that waits for no pod would be anybody's: the class waits.
-            arguments.push("--node-deployment-immediate-binding=false");
+
+    fn elected(&self) -> Vec<&'static str> {
+        match self.choices.form {
+            Form::NodeLocal => vec![ELECTED],
+            Form::Network => Vec::new(),
         }
     }
-    if backend.tells_capacity() {
-        arguments.push("--enable-capacity");
-        arguments.push(match form {
-            Form::NodeLocal => OWNER_POD,
-            Form::Network => OWNER_DEPLOYMENT,
-        });
-    }
-    if backend.controls(ControllerCapability::PublishReadonly) {
-        arguments.push("--controller-publish-readonly");
-    }
-    arguments
-}
 
-fn resizer(backend: &Backend, form: Form) -> Vec<&'static str> {
-    let mut arguments = elected(form);
-    if backend.controls(ControllerCapability::ModifyVolume) {
-        arguments.push("--extra-modify-metadata");
+    fn provisioner(&self) -> Vec<&'static str> {
+        let (backend, form) = (self.backend, self.choices.form);
+        // Names of claim and volume, for the plugin's records and the storage's own tools.
+        let mut arguments = vec!["--extra-create-metadata"];
+        if form == Form::NodeLocal {
+            arguments.push("--node-deployment");
+            // Else a claim whose class does not wait for a pod stays Pending without a word: each node leaves it to the others.
+            arguments.push("--node-deployment-immediate-binding=true");
+        }
+        if backend.has_topology() {
+            // Without it CreateVolume is given every node's segment, and may choose another than the pod's.
+            arguments.push("--strict-topology");
+        }
+        if backend.tells_capacity() {
+            arguments.push("--enable-capacity");
+            arguments.push(match form {
+                Form::NodeLocal => OWNER_POD,
+                Form::Network => OWNER_DEPLOYMENT,
+            });
+        }
+        if backend.controls(ControllerCapability::PublishReadonly) {
+            arguments.push("--controller-publish-readonly");
+        }
+        arguments
     }
-    if !backend.expands_offline() {
-        // It would watch all pods of the cluster, to wait for those that use a volume.
-        arguments.push("--handle-volume-inuse-error=false");
-    }
-    arguments
-}
 
-fn snapshotter(backend: &Backend, form: Form) -> Vec<&'static str> {
-    let mut arguments = vec!["--extra-create-metadata"];
-    if form == Form::NodeLocal {
-        arguments.push("--node-deployment");
+    fn resizer(&self) -> Vec<&'static str> {
+        let mut arguments = self.elected();
+        if self.backend.controls(ControllerCapability::ModifyVolume) {
+            arguments.push("--extra-modify-metadata");
+        }
+        if !self.backend.expands_offline() {
+            // It would watch all pods of the cluster, to wait for those that use a volume.
+            arguments.push("--handle-volume-inuse-error=false");
+        }
+        arguments
     }
-    if backend.groups() {
-        arguments.push("--feature-gates=CSIVolumeGroupSnapshot=true");
+
+    fn snapshotter(&self) -> Vec<&'static str> {
+        let mut arguments = vec!["--extra-create-metadata"];
+        if self.snapshots_by_node() {
+            arguments.push("--node-deployment");
+        } else {
+            arguments.extend(self.elected());
+        }
+        if self.groups() {
+            arguments.push("--feature-gates=CSIVolumeGroupSnapshot=true");
+        }
+        arguments
     }
-    arguments
 }
 
 impl Backend {

@@ -170,8 +170,8 @@ fn on_the_nodes_only_those_without_a_form_for_nodes_are_elected() {
                 vec![
                     "--extra-create-metadata",
                     "--node-deployment",
+                    "--node-deployment-immediate-binding=true",
                     "--strict-topology",
-                    "--node-deployment-immediate-binding=false",
                     "--enable-capacity",
                     "--capacity-ownerref-level=0",
                 ]
@@ -299,7 +299,10 @@ fn rights_follow_the_sidecars_that_there_are() {
         assert!(!may(&plain, resource), "{resource}");
     }
     let snapshots = all(
-        &backend(&[S::Controller, S::NodeStage, S::Snapshots], &[]),
+        &backend(
+            &[S::Controller, S::NodeInfo, S::NodeStage, S::Snapshots],
+            &[Feature::Topology],
+        ),
         Form::NodeLocal,
     );
     assert!(may(&snapshots, "volumesnapshotcontents") && !may(&snapshots, "leases"));

@@ -1,4 +1,4 @@
-//! What the accounts of a backend may write of kinds that all backends have objects of.
+//! What the accounts of a backend may write of kinds that all backends have objects of, and what of snapshots is refused to everybody.
 
 use super::*;
 
@@ -98,4 +98,37 @@ fn every_kind_that_backends_have_in_common_is_guarded() {
     // It writes none of them.
     let inline = all(&backend(&[Service::NodePublish], &[]), Form::Network);
     assert_eq!(policy(&inline, "own-objects"), None);
+}
+
+#[test]
+fn snapshots_without_a_node_are_refused_in_the_node_form() {
+    let local = all(&everything(), Form::NodeLocal);
+    let (resources, said) = policy(&local, "labelled-contents").unwrap();
+    assert_eq!(resources, ["volumesnapshotcontents"]);
+    assert!(
+        said.contains("snapshot.storage.kubernetes.io/managed-by=<node>"),
+        "{said}"
+    );
+    assert!(of_kind(&local, "VolumeGroupSnapshotClass").is_empty());
+    let warned = warnings(&everything(), &choices(Form::NodeLocal)).join("\n");
+    assert!(warned.contains("groups of snapshots"), "{warned}");
+
+    let network = all(&everything(), Form::Network);
+    assert_eq!(policy(&network, "labelled-contents"), None);
+    assert_eq!(of_kind(&network, "VolumeGroupSnapshotClass").len(), 1);
+    // Nothing tells the node of a volume: one snapshotter looks after all.
+    let services = [Service::Controller, Service::NodeStage, Service::Snapshots];
+    let of_one_node = backend(&services, &[]);
+    assert_eq!(
+        policy(&all(&of_one_node, Form::NodeLocal), "labelled-contents"),
+        None
+    );
+    let snapshotter = sidecars(&of_one_node, Form::NodeLocal).pop().unwrap();
+    assert_eq!(
+        snapshotter,
+        (
+            Kind::Snapshotter,
+            vec!["--extra-create-metadata", "--leader-election"]
+        )
+    );
 }

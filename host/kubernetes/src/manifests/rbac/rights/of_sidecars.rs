@@ -230,7 +230,7 @@ impl Parts<'_> {
                         "csi-snapshotter: its answer",
                     ),
                 );
-                let groups = backend.groups();
+                let groups = self.groups();
                 add(
                     groups,
                     Right::new(
