@@ -158,6 +158,8 @@ pub struct ExpandVolume {
     pub required_bytes: Option<u64>,
     /// At most this many bytes, if said.
     pub limit_bytes: Option<u64>,
+    /// Grow the pool's object too: the driver has no controller that does (`node-only-expansion`).
+    pub grows_object: bool,
 }
 
 /// Why the privileged room refused or failed. Crosses the process boundary, so it is plain data; what each means to a client stands in
@@ -348,7 +350,7 @@ pub trait Mounter: Send + Sync + 'static {
     /// What kernel and journal know to be wrong with the volume here; empty: nothing. Storage that does not answer in time is a finding, not
     /// an error. Without a path: all places of the volume. Not mounted there, or nowhere: [`MountError::NotFound`].
     async fn health(&self, query: HealthQuery) -> Result<Vec<Health>, MountError>;
-    /// Grows what the node sees; the size in bytes afterwards (0: unknown).
+    /// Grows what the node sees; the size in bytes afterwards (0: unknown). Less than was asked for: [`MountError::Unusable`].
     async fn expand(&self, request: ExpandVolume) -> Result<u64, MountError>;
     /// Volumes of a driver whose journal speaks of work that a killed host left half done, or of mounts that are gone.
     async fn unsettled(&self, driver: DriverName) -> Result<Vec<VolumeId>, MountError>;

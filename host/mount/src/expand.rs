@@ -1,8 +1,8 @@
 //! NodeExpandVolume: grows what the node sees, from the plan in the journal. The plugin is not asked.
 //!
-//! In order: the image (where nobody has grown it yet: with `node-only-expansion` nobody else does), its loop devices, the file system. Each
-//! step is done already or can be repeated. It must not know pools: whoever calls grows the image between [`Node::image_growth`] and
-//! [`Node::expand`].
+//! In order: the image (only of a driver with `node-only-expansion`: elsewhere its controller decides how large a volume is), its loop
+//! devices, the file system. Each step is done already or can be repeated. It must not know pools: whoever calls grows the image between
+//! [`Node::image_growth`] and [`Node::expand`].
 
 use crate::block::BlockDevice;
 use crate::block::loop_device;
@@ -26,7 +26,7 @@ const IMAGE_STEP_BYTES: u64 = 4096;
 const UNKNOWN_BYTES: u64 = 0;
 
 impl Node {
-    /// The call that makes the image as large as is wanted. `None`: it is, or the volume is none.
+    /// The call that makes the image as large as is wanted. `None`: it is, the volume is none, or another's to grow.
     pub(crate) fn image_growth(
         &self,
         request: &ExpandVolume,
@@ -39,8 +39,9 @@ impl Node {
             return Ok(None);
         };
         let size_bytes = image::size_bytes(&place)?;
+        let required_bytes = request.required_bytes.filter(|_| request.grows_object);
         let size_bytes =
-            growth(size_bytes, request.required_bytes, request.limit_bytes).map_err(|reason| {
+            growth(size_bytes, required_bytes, request.limit_bytes).map_err(|reason| {
                 MountError::OutOfRange {
                     what: volume_words(&request.key),
                     reason,
@@ -87,7 +88,7 @@ impl Node {
             Some(required) if size_bytes < on_device(required) => Err(MountError::Unusable {
                 what: volume_words(key),
                 reason: format!(
-                    "its device has {size_bytes} bytes, and {required} are wanted: the storage has not grown, or this node has not noticed"
+                    "its device has {size_bytes} bytes, and {required} are wanted: nobody has grown the storage (ControllerExpandVolume), or this node has not noticed; look at the capacity of its PersistentVolume"
                 ),
             }),
             _ => Ok(size_bytes),

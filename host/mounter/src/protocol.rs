@@ -26,7 +26,7 @@ use wasmount_core::pool::{PoolCall, PoolReply};
 use zeroize::Zeroizing;
 
 /// Of this file and of all types that cross. Two processes with different ones refuse each other.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// What no other protocol begins with.
 const MAGIC: [u8; 8] = *b"wasmount";

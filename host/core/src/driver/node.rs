@@ -17,7 +17,7 @@ use crate::mounter::{
 use crate::names::{NodePath, VolumeId};
 use crate::plan::Plan;
 use crate::rpc::Rpc;
-use crate::services::Service;
+use crate::services::{Feature, Service};
 use std::sync::Arc;
 
 impl Driver {
@@ -197,8 +197,16 @@ impl Driver {
                 volume_path: request.volume_path,
                 required_bytes: request.capacity.required(),
                 limit_bytes: request.capacity.limit(),
+                grows_object: work.grows_on_node(),
             };
-            Ok(work.driver.mounter.expand(expand).await?)
+            match work.driver.mounter.expand(expand).await {
+                // Without a plugin nobody knows whether the node was to grow it; kubelet does not repeat a call that failed for good.
+                Err(error @ MountError::Unusable { .. }) if work.plugin().is_none() => {
+                    work.backend()?;
+                    Err(Error::from(error))
+                }
+                expanded => Ok(expanded?),
+            }
         })
         .await
     }
@@ -208,6 +216,12 @@ impl Work {
     fn node_offers(&self, capability: NodeCapability) -> bool {
         self.plugin()
             .is_some_and(|plugin| plugin.capabilities.node.contains(&capability))
+    }
+
+    /// Whether a volume grows here and nowhere else.
+    fn grows_on_node(&self) -> bool {
+        let plugin = self.plugin();
+        plugin.is_some_and(|it| it.backend.offer().claims(Feature::NodeOnlyExpansion))
     }
 
     /// Whether the volume should be at a path at which it is not.

@@ -99,6 +99,9 @@ impl Mounter for FakeMounter {
     }
     async fn expand(&self, request: ExpandVolume) -> Result<u64> {
         self.at("expand", &request.key).await?;
+        if request.grows_object {
+            self.at("grow", &request.key).await?;
+        }
         Ok(request.required_bytes.unwrap_or_default())
     }
     async fn unsettled(&self, _: DriverName) -> Result<Vec<VolumeId>> {

@@ -9,7 +9,7 @@ use wasmount_core::code::Code;
 use wasmount_core::driver::{NodeExpandRequest, NodePublishRequest, Role};
 use wasmount_core::error::Error;
 use wasmount_core::health::{Health, HealthStatus};
-use wasmount_core::services::Service;
+use wasmount_core::services::{Feature, Service};
 use wasmount_core::volume::{CapacityRange, VolumeCondition};
 
 #[tokio::test]
@@ -103,14 +103,7 @@ async fn everything_that_kernel_and_journal_know_is_served_without_a_plugin() {
     publish.await.unwrap();
     let stats = driver.node_get_volume_stats(incoming(), stats("v"));
     assert_eq!(stats.await.unwrap().usage, Some(USAGE));
-    let expand = NodeExpandRequest {
-        id: volume_id("v"),
-        volume_path: path("/t"),
-        staging_path: None,
-        capacity: CapacityRange::new(Some(7), None).unwrap(),
-        capability: None,
-    };
-    let expanded = driver.node_expand_volume(incoming(), expand);
+    let expanded = driver.node_expand_volume(incoming(), expansion());
     assert_eq!(expanded.await.unwrap(), 7);
     let unpublish = driver.node_unpublish_volume(incoming(), volume_id("v"), path("/t"));
     unpublish.await.unwrap();
@@ -226,4 +219,29 @@ async fn in_csi_1_13_no_answer_has_a_condition_and_nobody_is_asked_for_one() {
     }
     assert_eq!(bench.backend.script.count("volume_health"), 0);
     assert_eq!(bench.mounter.script.count("health"), 0);
+}
+
+fn expansion() -> NodeExpandRequest {
+    NodeExpandRequest {
+        id: volume_id("v"),
+        volume_path: path("/t"),
+        staging_path: None,
+        capacity: CapacityRange::new(Some(7), None).unwrap(),
+        capability: None,
+    }
+}
+
+#[tokio::test]
+async fn only_a_driver_that_grows_on_the_node_has_its_object_grown() {
+    let with_controller = bench(&[Service::NodeStage, Service::ControllerExpand], &[]);
+    let on_node = bench(&[Service::NodeStage], &[Feature::NodeOnlyExpansion]);
+    for (bench, calls) in [
+        (with_controller, &["expand v"][..]),
+        (on_node, &["expand v", "grow v"]),
+        (bench_without_plugin(Role::Node, &[]), &["expand v"]),
+    ] {
+        let expanded = bench.driver.node_expand_volume(incoming(), expansion());
+        assert_eq!(expanded.await.unwrap(), 7);
+        assert_eq!(bench.mounter.script.calls(), calls);
+    }
 }

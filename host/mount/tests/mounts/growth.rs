@@ -4,6 +4,7 @@ use crate::bench::*;
 use crate::volume::{Volume, mounted_as};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::fs;
+use wasmount_core::pool::PoolCall;
 use wasmount_core::volume::AccessType;
 
 const MEBIBYTE: u64 = 1 << 20;
@@ -130,5 +131,34 @@ fn privileged_an_image_of_a_size_that_no_device_has_is_as_large_as_it_can_be() {
         let on_device = BYTES - BYTES % 512;
         assert_eq!(volume.expand(Some(BYTES), Some(BYTES)).await, Ok(on_device));
         volume.end(&["a"]).await;
+    });
+}
+
+/// A volume whose controller grows it: more than that is nowhere, and nobody but the controller makes it.
+#[test]
+fn privileged_an_image_that_its_controller_grows_is_left_as_it_is() {
+    privileged(async |bench| {
+        for (form, mebibytes) in [("xfs", 300), ("raw", 16)] {
+            let volume = Volume::of_image(&bench, form, form, mebibytes).await;
+            volume.stage().await.unwrap();
+            volume.publish("a").await.unwrap();
+            let image = bench.path("pool").join(format!("{form}.img"));
+            let shown = volume.stats("a").await.unwrap().bytes.total;
+            let (before, wanted) = (mebibytes * MEBIBYTE, (mebibytes + 64) * MEBIBYTE);
+            let refused = volume.expand_to_image(wanted).await;
+            assert_eq!(variant(refused), "Unusable", "{form}");
+            assert_eq!(fs::metadata(&image).unwrap().len(), before, "{form}");
+            assert_eq!(volume.expand_to_image(before).await, Ok(before), "{form}");
+            let grow = PoolCall::ResizeImage {
+                pool: "main".to_owned(),
+                path: format!("{form}.img"),
+                size_bytes: wanted,
+            };
+            bench.mounter.pool(driver(), grow).await.unwrap();
+            assert_eq!(volume.expand_to_image(wanted).await, Ok(wanted), "{form}");
+            let now = volume.stats("a").await.unwrap().bytes.total;
+            assert!(now > shown + 60 * MEBIBYTE, "{form}: {shown}, then {now}");
+            volume.end(&["a"]).await;
+        }
     });
 }

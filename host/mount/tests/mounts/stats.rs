@@ -21,6 +21,7 @@ async fn expand(bench: &Bench, volume: &str, path: &Path) -> Result<u64, MountEr
         volume_path: node_path(path),
         required_bytes: Some(1 << 30),
         limit_bytes: None,
+        grows_object: true,
     };
     bench.mounter.expand(request).await
 }

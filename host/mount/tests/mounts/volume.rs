@@ -147,19 +147,34 @@ impl<'b> Volume<'b> {
         self.bench.mounter.stats(request).await
     }
 
-    /// At the staging path.
+    /// At the staging path, image and all.
     pub(crate) async fn expand(
         &self,
         required_bytes: Option<u64>,
         limit_bytes: Option<u64>,
     ) -> Result<u64, MountError> {
         let request = ExpandVolume {
+            limit_bytes,
+            grows_object: true,
+            ..self.expansion(required_bytes)
+        };
+        self.bench.mounter.expand(request).await
+    }
+
+    /// At the staging path, to what there is.
+    pub(crate) async fn expand_to_image(&self, required_bytes: u64) -> Result<u64, MountError> {
+        let request = self.expansion(Some(required_bytes));
+        self.bench.mounter.expand(request).await
+    }
+
+    fn expansion(&self, required_bytes: Option<u64>) -> ExpandVolume {
+        ExpandVolume {
             key: key(self.name),
             volume_path: node_path(&self.bench.staging(self.name)),
             required_bytes,
-            limit_bytes,
-        };
-        self.bench.mounter.expand(request).await
+            limit_bytes: None,
+            grows_object: false,
+        }
     }
 
     /// Everything is taken down, and nothing is left.

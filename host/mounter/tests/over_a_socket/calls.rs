@@ -84,6 +84,7 @@ async fn every_method_answers_as_its_mounter_does() {
         volume_path: path("/target/v"),
         required_bytes: Some(7),
         limit_bytes: None,
+        grows_object: false,
     };
     assert_eq!(client.expand(expand).await, Ok(7));
     let unpublish = UnpublishVolume {
