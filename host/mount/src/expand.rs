@@ -31,7 +31,8 @@ impl Node {
         &self,
         request: &ExpandVolume,
     ) -> Result<Option<PoolCall>, MountError> {
-        self.recorded(&request.key, request.volume_path.as_str())?;
+        let path = self.recorded_path(&request.key, request.volume_path.as_str());
+        self.recorded(&request.key, &path)?;
         let entry = self.journal.entry(&request.key);
         let (plan, source) = self.plan_in_force(&request.key, &entry)?;
         let (CheckedSource::Image(place, _), Source::Image { pool, path }) = (source, &plan.source)
@@ -97,14 +98,15 @@ impl Node {
 
     /// The mount by which the file system is reached: that of the stage, since a target may be read-only.
     fn mount_to_grow(&self, request: &ExpandVolume) -> Result<Option<SeenMount>, MountError> {
-        let (key, path) = (&request.key, request.volume_path.as_str());
-        let (path, identity) = match self.recorded(key, path)? {
+        let key = &request.key;
+        let path = self.recorded_path(key, request.volume_path.as_str());
+        let (path, identity) = match self.recorded(key, &path)? {
             Recorded::Device(_) => return Ok(None),
             Recorded::Node(identity) | Recorded::Mount(identity) => {
                 let stage = self.journal.entry(key).stage;
                 match stage.and_then(|stage| Some((stage.path, stage.identity?))) {
                     Some(staged) => staged,
-                    None => (path.to_owned(), identity),
+                    None => (path, identity),
                 }
             }
         };

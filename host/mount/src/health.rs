@@ -9,6 +9,7 @@ mod facts;
 mod findings;
 
 use crate::block::BlockRecord;
+use crate::bound_device;
 use crate::failure::shown;
 use crate::journal::entry::{Entry, Progress, RecordedCapability};
 use crate::node::{Node, volume_words};
@@ -34,21 +35,25 @@ struct Place {
 
 impl Node {
     /// The settled places that a query asks about. One that is coming or going is none: what is seen of it means nothing.
-    fn places(&self, query: &HealthQuery) -> Result<Vec<Place>, MountError> {
-        let key = &query.key;
+    fn places(
+        &self,
+        key: &VolumeKey,
+        publish_path: Option<&str>,
+        staging_path: Option<&str>,
+    ) -> Result<Vec<Place>, MountError> {
         let places = self.all_places(&self.journal.entry(key));
         let at = |path: &str| {
             let place = places.iter().find(|place| place.path == path);
             place.cloned().ok_or_else(|| not_mounted(key, path))
         };
-        match (&query.publish_path, &query.staging_path) {
-            (Some(target), None) => Ok(vec![at(target.as_str())?]),
+        match (publish_path, staging_path) {
+            (Some(target), None) => Ok(vec![at(target)?]),
             // The client says where it would be staged, if it has such a step.
             (Some(target), Some(staging)) => {
-                let staged = at(staging.as_str()).ok();
-                Ok([at(target.as_str())?].into_iter().chain(staged).collect())
+                let staged = at(staging).ok();
+                Ok([at(target)?].into_iter().chain(staged).collect())
             }
-            (None, Some(staging)) => Ok(vec![at(staging.as_str())?]),
+            (None, Some(staging)) => Ok(vec![at(staging)?]),
             (None, None) if places.is_empty() => Err(MountError::NotFound {
                 what: format!("a stage or publish of {} on this node", volume_words(key)),
             }),
@@ -103,8 +108,14 @@ pub(crate) async fn health(
 ) -> Result<Vec<Health>, MountError> {
     let asked_at = Instant::now();
     let key = &query.key;
+    let target = match &query.publish_path {
+        Some(path) => Some(bound_device::recorded_path(node, key, path.as_str()).await?),
+        None => None,
+    };
+    let staging = query.staging_path.as_ref().map(|path| path.as_str());
+    let places = || node.places(key, target.as_deref(), staging);
     let mut found = Vec::new();
-    for place in node.places(&query)? {
+    for place in places()? {
         let question = {
             let (node, place) = (node.clone(), place.clone());
             move || node.facts(&place)
@@ -123,7 +134,7 @@ pub(crate) async fn health(
         }
     }
     // What was taken down or replaced meanwhile was no fault.
-    let now = node.places(&query)?;
+    let now = places()?;
     let still = found.into_iter().filter(|(place, _)| now.contains(place));
     Ok(merged(still.flat_map(|(_, findings)| findings)))
 }

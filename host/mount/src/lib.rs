@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod bound_device;
 mod confine;
 mod durable;
 mod earlier_driver;

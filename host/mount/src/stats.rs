@@ -4,6 +4,7 @@
 //! the last good answer is kept for storage that does not give one. It must not know tear-down, but for telling it what hangs.
 
 use crate::block::{BlockRecord, DeviceNumber};
+use crate::bound_device;
 use crate::failure::{kernel, shown};
 use crate::node::{Node, volume_words};
 use crate::observe::{Identity, SeenMount};
@@ -102,7 +103,7 @@ impl Drop for Asking {
 }
 
 impl Node {
-    /// What is recorded at one of the volume's paths. Only that is looked at: a client can name no other path here.
+    /// What is recorded at one of the volume's paths.
     pub(crate) fn recorded(&self, key: &VolumeKey, path: &str) -> Result<Recorded, MountError> {
         let entry = self.journal.entry(key);
         if entry.is_empty() {
@@ -192,7 +193,7 @@ pub(crate) async fn stats(
         volume_path,
         staging_path: _,
     } = request;
-    let path = volume_path.as_str().to_owned();
+    let path = bound_device::recorded_path(node, &key, volume_path.as_str()).await?;
     let recorded = node.recorded(&key, &path)?;
     let question = {
         let (node, path, key) = (node.clone(), path.clone(), key.clone());

@@ -68,6 +68,7 @@ fn main() -> ExitCode {
         inline::privileged_an_inline_volume_is_memory_and_goes_with_its_pod,
         inline::privileged_a_pod_finds_who_it_is_in_files_of_its_group,
         view::privileged_kubelet_reports_what_a_volume_has_and_uses,
+        view::privileged_kubelet_reports_the_size_of_a_raw_device,
         view::privileged_kubelet_tells_a_pod_that_its_volume_lost_its_mount,
         swaps::privileged_a_backend_that_is_an_object_is_swapped_and_taken_back_under_pods,
         managed::privileged_the_host_writes_what_kubelet_wrote_for_the_same_drivers,

@@ -11,6 +11,7 @@ use wasmount_tests::cluster::scene::Scene;
 use wasmount_tests::cluster::wait::{self, NotYet};
 use xtask::cluster::access::NODE_NAME;
 use xtask::command;
+use xtask::failure::Failure;
 
 /// Kubelet's own numbers, through the API server.
 const SUMMARY: &str = "proxy/stats/summary";
@@ -27,19 +28,7 @@ pub(crate) async fn privileged_kubelet_reports_what_a_volume_has_and_uses(scene:
             "dd if=/dev/zero of=/data/file bs=1M count=4 conv=fsync 2>/dev/null",
         )
         .await?;
-    let nodes: Api<DynamicObject> = Api::all_with(scene.client(), &ApiResource::erase::<Node>(&()));
-    let numbers = scene
-        .wait("kubelet's summary holds the volume", async || {
-            let summary = nodes.get_subresource(SUMMARY, NODE_NAME).await?.data;
-            let found = volume(&summary, scene.namespace()).cloned();
-            let found = found.ok_or_else(|| NotYet(format!("{}", summary["pods"])))?;
-            if found["usedBytes"].as_u64() >= Some(WRITTEN) {
-                Ok(found)
-            } else {
-                Err(NotYet(found.to_string()))
-            }
-        })
-        .await?;
+    let numbers = reported(&scene, |it| it["usedBytes"].as_u64() >= Some(WRITTEN)).await?;
     let number = |key: &str| numbers[key].as_u64().unwrap();
     assert!(number("capacityBytes") <= 32 << 20, "{numbers}");
     assert!(
@@ -50,6 +39,19 @@ pub(crate) async fn privileged_kubelet_reports_what_a_volume_has_and_uses(scene:
         number("inodesUsed") > 0 && number("inodesUsed") < number("inodes"),
         "{numbers}"
     );
+    Ok(())
+}
+
+/// kubelet asks at a path of its own, a bind mount of what was published.
+pub(crate) async fn privileged_kubelet_reports_the_size_of_a_raw_device(scene: Scene) -> Outcome {
+    let claim = Claim {
+        mode: "Block",
+        ..Claim::new("data", "ext4", "8Mi")
+    };
+    scene.claim(&claim).await?;
+    scene.pod("user", &[Volume::Device("data")]).await?;
+    let numbers = reported(&scene, |it| it["capacityBytes"].as_u64() > Some(0)).await?;
+    assert_eq!(numbers["capacityBytes"], 8 << 20, "{numbers}");
     Ok(())
 }
 
@@ -77,6 +79,22 @@ pub(crate) async fn privileged_kubelet_tells_a_pod_that_its_volume_lost_its_moun
             {
                 Some(_) => Ok(()),
                 None => Err(NotYet(events)),
+            }
+        })
+        .await
+}
+
+/// kubelet's numbers of the volume, once they are such.
+async fn reported(scene: &Scene, are_such: impl Fn(&Value) -> bool) -> Result<Value, Failure> {
+    let nodes: Api<DynamicObject> = Api::all_with(scene.client(), &ApiResource::erase::<Node>(&()));
+    scene
+        .wait("kubelet's summary holds the volume", async || {
+            let summary = nodes.get_subresource(SUMMARY, NODE_NAME).await?.data;
+            let found = volume(&summary, scene.namespace()).cloned();
+            let found = found.ok_or_else(|| NotYet(format!("{}", summary["pods"])))?;
+            match are_such(&found) {
+                true => Ok(found),
+                false => Err(NotYet(found.to_string())),
             }
         })
         .await

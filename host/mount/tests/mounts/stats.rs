@@ -1,9 +1,12 @@
 //! NodeGetVolumeStats and NodeExpandVolume.
 
 use crate::bench::*;
+use crate::volume::Volume;
+use rustix::mount::mount_bind;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
-use wasmount_core::mounter::{ExpandVolume, MountError, StatVolume, VolumeStats};
+use wasmount_core::mounter::{ExpandVolume, HealthQuery, MountError, StatVolume, VolumeStats};
 use wasmount_core::plan::Source;
 
 async fn stats(bench: &Bench, volume: &str, path: &Path) -> Result<VolumeStats, MountError> {
@@ -84,5 +87,60 @@ fn privileged_a_volume_that_is_not_mounted_any_more_is_not_found() {
         bench.unpublish("v", "v").await.unwrap();
         assert_eq!(variant(stats(&bench, "v", &target).await), "NotFound");
         assert_eq!(variant(expand(&bench, "v", &target).await), "NotFound");
+    });
+}
+
+/// kubelet asks at a bind mount of its own, `volumeDevices/<volume>/dev/<pod>`.
+#[test]
+fn privileged_a_raw_device_answers_wherever_it_is_shown() {
+    privileged(async |bench| {
+        const BYTES: u64 = 16 << 20;
+        for (name, neighbour, is_staged) in [("staged", "a", true), ("planned", "b", false)] {
+            let volume = Volume::of_image(&bench, name, "raw", BYTES >> 20).await;
+            let other = Volume::of_image(&bench, neighbour, "raw", 1).await;
+            other.stage().await.unwrap();
+            other.publish(neighbour).await.unwrap();
+            if is_staged {
+                volume.stage().await.unwrap();
+                volume.publish(name).await.unwrap();
+            } else {
+                volume.publish_plan(name, false).await.unwrap();
+            }
+            let bound = bench.path("kubelet").join("bound");
+            fs::write(&bound, "").unwrap();
+            mount_bind(bench.target(name), &bound).unwrap();
+            assert_eq!(
+                stats(&bench, name, &bound).await.unwrap().bytes.total,
+                BYTES
+            );
+            let query = HealthQuery {
+                key: key(name),
+                publish_path: Some(node_path(&bound)),
+                staging_path: None,
+            };
+            assert_eq!(bench.mounter.health(query).await, Ok(Vec::new()));
+            assert_eq!(expand(&bench, name, &bound).await, Ok(1 << 30));
+            let linked = bench.path("kubelet").join("linked");
+            symlink(&bound, &linked).unwrap();
+            let file = bench.path("kubelet").join("file");
+            fs::write(&file, "").unwrap();
+            let outside = bench.path("outside").join("bound");
+            fs::write(&outside, "").unwrap();
+            mount_bind(bench.target(name), &outside).unwrap();
+            for path in [&bench.target(neighbour), &linked, &file, &outside] {
+                let found = stats(&bench, name, path).await;
+                assert_eq!(variant(found), "NotFound", "{}", path.display());
+            }
+            take_off(&bound);
+            take_off(&outside);
+            let found = stats(&bench, name, &bound).await;
+            assert_eq!(variant(found), "NotFound");
+            for path in [bound, linked, file, outside] {
+                fs::remove_file(path).unwrap();
+            }
+            other.unpublish(neighbour).await.unwrap();
+            other.unstage().await.unwrap();
+            volume.end(&[name]).await;
+        }
     });
 }
