@@ -47,6 +47,8 @@ pub struct HostOptions {
     /// Mount in a process of its own (`wasmount mounter`), and serve as this user without any capability; another than root serves a copy of
     /// plugins/directory. Absent: one process, as root.
     pub split: Option<u32>,
+    /// Take volumes at any path below [`Host::paths`] too, and not at kubelet's paths alone: csi-sanity makes up its own.
+    pub any_paths: bool,
     /// Mount, and have the pools, where another host does: the socket of its mounter.
     pub mounter: Option<PathBuf>,
 }
@@ -93,6 +95,7 @@ impl Host {
             wrapper,
             more,
             split,
+            any_paths,
             mounter,
         } = options;
         let workspace = Workspace::locate()?;
@@ -116,9 +119,19 @@ impl Host {
             more,
             log: place.log(),
         };
+        let paths: Vec<OsString> = match any_paths {
+            true => [place.kubelet(), place.paths()]
+                .into_iter()
+                .flat_map(|root| ["--path-root".into(), root.into()])
+                .collect(),
+            false => Vec::new(),
+        };
         let mounting = match split {
-            Some(user) => Some(split_off(&place, &mut options, user)?),
-            None => None,
+            Some(user) => Some(split_off(&place, &mut options, user, paths)?),
+            None => {
+                options.more.extend(paths);
+                None
+            }
         };
         if let Some(socket) = mounter {
             mount_at(&mut options, &socket);
@@ -180,6 +193,11 @@ impl Host {
     /// `--kubelet-dir`: what is mounted must be below it.
     pub fn kubelet(&self) -> PathBuf {
         self.options.kubelet.clone()
+    }
+
+    /// `--path-root`, where the test takes [`HostOptions::any_paths`].
+    pub fn paths(&self) -> PathBuf {
+        self.root.join("paths")
     }
 
     /// `--data-dir`.
@@ -276,7 +294,12 @@ impl Drop for Host {
 }
 
 /// Starts a mounter with what `options` say of mounts, and changes them to a host that has no right at all.
-fn split_off(place: &Place, options: &mut ServeOptions, user: u32) -> Result<Mounting, Failure> {
+fn split_off(
+    place: &Place,
+    options: &mut ServeOptions,
+    user: u32,
+    more: Vec<OsString>,
+) -> Result<Mounting, Failure> {
     let own = |name: &str| {
         let path = place.root().join(name);
         fs::create_dir(&path).map_err(Failure::io(format!("create {}", path.display())))?;
@@ -295,7 +318,7 @@ fn split_off(place: &Place, options: &mut ServeOptions, user: u32) -> Result<Mou
         kubelet: options.kubelet.clone(),
         socket: socket.clone(),
         client_uid: user,
-        more: Vec::new(),
+        more,
         log: place.root().join("mounter.log"),
     })?;
     mount_at(options, &socket);

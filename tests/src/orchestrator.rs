@@ -4,6 +4,7 @@
 //! It keeps no state of the driver's: what a test wants to know it asks again.
 
 use crate::requests::{self, capability};
+use sha2::{Digest, Sha256};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,6 +34,7 @@ const AGAIN: Duration = Duration::from_millis(10);
 pub struct Orchestrator {
     clients: Clients,
     kubelet: PathBuf,
+    driver: String,
 }
 
 /// A volume that was created, and where one pod uses it.
@@ -57,10 +59,14 @@ impl Orchestrator {
 
     /// Connects, whether there is a plugin or not.
     pub async fn connect_at_once(socket: &Path, kubelet: &Path) -> Result<Self, Failure> {
-        Ok(Self {
+        let mut orchestrator = Self {
             clients: Clients::connect(socket).await?,
             kubelet: kubelet.to_owned(),
-        })
+            driver: String::new(),
+        };
+        let name = orchestrator.driver_name().await;
+        orchestrator.driver = name.map_err(|status| refused("GetPluginInfo", &status))?;
+        Ok(orchestrator)
     }
 
     /// The bare clients, for requests that no well-behaved orchestrator makes.
@@ -90,12 +96,16 @@ impl Orchestrator {
         Ok(answer.into_inner().available_capacity)
     }
 
-    /// Where a volume of this name goes: its staging directory and the parent of its target are made.
+    /// Where a volume of this name goes: its staging directory and the parent of its target are made. kubelet takes the hash of the volume's
+    /// id; here it is the name's, so that a test may have two places for one volume.
     pub fn place(&self, name: &str, id: String) -> Result<Volume, Failure> {
+        let hash = Sha256::digest(name);
+        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
         let staging = self
             .kubelet
             .join("plugins/kubernetes.io/csi")
-            .join(name)
+            .join(&self.driver)
+            .join(hash)
             .join("globalmount");
         std::fs::create_dir_all(&staging)
             .map_err(Failure::io(format!("create {}", staging.display())))?;

@@ -22,6 +22,7 @@ async fn serving(language: Language) -> Host {
     language::build(&workspace, language).unwrap();
     let host = Host::start(HostOptions {
         backends: vec![workspace.backend_document(language.plugin())],
+        any_paths: true,
         ..HostOptions::default()
     });
     host.unwrap()
@@ -34,7 +35,7 @@ async fn passes_csi_sanity(language: Language) {
         tool: CSI_SANITY_5_4,
         endpoint: host.socket(),
         controller_endpoint: None,
-        directory: &host.kubelet(),
+        directory: &host.paths(),
         access_type: "mount",
         parameters: &[],
         mutable_parameters: &[],

@@ -93,7 +93,11 @@ impl Run<'_> {
     /// Controller and node in one process.
     async fn one_process(&self) -> SanityOutcome {
         let folder = tempfile::tempdir().unwrap();
-        let host = self.host(folder.path(), HostOptions::default());
+        let options = HostOptions {
+            any_paths: true,
+            ..HostOptions::default()
+        };
+        let host = self.host(folder.path(), options);
         self.of(&host, None).await
     }
 
@@ -103,6 +107,7 @@ impl Run<'_> {
         let options = HostOptions {
             role: HostRole::Node,
             split: Some(ROOT),
+            any_paths: true,
             ..HostOptions::default()
         };
         let mut node = self.host(folder.path(), options);
@@ -138,7 +143,7 @@ impl Run<'_> {
             tool: self.tool,
             endpoint: node.socket(),
             controller_endpoint: controller.map(Host::socket),
-            directory: &node.kubelet(),
+            directory: &node.paths(),
             access_type: self.access_type,
             parameters: &[("kind", self.kind)],
             mutable_parameters: &[("atime", "false")],
@@ -196,7 +201,7 @@ async fn of_5_4(node: &Host, controller: Option<&Host>, access_type: &str) -> Sa
         tool: CSI_SANITY_5_4,
         endpoint: node.socket(),
         controller_endpoint: controller.map(Host::socket),
-        directory: &node.kubelet(),
+        directory: &node.paths(),
         access_type,
         parameters: &[],
         mutable_parameters: &[],
@@ -208,8 +213,11 @@ async fn of_5_4(node: &Host, controller: Option<&Host>, access_type: &str) -> Sa
 #[tokio::test]
 async fn privileged_sanity_directory_one_process() {
     needs_root();
-    let host = Host::start(HostOptions::default()).unwrap();
-    directory(&host, None).await;
+    let host = Host::start(HostOptions {
+        any_paths: true,
+        ..HostOptions::default()
+    });
+    directory(&host.unwrap(), None).await;
 }
 
 #[tokio::test]
@@ -222,6 +230,7 @@ async fn privileged_sanity_directory_controller_and_node_apart() {
         Host::start(HostOptions {
             backends: vec![document.clone()],
             role,
+            any_paths: role == HostRole::Node,
             ..HostOptions::default()
         })
         .unwrap()
@@ -239,6 +248,7 @@ async fn privileged_sanity_local_images() {
     for access_type in ["mount", "block"] {
         let host = Host::start(HostOptions {
             backends: vec![document.clone()],
+            any_paths: true,
             ..HostOptions::default()
         });
         let mut outcome = of_5_4(&host.unwrap(), None, access_type).await;

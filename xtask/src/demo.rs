@@ -87,7 +87,11 @@ fn serve_and_play(
         node_id: "demo-node".to_owned(),
         role: "all".to_owned(),
         health: "off".to_owned(),
-        more: Vec::new(),
+        // csi-sanity, which a reader may try, makes up paths of its own.
+        more: [place.kubelet(), place.paths()]
+            .into_iter()
+            .flat_map(|root| ["--path-root".into(), root.into()])
+            .collect(),
         log: place.log(),
     })?;
     let socket = served.sockets()?.into_iter().next().unwrap_or_default();
@@ -127,7 +131,8 @@ async fn play(
     let mut clients = Clients::connect(socket).await?;
     interrupt.or(clients.ready()).await??;
     let mut report = Report::new(console);
-    let mut journey = Journey::new(clients, &place.kubelet());
+    let driver = socket.parent().and_then(Path::file_name);
+    let mut journey = Journey::new(clients, &place.kubelet(), driver.unwrap_or_default());
     let asked = interrupt.or(journey.ask(&mut report)).await?;
     // The question for the capacity had the pool set up: what is new from here on belongs to a volume.
     let before = Inventory::of(&place.data())?;
@@ -149,7 +154,7 @@ async fn play(
 }
 
 fn keep(console: &Console, place: &Place, socket: &Path) {
-    let below = |name: &str| -> PathBuf { place.kubelet().join(name) };
+    let below = |name: &str| -> PathBuf { place.paths().join(name) };
     console.heading("\nThe driver keeps serving; Ctrl-C ends it. Try in another terminal:");
     console.line(&format!(
         "  tail -f {log}\n\n  \

@@ -46,7 +46,13 @@ impl Place {
             directory: Some(directory),
             _lock: lock,
         };
-        for each in [place.data(), place.run(), place.sockets(), place.kubelet()] {
+        for each in [
+            place.data(),
+            place.run(),
+            place.sockets(),
+            place.kubelet(),
+            place.paths(),
+        ] {
             fs::create_dir(&each).map_err(Failure::io(format!("create {}", each.display())))?;
         }
         Ok(place)
@@ -72,9 +78,14 @@ impl Place {
         self.root.join("sockets")
     }
 
-    /// For `--kubelet-dir`: what is mounted is mounted below it.
+    /// For `--kubelet-dir`: volumes at kubelet's own paths are mounted below it.
     pub fn kubelet(&self) -> PathBuf {
         self.root.join("kubelet")
+    }
+
+    /// For `--path-root`: volumes at other paths are mounted below it.
+    pub fn paths(&self) -> PathBuf {
+        self.root.join("paths")
     }
 
     /// What the driver writes.

@@ -1,15 +1,16 @@
 //! What kubelet itself wrote down of a path: whose it is, and which volume's (`vol_data.json`, kubernetes pkg/volume/csi/csi_util.go).
 //!
 //! It is apart because it is evidence from outside: with it, volumes that an earlier driver of the same name staged can be torn down, though
-//! nothing else here knows them. It is only ever read, and only for tear-down. It must not know mounts.
+//! nothing else here knows them, and nothing is mounted where kubelet expects another volume. It is only ever read. It must not know mounts.
 
+use crate::failure::shown;
 use crate::roots::Roots;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use wasmount_core::mounter::VolumeKey;
+use wasmount_core::mounter::{MountError, VolumeKey};
 
 /// The file's name.
 const FILE_NAME: &str = "vol_data.json";
@@ -30,11 +31,32 @@ struct VolumeData {
 
 /// Whether kubelet says that a path is this volume's. No record, or one that cannot be read, says nothing.
 pub(crate) fn says(roots: &Roots, path: &str, key: &VolumeKey) -> bool {
-    record_of(Path::new(path))
-        .and_then(|record| read(roots, &record))
-        .is_some_and(|data| {
-            data.driver_name == key.driver.as_str() && data.volume_handle == key.volume.as_str()
-        })
+    recorded(roots, path).is_some_and(|data| data.is_of(key))
+}
+
+/// Refuses a path that kubelet keeps for another volume.
+pub(crate) fn refuse_other(roots: &Roots, path: &str, key: &VolumeKey) -> Result<(), MountError> {
+    match recorded(roots, path) {
+        Some(other) if !other.is_of(key) => Err(MountError::InUse {
+            what: path.to_owned(),
+            by: format!(
+                "kubelet keeps it for volume {} of {} ({FILE_NAME})",
+                shown(&other.volume_handle),
+                shown(&other.driver_name)
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
+impl VolumeData {
+    fn is_of(&self, key: &VolumeKey) -> bool {
+        self.driver_name == key.driver.as_str() && self.volume_handle == key.volume.as_str()
+    }
+}
+
+fn recorded(roots: &Roots, path: &str) -> Option<VolumeData> {
+    record_of(Path::new(path)).and_then(|record| read(roots, &record))
 }
 
 /// Where kubelet keeps the record for a path of one of its forms.
@@ -78,6 +100,7 @@ fn read(roots: &Roots, record: &Path) -> Option<VolumeData> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::roots::PathRoot;
     use wasmount_core::names::{DriverName, VolumeId};
 
     #[test]
@@ -121,7 +144,7 @@ mod tests {
     #[test]
     fn kubelets_word_counts_for_its_own_driver_and_volume_only() {
         let kubelet = tempfile::tempdir().unwrap();
-        let roots = Roots::new(vec![kubelet.path().to_owned()]);
+        let roots = Roots::new(vec![PathRoot::Kubelet(kubelet.path().to_owned())]);
         let target = kubelet.path().join("pv/mount");
         std::fs::create_dir_all(target.parent().unwrap()).unwrap();
         let target = target.to_str().unwrap();
@@ -129,14 +152,20 @@ mod tests {
             driver: DriverName::parse(driver).unwrap(),
             volume: VolumeId::parse("volume_id", volume).unwrap(),
         };
+        let is_refused = |key: &VolumeKey| refuse_other(&roots, target, key).is_err();
         assert!(!says(&roots, target, &key("a.test", "v")));
+        assert!(!is_refused(&key("a.test", "v")));
         let record = kubelet.path().join("pv/vol_data.json");
         let data = r#"{"driverName":"a.test","volumeHandle":"v","specVolID":"pv","nodeName":"n"}"#;
         std::fs::write(&record, data).unwrap();
         assert!(says(&roots, target, &key("a.test", "v")));
         assert!(!says(&roots, target, &key("a.test", "w")));
         assert!(!says(&roots, target, &key("b.test", "v")));
+        assert!(!is_refused(&key("a.test", "v")));
+        assert!(is_refused(&key("a.test", "w")));
+        assert!(is_refused(&key("b.test", "v")));
         std::fs::write(&record, &data[..20]).unwrap();
         assert!(!says(&roots, target, &key("a.test", "v")));
+        assert!(!is_refused(&key("b.test", "v")));
     }
 }

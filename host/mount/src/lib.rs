@@ -7,7 +7,7 @@
 //! ```text
 //! local ──▶ stage, publish, teardown, expand, stats, health, recovery     one file a kind of call; blocking, on threads of the driver's own budget
 //!             ├──▶ plan      what was asked against what was granted: pure
-//!             ├──▶ roots     a path of the client's as descriptors, never through a link
+//!             ├──▶ roots     a path of the client's as descriptors, never through a link; beside a kubelet only a `kubelet_path`
 //!             ├──▶ source    makes a detached mount, or a raw device, of what the volume is; nobody can see it yet
 //!             │      ├──▶ block   loop devices and devices of the node
 //!             │      └──▶ format  what is on one, what may be made of it: probe, mkfs, fsck, growth; with tools, under intents in durable
@@ -37,6 +37,7 @@ mod health;
 mod hexadecimal;
 mod in_use;
 mod journal;
+mod kubelet_path;
 mod kubelet_record;
 mod lent;
 mod local;
@@ -67,3 +68,4 @@ mod volumes_in_use;
 pub use failure::MountSetupError;
 pub use local::{LocalMounter, MounterConfig};
 pub use plan::judge;
+pub use roots::PathRoot;

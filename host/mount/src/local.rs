@@ -11,7 +11,7 @@ use crate::in_use::DriverVolumes;
 use crate::journal::Journal;
 use crate::node::Node;
 use crate::pool::Pools;
-use crate::roots::Roots;
+use crate::roots::{PathRoot, Roots};
 use crate::stats::{self, Figures};
 use crate::threads::{self, Budgets, Threads};
 use crate::tools::Tools;
@@ -31,8 +31,8 @@ use wasmount_core::pool::{PoolCall, PoolReply};
 /// What the administrator says about this node.
 #[derive(Debug, Clone)]
 pub struct MounterConfig {
-    /// Directories strictly below which clients may name paths; absolute. Links on the way to a root are followed.
-    pub roots: Vec<PathBuf>,
+    /// Directories strictly below which clients may name paths. Links on the way to a root are followed.
+    pub roots: Vec<PathRoot>,
     /// Where the journal is kept; best on a file system that dies with the mounts, such as `/run`.
     pub run_dir: PathBuf,
     /// Where notes and format intents are kept; must outlive a reboot. Made if its parent exists.
@@ -62,8 +62,11 @@ struct Served {
 impl LocalMounter {
     /// Reads the journal. Mounts nothing and waits for nothing; [`Mounter::unsettled`] tells what an earlier host left.
     pub fn new(config: MounterConfig) -> Result<Self, MountSetupError> {
-        if let Some(root) = config.roots.iter().find(|root| !root.is_absolute()) {
-            return Err(MountSetupError::RelativeRoot { root: root.clone() });
+        let mut roots = config.roots.iter().map(PathRoot::directory);
+        if let Some(root) = roots.find(|root| !root.is_absolute()) {
+            return Err(MountSetupError::RelativeRoot {
+                root: root.to_owned(),
+            });
         }
         let node = Arc::new(Node {
             roots: Roots::new(config.roots),

@@ -7,18 +7,20 @@ use crate::durable::Durable;
 use crate::failure::{kernel, shown};
 use crate::journal::Journal;
 use crate::journal::entry::Entry;
+use crate::kubelet_path::Purpose;
+use crate::kubelet_record;
 use crate::observe::{Identity, Observation, Seen, SeenMount, look};
 use crate::roots::{CheckedPath, Location, Roots};
 use crate::stats::Figures;
 use crate::threads::Budgets;
 use crate::tools::Tools;
-use rustix::fs::FileType;
+use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use wasmount_core::document::Grants;
 use wasmount_core::mounter::{MountError, VolumeKey};
-use wasmount_core::names::DriverName;
+use wasmount_core::names::{DriverName, NodePath};
 
 /// One node, as this room sees it.
 #[derive(Debug)]
@@ -74,6 +76,24 @@ impl Node {
             None => grants.remove(driver),
         };
         before != granted
+    }
+
+    /// A path at which a call sets a volume up or takes it down: one that its client may name for this volume.
+    pub(crate) fn path_for(
+        &self,
+        purpose: Purpose,
+        key: &VolumeKey,
+        path: &NodePath,
+    ) -> Result<CheckedPath, MountError> {
+        let path = self.roots.check(path)?;
+        let is_teardown = matches!(purpose, Purpose::Unstage | Purpose::Unpublish);
+        // What was set up goes, whatever the rules were then.
+        if is_teardown && self.journal.entry(key).is_at(path.text()) {
+            return Ok(path);
+        }
+        path.refuse_unlike_kubelets(purpose, &key.driver)?;
+        kubelet_record::refuse_other(&self.roots, path.text(), key)?;
+        Ok(path)
     }
 
     /// Keeps other publishes of a volume out while it is made. A client tries again.
@@ -195,4 +215,20 @@ pub(crate) fn place(location: &Location) -> Result<Place, MountError> {
         },
         Seen::Corrupted(errno) => Err(kernel("use the corrupted mount at", &location.path, errno)),
     }
+}
+
+/// Refuses to mount over a directory that is not empty. The mount would hide what is in it, and a target with content cannot be removed.
+pub(crate) fn refuse_content(directory: &OwnedFd, location: &Location) -> Result<(), MountError> {
+    let failed = |errno| location.failed("read", errno);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(directory, c".", flags, Mode::empty()).map_err(failed)?;
+    for entry in Dir::new(opened).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_name() != c"." && entry.file_name() != c".." {
+            return Err(location.occupied(
+                "it is not empty, and the volume would hide its content; move that away first",
+            ));
+        }
+    }
+    Ok(())
 }

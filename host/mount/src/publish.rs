@@ -15,6 +15,7 @@ use crate::executor::attach;
 use crate::journal::entry::{
     Entry, Progress, RecordedCapability, StageRecord, TargetRecord, recorded_plan,
 };
+use crate::kubelet_path::Purpose;
 use crate::node::{Node, Place, place, volume_words};
 use crate::observe::{Identity, SeenMount};
 use crate::plan::options::MountFlags;
@@ -171,7 +172,7 @@ impl Node {
     }
 
     fn checked<'r>(&self, request: &'r PublishVolume) -> Result<Publish<'r>, MountError> {
-        let path = self.roots.check(&request.target_path)?;
+        let path = self.path_for(Purpose::Publish, &request.key, &request.target_path)?;
         let grants = self.grants_of(&request.key.driver);
         let entry = self.journal.entry(&request.key);
         let capability = &request.capability;

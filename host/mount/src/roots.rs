@@ -4,13 +4,14 @@
 //! It must not know what a path is for. Below pools, `confine` does the same for a plugin's paths.
 
 use crate::failure::{kernel, shown};
+use crate::kubelet_path::{KubeletPath, Purpose};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use wasmount_core::mounter::MountError;
-use wasmount_core::names::NodePath;
+use wasmount_core::names::{DriverName, NodePath};
 
 /// Longest part of a path, in bytes: `NAME_MAX`.
 const PART_BYTES: usize = 255;
@@ -20,17 +21,26 @@ const OPEN_ATTEMPTS: usize = 128;
 /// Why a path with a part over [`PART_BYTES`] is refused.
 const PART_TOO_LONG: &str = "a part of it is longer than 255 bytes";
 
+/// A directory below which a client may name paths; absolute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathRoot {
+    /// kubelet's root directory: volumes are set up only at paths that kubelet makes for CSI.
+    Kubelet(PathBuf),
+    /// Another orchestrator's: at any path below.
+    Any(PathBuf),
+}
+
 /// The directories below which a client may name paths.
 #[derive(Debug, Clone)]
 pub(crate) struct Roots {
-    roots: Vec<PathBuf>,
+    roots: Vec<PathRoot>,
 }
 
 /// A path whose words were checked; nothing was opened yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckedPath {
     /// As the administrator named it. It may be, or lead through, a link: that is the administrator's word.
-    root: PathBuf,
+    root: PathRoot,
     /// From the root to the directory that holds the name; empty if that is the root.
     parent: PathBuf,
     name: OsString,
@@ -49,15 +59,23 @@ pub(crate) struct Location {
     pub(crate) path: String,
 }
 
+impl PathRoot {
+    /// As it was named.
+    pub fn directory(&self) -> &Path {
+        match self {
+            Self::Kubelet(directory) | Self::Any(directory) => directory,
+        }
+    }
+}
+
 impl Roots {
-    /// Absolute directories.
-    pub(crate) fn new(roots: Vec<PathBuf>) -> Self {
+    pub(crate) fn new(roots: Vec<PathRoot>) -> Self {
         Self { roots }
     }
 
     /// The directories as they were named.
-    pub(crate) fn directories(&self) -> &[PathBuf] {
-        &self.roots
+    pub(crate) fn directories(&self) -> impl Iterator<Item = &Path> {
+        self.roots.iter().map(PathRoot::directory)
     }
 
     /// Checks the words of a client's path. `..` and `.` are refused, not resolved: no client of CSI needs them.
@@ -90,7 +108,7 @@ impl Roots {
         let (root, below) = self
             .roots
             .iter()
-            .filter_map(|root| Some((root, whole.strip_prefix(root).ok()?)))
+            .filter_map(|root| Some((root, whole.strip_prefix(root.directory()).ok()?)))
             .min_by_key(|(_, below)| below.components().count())
             .ok_or_else(|| refuse("it lies elsewhere"))?;
         let name = below
@@ -106,7 +124,7 @@ impl Roots {
 
     /// Whether a path of the mount table lies below a root.
     pub(crate) fn hold(&self, path: &Path) -> bool {
-        self.roots.iter().any(|root| {
+        self.directories().any(|root| {
             let real = open_root(root).ok().flatten();
             let real = real.and_then(|root| real_path(&root).ok());
             real.is_some_and(|real| path != real && path.starts_with(real))
@@ -114,12 +132,8 @@ impl Roots {
     }
 
     fn words(&self) -> String {
-        let names: Vec<_> = self
-            .roots
-            .iter()
-            .map(|root| root.display().to_string())
-            .collect();
-        names.join(", ")
+        let names = self.directories().map(|root| root.display().to_string());
+        names.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -129,9 +143,31 @@ impl CheckedPath {
         &self.text
     }
 
+    /// Refuses a path below kubelet's root directory that kubelet does not name in such a call.
+    pub(crate) fn refuse_unlike_kubelets(
+        &self,
+        purpose: Purpose,
+        driver: &DriverName,
+    ) -> Result<(), MountError> {
+        let PathRoot::Kubelet(root) = &self.root else {
+            return Ok(());
+        };
+        let below = self.parent.join(&self.name);
+        match KubeletPath::parse(&below) {
+            Some(path) if path.is_for(purpose, driver) => Ok(()),
+            _ => Err(MountError::OutsideRoots {
+                path: shown(&self.text),
+                reason: format!(
+                    "kubelet names no such path in this call of {driver}; paths of another orchestrator need a directory apart from kubelet's (--path-root)"
+                ),
+                roots: root.display().to_string(),
+            }),
+        }
+    }
+
     /// Opens the directory that holds the name. `None`: a part of the way is missing.
     pub(crate) fn locate(&self) -> Result<Option<Location>, MountError> {
-        let Some(root) = open_root(&self.root)? else {
+        let Some(root) = open_root(self.root.directory())? else {
             return Ok(None);
         };
         let parent = if self.parent.as_os_str().is_empty() {
@@ -154,7 +190,7 @@ impl CheckedPath {
     /// The path as the kernel's mount table spells it, in which no link is left of the root's own. `None`: the root is missing. What lies
     /// below the root is not touched: it may be storage that hangs.
     pub(crate) fn in_mount_table(&self) -> Result<Option<PathBuf>, MountError> {
-        let Some(root) = open_root(&self.root)? else {
+        let Some(root) = open_root(self.root.directory())? else {
             return Ok(None);
         };
         let real = real_path(&root)?;
@@ -162,7 +198,8 @@ impl CheckedPath {
     }
 
     fn refusal(&self, errno: Errno) -> MountError {
-        refusal("open", &self.text, &self.root.display().to_string(), errno)
+        let root = self.root.directory().display().to_string();
+        refusal("open", &self.text, &root, errno)
     }
 }
 

@@ -8,7 +8,8 @@ use crate::block::loop_device::{self, Tag};
 use crate::block::{BlockDevice, BlockRecord, node_device};
 use crate::executor::attach;
 use crate::journal::entry::{Progress, RecordedCapability, StageRecord, recorded_plan};
-use crate::node::{Node, Place, is_certain, place, volume_words};
+use crate::kubelet_path::Purpose;
+use crate::node::{Node, Place, is_certain, place, refuse_content, volume_words};
 use crate::observe::{Identity, SeenMount};
 use crate::plan::{self, CheckedPlan, CheckedSource, Form};
 use crate::roots::CheckedPath;
@@ -16,7 +17,7 @@ use crate::source::{Preparation, Prepared, block_below, image, is_shown};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use wasmount_core::mounter::{MountError, StageVolume, Staged, StagedQuery, VolumeKey};
-use wasmount_core::volume::VolumeCapability;
+use wasmount_core::volume::{AccessType, VolumeCapability};
 
 /// A stage whose request was checked.
 struct Stage<'r> {
@@ -47,7 +48,7 @@ impl Node {
 
     /// Stages.
     pub(crate) fn stage(&self, request: &StageVolume) -> Result<(), MountError> {
-        let path = self.roots.check(&request.staging_path)?;
+        let path = self.path_for(Purpose::Stage, &request.key, &request.staging_path)?;
         let grants = self.grants_of(&request.key.driver);
         let checked = plan::check(&request.plan, &request.capability, false, &grants)?;
         if let Some(found) = self.stage_in_force(&request.key, &path)? {
@@ -64,6 +65,10 @@ impl Node {
         let location = path.locate()?.ok_or_else(|| no_directory(&path))?;
         match place(&location)? {
             Place::Directory(directory) => {
+                // Of a raw block volume nothing is mounted there.
+                if request.capability.access_type != AccessType::Block {
+                    refuse_content(&directory, &location)?;
+                }
                 self.refuse_other_source(&stage)?;
                 self.stage_anew(&stage, &directory)
             }

@@ -8,6 +8,7 @@ use crate::block::BlockRecord;
 use crate::block::loop_device::{self, Tag};
 use crate::failure::{exhausted, is_corrupted, kernel};
 use crate::journal::entry::Progress;
+use crate::kubelet_path::Purpose;
 use crate::mountinfo;
 use crate::node::{Node, is_certain, volume_words};
 use crate::observe::{Identity, Observation, Seen, look, observe};
@@ -42,7 +43,7 @@ impl Node {
     /// delete) would take the storage away under a pod.
     pub(crate) fn unstage(&self, request: &UnstageVolume) -> Result<(), MountError> {
         let key = &request.key;
-        let path = self.roots.check(&request.staging_path)?;
+        let path = self.path_for(Purpose::Unstage, key, &request.staging_path)?;
         self.refuse_others(key, &path)?;
         self.refuse_foreign(key, &path)?;
         self.refuse_published(key)?;
@@ -68,7 +69,7 @@ impl Node {
 
     /// Unpublishes. The staging path is no target: its mount goes with the unstage, its directory with the client.
     pub(crate) fn unpublish(&self, request: &UnpublishVolume) -> Result<(), MountError> {
-        let path = self.roots.check(&request.target_path)?;
+        let path = self.path_for(Purpose::Unpublish, &request.key, &request.target_path)?;
         if self.journal.entry(&request.key).is_staged_at(path.text()) {
             return Err(MountError::InUse {
                 what: path.text().to_owned(),

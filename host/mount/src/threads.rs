@@ -12,6 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmount_core::mounter::MountError;
 use wasmount_core::names::DriverName;
 
+/// How many drivers have a budget of their own before those are dropped that nobody uses: a client may name any driver.
+const KEPT_BUDGETS: usize = 256;
 /// How long a call waits for a thread of its driver. 5 s: a hundred times what a stage takes, and well below any client's deadline.
 const WAIT_FOR_THREAD: Duration = Duration::from_secs(5);
 /// Share of the budget that statistics have beside it: a quarter, at least one.
@@ -72,6 +74,9 @@ impl Budgets {
     /// Those of one driver.
     pub(crate) fn of(&self, driver: &DriverName) -> Threads {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        if threads.len() >= KEPT_BUDGETS && !threads.contains_key(driver) {
+            threads.retain(|_, threads| threads.is_used());
+        }
         threads
             .entry(driver.clone())
             .or_insert_with(|| Threads::new(driver, self.per_driver))
@@ -109,6 +114,21 @@ impl Threads {
             ),
             stats: Lane::new(budget / STATS_SHARE, hung),
         }
+    }
+
+    /// Whether somebody holds a copy of it, or a job runs.
+    fn is_used(&self) -> bool {
+        let lanes = [
+            &self.set_up,
+            &self.tear_down,
+            &self.pool,
+            &self.copies,
+            &self.stats,
+        ];
+        // A permit holds its semaphore.
+        lanes
+            .iter()
+            .any(|lane| Arc::strong_count(&lane.permits) > 1)
     }
 
     /// Runs a job that mounts or grows. It runs to its end even if the caller goes away.
@@ -206,6 +226,20 @@ mod tests {
 
     fn threads(name: &str) -> Threads {
         Threads::new(&DriverName::parse(name).unwrap(), 2)
+    }
+
+    #[test]
+    fn drivers_that_are_only_named_are_forgotten() {
+        let budgets = Budgets::new(1);
+        let named = |name: &str| budgets.of(&DriverName::parse(name).unwrap());
+        let used = named("used.test");
+        for number in 0..4 * KEPT_BUDGETS {
+            named(&format!("unknown-{number}.test"));
+        }
+        let kept = budgets.threads.lock().unwrap();
+        assert!(kept.len() <= KEPT_BUDGETS, "{}", kept.len());
+        let still = kept.get(&DriverName::parse("used.test").unwrap()).unwrap();
+        assert!(Arc::ptr_eq(&still.set_up.permits, &used.set_up.permits));
     }
 
     #[tokio::test]

@@ -65,6 +65,7 @@ use std::time::Duration;
 pub(crate) use storage_backends::StorageBackendsOptions;
 use wasmount_core::driver::{Profile, Role};
 use wasmount_core::names::{DriverName, NodeId};
+use wasmount_mount::PathRoot;
 pub(crate) use workbench::{
     Called, Change, Identity, Place, Pools, Recorded, Records, Verdict, Workbench, block_on,
     changes, signer_keys,
@@ -117,7 +118,7 @@ pub(crate) enum MountsOptions {
         /// The journal of mounts.
         run_dir: PathBuf,
         /// Where volumes may be mounted; none for a controller.
-        path_roots: Vec<PathBuf>,
+        path_roots: Vec<PathRoot>,
     },
     /// `wasmount mounter`.
     Elsewhere {

@@ -48,6 +48,7 @@ impl Replicas {
             backends: vec![document.clone()],
             role: HostRole::Node,
             split: Some(ROOT),
+            any_paths: true,
             ..HostOptions::default()
         })
         .unwrap();

@@ -249,7 +249,7 @@ async fn privileged_the_leader_with_its_records_at_a_real_api_server_passes_csi_
         tool: CSI_SANITY_5_4,
         endpoint: replicas.node.socket(),
         controller_endpoint: Some(replicas.controllers[leader].socket()),
-        directory: &replicas.node.kubelet(),
+        directory: &replicas.node.paths(),
         access_type: "mount",
         parameters: &[("kind", "image")],
         mutable_parameters: &[("atime", "false")],

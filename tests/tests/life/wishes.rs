@@ -1,6 +1,7 @@
 //! Requests that cannot be met: incomplete, contradictory, too large, or not offered by the plugin. Nothing of them is left.
 
 use crate::{assert_codes, assert_nothing_left, serving};
+use std::fs;
 use std::path::Path;
 use tonic::Code;
 use wasmount_csi::wire::csi::v1::volume_capability::access_mode::Mode;
@@ -137,7 +138,11 @@ async fn privileged_incomplete_node_calls_are_refused() {
     no_capability.volume_capability = None;
     let mut as_block = requests::stage(id, &volume.staging);
     as_block.volume_capability = Some(block());
-    let missing = volume.staging.join("missing");
+    let missing = orchestrator
+        .place("missing", id.to_owned())
+        .unwrap()
+        .staging;
+    fs::remove_dir(&missing).unwrap();
     for (what, request, expected) in [
         (
             "no id",
@@ -167,7 +172,9 @@ async fn privileged_incomplete_node_calls_are_refused() {
     orchestrator.stage(&volume).await.unwrap();
     let mut no_capability = requests::publish(id, &volume.staging, &volume.target);
     no_capability.volume_capability = None;
-    let no_parent = host.kubelet().join("no/parent/mount");
+    let no_parent = host
+        .kubelet()
+        .join("pods/none/volumes/kubernetes.io~csi/pvc/mount");
     for (what, request, expected) in [
         (
             "publish without id",

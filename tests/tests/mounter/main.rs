@@ -11,6 +11,7 @@ mod hostile;
 mod kills;
 mod life;
 mod ready;
+mod taken_over;
 
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::leaks::{directory_pool, left_behind};

@@ -6,6 +6,7 @@ use super::report::{Report, Stopped};
 use super::requests::{self, EXPANDED_BYTES};
 use super::tear_down;
 use crate::clients::Clients;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use wasmount_csi::wire::csi::v1::volume_usage::Unit;
 use wasmount_csi::wire::csi::v1::{
@@ -19,6 +20,9 @@ const MEBIBYTE: i64 = 1 << 20;
 
 /// Characters of an id that the table shows: an id may have 128, a line 80.
 const SHOWN: usize = 20;
+
+/// In the staging path: kubelet has the hash of the volume's id there, and the host takes any.
+const VOLUME_HASH: &str = "d2a84f4b8b650937ec8f73cd8be2c74add5a911ba64df27458ed8229da804a26";
 
 /// Where it has got to.
 #[derive(Debug)]
@@ -47,7 +51,8 @@ impl Journey {
     /// Times that a whole journey reads the data: after writing, through the read-only mount, after expansion.
     const READS: usize = 3;
 
-    pub(super) fn new(clients: Clients, kubelet: &Path) -> Self {
+    /// With the paths that kubelet makes for a volume of a driver.
+    pub(super) fn new(clients: Clients, kubelet: &Path, driver: &OsStr) -> Self {
         let pod = |pod: &str| {
             kubelet.join(format!(
                 "pods/{pod}/volumes/kubernetes.io~csi/pvc-demo/mount"
@@ -55,7 +60,11 @@ impl Journey {
         };
         Self {
             clients,
-            staging: kubelet.join("plugins/kubernetes.io/csi/demo/globalmount"),
+            staging: kubelet
+                .join("plugins/kubernetes.io/csi")
+                .join(driver)
+                .join(VOLUME_HASH)
+                .join("globalmount"),
             target: pod("writer"),
             second_target: pod("reader"),
             volume: None,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::block::{BlockRecord, loop_device};
 use crate::namespace::in_a_namespace;
-use crate::{LocalMounter, MounterConfig};
+use crate::{LocalMounter, MounterConfig, PathRoot};
 use rustix::mount::{UnmountFlags, unmount};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -76,7 +76,7 @@ impl Mounts {
     fn mounter(&self) -> LocalMounter {
         let directory = self.directory.path();
         let config = MounterConfig {
-            roots: vec![directory.to_owned()],
+            roots: vec![PathRoot::Any(directory.to_owned())],
             run_dir: self.run(),
             state_dir: directory.join("state"),
             grants: BTreeMap::new(),

@@ -152,6 +152,11 @@ impl Entry {
         stage.chain(targets)
     }
 
+    /// Whether the volume is staged or published at a path, or on its way to it or from it.
+    pub(crate) fn is_at(&self, path: &str) -> bool {
+        self.is_staged_at(path) || self.targets.contains_key(path)
+    }
+
     /// Whether this is the staging path, however far the stage is.
     pub(crate) fn is_staged_at(&self, path: &str) -> bool {
         self.stage.as_ref().is_some_and(|stage| stage.path == path)

@@ -3,9 +3,9 @@
 //! It is apart because it is the one thing that a publish makes on a path of the client's. It must not know what is shown there.
 
 use crate::failure::kernel;
-use crate::node::{Place, place};
+use crate::node::{Place, place, refuse_content};
 use crate::roots::Location;
-use rustix::fs::{Dir, Mode, OFlags, mkdirat, openat};
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use wasmount_core::mounter::MountError;
@@ -46,23 +46,4 @@ pub(super) fn make_target_file(location: &Location) -> Result<OwnedFd, MountErro
         }
         Place::Missing | Place::Taken(_) => Err(kernel("open", &location.path, Errno::STALE)),
     }
-}
-
-/// Refuses a target that is not empty. The mount would hide what is in it, and at the unpublish it would keep the target from being removed.
-fn refuse_content(target: &OwnedFd, location: &Location) -> Result<(), MountError> {
-    let failed = |errno| location.failed("read", errno);
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = openat(target, c".", flags, Mode::empty()).map_err(failed)?;
-    for entry in Dir::new(opened).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        if entry.file_name() != c"." && entry.file_name() != c".." {
-            return Err(MountError::OtherwiseThere {
-                what: location.path.clone(),
-                difference:
-                    "it is not empty, and the volume would hide its content; move that away first"
-                        .to_owned(),
-            });
-        }
-    }
-    Ok(())
 }

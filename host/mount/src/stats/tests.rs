@@ -25,7 +25,7 @@ fn key() -> VolumeKey {
 /// A volume that is recorded as staged at [`PATH`], and was asked as long ago as is said.
 fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
     let node = Node {
-        roots: Roots::new(vec!["/nowhere".into()]),
+        roots: Roots::new(vec![crate::PathRoot::Any("/nowhere".into())]),
         journal: Journal::open(run).unwrap(),
         durable: Durable::open(&run.join("state")).unwrap(),
         tools: Tools::new().unwrap(),

@@ -25,7 +25,7 @@ use wasmount_core::plan::{Plan, Source};
 use wasmount_core::pool::PoolCall;
 use wasmount_core::secrets::SecretOptions;
 use wasmount_core::volume::{AccessType, VolumeCapability};
-use wasmount_mount::{LocalMounter, MounterConfig};
+use wasmount_mount::{LocalMounter, MounterConfig, PathRoot};
 
 /// Threads of each driver: few, so that they are soon all taken.
 const THREADS: usize = 4;
@@ -59,7 +59,7 @@ fn two_drivers(bench: &Bench) -> (Driver, Driver) {
         ..Grants::default()
     };
     let mounter = LocalMounter::new(MounterConfig {
-        roots: vec![bench.path("kubelet")],
+        roots: vec![PathRoot::Any(bench.path("kubelet"))],
         run_dir: bench.path("run-of-two"),
         state_dir: bench.path("state-of-two"),
         grants: BTreeMap::from([

@@ -13,7 +13,7 @@ use wasmount_core::names::DriverName;
 use wasmount_core::plan::Source;
 use wasmount_core::pool::{PoolCall, PoolReply};
 use wasmount_core::volume::AccessType;
-use wasmount_mount::{LocalMounter, MounterConfig};
+use wasmount_mount::{LocalMounter, MounterConfig, PathRoot};
 
 /// What nobody has to wait for. Generous: other tests share the machine.
 const AT_ONCE: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ fn two_drivers(bench: &Bench, healthy: &str, other: &str) -> LocalMounter {
         ..Grants::default()
     };
     LocalMounter::new(MounterConfig {
-        roots: vec![bench.path("kubelet")],
+        roots: vec![PathRoot::Any(bench.path("kubelet"))],
         run_dir: bench.path("run-of-two"),
         state_dir: bench.path("state-of-two"),
         grants: BTreeMap::from([

@@ -10,6 +10,7 @@ use clap::Args;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 use tracing_subscriber::filter::Targets;
+use wasmount_mount::PathRoot;
 use wasmount_socket::SOCKET_PATH_BYTES;
 
 /// Of every process of a node.
@@ -66,7 +67,8 @@ pub(super) struct MountFlags {
     )]
     pub(super) kubelet_dir: PathBuf,
 
-    /// Directory below which volumes may be staged and published; may be repeated [default: that of --kubelet-dir]
+    /// Directory below which volumes may be staged and published at any path, for another orchestrator than kubelet; may be repeated
+    /// [default: that of --kubelet-dir, at kubelet's own paths only]
     #[arg(
         long,
         value_name = "DIR",
@@ -92,15 +94,35 @@ impl CommonFlags {
 
 impl MountFlags {
     /// The directories below which may be mounted; each is there.
-    pub(super) fn path_roots(&self) -> Result<Vec<PathBuf>, Fault> {
-        for root in &self.path_root {
-            existing("--path-root", root)?;
-        }
+    pub(super) fn path_roots(&self) -> Result<Vec<PathRoot>, Fault> {
         if self.path_root.is_empty() {
             existing("--kubelet-dir", &self.kubelet_dir)?;
-            return Ok(vec![self.kubelet_dir.clone()]);
+            return Ok(vec![PathRoot::Kubelet(self.kubelet_dir.clone())]);
         }
-        Ok(self.path_root.clone())
+        self.path_root
+            .iter()
+            .map(|root| self.path_root(root))
+            .collect()
+    }
+
+    /// Which paths are taken below one directory: no name of kubelet's directory, nor of one around or in it, lifts the rule for kubelet's.
+    fn path_root(&self, root: &Path) -> Result<PathRoot, Fault> {
+        existing("--path-root", root)?;
+        let kubelet = &self.kubelet_dir;
+        let (Ok(real), Ok(real_kubelet)) = (root.canonicalize(), kubelet.canonicalize()) else {
+            return Ok(PathRoot::Any(root.to_owned()));
+        };
+        if real == real_kubelet {
+            return Ok(PathRoot::Kubelet(root.to_owned()));
+        }
+        if real.starts_with(&real_kubelet) || real_kubelet.starts_with(&real) {
+            let reason = format!(
+                "must not overlap with --kubelet-dir {}, below which only kubelet's own paths are taken; name a directory apart from it",
+                kubelet.display()
+            );
+            return Err(wrong("--path-root", root, &reason));
+        }
+        Ok(PathRoot::Any(root.to_owned()))
     }
 }
 

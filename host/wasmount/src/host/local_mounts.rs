@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wasmount_core::document::Grants;
 use wasmount_core::names::DriverName;
-use wasmount_mount::{LocalMounter, MounterConfig};
+use wasmount_mount::{LocalMounter, MounterConfig, PathRoot};
 
 /// Blocking calls of one driver at a time: kubelet's own parallelism on a node is far lower, and storage that does not answer may hold them
 /// all without holding another driver's.
@@ -28,7 +28,7 @@ impl LocalMounts {
     pub(super) fn new(
         data_dir: &Path,
         run_dir: PathBuf,
-        roots: Vec<PathBuf>,
+        roots: Vec<PathRoot>,
         backends: &[Configured],
     ) -> Self {
         let grants = backends

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
+use wasmount_mount::PathRoot;
 use wasmount_mounter::{ServerOptions, serve};
 use wasmount_socket::{BoundSocket, Connections};
 
@@ -22,7 +23,7 @@ pub(crate) struct MounterOptions {
     /// The journal of mounts.
     pub(crate) run_dir: PathBuf,
     /// Where volumes may be mounted.
-    pub(crate) path_roots: Vec<PathBuf>,
+    pub(crate) path_roots: Vec<PathRoot>,
     /// Where to listen.
     pub(crate) socket: PathBuf,
     /// Whose processes may connect.

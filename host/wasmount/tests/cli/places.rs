@@ -39,6 +39,30 @@ fn directories_that_cannot_work_end_with_64() {
 }
 
 #[test]
+fn a_path_root_that_overlaps_with_kubelets_directory_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir_all(path("kubelet/pods")).unwrap();
+    std::os::unix::fs::symlink(path("kubelet/pods"), path("link")).unwrap();
+    let kubelet = path("kubelet").display().to_string();
+    for name in ["kubelet/pods", "link", "."] {
+        let root = path(name).display().to_string();
+        let words = [
+            "--role",
+            "node",
+            "--kubelet-dir",
+            &kubelet,
+            "--path-root",
+            &root,
+        ];
+        let (code, text) = serve(DOCUMENT, &words);
+        assert_eq!(code, Some(64), "{text}");
+        let reason = format!("--path-root {root}: must not overlap with --kubelet-dir {kubelet},");
+        assert!(text.contains(&reason), "{text}");
+    }
+}
+
+#[test]
 fn flags_that_another_process_has_are_refused_beside_its_address() {
     let address = ["--mounter", "unix:/run/wasmount/mounter.sock"];
     for (flag, value) in [("--run-dir", "/run/x"), ("--path-root", "/x")] {

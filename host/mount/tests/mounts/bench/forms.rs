@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use wasmount_core::device_fact::DeviceFact;
 use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant};
 use wasmount_core::mounter::Mounter;
-use wasmount_mount::{LocalMounter, MounterConfig};
+use wasmount_mount::{LocalMounter, MounterConfig, PathRoot};
 use wasmount_mounter::{ServerOptions, SocketMounter, serve};
 use wasmount_socket::{BoundSocket, Connections};
 
@@ -66,7 +66,7 @@ fn local(directory: &Path, roots: &[PathBuf]) -> LocalMounter {
         ..Grants::default()
     };
     LocalMounter::new(MounterConfig {
-        roots: roots.to_vec(),
+        roots: roots.iter().cloned().map(PathRoot::Any).collect(),
         run_dir: directory.join("run"),
         state_dir: directory.join("state"),
         grants: BTreeMap::from([(driver(), grants)]),
