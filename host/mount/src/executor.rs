@@ -4,7 +4,8 @@
 //! is no moment in which it is writable, or honours set-user bits, in anybody's sight. It must not know journal or plans.
 
 use crate::failure::kernel;
-use crate::observe::{Identity, Seen, look};
+use crate::mountinfo;
+use crate::observe::{Identity, Seen, look, mount_id};
 use crate::plan::options::MountFlags;
 use crate::roots::CheckedPath;
 use crate::source::PreparedMount;
@@ -39,7 +40,21 @@ pub(crate) fn attach(
     let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(&prepared.mount, c"", onto, c"", both)
         .map_err(|errno| kernel("move_mount", path.text(), errno))?;
-    verify(path, prepared.identity, flags).inspect_err(|_| take_back(prepared, path))
+    verify(path, prepared.identity, flags)
+        .and_then(|()| verify_source(prepared))
+        .inspect_err(|_| take_back(prepared, path))
+}
+
+/// The mount table knows a mount, and what of its server it shows, once it is attached.
+fn verify_source(prepared: &PreparedMount) -> Result<(), MountError> {
+    let Some(filesystem) = &prepared.filesystem else {
+        return Ok(());
+    };
+    let failed = |errno| kernel("look at", "a new mount", errno);
+    let id = mount_id(&prepared.mount).map_err(failed)?;
+    // Without a line somebody took it off.
+    let line = mountinfo::of_mount(id)?.ok_or_else(|| failed(Errno::STALE))?;
+    filesystem.refuse_shown(&line.source)
 }
 
 /// Takes an attached mount off by its descriptor, wherever somebody may have moved what it was attached to.
@@ -91,4 +106,56 @@ fn verify(path: &CheckedPath, identity: Identity, flags: MountFlags) -> Result<(
         errno: errno.raw_os_error(),
         text,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs_context::FsContext;
+    use crate::namespace::in_a_namespace;
+    use crate::plan::filesystem::CheckedFilesystem;
+    use crate::roots::{PathRoot, Roots};
+    use rustix::mount::MountAttrFlags;
+
+    /// A file system in memory stands for the share, and its name for where the server's link leads.
+    fn attached(shown: &str) -> (Result<(), MountError>, usize) {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("target");
+        std::fs::create_dir(&target).unwrap();
+        let context = FsContext::open("tmpfs", "a share").unwrap();
+        context.set("source", shown).unwrap();
+        context.create(false).unwrap();
+        let flags = MountFlags {
+            set: MountAttrFlags::MOUNT_ATTR_NOSUID,
+            clear: MountAttrFlags::empty(),
+        };
+        let prepared = PreparedMount {
+            filesystem: Some(CheckedFilesystem {
+                fs_type: "nfs4".to_owned(),
+                source: "server:/exports/link".to_owned(),
+                options: Vec::new(),
+                secret_names: Vec::new(),
+                server: None,
+                granted_sources: vec!["server:/exports/*".to_owned()],
+            }),
+            ..PreparedMount::of(context.mount(flags).unwrap()).unwrap()
+        };
+        let roots = Roots::new(vec![PathRoot::Any(directory.path().to_owned())]);
+        let path = roots.check_text(target.to_str().unwrap()).unwrap();
+        let onto = std::fs::File::open(&target).unwrap();
+        let attached = attach(&prepared, &onto, &path, flags);
+        let table = mountinfo::read().unwrap();
+        let mounts = table.iter().filter(|line| line.mount_point == target);
+        (attached, mounts.count())
+    }
+
+    #[test]
+    fn privileged_a_mount_that_shows_what_was_not_granted_is_undone() {
+        in_a_namespace(|| {
+            let (refused, mounts) = attached("server:/secret");
+            assert!(matches!(refused, Err(MountError::NotGranted { .. })));
+            assert_eq!(mounts, 0);
+            assert_eq!(attached("server:/exports/v2"), (Ok(()), 1));
+        });
+    }
 }

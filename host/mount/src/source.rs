@@ -21,7 +21,7 @@ use crate::mountinfo::{self, MountLine};
 use crate::node::{Node, volume_words};
 use crate::observe::{Identity, SeenMount, mount_id, observe};
 use crate::plan::device::CheckedDevice;
-use crate::plan::filesystem::same;
+use crate::plan::filesystem::{CheckedFilesystem, same};
 use crate::plan::options::MountFlags;
 use crate::plan::{CheckedPlan, CheckedSource, Form, PoolPlace};
 use std::os::fd::OwnedFd;
@@ -59,6 +59,8 @@ pub(crate) struct PreparedMount {
     pub(crate) block: Option<BlockRecord>,
     /// The same, held open until the mount is attached.
     pub(crate) device: Option<BlockDevice>,
+    /// Mounted by name: what it shows is known only when it is attached.
+    pub(crate) filesystem: Option<CheckedFilesystem>,
 }
 
 impl Preparation<'_> {
@@ -74,9 +76,10 @@ impl Preparation<'_> {
             CheckedSource::Files(files) => {
                 PreparedMount::of(files::prepare(files, flags, plan.group)?)?
             }
-            CheckedSource::Filesystem(filesystem) => {
-                PreparedMount::of(filesystem::prepare(filesystem, flags, self.secret_options)?)?
-            }
+            CheckedSource::Filesystem(filesystem) => PreparedMount {
+                filesystem: Some(filesystem.clone()),
+                ..PreparedMount::of(filesystem::prepare(filesystem, flags, self.secret_options)?)?
+            },
             CheckedSource::Tmpfs(tmpfs) => match self.shown_already(plan)? {
                 Some(mount) => mount,
                 None => PreparedMount::of(tmpfs::prepare(tmpfs, flags)?)?,
@@ -208,6 +211,7 @@ impl PreparedMount {
             identity: observation.identity,
             block: None,
             device: None,
+            filesystem: None,
         })
     }
 

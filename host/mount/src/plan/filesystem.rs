@@ -38,6 +38,28 @@ pub(crate) struct CheckedFilesystem {
     pub(crate) secret_names: Vec<String>,
     /// Whose address the kernel must be told.
     pub(crate) server: Option<Server>,
+    /// Patterns of the sources that were granted.
+    pub(crate) granted_sources: Vec<String>,
+}
+
+impl CheckedFilesystem {
+    /// Refuses a mount that shows another source than was granted, by the mount table. Its server decides where a path leads: a link on an
+    /// NFS share leads to another tree, a referral to another server, and the kernel shows where it came to (`nfs_show_devname`).
+    pub(crate) fn refuse_shown(&self, source: &str) -> Result<(), MountError> {
+        let is_as_asked = without_spare_slashes(&self.source) == without_spare_slashes(source);
+        if is_as_asked || is_granted(&self.fs_type, &self.granted_sources, source) {
+            return Ok(());
+        }
+        Err(MountError::NotGranted {
+            step: STEP.to_owned(),
+            reason: format!(
+                "source `{}` leads to `{}` on its server, which matches none of the `sources` granted for type `{}`; the mount was undone",
+                shown(&self.source),
+                shown(source),
+                self.fs_type
+            ),
+        })
+    }
 }
 
 /// The step, as the plan has it.
@@ -102,15 +124,20 @@ pub(crate) fn check<'w>(
         options,
         secret_names,
         server,
+        granted_sources: grant.sources.clone(),
     };
     Ok((filesystem, checked.flags))
 }
 
 /// Whether a grant names a source.
 pub(crate) fn is_source_granted(grant: &FilesystemGrant, source: &str) -> bool {
-    let source = spelled(&grant.fs_type, source);
-    let mut patterns = grant.sources.iter();
-    patterns.any(|pattern| matches(&spelled(&grant.fs_type, pattern), &source))
+    is_granted(&grant.fs_type, &grant.sources, source)
+}
+
+fn is_granted(fs_type: &str, patterns: &[String], source: &str) -> bool {
+    let source = spelled(fs_type, source);
+    let mut patterns = patterns.iter();
+    patterns.any(|pattern| matches(&spelled(fs_type, pattern), &source))
 }
 
 /// Whether a line of the mount table, by type and source, shows this file system. Never for types whose source says nothing.

@@ -7,13 +7,16 @@ use proptest::prelude::*;
 use rustix::mount::MountAttrFlags;
 
 fn grant(fs_type: &str, sources: &[&str], mount_options: &[&str]) -> FilesystemGrant {
-    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     FilesystemGrant {
         fs_type: fs_type.to_owned(),
-        sources: owned(sources),
-        mount_options: owned(mount_options),
+        sources: strings(sources),
+        mount_options: strings(mount_options),
         max_bytes: None,
     }
+}
+
+fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 /// What the tests' driver may mount.
@@ -118,6 +121,7 @@ fn a_granted_step_becomes_what_the_kernel_is_told() {
                 option: "addr",
                 family: Some(AddressFamily::V4),
             }),
+            granted_sources: strings(&["server:/exports/*", "[fd00::1]:/a"]),
         }
     );
     assert!(flags.is_read_only());
@@ -386,5 +390,47 @@ proptest! {
             prop_assert!(filesystem.source.starts_with("server:/exports/"));
             prop_assert!(!filesystem.source.split('/').any(|segment| segment == ".."));
         }
+    }
+}
+
+/// Lines as the kernel writes them: the way to the tree that the server showed (`nfs_show_devname`), links of the share resolved.
+#[test]
+fn a_source_that_leads_out_of_its_grant_is_refused() {
+    let nfs = |asked: &str| CheckedFilesystem {
+        fs_type: "nfs4".to_owned(),
+        source: asked.to_owned(),
+        options: Vec::new(),
+        secret_names: Vec::new(),
+        server: None,
+        granted_sources: strings(&["server:/exports/*", "server:/one"]),
+    };
+    let shown = |source: &str| {
+        let line = format!("9 1 0:50 / /t rw shared:3 - nfs4 {source} rw,vers=4.2,addr=192.0.2.1");
+        crate::mountinfo::parse(line.as_bytes()).remove(0).source
+    };
+    for (asked, led_to) in [
+        ("server:/exports/a", "server:/exports/a"),
+        ("server:/exports/current", "server:/exports/v2"),
+        ("server:/one", "server:/one"),
+        ("server:/exports//a/", "server:/exports/a"),
+        ("server:/exports/a\\040b", "server:/exports/a\\040b"),
+    ] {
+        assert_eq!(
+            nfs(&shown(asked)).refuse_shown(&shown(led_to)),
+            Ok(()),
+            "{asked}"
+        );
+    }
+    for (asked, led_to) in [
+        // A link on the share, and a referral.
+        ("server:/exports/link", "server:/secret"),
+        ("server:/exports/link", "server:/"),
+        ("server:/exports/link", "server:/exports"),
+        ("server:/one", "server:/one/below"),
+        ("server:/exports/moved", "other:/exports/moved"),
+    ] {
+        let refused = nfs(asked).refuse_shown(&shown(led_to)).unwrap_err();
+        assert!(matches!(refused, MountError::NotGranted { .. }), "{asked}");
+        assert!(refused.to_string().contains(led_to), "{refused}");
     }
 }

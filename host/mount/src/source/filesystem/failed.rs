@@ -144,6 +144,7 @@ mod tests {
             ],
             secret_names: vec!["password".to_owned()],
             server: None,
+            granted_sources: Vec::new(),
         }
     }
 
