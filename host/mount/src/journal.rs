@@ -122,11 +122,12 @@ impl Journal {
             .collect()
     }
 
-    /// Whether any record speaks of a device.
-    pub(crate) fn has_device(&self, device: &BlockRecord) -> bool {
+    /// Whether a record of a driver speaks of a device.
+    pub(crate) fn has_device(&self, driver: &DriverName, device: &BlockRecord) -> bool {
         let volumes = self.lock();
-        let mut recorded = volumes.entries.values().flat_map(Entry::blocks);
-        recorded.any(|recorded| recorded == *device)
+        let entries = volumes.entries.values();
+        let own = entries.filter(|entry| entry.key.driver == *driver);
+        own.flat_map(Entry::blocks).any(|block| block == *device)
     }
 
     /// What is known of all volumes that lie on a device.

@@ -14,6 +14,7 @@
 //!             ├──▶ executor  attaches it, and looks at the result
 //!             ├──▶ journal   what is meant and what was done, one file a volume
 //!             └──▶ ownership, lent, earlier_driver, kubelet_record     whose something is, where no record says so
+//! local ──▶ pool_places      no pool lies in another, or in a directory of the host's
 //! local ──▶ pool             trees and images for a backend; `confine` opens a plugin's paths, `in_use` tells what is mounted
 //!             └──▶ freeze   what is mounted of an image stands still while it is copied
 //! ```
@@ -53,6 +54,7 @@ mod observe;
 mod ownership;
 mod plan;
 mod pool;
+mod pool_places;
 mod publish;
 mod record_file;
 mod recovery;
@@ -68,4 +70,5 @@ mod volumes_in_use;
 pub use failure::MountSetupError;
 pub use local::{LocalMounter, MounterConfig};
 pub use plan::judge;
+pub use pool_places::OverlappingPools;
 pub use roots::PathRoot;

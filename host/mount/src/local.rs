@@ -11,6 +11,7 @@ use crate::in_use::DriverVolumes;
 use crate::journal::Journal;
 use crate::node::Node;
 use crate::pool::Pools;
+use crate::pool_places::{self, OverlappingPools, PoolPlaces};
 use crate::roots::{PathRoot, Roots};
 use crate::stats::{self, Figures};
 use crate::threads::{self, Budgets, Threads};
@@ -33,6 +34,8 @@ use wasmount_core::pool::{PoolCall, PoolReply};
 pub struct MounterConfig {
     /// Directories strictly below which clients may name paths. Links on the way to a root are followed.
     pub roots: Vec<PathRoot>,
+    /// Directories of the host's own, in which no pool may lie, nor around them. Roots, `run_dir` and `state_dir` are.
+    pub own: Vec<PathBuf>,
     /// Where the journal is kept; best on a file system that dies with the mounts, such as `/run`.
     pub run_dir: PathBuf,
     /// Where notes and format intents are kept; must outlive a reboot. Made if its parent exists.
@@ -57,6 +60,7 @@ struct Served {
     /// Grants that were taken back while their driver had volumes in use: held, so that another driver of the same directory removes none of
     /// what those use.
     withdrawn: Vec<(DriverName, Arc<Pools>)>,
+    places: PoolPlaces,
 }
 
 impl LocalMounter {
@@ -68,6 +72,9 @@ impl LocalMounter {
                 root: root.to_owned(),
             });
         }
+        let mut own = config.own;
+        own.extend([config.run_dir.clone(), config.state_dir.clone()]);
+        own.extend(config.roots.iter().map(|root| root.directory().to_owned()));
         let node = Arc::new(Node {
             roots: Roots::new(config.roots),
             journal: Journal::open(&config.run_dir)?,
@@ -81,23 +88,40 @@ impl LocalMounter {
         // The journal is locked: nobody else has what is in the run directory.
         let freezer = Arc::new(Freezer::open(&config.run_dir)?);
         let mounter = Self {
-            pools: RwLock::default(),
+            pools: RwLock::new(Served {
+                places: PoolPlaces::new(&own),
+                ..Served::default()
+            }),
             node,
             freezer,
         };
         for (driver, grants) in config.grants {
-            mounter.set_grants(&driver, Some(grants));
+            // One driver's document is no other's trouble.
+            if let Err(error) = mounter.set_grants(&driver, Some(grants)) {
+                tracing::error!(%driver, %error, "the grants of a driver are not in use");
+            }
         }
         Ok(mounter)
     }
 
     /// From now on a driver is granted this; none: nothing, as a driver without a document. What is staged stays, and is torn down as ever;
-    /// calls that run end with what they began with.
-    pub fn set_grants(&self, driver: &DriverName, grants: Option<Grants>) {
-        if !self.node.grant(driver, grants.clone()) {
-            return;
-        }
+    /// calls that run end with what they began with. Where pools overlap, nothing changes.
+    pub fn set_grants(
+        &self,
+        driver: &DriverName,
+        grants: Option<Grants>,
+    ) -> Result<(), OverlappingPools> {
+        let places = grants
+            .as_ref()
+            .map(|grants| pool_places::places(driver, &grants.pools));
         let mut served = self.pools.write().unwrap_or_else(PoisonError::into_inner);
+        match places {
+            Some(places) => served.places.set(driver, places)?,
+            None => served.places.remove(driver),
+        }
+        if !self.node.grant(driver, grants.clone()) {
+            return Ok(());
+        }
         let has_volumes = |driver: &DriverName| !self.node.journal.of_driver(driver).is_empty();
         served.withdrawn.retain(|(driver, _)| has_volumes(driver));
         let before = match &grants {
@@ -110,6 +134,7 @@ impl LocalMounter {
         if let Some(before) = before.filter(|_| has_volumes(driver)) {
             served.withdrawn.push((driver.clone(), before));
         }
+        Ok(())
     }
 
     fn pools_of(&self, driver: &DriverName) -> Option<Arc<Pools>> {

@@ -24,7 +24,7 @@ use wasmount_core::names::DriverName;
 pub(crate) struct Shown {
     /// Trees of the pool that was asked for, relative to it.
     pub(crate) trees: Vec<String>,
-    /// The journal knows every mount of the driver's pools: it alone can be asked from now on, for this host records what it mounts.
+    /// The driver's own records know every mount of its pools: they alone can be asked from now on, for this host records what it mounts.
     pub(crate) is_recorded: bool,
 }
 
@@ -199,7 +199,9 @@ impl Node {
         let own = OwnSources::of(&grants, &table);
         let has_record = |line: &MountLine| {
             let point = line.mount_point.to_str();
-            point.is_some_and(|point| !self.journal.holders_of(point).is_empty())
+            let holders = point.map(|point| self.journal.holders_of(point));
+            // Another driver may have a pool in this one, or around it.
+            holders.is_some_and(|it| it.iter().any(|(key, _)| key.driver == *driver))
         };
         let asked = match grants.pools.get(pool) {
             Some(grant) => PoolRoot::find(&grant.path, &table)?,
@@ -227,7 +229,8 @@ impl Node {
             let place = asked.iter().find_map(|root| root.place_of(&image));
             shown.trees.extend(place);
             let is_in_pools = own.pools.iter().any(|root| root.place_of(&image).is_some());
-            shown.is_recorded &= !is_in_pools || self.journal.has_device(&attached.record());
+            shown.is_recorded &=
+                !is_in_pools || self.journal.has_device(driver, &attached.record());
         }
         Ok(shown)
     }

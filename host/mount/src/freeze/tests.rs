@@ -77,6 +77,7 @@ impl Mounts {
         let directory = self.directory.path();
         let config = MounterConfig {
             roots: vec![PathRoot::Any(directory.to_owned())],
+            own: Vec::new(),
             run_dir: self.run(),
             state_dir: directory.join("state"),
             grants: BTreeMap::new(),

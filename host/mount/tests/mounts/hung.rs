@@ -60,6 +60,7 @@ fn two_drivers(bench: &Bench) -> (Driver, Driver) {
     };
     let mounter = LocalMounter::new(MounterConfig {
         roots: vec![PathRoot::Any(bench.path("kubelet"))],
+        own: Vec::new(),
         run_dir: bench.path("run-of-two"),
         state_dir: bench.path("state-of-two"),
         grants: BTreeMap::from([

@@ -4,11 +4,12 @@ use crate::bench::*;
 use crate::dead_storage::mount_dead_storage;
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasmount_core::device_fact::DeviceFact;
 use wasmount_core::document::{Grants, PoolGrant};
-use wasmount_core::mounter::{Mounter, UnpublishVolume};
+use wasmount_core::mounter::{Mounter, UnpublishVolume, UnstageVolume, VolumeKey};
 use wasmount_core::names::DriverName;
 use wasmount_core::plan::Source;
 use wasmount_core::pool::{PoolCall, PoolReply};
@@ -28,26 +29,30 @@ fn named(name: &str) -> DriverName {
     DriverName::parse(name).unwrap()
 }
 
-/// A host of two drivers with a pool each.
-fn two_drivers(bench: &Bench, healthy: &str, other: &str) -> LocalMounter {
-    let grants = |pool: &str| Grants {
+fn pool_at(bench: &Bench, path: &str) -> Grants {
+    Grants {
         pools: BTreeMap::from([(
             "main".to_owned(),
             PoolGrant {
-                path: bench.path(pool),
+                path: bench.path(path),
                 full_copies: false,
                 mount_options: Vec::new(),
             },
         )]),
         ..Grants::default()
-    };
+    }
+}
+
+/// A host of two drivers with a pool each.
+fn two_drivers(bench: &Bench, healthy: &str, other: &str) -> LocalMounter {
     LocalMounter::new(MounterConfig {
         roots: vec![PathRoot::Any(bench.path("kubelet"))],
+        own: Vec::new(),
         run_dir: bench.path("run-of-two"),
         state_dir: bench.path("state-of-two"),
         grants: BTreeMap::from([
-            (named("healthy.test"), grants(healthy)),
-            (named("other.test"), grants(other)),
+            (named("healthy.test"), pool_at(bench, healthy)),
+            (named("other.test"), pool_at(bench, other)),
         ]),
         threads_per_driver: THREADS,
     })
@@ -129,5 +134,63 @@ fn privileged_stages_that_wait_for_a_device_hold_up_no_tear_down() {
         for stage in stages {
             assert_eq!(variant(stage.await.unwrap()), "NotFound");
         }
+    });
+}
+
+/// The grants were apart when they were given; since then a link of the administrator's leads into the other pool.
+#[test]
+fn privileged_a_neighbours_record_does_not_stand_for_ones_own() {
+    privileged(async |bench| {
+        let link = bench.path("link");
+        symlink(bench.path("outside"), &link).unwrap();
+        let mounter = two_drivers(&bench, "pool", "link");
+        fs::remove_file(&link).unwrap();
+        fs::create_dir_all(bench.path("pool/below/v")).unwrap();
+        symlink(bench.path("pool/below"), &link).unwrap();
+        let key = VolumeKey {
+            driver: named("other.test"),
+            ..key("v")
+        };
+        fs::create_dir(bench.staging("v")).unwrap();
+        let mut request = bench.stage_request("v", capability(WRITER));
+        request.key = key.clone();
+        mounter.stage(request).await.unwrap();
+        let remove_below = || PoolCall::RemoveDirectory {
+            pool: "main".to_owned(),
+            path: "below".to_owned(),
+        };
+        for _ in 0..3 {
+            let refused = mounter.pool(named("healthy.test"), remove_below()).await;
+            assert_eq!(variant(refused), "InUse");
+        }
+        let unstage = UnstageVolume {
+            key,
+            staging_path: node_path(&bench.staging("v")),
+        };
+        mounter.unstage(unstage).await.unwrap();
+        let removed = mounter.pool(named("healthy.test"), remove_below()).await;
+        assert_eq!(removed, Ok(PoolReply::Done));
+    });
+}
+
+#[test]
+fn privileged_a_pool_in_the_pool_of_another_driver_is_not_served() {
+    privileged(async |bench| {
+        let mounter = two_drivers(&bench, "pool", "pool/below");
+        let capacity = |driver: &str| {
+            let call = PoolCall::Capacity {
+                pool: "main".to_owned(),
+            };
+            mounter.pool(named(driver), call)
+        };
+        capacity("healthy.test").await.unwrap();
+        assert_eq!(variant(capacity("other.test").await), "NotGranted");
+        let refused =
+            mounter.set_grants(&named("third.test"), Some(pool_at(&bench, "kubelet/pool")));
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("pool `main` of third.test"), "{refused}");
+        let taken = mounter.set_grants(&named("other.test"), Some(pool_at(&bench, "pool")));
+        assert_eq!(taken, Ok(()));
+        capacity("other.test").await.unwrap();
     });
 }

@@ -34,7 +34,7 @@ use wasmount_versions::{Desired, Keeper, KeeperParts, Migrates, SetGrants};
 /// What kubelet gives a plugin's directory.
 const SOCKET_DIRECTORY_MODE: u32 = 0o750;
 /// In the data directory: what is kept of the versions of each driver.
-const VERSIONS: &str = "versions";
+pub(super) const VERSIONS: &str = "versions";
 
 /// A backend that is served.
 pub(super) struct Backend {

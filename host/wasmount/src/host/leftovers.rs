@@ -3,6 +3,7 @@
 //!
 //! What a plugin stored is never touched here, nor what is kept of a backend's versions: its document may be there again.
 
+use super::backend::VERSIONS;
 use super::rooms::Rooms;
 use super::workbench::sweep_temporary;
 use std::collections::BTreeSet;
@@ -11,8 +12,6 @@ use std::path::Path;
 use tokio::task::spawn_blocking;
 use wasmount_core::names::DriverName;
 
-/// In the data directory: what is kept of the versions of each driver (`backend`).
-const VERSIONS: &str = "versions";
 /// A component of a version, by its digest (`wasmount_versions`).
 const COMPONENT: &str = "wasm";
 

@@ -1,7 +1,10 @@
 //! The mount room of this process: the grants of the documents, the directories of pools, the journal. Apart because two commands mount:
 //! `serve`, where nobody else does, and `mounter`.
 
+use super::backend::VERSIONS;
 use super::private_directory;
+use super::rooms::COMPILED;
+use super::storage_backends::KEPT;
 use crate::config::Configured;
 use crate::fault::Fault;
 use std::collections::BTreeMap;
@@ -24,11 +27,12 @@ pub(super) struct LocalMounts {
 }
 
 impl LocalMounts {
-    /// Puts it together; touches nothing.
+    /// Puts it together; touches nothing. `sockets`: where the process has its own.
     pub(super) fn new(
         data_dir: &Path,
         run_dir: PathBuf,
         roots: Vec<PathRoot>,
+        sockets: &Path,
         backends: &[Configured],
     ) -> Self {
         let grants = backends
@@ -41,6 +45,7 @@ impl LocalMounts {
         Self {
             config: MounterConfig {
                 roots,
+                own: own_directories(data_dir, sockets),
                 run_dir,
                 state_dir: data_dir.join("mounts"),
                 grants,
@@ -77,8 +82,22 @@ pub(super) fn grant(
     for directory in grants.iter().flat_map(|grants| own_pools(data_dir, grants)) {
         private_directory(&directory)?;
     }
-    mounter.set_grants(driver, grants.map(|grants| grants.resolved(data_dir)));
-    Ok(())
+    let resolved = grants.map(|grants| grants.resolved(data_dir));
+    let granted = mounter.set_grants(driver, resolved);
+    granted.map_err(|overlap| io::Error::new(io::ErrorKind::InvalidInput, overlap))
+}
+
+/// What the host makes in its data directory beside pools, and where its sockets are.
+fn own_directories(data_dir: &Path, sockets: &Path) -> Vec<PathBuf> {
+    let mut own: Vec<PathBuf> = [COMPILED, KEPT, VERSIONS]
+        .iter()
+        .map(|name| data_dir.join(name))
+        .collect();
+    // Sockets may lie beside the pools.
+    if !data_dir.starts_with(sockets) {
+        own.push(sockets.to_owned());
+    }
+    own
 }
 
 /// The directories above pools of relative paths. They lie in the host's own directory, so nobody else makes them; a pool elsewhere is the

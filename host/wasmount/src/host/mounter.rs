@@ -59,7 +59,7 @@ async fn run(
         grace,
     } = options;
     let mut signals = Signals::watch()?;
-    let mounts = LocalMounts::new(&data_dir, run_dir, path_roots, &backends);
+    let mounts = LocalMounts::new(&data_dir, run_dir, path_roots, &socket, &backends);
     let data = data_dir.clone();
     // First the journal, whose lock says that no other mounter is at work: then a socket of that name is a leftover.
     let bound = spawn_blocking(move || {
@@ -68,12 +68,11 @@ async fn run(
         let documents = Documents::read_again(&backends)?;
         for it in &documents.all {
             let (driver, grants) = (&it.document.driver_name, &it.document.grants);
-            local_mounts::grant(&mounter, &data, driver, Some(grants.clone())).map_err(
-                Fault::room(format!(
-                    "the grants of {} are not usable",
-                    it.file.display()
-                )),
-            )?;
+            // One driver's document is no other's trouble.
+            let granted = local_mounts::grant(&mounter, &data, driver, Some(grants.clone()));
+            if let Err(error) = granted {
+                tracing::error!(%driver, %error, "the grants of the document are not in use");
+            }
         }
         let bound = BoundSocket::bind_for(&socket, Connections::SequencedPackets, client_uid);
         let bound = bound.map_err(Fault::room("the mounter's socket is not usable"))?;

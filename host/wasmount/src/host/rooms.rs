@@ -21,6 +21,9 @@ use wasmount_mount::LocalMounter;
 use wasmount_mounter::SocketMounter;
 use wasmount_state::{DataDirLock, LockError, RedbStore};
 
+/// In the data directory: compiled plugins.
+pub(super) const COMPILED: &str = "compiled";
+
 /// What every driver is given.
 #[derive(Clone)]
 pub(super) struct Rooms {
@@ -64,7 +67,11 @@ impl Rooms {
                 path_roots,
             } => {
                 let (run_dir, roots) = (run_dir.clone(), path_roots.clone());
-                Mounts::Here(LocalMounts::new(data_dir, run_dir, roots, &documents.all))
+                let sockets = &options.socket_dir;
+                let backends = &documents.all;
+                Mounts::Here(LocalMounts::new(
+                    data_dir, run_dir, roots, sockets, backends,
+                ))
             }
             MountsOptions::Elsewhere { socket } => Mounts::Elsewhere(socket.clone()),
         };
@@ -72,7 +79,7 @@ impl Rooms {
         let limits: Vec<Limits> = all.map(|backend| backend.document.limits.clone()).collect();
         let engine = EngineOptions {
             compiler: Arc::new(ChildCompiler),
-            ..EngineOptions::for_backends(Some(data_dir.join("compiled")), &limits)
+            ..EngineOptions::for_backends(Some(data_dir.join(COMPILED)), &limits)
         };
         let rooms = blocking(move || {
             let (state, lock): (Arc<dyn StateStore>, _) = match &shared {

@@ -19,7 +19,7 @@ use wasmount_kubernetes::storage_backend::{
 };
 
 /// In the data directory: the objects as they were seen last.
-const KEPT: &str = "storage-backends.json";
+pub(super) const KEPT: &str = "storage-backends.json";
 
 /// What the command line says of them.
 #[derive(Debug, Clone, PartialEq, Eq)]

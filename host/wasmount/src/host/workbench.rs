@@ -239,7 +239,7 @@ fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<D
         )))?;
     }
     let one = std::slice::from_ref(&configured);
-    let mounts = LocalMounts::new(place, place.join("run"), Vec::new(), one);
+    let mounts = LocalMounts::new(place, place.join("run"), Vec::new(), place, one);
     let pools: Arc<dyn Mounter> = mounts.open()?;
     let grants = configured.document.grants;
     Ok(DryMounter::new(grants, is_judged, Some(pools)))

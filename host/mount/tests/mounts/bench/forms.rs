@@ -67,6 +67,7 @@ fn local(directory: &Path, roots: &[PathBuf]) -> LocalMounter {
     };
     LocalMounter::new(MounterConfig {
         roots: roots.iter().cloned().map(PathRoot::Any).collect(),
+        own: Vec::new(),
         run_dir: directory.join("run"),
         state_dir: directory.join("state"),
         grants: BTreeMap::from([(driver(), grants)]),

@@ -1,0 +1,252 @@
+//! Where the pools of all drivers lie: none in another, and none around or in a directory of the host's own.
+//!
+//! Pools share a directory or have nothing in common: a backend owns all that is below its pool, so one in another would be removed with it.
+//! Directories are compared by where they really are, through links and bind mounts. It must not know what a pool holds.
+
+use crate::mountinfo::{self, MountLine};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+use wasmount_core::document::PoolGrant;
+use wasmount_core::names::DriverName;
+
+/// How long links on the way to pools may take to be followed. 2 s: it takes microseconds, and a start must not wait for dead storage, whose
+/// pools are then compared by their paths alone.
+const RESOLVED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Two grants, or a grant and a directory of the host's, overlap.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{pool} overlaps with {other}: one lies in the other; give the pool a directory apart from it"
+)]
+pub struct OverlappingPools {
+    /// The pool that is refused.
+    pub pool: String,
+    /// What was there before.
+    pub other: String,
+}
+
+/// Pools in use, by driver, and the host's own directories.
+#[derive(Debug, Default)]
+pub(crate) struct PoolPlaces {
+    own: Vec<Place>,
+    pools: BTreeMap<DriverName, Vec<Place>>,
+}
+
+/// Where a directory really is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// For messages.
+    name: String,
+    /// Without a link, as far as that could be told.
+    path: PathBuf,
+    /// The file system's device, and the way to it from the root of that.
+    within: Option<(String, PathBuf)>,
+}
+
+impl PoolPlaces {
+    /// With directories of the host's, in which no pool may lie.
+    pub(crate) fn new(own: &[PathBuf]) -> Self {
+        let named = own.iter().map(|path| {
+            let name = format!("the host's own directory {}", path.display());
+            (name, path.clone())
+        });
+        Self {
+            own: resolved(named.collect()),
+            pools: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a driver's pools in place of those it had; if any overlaps, it keeps those.
+    pub(crate) fn set(
+        &mut self,
+        driver: &DriverName,
+        new: Vec<Place>,
+    ) -> Result<(), OverlappingPools> {
+        let others = self.pools.iter().filter(|(other, _)| *other != driver);
+        let mut others: Vec<_> = others.flat_map(|(_, places)| places).collect();
+        for place in &new {
+            let other = self
+                .own
+                .iter()
+                .find(|own| place.is_at(own) || place.is_nested(own));
+            let other = other.or_else(|| others.iter().find(|it| place.is_nested(it)).copied());
+            if let Some(other) = other {
+                return Err(OverlappingPools {
+                    pool: place.name.clone(),
+                    other: other.name.clone(),
+                });
+            }
+            others.push(place);
+        }
+        self.pools.insert(driver.clone(), new);
+        Ok(())
+    }
+
+    /// Forgets a driver's pools.
+    pub(crate) fn remove(&mut self, driver: &DriverName) {
+        self.pools.remove(driver);
+    }
+}
+
+impl Place {
+    fn of(name: String, path: PathBuf, table: &[MountLine]) -> Self {
+        let within = mountinfo::covering(table, &path).and_then(|line| {
+            let below = path.strip_prefix(&line.mount_point).ok()?;
+            Some((line.device.clone(), line.root.join(below)))
+        });
+        Self { name, path, within }
+    }
+
+    fn is_at(&self, other: &Self) -> bool {
+        self.path == other.path || self.within.is_some() && self.within == other.within
+    }
+
+    /// One lies strictly in the other.
+    fn is_nested(&self, other: &Self) -> bool {
+        let within = match (&self.within, &other.within) {
+            (Some((device, path)), Some((other_device, other_path))) => {
+                device == other_device && is_nested(path, other_path)
+            }
+            _ => false,
+        };
+        within || is_nested(&self.path, &other.path)
+    }
+}
+
+fn is_nested(one: &Path, other: &Path) -> bool {
+    one != other && (one.starts_with(other) || other.starts_with(one))
+}
+
+/// Where a driver's pools are. It may take [`RESOLVED_WITHIN`].
+pub(crate) fn places(driver: &DriverName, pools: &BTreeMap<String, PoolGrant>) -> Vec<Place> {
+    let named = pools.iter().map(|(name, grant)| {
+        let path = grant.path.display();
+        let name = format!("pool `{name}` of {driver} at {path}");
+        (name, grant.path.clone())
+    });
+    resolved(named.collect())
+}
+
+/// Follows links on a thread that may hang.
+fn resolved(named: Vec<(String, PathBuf)>) -> Vec<Place> {
+    let paths: Vec<PathBuf> = named.iter().map(|(_, path)| path.clone()).collect();
+    let (say, heard) = mpsc::channel();
+    let following = std::thread::Builder::new().name("pool-places".to_owned());
+    let started = following.spawn(move || {
+        let _ = say.send(paths.iter().map(|path| real(path)).collect::<Vec<_>>());
+    });
+    let real = match started {
+        Ok(_) => heard.recv_timeout(RESOLVED_WITHIN).unwrap_or_default(),
+        Err(_) => Vec::new(),
+    };
+    let table = mountinfo::read().unwrap_or_default();
+    let mut real = real.into_iter();
+    named
+        .into_iter()
+        .map(|(name, path)| Place::of(name, real.next().unwrap_or(path), &table))
+        .collect()
+}
+
+/// A pool's directory may still have to be made.
+fn real(path: &Path) -> PathBuf {
+    let parent = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
+    let real = path.canonicalize().ok().or_else(parent);
+    real.unwrap_or_else(|| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn named(name: &str) -> DriverName {
+        DriverName::parse(name).unwrap()
+    }
+
+    fn pools(paths: &[&Path]) -> BTreeMap<String, PoolGrant> {
+        let grant = |path: &&Path| {
+            let grant = PoolGrant {
+                path: path.to_path_buf(),
+                full_copies: false,
+                mount_options: Vec::new(),
+            };
+            (path.display().to_string(), grant)
+        };
+        paths.iter().map(grant).collect()
+    }
+
+    fn set(into: &mut PoolPlaces, driver: &str, paths: &[&Path]) -> Result<(), OverlappingPools> {
+        let driver = named(driver);
+        let places = places(&driver, &pools(paths));
+        into.set(&driver, places)
+    }
+
+    #[test]
+    fn pools_that_lie_in_one_another_are_refused_by_both_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::create_dir_all(path("p/b")).unwrap();
+        symlink(path("p"), path("link")).unwrap();
+        let mut places = PoolPlaces::new(&[path("run")]);
+        set(&mut places, "a.test", &[&path("p")]).unwrap();
+        for nested in ["p/b", "p/not-yet", "link/b", "link/b/c"] {
+            let refused = set(&mut places, "b.test", &[&path(nested)]);
+            let refused = refused.unwrap_err().to_string();
+            for name in ["of b.test at", "of a.test at"] {
+                assert!(refused.contains(name), "{nested}: {refused}");
+            }
+        }
+        for apart in ["p", "link", "p2", "q/r"] {
+            let taken = set(&mut places, "b.test", &[&path(apart)]);
+            assert_eq!(taken, Ok(()), "{apart}");
+        }
+        let own = set(&mut places, "b.test", &[&path("q"), &path("q/r")]);
+        assert!(own.is_err());
+        // What one driver gives up another may have.
+        places.remove(&named("a.test"));
+        set(&mut places, "b.test", &[&path("p/b")]).unwrap();
+    }
+
+    #[test]
+    fn a_pool_in_or_around_a_directory_of_the_host_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let mut places = PoolPlaces::new(&[path("data/mounts"), path("run")]);
+        for own in [
+            "data",
+            "data/mounts",
+            "data/mounts/pool",
+            "run",
+            "run/x",
+            ".",
+        ] {
+            let refused = set(&mut places, "a.test", &[&path(own)]);
+            let refused = refused.unwrap_err().to_string();
+            assert!(
+                refused.contains("the host's own directory"),
+                "{own}: {refused}"
+            );
+        }
+        let usual = path("data/pools/a");
+        assert_eq!(set(&mut places, "a.test", &[&usual]), Ok(()));
+    }
+
+    #[test]
+    fn a_bind_mount_of_what_lies_in_a_pool_is_in_the_pool() {
+        let table = mountinfo::parse(
+            b"1 0 8:1 / / rw - ext4 /dev/a rw
+2 1 8:1 /p/b /srv rw - ext4 /dev/a rw
+3 1 8:2 / /p/disk rw - ext4 /dev/b rw
+",
+        );
+        let place = |path: &str| Place::of(path.to_owned(), path.into(), &table);
+        let pool = place("/p");
+        assert!(pool.is_nested(&place("/srv")) && pool.is_nested(&place("/srv/c")));
+        assert!(place("/srv").is_at(&place("/p/b")));
+        assert!(!place("/q").is_nested(&place("/srv")));
+        // Of another file system, and still in the way of who walks the pool.
+        assert!(pool.is_nested(&place("/p/disk/pool")));
+    }
+}
