@@ -7,9 +7,11 @@
 
 use crate::confine::open_confined;
 use crate::failure::{kernel, shown};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Statx, StatxFlags};
+use crate::walk::{Next, Stopped, if_there, walk};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ffi::CStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use wasmount_core::mounter::MountError;
 
 /// The path of the root, from itself.
@@ -50,53 +52,29 @@ pub(crate) fn apply(root: &OwnedFd, group: u32, read_only: bool) -> Result<(), M
     if top.is_as_wanted(group) {
         return Ok(());
     }
-    walk(root, group)?;
+    change_all(root, group)?;
     // Last: from now on the walk counts as finished.
     top.give(root, group).map_err(|errno| failed(TOP, errno))
 }
 
-/// Changes all that lies below a root. Paths wait, not descriptors: a tree may be wider and deeper than the limit of open files. A path is at
-/// most `PATH_MAX` long, which bounds the depth.
-fn walk(root: &OwnedFd, group: u32) -> Result<(), MountError> {
-    let mut waiting: Vec<Vec<u8>> = vec![TOP.to_vec()];
-    while let Some(path) = waiting.pop() {
-        let found = directory(root, &path, group, &mut waiting);
-        found.map_err(|errno| failed(&path, errno))?;
-    }
-    Ok(())
-}
-
-/// Changes what lies in one directory; directories in it wait.
-fn directory(
-    root: &OwnedFd,
-    path: &[u8],
-    group: u32,
-    waiting: &mut Vec<Vec<u8>>,
-) -> Result<(), Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-    let Some(directory) = if_there(open_confined(root, path, flags))? else {
-        return Ok(());
-    };
-    for entry in Dir::read_from(&directory)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if name == c"." || name == c".." {
-            continue;
-        }
+/// Changes all that lies below a root.
+fn change_all(root: &OwnedFd, group: u32) -> Result<(), MountError> {
+    let change = |directory: BorrowedFd<'_>, name: &CStr| {
         // Neither a device nor a named pipe acts by being opened so, and a link is opened itself.
         let flags = OFlags::PATH | OFlags::NOFOLLOW;
-        let Some(opened) = if_there(open_confined(&directory, name, flags))? else {
-            continue;
+        let Some(opened) = if_there(open_confined(directory, name, flags))? else {
+            return Ok(Next::Pass);
         };
         let found = Entry::of(&opened)?;
         if !found.is_as_wanted(group) {
             found.give(&opened, group)?;
         }
-        if found.kind == FileType::Directory {
-            waiting.push([path, b"/", name.to_bytes()].concat());
-        }
-    }
-    Ok(())
+        Ok(match found.kind {
+            FileType::Directory => Next::Enter,
+            _ => Next::Pass,
+        })
+    };
+    walk(root, change).map_err(|Stopped { path, errno }| failed(&path, errno))
 }
 
 impl Entry {
@@ -136,15 +114,6 @@ impl Entry {
         let name = format!("/proc/self/fd/{}", opened.as_raw_fd());
         let mode = Mode::from_raw_mode(self.wanted_mode().into());
         rustix::fs::chmodat(CWD, name, mode, AtFlags::empty())
-    }
-}
-
-/// `None`: it is gone or was replaced just now, or another mount lies on it, which is not this volume.
-fn if_there(opened: Result<OwnedFd, Errno>) -> Result<Option<OwnedFd>, Errno> {
-    match opened {
-        Ok(opened) => Ok(Some(opened)),
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => Ok(None),
-        Err(errno) => Err(errno),
     }
 }
 

@@ -66,6 +66,7 @@ mod teardown;
 mod threads;
 mod tools;
 mod volumes_in_use;
+mod walk;
 
 pub use failure::MountSetupError;
 pub use local::{LocalMounter, MounterConfig};

@@ -33,6 +33,8 @@ const DEVICES_TYPE: &str = "devtmpfs";
 pub(crate) struct MountLine {
     /// As `statx` tells it.
     pub(crate) mount_id: u64,
+    /// Of the mount that it lies on.
+    pub(crate) parent_id: u64,
     /// Of the file system: major and minor number with a colon between.
     pub(crate) device: String,
     /// What of the file system is shown. Ends in `//deleted` when that is gone.
@@ -114,7 +116,7 @@ pub(crate) fn parse(table: &[u8]) -> Vec<MountLine> {
 fn parse_line(line: &[u8]) -> Option<MountLine> {
     let mut words = line.split(|byte| *byte == b' ');
     let mount_id = text(words.next()?)?.parse().ok()?;
-    let _parent = words.next()?;
+    let parent_id = text(words.next()?)?.parse().ok()?;
     let device = text(words.next()?)?;
     let root = path(words.next()?);
     let mount_point = path(words.next()?);
@@ -129,6 +131,7 @@ fn parse_line(line: &[u8]) -> Option<MountLine> {
     }
     Some(MountLine {
         mount_id,
+        parent_id,
         device,
         root,
         mount_point,

@@ -20,6 +20,7 @@ mod copies;
 mod copy;
 mod copy_data;
 mod copy_images;
+mod copy_links;
 mod copy_tree;
 mod directory;
 mod extents;

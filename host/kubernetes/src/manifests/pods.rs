@@ -47,10 +47,13 @@ const PERIOD: i32 = 10;
 const HEALTH_PORT: &str = "health";
 
 /// CPU and memory to be reserved. Measured with the hostpath plugin: the host has 53 MiB resident (5 of them its own, the rest of files), and
-/// 75 at its peak, when it compiles; the mounter 29 (4); three sidecars 160 together. There are no limits: a host that is killed in the
-/// middle of a mount costs its pods more than its memory.
+/// 75 at its peak, when it compiles; the mounter 29 (4); three sidecars 160 together. The host has no limit: one that is killed in
+/// the middle of a call costs its pods more than its memory.
 const HOST: [&str; 2] = ["10m", "80Mi"];
 const MOUNTER_NEEDS: [&str; 2] = ["10m", "32Mi"];
+/// Memory of the mounter at most: it works on what pods wrote, and must not take the node's for that. A walk takes 16 MiB at most, and one driver
+/// has 16 copies at a time (256 MiB); the rest is for `fsck`, which takes 0.5 GiB for a file system of some terabytes.
+const MOUNTER_LIMIT: &str = "1Gi";
 const SIDECAR_NEEDS: [&str; 2] = ["5m", "56Mi"];
 
 impl Parts<'_> {
@@ -174,7 +177,10 @@ impl Parts<'_> {
             name: "mounter".to_owned(),
             image: Some(self.choices.image.clone()),
             args: Some(args),
-            resources: Some(requests(MOUNTER_NEEDS)),
+            resources: Some(ResourceRequirements {
+                limits: Some([amount("memory", MOUNTER_LIMIT)].into()),
+                ..requests(MOUNTER_NEEDS)
+            }),
             security_context: Some(SecurityContext {
                 privileged: Some(true),
                 run_as_user: Some(0),
@@ -264,13 +270,13 @@ fn locked_down(added: Option<Vec<String>>) -> SecurityContext {
 
 fn requests([cpu, memory]: [&str; 2]) -> ResourceRequirements {
     ResourceRequirements {
-        requests: Some(
-            [("cpu", cpu), ("memory", memory)]
-                .map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned())))
-                .into(),
-        ),
+        requests: Some([amount("cpu", cpu), amount("memory", memory)].into()),
         ..ResourceRequirements::default()
     }
+}
+
+fn amount(resource: &str, amount: &str) -> (String, Quantity) {
+    (resource.to_owned(), Quantity(amount.to_owned()))
 }
 
 fn downward() -> Vec<EnvVar> {

@@ -197,7 +197,7 @@ fn on_the_nodes_only_those_without_a_form_for_nodes_are_elected() {
 }
 
 #[test]
-fn the_mounter_alone_is_privileged_and_alone_has_no_token() {
+fn the_mounter_alone_is_privileged_limited_and_without_a_token() {
     let mut everything = backend(Service::ALL, &[Feature::Topology]);
     everything
         .pools
@@ -224,6 +224,9 @@ fn the_mounter_alone_is_privileged_and_alone_has_no_token() {
                 let mounts = container["volumeMounts"].as_array().unwrap();
                 let token = mounts.iter().any(|mount| mount["name"] == "api-token");
                 assert_eq!(token, !mounter, "{}", container["name"]);
+                // A host that is killed in the middle of a call costs more than its memory.
+                let limit = &container["resources"]["limits"]["memory"];
+                assert_eq!(*limit == "1Gi", mounter, "{}", container["name"]);
             }
         }
     }

@@ -11,13 +11,14 @@ const LINES: &str = "\
 
 #[test]
 fn lines_are_read_with_their_escapes_and_optional_words() {
-    let line = |mount_id,
+    let line = |(mount_id, parent_id),
                 (device, fs_type, source, super_options): (&str, &str, &str, &str),
                 root: &str,
                 point: &str,
                 is_shared| {
         MountLine {
             mount_id,
+            parent_id,
             device: device.to_owned(),
             root: root.into(),
             mount_point: point.into(),
@@ -35,9 +36,9 @@ fn lines_are_read_with_their_escapes_and_optional_words() {
     assert_eq!(
         parse(LINES.as_bytes()),
         [
-            line(22, proc, "/", "/proc", false),
-            line(36, root_disk, "/mnt1 a", "/mnt 2\ttab\\back", true),
-            line(37, disk, "/", "/mnt", false),
+            line((22, 27), proc, "/", "/proc", false),
+            line((36, 35), root_disk, "/mnt1 a", "/mnt 2\ttab\\back", true),
+            line((37, 35), disk, "/", "/mnt", false),
         ]
     );
 }

@@ -129,7 +129,8 @@ pub(super) fn changed(errno: Errno) -> CopyError {
     }
 }
 
-fn look(directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
+/// What an entry is like; a link is not followed.
+pub(super) fn look(directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS)
 }

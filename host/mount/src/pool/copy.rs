@@ -14,8 +14,8 @@ use crate::pool::open::Pool;
 use crate::pool::place::Place;
 use crate::pool::wanted::{Pair, Wanted};
 use crate::pool::{group_move, promise, trash};
-use rustix::fs::{AtFlags, FileType, Mode};
-use std::ffi::CString;
+use rustix::fs::{FileType, Mode};
+use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -180,12 +180,10 @@ pub(super) fn remember(
 
 fn discard_unfinished(pool: &Pool, name: &str) {
     let aside = pool.unfinished.as_fd();
-    let Ok(status) = rustix::fs::statat(aside, name, AtFlags::SYMLINK_NOFOLLOW) else {
-        return;
-    };
-    let delete = |discarded: CString| trash::delete(pool, discarded, status.st_ino);
-    let deleted = trash::discard(pool, aside, name).and_then(delete);
-    if let Err(errno) = deleted {
+    let deleted = trash::discard(pool, aside, name).and_then(|name| trash::delete(pool, name));
+    if let Err(errno) = deleted
+        && errno != Errno::NOENT
+    {
         tracing::warn!(%errno, "an unfinished copy could not be deleted; the next start tries again");
     }
 }

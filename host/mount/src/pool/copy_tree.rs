@@ -2,20 +2,21 @@
 //! out: a volume is mounted so that they do nothing. Apart from a file's data, which is `copy_data`'s.
 //!
 //! It reads below one descriptor and writes below another, never through a link or onto another mount. Files are read one after another, so
-//! what changed meanwhile fails it (`census`). It knows neither pools nor promises.
+//! what changed meanwhile fails it (`census`). Its memory does not grow with the tree: two directories for each level, each with a buffer of at
+//! most 50 KiB, are 10 MiB. It knows neither pools nor promises.
 
 use crate::confine::open_confined;
 use crate::pool::census::{self, Census, changed};
 use crate::pool::copy::Copying;
 use crate::pool::copy_data::{self, CopyError};
+use crate::pool::copy_links::Links;
 use crate::pool::open::DIRECTORY;
 use rustix::fs::{
     AtFlags, Dir, FileType, Gid, Mode, OFlags, Statx, StatxFlags, Timespec, Timestamps, Uid,
     XattrFlags,
 };
 use rustix::io::Errno;
-use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Deepest tree that is copied: two descriptors are open for each level, and 1024 are a process's usual limit.
@@ -25,10 +26,7 @@ const ATTRIBUTE_BYTES: usize = 64 << 10;
 
 struct TreeCopy<'a> {
     copying: Copying,
-    /// The target's top, which hard links are found from.
-    top: BorrowedFd<'a>,
-    /// Where a file with several names was copied to first, by its inode's number.
-    links: HashMap<u64, CString>,
+    links: Links<'a>,
     devices: usize,
     /// Whether a file shares blocks with its source.
     shares: bool,
@@ -48,14 +46,13 @@ pub(super) fn tree(
     let to = open_confined(parent, name, DIRECTORY).map_err(CopyError::Write)?;
     let mut copy = TreeCopy {
         copying,
-        top: to.as_fd(),
-        links: HashMap::new(),
+        links: Links::new(parent, name),
         devices: 0,
         shares: false,
         census: Census::default(),
     };
     let status = copy.census.top(from)?;
-    copy.directory(from, to.as_fd(), &status, &mut Vec::new())?;
+    copy.directory(from, to.as_fd(), &status, 0)?;
     // Each entry is now as it was before it was read, so all of them were so at the moment between.
     if census::count(from)? != copy.census.end() {
         return Err(CopyError::Written);
@@ -69,25 +66,22 @@ pub(super) fn tree(
 }
 
 impl TreeCopy<'_> {
-    /// Copies what is in a directory, then what the directory itself is like: the copy's times change until then. `path` leads there from
-    /// the top.
+    /// Copies what is in a directory, so many below the top, then what the directory itself is like: the copy's times change until then.
     fn directory(
         &mut self,
         from: BorrowedFd<'_>,
         to: BorrowedFd<'_>,
         status: &Statx,
-        path: &mut Vec<CString>,
+        depth: usize,
     ) -> Result<(), CopyError> {
-        if path.len() > DEPTH {
+        if depth > DEPTH {
             return Err(CopyError::TooDeep);
         }
         for entry in Dir::read_from(from).map_err(CopyError::Read)? {
             let entry = entry.map_err(CopyError::Read)?;
             let name = entry.file_name();
             if name != c"." && name != c".." {
-                path.push(name.to_owned());
-                self.entry(from, to, name, path)?;
-                path.pop();
+                self.entry(from, to, name, depth)?;
             }
         }
         likeness(from, to, status).map_err(CopyError::Write)
@@ -98,41 +92,40 @@ impl TreeCopy<'_> {
         from: BorrowedFd<'_>,
         to: BorrowedFd<'_>,
         name: &CStr,
-        path: &mut Vec<CString>,
+        depth: usize,
     ) -> Result<(), CopyError> {
         let status = self.census.entry(from, name)?;
         let kind = FileType::from_raw_mode(status.stx_mode.into());
-        if kind != FileType::Directory && status.stx_nlink > 1 {
-            if let Some(first) = self.links.get(&status.stx_ino) {
-                return rustix::fs::linkat(self.top, first, to, name, AtFlags::empty())
-                    .map_err(CopyError::Write);
-            }
-            if let Some(first) = joined(path) {
-                self.links.insert(status.stx_ino, first);
-            }
+        let has_names = kind != FileType::Directory && status.stx_nlink > 1;
+        if has_names && self.links.give(&status, to, name)? {
+            return Ok(());
         }
         match kind {
             FileType::Directory => {
                 let inner = open_confined(from, name, DIRECTORY).map_err(changed)?;
                 rustix::fs::mkdirat(to, name, Mode::RWXU).map_err(CopyError::Write)?;
                 let copy = open_confined(to, name, DIRECTORY).map_err(CopyError::Write)?;
-                self.directory(inner.as_fd(), copy.as_fd(), &status, path)
+                return self.directory(inner.as_fd(), copy.as_fd(), &status, depth + 1);
             }
-            FileType::RegularFile => self.file(from, to, name),
+            FileType::RegularFile => self.file(from, to, name)?,
             FileType::Symlink => {
                 let text = rustix::fs::readlinkat(from, name, Vec::new()).map_err(changed)?;
                 rustix::fs::symlinkat(text, to, name).map_err(CopyError::Write)?;
-                name_likeness(to, name, &status).map_err(CopyError::Write)
+                name_likeness(to, name, &status).map_err(CopyError::Write)?;
             }
             FileType::Fifo | FileType::Socket => {
                 rustix::fs::mknodat(to, name, kind, mode(&status), 0).map_err(CopyError::Write)?;
-                name_likeness(to, name, &status).map_err(CopyError::Write)
+                name_likeness(to, name, &status).map_err(CopyError::Write)?;
             }
             _ => {
                 self.devices += 1;
-                Ok(())
+                return Ok(());
             }
         }
+        if has_names {
+            self.links.keep(&status, to, name)?;
+        }
+        Ok(())
     }
 
     fn file(
@@ -151,12 +144,6 @@ impl TreeCopy<'_> {
         self.shares |= copy_data::copy(from.as_fd(), to.as_fd(), status.stx_size, self.copying)?;
         likeness(from.as_fd(), to.as_fd(), &status).map_err(CopyError::Write)
     }
-}
-
-/// The path of a name from the top.
-fn joined(path: &[CString]) -> Option<CString> {
-    let parts: Vec<&[u8]> = path.iter().map(|part| part.to_bytes()).collect();
-    CString::new(parts.join(&b'/')).ok()
 }
 
 /// Gives an open copy owner, mode, attributes and times. In this order: a change of owner takes setuid and capabilities away.

@@ -71,7 +71,7 @@ pub(super) fn remove(pool: &Pool, place: &Place) -> Result<(), MountError> {
     }
     drop(tree);
     match trash::discard(pool, parent.as_fd(), place.path.name()) {
-        Ok(discarded) => trash::delete(pool, discarded, status.stx_ino).map_err(held),
+        Ok(discarded) => trash::delete(pool, discarded).map_err(held),
         // Somebody else removes the same tree at this moment.
         Err(Errno::NOENT) => pool.sync_parent(&parent, place),
         Err(errno) => Err(held(errno)),

@@ -90,7 +90,7 @@ pub(super) fn settle(pool: &Pool) -> Result<(), MountError> {
     }
     let _moving = pool.moving.write().unwrap_or_else(PoisonError::into_inner);
     let settled = names(&pool.groups).and_then(|left| {
-        left.iter().try_for_each(|(name, _)| {
+        left.iter().try_for_each(|name| {
             let name = name.as_c_str();
             take_back(pool, name, &read(pool, name)?)
         })
@@ -142,17 +142,16 @@ fn take_back(pool: &Pool, intent: impl Arg, meant: &[Meant]) -> Result<(), Errno
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         match rustix::fs::statx(&parent, path.name(), flags, Inode::FIELDS) {
             Ok(status) if Inode::of(&status) == *inode => {
-                let discarded = trash::discard(pool, parent.as_fd(), path.name())?;
-                taken.push((discarded, status.stx_ino));
+                taken.push(trash::discard(pool, parent.as_fd(), path.name())?);
             }
             Ok(_) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
     }
     forget(pool, intent)?;
-    for (name, number) in taken {
+    for name in taken {
         // It is out of sight; what cannot be deleted now is tried again.
-        if let Err(errno) = trash::delete(pool, name, number) {
+        if let Err(errno) = trash::delete(pool, name) {
             tracing::warn!(%errno, "a copy that was taken back could not be deleted yet");
         }
     }

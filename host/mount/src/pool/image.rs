@@ -79,7 +79,7 @@ pub(super) fn remove(pool: &Pool, place: &Place) -> Result<(), MountError> {
         return Err(place.invalid("it is not an image"));
     }
     let removed = match trash::discard(pool, parent.as_fd(), place.path.name()) {
-        Ok(discarded) => trash::delete(pool, discarded, status.stx_ino),
+        Ok(discarded) => trash::delete(pool, discarded),
         Err(Errno::NOENT) => return pool.sync_parent(&parent, place),
         Err(errno) => Err(errno),
     };

@@ -60,8 +60,8 @@ pub(super) struct Pool {
     pub(super) root: OwnedFd,
     /// What is being deleted: out of the plugin's sight, and found again after a kill.
     pub(super) trash: OwnedFd,
-    /// What in the trash could not be deleted yet, each with its inode's number.
-    pub(super) stuck: Mutex<Vec<(CString, u64)>>,
+    /// What in the trash could not be deleted yet.
+    pub(super) stuck: Mutex<Vec<CString>>,
     /// What is being made: moved to its place when it is whole.
     pub(super) unfinished: OwnedFd,
     /// What is moved to several places at once, as long as it may be half done.
@@ -226,14 +226,14 @@ pub(super) fn rename_no_replace(
     rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE)
 }
 
-/// Names in an open directory, without `.` and `..`, each with its inode's number.
-pub(super) fn names(directory: impl AsFd) -> Result<Vec<(CString, u64)>, Errno> {
+/// Names in one of the host's folders, without `.` and `..`.
+pub(super) fn names(directory: impl AsFd) -> Result<Vec<CString>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name();
         if name != c"." && name != c".." {
-            names.push((name.to_owned(), entry.ino()));
+            names.push(name.to_owned());
         }
     }
     Ok(names)

@@ -6,15 +6,18 @@
 
 use crate::confine::open_confined;
 use crate::failure::kernel;
+use crate::pool::census;
 use crate::pool::directory;
 use crate::pool::ledger::{Inode, Record};
 use crate::pool::open::{DIRECTORY, Pool, ledger_failed};
 use crate::pool::place::Place;
 use crate::pool::taken::{outstanding, taken};
-use rustix::fs::{AtFlags, Dir, FileType, OFlags};
+use crate::walk::{Next, if_there, walk};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use wasmount_core::mounter::MountError;
 use wasmount_core::pool::PoolUsage;
@@ -236,33 +239,27 @@ pub(super) fn inherit(place: &Place, parent: &OwnedFd, made: &OwnedFd) -> Result
 /// Puts a tree into a project: directories pass it on to what is made in them.
 fn assign(tree: impl AsFd, project: u32) -> Result<(), Errno> {
     quota::set_project(&tree, project, true)?;
-    let mut waiting: Vec<Vec<u8>> = vec![b".".to_vec()];
-    while let Some(path) = waiting.pop() {
-        let directory = open_confined(&tree, path.as_slice(), DIRECTORY)?;
-        for entry in Dir::read_from(&directory)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if name == c"." || name == c".." {
-                continue;
-            }
-            let flags = AtFlags::SYMLINK_NOFOLLOW;
-            let status = rustix::fs::statx(&directory, name, flags, Inode::FIELDS)?;
-            match directory::file_type(&status) {
-                FileType::Directory => {
-                    let inner = open_confined(&directory, name, DIRECTORY)?;
-                    quota::set_project(&inner, project, true)?;
-                    waiting.push([path.as_slice(), b"/", name.to_bytes()].concat());
-                }
-                FileType::RegularFile => {
-                    let file = open_confined(&directory, name, OFlags::RDONLY | OFlags::NONBLOCK)?;
-                    quota::set_project(&file, project, false)?;
-                }
-                // Links and special files have no content to count, and cannot be opened for it.
-                _ => {}
-            }
-        }
-    }
-    Ok(())
+    let put = |directory: BorrowedFd<'_>, name: &CStr| {
+        let Some(status) = if_there(census::look(directory, name))? else {
+            return Ok(Next::Pass);
+        };
+        let (flags, is_directory) = match directory::file_type(&status) {
+            FileType::Directory => (DIRECTORY, true),
+            FileType::RegularFile => (OFlags::RDONLY | OFlags::NONBLOCK, false),
+            // Links and special files have no content to count, and cannot be opened for it.
+            _ => return Ok(Next::Pass),
+        };
+        let Some(inner) = if_there(open_confined(directory, name, flags))? else {
+            return Ok(Next::Pass);
+        };
+        quota::set_project(&inner, project, is_directory)?;
+        Ok(if is_directory {
+            Next::Enter
+        } else {
+            Next::Pass
+        })
+    };
+    walk(tree, put).map_err(|stopped| stopped.errno)
 }
 
 /// Size and free bytes for unprivileged users.

@@ -178,3 +178,46 @@ fn a_tree_of_10_000_entries_is_copied() {
     let count = std::fs::read_dir(fixture.path("b/99")).unwrap().count();
     assert_eq!(count, 100);
 }
+
+#[test]
+fn a_copy_of_hard_links_has_the_same_files_and_no_other_names() {
+    let fixture = Fixture::with(true);
+    fixture.done(create("a"));
+    fixture.done(create("a/inner"));
+    let path = |name: &str| fixture.path("a").join(name);
+    std::fs::write(path("one"), "1").unwrap();
+    std::fs::write(path("two"), "2").unwrap();
+    symlink("nowhere", path("link")).unwrap();
+    for (from, to) in [
+        ("one", "inner/one"),
+        ("one", "one-again"),
+        ("two", "inner/two"),
+        ("link", "inner/link"),
+    ] {
+        std::fs::hard_link(path(from), path(to)).unwrap();
+    }
+    // One more name, which is not of the tree.
+    std::fs::hard_link(path("two"), fixture.path("outside")).unwrap();
+    fixture.done(clone_directory("a", "b"));
+    let status = |name: &str| std::fs::symlink_metadata(fixture.path("b").join(name)).unwrap();
+    for (names, count) in [
+        (&["one", "inner/one", "one-again"][..], 3),
+        (&["two", "inner/two"], 2),
+        (&["link", "inner/link"], 2),
+    ] {
+        let inode = status(names[0]).ino();
+        for name in names {
+            assert_eq!(
+                (status(name).ino(), status(name).nlink()),
+                (inode, count),
+                "{name}"
+            );
+        }
+    }
+    assert_eq!(
+        std::fs::read_to_string(fixture.path("b/inner/two")).unwrap(),
+        "2"
+    );
+    let unfinished = std::fs::read_dir(fixture.path(".wasmount/unfinished")).unwrap();
+    assert_eq!(unfinished.count(), 0);
+}
