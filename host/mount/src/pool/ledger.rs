@@ -177,7 +177,7 @@ impl Ledger {
         }
         let (reached, file) = {
             let mut book = self.book();
-            if book.shorten(&self.folder) {
+            if book.shorten(&self.folder)? {
                 *synced = book.written();
                 return Ok(());
             }

@@ -1,7 +1,7 @@
 //! The records in memory, and their sums, kept up with each change: nothing here goes through all records but a look at all of them.
 //! Apart from `Ledger` because it is behind one lock, and knows nothing of waiting.
 
-use super::lines::Lines;
+use super::lines::{Lines, SPARE_LINES};
 use super::{Inode, Others, Record};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -161,18 +161,22 @@ impl Book {
         Ok(self.remove(number).map(|known| known.record))
     }
 
-    /// Writes the file anew if it has become long, or cannot be trusted. Everything is on stable storage then.
-    pub(super) fn shorten(&mut self, folder: &OwnedFd) -> bool {
-        if !self.lines.is_spent(self.records.len()) {
-            return false;
+    /// Writes the file anew if it has become long, or cannot be trusted. Everything is on stable storage if it did; one that cannot be trusted
+    /// has to be.
+    pub(super) fn shorten(&mut self, folder: &OwnedFd) -> io::Result<bool> {
+        if !self.lines.is_spent(self.records.len(), SPARE_LINES) {
+            return Ok(false);
         }
         let records = self.records.values();
         let records = records.map(|known| (&known.inode, &known.record));
-        let rewritten = self.lines.rewrite(folder, records);
-        if let Err(error) = &rewritten {
-            tracing::warn!(%error, "a pool's ledger could not be written anew; the old one goes on");
+        match self.lines.rewrite(folder, records) {
+            Ok(()) => Ok(true),
+            Err(error) if self.lines.is_distrusted() => Err(error),
+            Err(error) => {
+                tracing::warn!(%error, "a pool's ledger could not be written anew; the old one goes on");
+                Ok(false)
+            }
         }
-        rewritten.is_ok()
     }
 
     fn insert(&mut self, inode: Inode, record: Record) {

@@ -20,6 +20,8 @@ pub(super) const FILE_NAME: &str = "ledger";
 const NEW_FILE_NAME: &str = "ledger.new";
 /// A ledger with this many lines more than twice its records is written anew: half a megabyte.
 pub(super) const SPARE_LINES: usize = 4096;
+/// The same when it is opened, which waits for the disk in any case: 8 KiB.
+pub(super) const SPARE_LINES_AT_OPEN: usize = 64;
 /// Blocks are taken in steps of this many bytes.
 const STEP_BYTES: u64 = 256 << 10;
 /// Of the blocks taken, kept for lines that forget: a thousand of the longest, each of which gives an inode's space back.
@@ -69,11 +71,14 @@ impl Lines {
             patience: 0,
             is_distrusted: !is_whole,
         };
-        if lines.is_spent(records.len()) {
-            lines.rewrite(
-                folder,
-                records.iter().map(|(inode, record)| (inode, record)),
-            )?;
+        if lines.is_spent(records.len(), SPARE_LINES_AT_OPEN) {
+            let holding = records.iter().map(|(inode, record)| (inode, record));
+            match lines.rewrite(folder, holding) {
+                Err(error) if lines.is_distrusted => return Err(error),
+                // A full disk keeps no pool from being opened.
+                Err(error) => tracing::warn!(%error, "a pool's ledger stays long"),
+                Ok(()) => {}
+            }
         }
         lines.file.sync_all()?;
         rustix::fs::fsync(folder)?;
@@ -93,9 +98,14 @@ impl Lines {
         self.is_distrusted = true;
     }
 
-    /// Whether it should be written anew.
-    pub(super) fn is_spent(&self, records: usize) -> bool {
-        let is_long = self.count > SPARE_LINES + 2 * records && self.count >= self.patience;
+    /// Whether only another file is sure.
+    pub(super) fn is_distrusted(&self) -> bool {
+        self.is_distrusted
+    }
+
+    /// Whether it should be written anew: it has so many lines more than twice those that hold.
+    pub(super) fn is_spent(&self, records: usize, spare: usize) -> bool {
+        let is_long = self.count > spare + 2 * records && self.count >= self.patience;
         self.is_distrusted || is_long
     }
 
@@ -141,12 +151,14 @@ impl Lines {
         file.write_all(&text)?;
         file.sync_all()?;
         rustix::fs::renameat(folder, NEW_FILE_NAME, folder, FILE_NAME)?;
-        rustix::fs::fsync(folder)?;
+        // The old one has no name any more, whatever comes: a line that is appended to it is lost.
         self.file = Arc::new(file);
         self.length = text.len() as u64;
         self.taken = self.length;
         self.count = count;
         self.patience = 0;
+        self.is_distrusted = true;
+        rustix::fs::fsync(folder)?;
         self.is_distrusted = false;
         Ok(())
     }

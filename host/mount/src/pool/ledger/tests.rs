@@ -146,6 +146,31 @@ fn a_ledger_that_grew_long_is_written_anew() {
 }
 
 #[test]
+fn a_ledger_that_is_opened_holds_little_beside_what_holds() {
+    let (directory, folder) = folder();
+    let ledger = Ledger::open(&folder).unwrap();
+    promise(&ledger, inode(7, 1), 70);
+    for number in 8..300 {
+        promise(&ledger, inode(number, 1), 1);
+        ledger.forget(number).unwrap();
+    }
+    drop(ledger);
+    let again = Ledger::open(&folder).unwrap();
+    assert_eq!((again.all().len(), again.promised()), (1, 70));
+    let lines = || {
+        let text = std::fs::read_to_string(directory.path().join(FILE_NAME)).unwrap();
+        text.lines().count()
+    };
+    assert_eq!(lines(), 1);
+    // Few are not worth it.
+    promise(&again, inode(8, 1), 1);
+    again.forget(8).unwrap();
+    drop(again);
+    drop(Ledger::open(&folder).unwrap());
+    assert_eq!(lines(), 3);
+}
+
+#[test]
 fn a_ledger_is_written_anew_while_it_is_open_and_loses_nothing() {
     let (directory, folder) = folder();
     let ledger = Ledger::open(&folder).unwrap();
