@@ -4,9 +4,10 @@
 //! a part is just bytes, only `/` and NUL mean anything (a backslash or a look-alike of a dot is a name like any other). It must not know
 //! what a path is for.
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::path::Arg;
+use std::ffi::CStr;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -114,6 +115,18 @@ pub(crate) fn open_confined(
             Err(Errno::AGAIN | Errno::INTR) if attempts < OPEN_ATTEMPTS => attempts += 1,
             result => return result,
         }
+    }
+}
+
+/// Removes a file, or a directory with nothing in it. Gone already is as good.
+pub(crate) fn remove_empty(directory: impl AsFd, name: &CStr) -> Result<(), Errno> {
+    let removed = match rustix::fs::unlinkat(&directory, name, AtFlags::empty()) {
+        Err(Errno::ISDIR) => rustix::fs::unlinkat(&directory, name, AtFlags::REMOVEDIR),
+        removed => removed,
+    };
+    match removed {
+        Err(Errno::NOENT) => Ok(()),
+        removed => removed,
     }
 }
 

@@ -5,7 +5,7 @@
 //! is left. So neither depth nor width matters: three directories are open at a time, and the list of what is left is the bin itself, on the
 //! disk and found by the next start. Never through a link, never onto another mount.
 
-use crate::confine::open_confined;
+use crate::confine::{open_confined, remove_empty};
 use crate::mountinfo;
 use crate::observe::mount_id;
 use crate::pool::open::{DIRECTORY, Pool, names, rename_no_replace};
@@ -192,18 +192,6 @@ impl Deletion<'_> {
             Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno),
         }
-    }
-}
-
-/// Removes a file, or a directory with nothing in it. Gone already is as good.
-fn remove_empty(directory: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
-    let removed = match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
-        Err(Errno::ISDIR) => rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR),
-        removed => removed,
-    };
-    match removed {
-        Err(Errno::NOENT) => Ok(()),
-        removed => removed,
     }
 }
 

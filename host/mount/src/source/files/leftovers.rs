@@ -4,9 +4,8 @@
 //! is there, as deep as it liked, so a directory is removed flat: what lies in it and is not empty is moved to the top first.
 
 use super::{DATA, DIRECTORY, entries, fresh_name, top_entries};
-use crate::confine::open_confined;
+use crate::confine::{open_confined, remove_empty};
 use crate::plan::files::HOST_PREFIX;
-use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
@@ -54,16 +53,4 @@ fn remove_one(root: &OwnedFd, name: &CStr, waiting: &mut Vec<CString>) -> Result
         }
     }
     Err(Errno::NOTEMPTY)
-}
-
-/// Removes a file, or a directory with nothing in it. Gone already is as good.
-fn remove_empty(directory: &OwnedFd, name: &CStr) -> Result<(), Errno> {
-    let removed = match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
-        Err(Errno::ISDIR) => rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR),
-        removed => removed,
-    };
-    match removed {
-        Err(Errno::NOENT) => Ok(()),
-        removed => removed,
-    }
 }
