@@ -7,6 +7,7 @@ use crate::secrets::Secrets;
 use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// What the gRPC face knows of a call.
 #[derive(Debug, Clone)]
@@ -33,4 +34,6 @@ pub struct Call {
     pub deadline: Instant,
     /// Set when the host is to end or the budget is spent.
     pub cancelled: CancellationToken,
+    /// What was begun for the call and destroys something, whatever becomes of the backend: the claims of the call last as long.
+    pub jobs: TaskTracker,
 }

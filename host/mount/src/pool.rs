@@ -40,7 +40,8 @@ mod wanted;
 use crate::failure::shown;
 use crate::freeze::Freezer;
 use crate::threads::Threads;
-use copies::{Claim, Leaving, Waiting};
+pub(crate) use copies::refuse_leaving;
+use copies::{Claim, Waiting};
 use copy::{Copying, Job};
 use open::Pool;
 use place::Place;
@@ -167,18 +168,20 @@ impl Pools {
             }
             PoolCall::SetQuota { pool, path, bytes } => {
                 let place = Place::parse(&pool, &path)?;
-                let enforced = promise::set_quota(&*self.open(&pool)?, &place, bytes)?;
+                let open = self.open_for(&place, &pool)?;
+                let enforced = promise::set_quota(&open, &place, bytes)?;
                 PoolReply::Quota { enforced }
             }
             PoolCall::CreateDirectory { pool, path } => {
                 let place = Place::parse(&pool, &path)?;
-                done(directory::create(&*self.open(&pool)?, &place))?
+                done(directory::create(&*self.open_for(&place, &pool)?, &place))?
             }
             PoolCall::RemoveDirectory { pool, path } => {
                 let place = Place::parse(&pool, &path)?;
                 let open = self.open(&pool)?;
-                let _leaving = self.leave(&open, &pool, &place)?;
-                done(directory::remove(&open, &place))?
+                let _leaving = open.copies.leave(&place)?;
+                let unused = || self.refuse_used(&open, &pool, &place);
+                done(directory::remove(&open, &place, unused))?
             }
             PoolCall::SetPermissions {
                 pool,
@@ -188,7 +191,7 @@ impl Pools {
                 gid,
             } => {
                 let place = Place::parse(&pool, &path)?;
-                let open = self.open(&pool)?;
+                let open = self.open_for(&place, &pool)?;
                 done(directory::set_permissions(&open, &place, mode, uid, gid))?
             }
             PoolCall::Rename {
@@ -197,9 +200,10 @@ impl Pools {
                 target,
             } => {
                 let Pair { source, target } = Pair::parse(&pool, &source, &target)?;
-                let open = self.open(&pool)?;
-                let _leaving = self.leave(&open, &pool, &source)?;
-                done(directory::rename(&open, &source, &target))?
+                let open = self.open_for(&target, &pool)?;
+                let _leaving = open.copies.leave(&source)?;
+                let unused = || self.refuse_used(&open, &pool, &source);
+                done(directory::rename(&open, &source, &target, unused))?
             }
             PoolCall::CreateImage {
                 pool,
@@ -207,7 +211,11 @@ impl Pools {
                 size_bytes,
             } => {
                 let place = Place::parse(&pool, &path)?;
-                done(image::create(&*self.open(&pool)?, &place, size_bytes))?
+                done(image::create(
+                    &*self.open_for(&place, &pool)?,
+                    &place,
+                    size_bytes,
+                ))?
             }
             PoolCall::ResizeImage {
                 pool,
@@ -215,13 +223,18 @@ impl Pools {
                 size_bytes,
             } => {
                 let place = Place::parse(&pool, &path)?;
-                done(image::resize(&*self.open(&pool)?, &place, size_bytes))?
+                done(image::resize(
+                    &*self.open_for(&place, &pool)?,
+                    &place,
+                    size_bytes,
+                ))?
             }
             PoolCall::RemoveImage { pool, path } => {
                 let place = Place::parse(&pool, &path)?;
                 let open = self.open(&pool)?;
-                let _leaving = self.leave(&open, &pool, &place)?;
-                done(image::remove(&open, &place))?
+                let _leaving = open.copies.leave(&place)?;
+                let unused = || self.refuse_used(&open, &pool, &place);
+                done(image::remove(&open, &place, unused))?
             }
             PoolCall::AllocatedExtents {
                 pool,
@@ -320,16 +333,17 @@ impl Pools {
         Ok(Arc::clone(open.insert(opened)))
     }
 
-    /// What a staged volume of any driver uses, or a copy reads or makes, stays where it is, whatever the guest says.
-    fn leave<'a>(
-        &self,
-        open: &'a Pool,
-        pool: &str,
-        place: &Place,
-    ) -> Result<Leaving<'a>, MountError> {
-        let leaving = open.copies.leave(place)?;
-        users::refuse_used(open, &self.granted(pool)?.grant.path, place)?;
-        Ok(leaving)
+    /// To make or change something there.
+    fn open_for(&self, place: &Place, pool: &str) -> Result<Arc<Pool>, MountError> {
+        let open = self.open(pool)?;
+        open.copies.refuse_leaving(place)?;
+        Ok(open)
+    }
+
+    /// What a staged volume of any driver uses stays where it is, whatever the guest says. Asked right before the destruction, of what is
+    /// marked as leaving: who stages it later sees the mark ([`refuse_leaving`]), who does so before is seen here.
+    fn refuse_used(&self, open: &Pool, pool: &str, place: &Place) -> Result<(), MountError> {
+        users::refuse_used(open, &self.granted(pool)?.grant.path, place)
     }
 }
 

@@ -4,7 +4,7 @@
 //! It is apart so that a new kind of source touches no call: calls get a [`Prepared`] and attach it. A source must not know where it will be
 //! attached.
 
-mod directory;
+pub(crate) mod directory;
 pub(crate) mod files;
 mod filesystem;
 pub(crate) mod image;
@@ -24,6 +24,7 @@ use crate::plan::device::CheckedDevice;
 use crate::plan::filesystem::{CheckedFilesystem, same};
 use crate::plan::options::MountFlags;
 use crate::plan::{CheckedPlan, CheckedSource, Form, PoolPlace};
+use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::plan::Source;
@@ -268,6 +269,13 @@ pub(crate) fn is_shown(source: &CheckedSource, mount: &SeenMount) -> Result<bool
         // Raw: nothing is mounted where it is staged, and a published device is told by its number.
         CheckedSource::Image(..) | CheckedSource::Device(..) => Ok(false),
     }
+}
+
+/// The directory of a pool, to open what lies in it.
+fn open_pool(place: &PoolPlace) -> Result<OwnedFd, MountError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(&place.directory, flags, Mode::empty())
+        .map_err(|errno| kernel("open", format!("pool `{}`", place.pool), errno))
 }
 
 /// What a mount lies on, for a record.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use wasmount_core::backend::BackendError;
 use wasmount_core::call::Call;
 use wasmount_core::capabilities::{Hidden, check_features};
@@ -183,6 +184,7 @@ pub(crate) fn call_at_admission(rpc: Rpc, time: Duration) -> Call {
         secrets: Arc::default(),
         deadline: Instant::now() + time,
         cancelled: CancellationToken::new(),
+        jobs: TaskTracker::new(),
     }
 }
 

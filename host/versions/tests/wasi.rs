@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{Backend, BackendError, CreateVolume};
 use wasmount_core::call::Call;
@@ -81,6 +82,7 @@ async fn tried(
         secrets: Arc::default(),
         deadline: Instant::now() + BUDGET,
         cancelled: CancellationToken::new(),
+        jobs: TaskTracker::new(),
     };
     let parameters = [("try", attempt), ("at", at)];
     let args = CreateVolume {

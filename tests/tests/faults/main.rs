@@ -8,6 +8,7 @@
 )]
 
 mod full;
+mod late;
 mod lost;
 mod neighbours;
 mod unshared;

@@ -2,7 +2,7 @@
 //! the order of these steps is what makes retries safe.
 //!
 //! A client that hangs up drops the future of [`Driver::run`]; the task of a change goes on under its claims, so that the retry finds the
-//! work done. A read that nobody waits for is told to stop. It does not know what a call does.
+//! work done. Claims end with the last job that was begun for the call, not with its answer. A read that nobody waits for is told to stop. It does not know what a call does.
 
 use super::swap::{Entered, Plugin};
 use super::{Driver, Terms};
@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 /// A call at work.
@@ -75,6 +76,7 @@ impl Driver {
                 secrets: incoming.secrets,
                 deadline: Instant::now() + entered.terms(self).time_budget,
                 cancelled: self.cancelled.child_token(),
+                jobs: TaskTracker::new(),
             },
             entered,
         });
@@ -85,12 +87,19 @@ impl Driver {
             let _told = Told(rpc);
             let answer = work.within_budget(body).await;
             work.tell(&answer, &incoming.origin);
-            drop(claimed);
-            drop(tracked);
+            let jobs = work.call.jobs.clone();
+            // The version may go: no job asks it anything.
+            drop(work);
+            jobs.close();
+            let held = (claimed, tracked);
+            // Where all has ended, the claims end before the answer: the retry must not meet them.
+            let held = (!jobs.is_empty()).then_some(held);
             // A read is told to stop when its client goes: how it ends is nobody's concern.
             if let (Err(Err(error)), true) = (tell.send(answer), changes(rpc)) {
                 tracing::warn!(%error, "a call failed after its client had gone");
             }
+            jobs.wait().await;
+            drop(held);
         };
         tokio::spawn(task.instrument(tracing::Span::current()));
         let answer = told.await;

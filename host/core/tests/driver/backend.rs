@@ -71,7 +71,7 @@ impl FakeBackend {
     }
 
     async fn at(&self, name: &'static str, about: &str, call: &Call) -> Result<()> {
-        self.script.call(name, about, Some(&call.cancelled)).await
+        self.script.call(name, about, Some(call)).await
     }
 }
 

@@ -1,7 +1,10 @@
 //! What runs beside what, and what outlives its caller.
 
-use crate::script::Act;
+use crate::script::{Act, PATIENCE};
 use crate::words::*;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use wasmount_core::backend::BackendError;
 use wasmount_core::code::Code;
@@ -69,6 +72,51 @@ async fn a_call_whose_client_went_away_goes_on_and_its_retry_finds_the_work_done
     let volume = retried(|| bench.driver.create_volume(incoming(), create("x"))).await;
     assert_eq!(volume.id, volume_id("id-of-x"));
     assert_eq!(bench.backend.script.count("create_volume"), 1);
+}
+
+/// A deletion of `id-of-x` that has failed, and whose job ends with a permit.
+async fn late_deletion(bench: &Bench) -> Arc<Semaphore> {
+    let gate = Arc::new(Semaphore::new(0));
+    let script = &bench.backend.script;
+    script.on("delete_volume", Act::LeaveJob(gate.clone()));
+    let deleted = bench.driver.delete_volume(incoming(), volume_id("id-of-x"));
+    assert_eq!(deleted.await.unwrap_err().code(), Code::DeadlineExceeded);
+    script.off("delete_volume");
+    gate
+}
+
+#[tokio::test]
+async fn claims_of_a_failed_call_hold_until_its_last_job_ends() {
+    let bench = full(&[]);
+    let driver = &bench.driver;
+    let gate = late_deletion(&bench).await;
+
+    // Neither deleted again, nor made anew, nor staged, while the first deletion goes on.
+    assert!(in_flight(
+        &driver.delete_volume(incoming(), volume_id("id-of-x")).await
+    ));
+    assert!(in_flight(
+        &driver.create_volume(incoming(), create("x")).await
+    ));
+    assert!(in_flight(
+        &driver.node_stage_volume(incoming(), stage("id-of-x")).await
+    ));
+    assert_eq!(driver.shutdown(Duration::ZERO).await, 1);
+    gate.add_permits(1);
+    driver.shutdown(PATIENCE).await;
+}
+
+#[tokio::test]
+async fn a_volume_is_made_anew_once_its_late_deletion_has_ended() {
+    let bench = full(&[]);
+    let driver = &bench.driver;
+    let gate = late_deletion(&bench).await;
+    gate.add_permits(1);
+    retried(|| driver.create_volume(incoming(), create("x"))).await;
+    driver
+        .node_stage_volume(incoming(), stage("id-of-x"))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 use wasmount_core::backend::{BackendError, PluginLabel};
+use wasmount_core::call::Call;
 use wasmount_core::code::Code;
 
 /// How long a test waits for a call to arrive, in real time. 10 s: far beyond a loaded machine's delays, far below the calls' budget.
@@ -20,6 +20,8 @@ pub(crate) enum Act {
     UntilCancelled,
     /// It never ends.
     Hang,
+    /// It fails, and what it began for the call ends with a permit.
+    LeaveJob(Arc<Semaphore>),
     /// It fails.
     Fail(BackendError),
     /// A bug.
@@ -73,7 +75,7 @@ impl Script {
         &self,
         name: &'static str,
         about: &str,
-        cancelled: Option<&CancellationToken>,
+        call: Option<&Call>,
     ) -> Result<(), BackendError> {
         let entry = format!("{name} {about}").trim().to_owned();
         self.calls.lock().unwrap().push(entry);
@@ -85,11 +87,16 @@ impl Script {
                 Ok(())
             }
             Some(Act::UntilCancelled) => {
-                cancelled.unwrap().cancelled().await;
+                call.unwrap().cancelled.cancelled().await;
                 self.calls.lock().unwrap().push(format!("stopped {name}"));
                 Err(BackendError::Cancelled)
             }
             Some(Act::Hang) => std::future::pending().await,
+            Some(Act::LeaveJob(gate)) => {
+                let job = async move { gate.acquire().await.unwrap().forget() };
+                call.unwrap().jobs.spawn(job);
+                Err(answered(Code::DeadlineExceeded))
+            }
             Some(Act::Fail(error)) => Err(error),
             Some(Act::Panic) => panic!("as the test wants it"),
         }

@@ -5,7 +5,10 @@ use crate::bindings::imported::pool::{Entry, Extents as GuestExtents, Host, Kind
 use crate::bindings::types;
 use crate::host::HostError;
 use crate::invocation::Invocation;
+use std::sync::Arc;
+use tracing::Instrument;
 use wasmount_core::code::Code;
+use wasmount_core::mounter::MountError;
 use wasmount_core::pool::{Extents, PoolCall, PoolEntry, PoolEntryKind, PoolReply, PoolUsage};
 use wasmount_core::snapshot::Extent;
 
@@ -28,11 +31,21 @@ impl Invocation {
                 "a pool is not changed while records are migrated: that could not be taken back",
             ));
         }
-        if call.is_destructive() {
-            self.sync().await?;
+        let (driver, mounter) = (self.parts.driver.clone(), Arc::clone(&self.parts.mounter));
+        if !call.is_destructive() {
+            return Ok(mounter.pool(driver, call).await?);
         }
-        let driver = self.parts.driver.clone();
-        Ok(self.parts.mounter.pool(driver, call).await?)
+        self.sync().await?;
+        // Also of a guest that is stopped meanwhile: the claims of its call last until this has ended. Others may end late, and keep no
+        // volume from being torn down while their storage hangs.
+        let work = async move { mounter.pool(driver, call).await };
+        let job = self.call.jobs.spawn(work.in_current_span());
+        let ended = job.await.unwrap_or_else(|_| {
+            Err(MountError::Unreachable {
+                reason: "its worker ended without an answer: this is a bug of the host".to_owned(),
+            })
+        });
+        Ok(ended?)
     }
 
     async fn ask_extents(&mut self, call: PoolCall) -> Result<GuestExtents, HostError> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{Backend, BackendError, CreateVolume, NodeStage};
 use wasmount_core::call::Call;
@@ -157,6 +158,7 @@ pub(crate) fn call(rpc: Rpc, budget: Duration) -> Call {
         secrets: Arc::default(),
         deadline: Instant::now() + budget,
         cancelled: CancellationToken::new(),
+        jobs: TaskTracker::new(),
     }
 }
 

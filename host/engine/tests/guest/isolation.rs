@@ -1,10 +1,13 @@
 //! Calls do not disturb one another: nothing of one is left for the next, and one that computes without end keeps nobody waiting.
 
-use crate::harness::Fixture;
+use crate::harness::{Fixture, volume_id};
 use std::sync::Arc;
 use std::time::Duration;
-use wasmount_core::backend::BackendError;
+use tokio::time::Instant;
+use wasmount_core::backend::{Backend, BackendError};
+use wasmount_core::call::Call;
 use wasmount_core::document::Limits;
+use wasmount_core::rpc::Rpc;
 
 #[tokio::test]
 async fn nothing_of_a_call_is_left_for_the_next() {
@@ -22,6 +25,33 @@ async fn a_trap_ends_one_call_and_not_the_next() {
         Err(BackendError::Trapped { .. })
     ));
     fixture.create("").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_removal_outlives_its_guest_as_a_job_of_the_call() {
+    let fixture = Fixture::misbehave().await;
+    let slow = fixture.memory.hold();
+    let call = Call {
+        deadline: Instant::now() + Duration::from_millis(300),
+        ..fixture.call(Rpc::DeleteVolume)
+    };
+    let stopped = fixture
+        .backend
+        .delete_volume(&call, volume_id("behave.slow"));
+    assert!(matches!(stopped.await, Err(BackendError::OutOfTime { .. })));
+    let is_removed = || {
+        fixture
+            .memory
+            .events()
+            .iter()
+            .any(|event| event == "removed")
+    };
+    assert!(!is_removed());
+    assert_eq!(call.jobs.len(), 1);
+    drop(slow);
+    call.jobs.close();
+    call.jobs.wait().await;
+    assert!(is_removed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

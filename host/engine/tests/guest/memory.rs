@@ -155,6 +155,10 @@ impl StateStore for Memory {
 impl Mounter for Memory {
     async fn pool(&self, _: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {
         self.note(format!("pool {call:?}"));
+        if call.is_destructive() {
+            drop(self.gate.read().await);
+            self.note("removed");
+        }
         if matches!(&call, PoolCall::Capacity { pool } if pool == MISSING_POOL) {
             return Err(MountError::Precondition {
                 path: "/nowhere/pool".to_owned(),

@@ -7,10 +7,15 @@
 //! A copy of several images is one: whoever names one of its targets for something else is refused. It holds names only: what a copy does is
 //! `copy`'s.
 
-use crate::pool::open::Pool;
+use crate::confine::PoolPath;
+use crate::plan::PoolPlace;
+use crate::pool::ledger::Inode;
+use crate::pool::open::{Identity, Pool, opened};
 use crate::pool::place::Place;
 use crate::pool::wanted::{Pair, Wanted};
+use rustix::fs::{AtFlags, statx};
 use std::collections::HashMap;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -137,15 +142,31 @@ pub(super) fn begin(
     Ok((Some(claim), waiting))
 }
 
+/// Refuses to show what is being removed or renamed in an open pool, or lies in that. To be asked when the journal says that it is coming.
+pub(crate) fn refuse_leaving(pool: impl AsFd, place: &PoolPlace) -> Result<(), MountError> {
+    let status = statx(pool, c"", AtFlags::EMPTY_PATH, Inode::FIELDS)
+        .map_err(|errno| place.failed("statx", errno))?;
+    let opened = opened(Identity::of(&status));
+    if opened.is_some_and(|pool| pool.copies.is_leaving(&place.path)) {
+        return Err(MountError::UnderWay {
+            what: format!("the removal or rename of {place}"),
+        });
+    }
+    Ok(())
+}
+
 impl Copies {
     fn table(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets something be removed or renamed. Not what is being copied: the copy would be whole by name only; nor what is being made by a
-    /// copy: it would appear after its removal was answered.
+    /// copy: it would appear after its removal was answered; nor what leaves already: a retry does not walk beside the first walk.
     pub(super) fn leave(&self, place: &Place) -> Result<Leaving<'_>, MountError> {
         let mut table = self.table();
+        if table.leaving.iter().any(|path| place.overlaps(path)) {
+            return Err(under_way(place));
+        }
         let under_way = table.copies.values().filter(|copy| copy.failed.is_none());
         for copy in under_way {
             for Pair { source, target } in copy.wanted.pairs() {
@@ -161,6 +182,22 @@ impl Copies {
         let path = place.path.as_str().to_owned();
         table.leaving.push(path.clone());
         Ok(Leaving { copies: self, path })
+    }
+
+    /// Refuses to make or change what is being removed or renamed, or what lies in it: it would go with it.
+    pub(super) fn refuse_leaving(&self, place: &Place) -> Result<(), MountError> {
+        match self.is_leaving(&place.path) {
+            true => Err(under_way(place)),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a path is being removed or renamed, or lies in what is.
+    pub(super) fn is_leaving(&self, path: &PoolPath) -> bool {
+        self.table()
+            .leaving
+            .iter()
+            .any(|leaving| path.is_in(leaving))
     }
 
     fn end(&self, id: u64, outcome: Outcome) {
@@ -233,6 +270,12 @@ impl Waiting {
             }
             None => Err(MountError::UnderWay { what: self.what }),
         }
+    }
+}
+
+fn under_way(place: &Place) -> MountError {
+    MountError::UnderWay {
+        what: format!("the removal or rename of {place}"),
     }
 }
 

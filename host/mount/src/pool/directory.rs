@@ -48,8 +48,12 @@ pub(super) fn create(pool: &Pool, place: &Place) -> Result<(), MountError> {
     pool.sync_parent(&parent, place)
 }
 
-/// Removes a tree with everything in it. Not there: done.
-pub(super) fn remove(pool: &Pool, place: &Place) -> Result<(), MountError> {
+/// Removes a tree with everything in it, if it is `unused`. Not there: done.
+pub(super) fn remove(
+    pool: &Pool,
+    place: &Place,
+    unused: impl FnOnce() -> Result<(), MountError>,
+) -> Result<(), MountError> {
     let parent = match pool.parent(place) {
         Err(MountError::NotFound { .. }) => return Ok(()),
         parent => parent?,
@@ -70,6 +74,7 @@ pub(super) fn remove(pool: &Pool, place: &Place) -> Result<(), MountError> {
         return Err(held(Errno::BUSY));
     }
     drop(tree);
+    unused()?;
     match trash::discard(pool, parent.as_fd(), place.path.name()) {
         Ok(discarded) => trash::delete(pool, discarded).map_err(held),
         // Somebody else removes the same tree at this moment.
@@ -78,8 +83,13 @@ pub(super) fn remove(pool: &Pool, place: &Place) -> Result<(), MountError> {
     }
 }
 
-/// Gives something another path in the pool. When the source is gone and the target there, an earlier call did it.
-pub(super) fn rename(pool: &Pool, source: &Place, target: &Place) -> Result<(), MountError> {
+/// Gives something another path in the pool, if it is `unused`. When the source is gone and the target there, an earlier call did it.
+pub(super) fn rename(
+    pool: &Pool,
+    source: &Place,
+    target: &Place,
+    unused: impl FnOnce() -> Result<(), MountError>,
+) -> Result<(), MountError> {
     if target.path.is_in(source.path.as_str()) {
         return Err(target.invalid("it is the source of the rename, or lies in it"));
     }
@@ -88,6 +98,7 @@ pub(super) fn rename(pool: &Pool, source: &Place, target: &Place) -> Result<(), 
         Err(MountError::NotFound { .. }) => None,
         parent => Some(parent?),
     };
+    unused()?;
     let renamed = match &from {
         Some(from) => rename_no_replace(from, source.path.name(), &to, target.path.name()),
         None => Err(Errno::NOENT),

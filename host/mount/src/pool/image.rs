@@ -66,8 +66,12 @@ pub(super) fn resize(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
     rustix::fs::fsync(&file).map_err(|errno| place.failed("sync", errno))
 }
 
-/// Removes an image. Not there: done.
-pub(super) fn remove(pool: &Pool, place: &Place) -> Result<(), MountError> {
+/// Removes an image, if it is `unused`. Not there: done.
+pub(super) fn remove(
+    pool: &Pool,
+    place: &Place,
+    unused: impl FnOnce() -> Result<(), MountError>,
+) -> Result<(), MountError> {
     let parent = match pool.parent(place) {
         Err(MountError::NotFound { .. }) => return Ok(()),
         parent => parent?,
@@ -78,6 +82,7 @@ pub(super) fn remove(pool: &Pool, place: &Place) -> Result<(), MountError> {
     if file_type(&status) != FileType::RegularFile {
         return Err(place.invalid("it is not an image"));
     }
+    unused()?;
     let removed = match trash::discard(pool, parent.as_fd(), place.path.name()) {
         Ok(discarded) => trash::delete(pool, discarded),
         Err(Errno::NOENT) => return pool.sync_parent(&parent, place),

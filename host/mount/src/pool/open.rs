@@ -239,6 +239,16 @@ pub(super) fn names(directory: impl AsFd) -> Result<Vec<CString>, Errno> {
     Ok(names)
 }
 
+/// The pool that this process has open in a directory. One that is being opened is waited for: what is asked about it hangs as well.
+pub(super) fn opened(identity: Identity) -> Option<Arc<Pool>> {
+    let slot = {
+        let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(open.get(&identity)?)
+    };
+    let pool = slot.lock().unwrap_or_else(PoisonError::into_inner);
+    pool.upgrade()
+}
+
 fn slot(identity: Identity) -> Slot {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     // A slot that somebody else holds is being opened.

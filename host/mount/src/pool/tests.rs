@@ -11,6 +11,7 @@ mod faults;
 mod images;
 mod jobs;
 mod kills;
+mod leaving;
 mod memory;
 mod moments;
 mod openings;

@@ -9,27 +9,29 @@ use crate::failure::kernel;
 use crate::observe::{Identity, observe};
 use crate::plan::PoolPlace;
 use crate::plan::options::MountFlags;
-use rustix::fs::{Mode, OFlags};
+use crate::pool::refuse_leaving;
+use crate::source::open_pool;
+use rustix::fs::OFlags;
 use std::os::fd::OwnedFd;
 use wasmount_core::mounter::MountError;
 
 /// Makes the mount.
 pub(crate) fn prepare(tree: &PoolPlace, flags: MountFlags) -> Result<OwnedFd, MountError> {
-    let mount = clone_mount(open(tree)?, &tree.to_string())?;
+    let pool = open_pool(tree)?;
+    refuse_leaving(&pool, tree)?;
+    let mount = clone_mount(open(&pool, tree)?, &tree.to_string())?;
     dress(&mount, flags, &tree.to_string())?;
     Ok(mount)
 }
 
 /// Which directory it is.
 pub(crate) fn identity(tree: &PoolPlace) -> Result<Identity, MountError> {
-    observe(open(tree)?)
+    observe(open(&open_pool(tree)?, tree)?)
         .map(|observation| observation.identity)
         .map_err(|errno| kernel("statx", tree, errno))
 }
 
-fn open(tree: &PoolPlace) -> Result<OwnedFd, MountError> {
+fn open(pool: &OwnedFd, tree: &PoolPlace) -> Result<OwnedFd, MountError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY;
-    let pool = rustix::fs::open(&tree.directory, flags | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|errno| kernel("open", format!("pool `{}`", tree.pool), errno))?;
-    open_confined(&pool, tree.path.as_str(), flags).map_err(|errno| tree.failed("open", errno))
+    open_confined(pool, tree.path.as_str(), flags).map_err(|errno| tree.failed("open", errno))
 }

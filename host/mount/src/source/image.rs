@@ -9,7 +9,9 @@ use crate::confine::open_confined;
 use crate::failure::kernel;
 use crate::observe::{Identity, observe};
 use crate::plan::PoolPlace;
-use rustix::fs::{FileType, Mode, OFlags};
+use crate::pool::refuse_leaving;
+use crate::source::open_pool;
+use rustix::fs::{FileType, OFlags};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
@@ -54,6 +56,7 @@ pub(crate) fn attach(
     is_read_only: bool,
     tag: &Tag,
 ) -> Result<BlockDevice, MountError> {
+    refuse_leaving(open_pool(image)?, image)?;
     let file = open(image, is_read_only)?;
     let identity = identity_of(image, &file)?;
     let deadline = Instant::now() + LET_GO_WITHIN;
@@ -139,9 +142,7 @@ fn lock() -> MutexGuard<'static, Vec<Identity>> {
 }
 
 fn open(image: &PoolPlace, is_read_only: bool) -> Result<OwnedFd, MountError> {
-    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let pool = rustix::fs::open(&image.directory, directory, Mode::empty())
-        .map_err(|errno| kernel("open", format!("pool `{}`", image.pool), errno))?;
+    let pool = open_pool(image)?;
     let access = if is_read_only {
         OFlags::RDONLY
     } else {

@@ -30,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use wasmount_core::call::Call;
 use wasmount_core::document::Wasi;
 use wasmount_core::driver::{Driver, DriverConfig, Profile, Role, Terms};
@@ -124,6 +125,7 @@ impl Workbench {
             secrets: Arc::default(),
             deadline: tokio::time::Instant::now() + self.configured.document.limits.time,
             cancelled: CancellationToken::new(),
+            jobs: TaskTracker::new(),
         };
         let loaded = loaded.with_wasi(Wasi::Full);
         let candidate = loaded.prepare(self.parts(), &call).await;
