@@ -54,7 +54,7 @@ use health::Said;
 use hold::Holds;
 use hooks::Hooks;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use swap::Plugin;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -88,6 +88,8 @@ pub struct Driver {
     holds: Holds,
     /// Why no new work is taken.
     drained: ArcSwapOption<String>,
+    /// Why nothing is created or deleted, if the records are lost.
+    lost_records: OnceLock<String>,
     /// How many are about to take the driver away.
     leaving: AtomicUsize,
     fault: ArcSwapOption<String>,
@@ -127,6 +129,7 @@ impl Driver {
             grown: watch::Sender::default(),
             holds: Holds::default(),
             drained: ArcSwapOption::empty(),
+            lost_records: OnceLock::new(),
             leaving: AtomicUsize::new(0),
             fault: ArcSwapOption::empty(),
             claims: ClaimLock::default(),

@@ -27,6 +27,8 @@ const FREE_BYTES: u64 = 16 << 20;
 
 const STORE: TableDefinition<'_, &str, u64> = TableDefinition::new("store");
 const STORE_REVISION: &str = "last revision";
+/// There in a store that was made though there should have been one.
+const STORE_LOST: &str = "lost";
 
 type Records<'a> = TableDefinition<'a, &'static str, (u64, &'static [u8])>;
 type OpenRecords = ReadOnlyTable<&'static str, (u64, &'static [u8])>;
@@ -47,8 +49,9 @@ const STORE_SIZE_OF: &str = "size of ";
 pub(crate) struct Snapshot(Option<OpenRecords>);
 
 impl Database {
-    /// Opens the store of a data directory that the caller has locked; makes it if there is none. Also the last revision in it.
-    pub(crate) fn open(directory: &Path) -> Result<(Self, u64), OpenError> {
+    /// Opens the store of a data directory that the caller has locked; makes it if there is none, and notes then whether there should have been
+    /// one. Also the last revision in it.
+    pub(crate) fn open(directory: &Path, is_expected: bool) -> Result<(Self, u64), OpenError> {
         let path = directory.join(open::FILE_NAME);
         let failed = |source: io::Error| OpenError::Io {
             path: path.clone(),
@@ -58,7 +61,7 @@ impl Database {
         let fd = rustix::fs::open(directory, flags, Mode::empty())
             .map_err(|errno| failed(errno.into()))?;
         if !path.try_exists().map_err(failed)? {
-            open::make(directory, &fd, &path)?;
+            open::make(directory, &fd, &path, is_expected)?;
         }
         let (database, last_revision) = open::open_file(&path)?;
         let database = Self {
@@ -79,29 +82,53 @@ impl Database {
         let Some(records) = snapshot.0 else {
             return Ok(None);
         };
-        let record = records.get(key).map_err(|error| failed("read", error))?;
-        Ok(record.map(|record| entry(key, record.value())))
+        guarded("read", || {
+            let record = records.get(key)?;
+            Ok(record.map(|record| entry(key, record.value())))
+        })
     }
 
     /// The keyspace as it is now.
     pub(crate) fn snapshot(&self, space: &Keyspace) -> Result<Snapshot, StateError> {
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        let database = open.as_ref().ok_or_else(|| closed("read"))?;
-        let transaction = database
-            .begin_read()
-            .map_err(|error| failed("read", error))?;
-        match transaction.open_table(Records::new(&table_name(space))) {
-            Ok(records) => Ok(Snapshot(Some(records))),
-            Err(TableError::TableDoesNotExist(_)) => Ok(Snapshot(None)),
-            Err(error) => Err(failed("read", error)),
-        }
+        self.read(|database| {
+            let transaction = database.begin_read()?;
+            match transaction.open_table(Records::new(&table_name(space))) {
+                Ok(records) => Ok(Snapshot(Some(records))),
+                Err(TableError::TableDoesNotExist(_)) => Ok(Snapshot(None)),
+                Err(error) => Err(error.into()),
+            }
+        })
     }
 
     /// What the durable records of a keyspace take.
     pub(crate) fn size(&self, space: &Keyspace) -> Result<u64, StateError> {
+        self.read(|database| kept_size(database, space))
+    }
+
+    /// Whether it was made empty though there should have been one, and nobody has accepted that.
+    pub(crate) fn is_lost(&self) -> Result<bool, StateError> {
+        self.read(|database| {
+            let store = database.begin_read()?.open_table(STORE)?;
+            Ok(store.get(STORE_LOST)?.is_some())
+        })
+    }
+
+    /// It is right that it is empty. Durable on return.
+    pub(crate) fn accept_loss(&self) -> Result<(), StateError> {
+        self.read(|database| {
+            let transaction = database.begin_write()?;
+            transaction.open_table(STORE)?.remove(STORE_LOST)?;
+            Ok(transaction.commit()?)
+        })
+    }
+
+    fn read<T>(
+        &self,
+        work: impl FnOnce(&redb::Database) -> Result<T, redb::Error>,
+    ) -> Result<T, StateError> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         let database = open.as_ref().ok_or_else(|| closed("read"))?;
-        kept_size(database, space).map_err(|error| failed("read", error))
+        guarded("read", || work(database))
     }
 
     /// Whether the file system has space for new values, beyond what commits and removals need. redb may double the file when it grows.
@@ -126,7 +153,7 @@ impl Database {
     fn try_commit(&self, batch: &Batch) -> Result<(), StateError> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         let database = open.as_ref().ok_or_else(|| closed("commit"))?;
-        write(database, batch).map_err(|error| failed("commit", error))
+        guarded("commit", || write(database, batch))
     }
 
     fn reopen(&self) {
@@ -149,26 +176,27 @@ impl Snapshot {
         from: Bound<&str>,
         prefix: &str,
     ) -> Result<impl Iterator<Item = Result<StateEntry, StateError>>, StateError> {
-        let records = match &self.0 {
-            Some(records) => Some(
-                records
-                    .range::<&str>((from, Bound::Unbounded))
-                    .map_err(|error| failed("scan", error))?,
-            ),
-            None => None,
-        };
+        let bounds = (from, Bound::Unbounded);
+        let records = self.0.as_ref();
+        let mut records = records
+            .map(|records| guarded("scan", || Ok(records.range::<&str>(bounds)?)))
+            .transpose()?;
         let prefix = prefix.to_owned();
-        Ok(records
-            .into_iter()
-            .flatten()
-            .map(|record| match record {
-                Ok((key, record)) => Ok(entry(key.value(), record.value())),
-                Err(error) => Err(failed("scan", error)),
-            })
-            .take_while(move |entry| match entry {
+        let mut next = move || {
+            let record = records.as_mut()?.next()?;
+            let found = record.map(|(key, record)| entry(key.value(), record.value()));
+            Some(found)
+        };
+        let next = move || {
+            let found = guarded("scan", || next().transpose().map_err(Into::into));
+            found.transpose()
+        };
+        Ok(
+            std::iter::from_fn(next).take_while(move |entry| match entry {
                 Ok(entry) => entry.key.starts_with(&prefix),
                 Err(_) => true,
-            }))
+            }),
+        )
     }
 }
 
@@ -252,6 +280,14 @@ fn entry(key: &str, (revision, value): (u64, &[u8])) -> StateEntry {
         value: value.to_owned(),
         revision,
     }
+}
+
+/// redb trusts what it reads and panics where that makes no sense: a wrong bit on the disk must cost a call and not a thread.
+fn guarded<T>(
+    operation: &'static str,
+    work: impl FnOnce() -> Result<T, redb::Error>,
+) -> Result<T, StateError> {
+    open::caught(work).map_err(|error| failed(operation, error))
 }
 
 fn failed(operation: &'static str, error: impl Into<redb::Error>) -> StateError {

@@ -35,12 +35,13 @@ pub struct RedbStore {
 impl RedbStore {
     /// Locks the data directory (without waiting) and opens its store; makes both if need be. Blocks for the disk.
     pub fn open(data_dir: &Path) -> Result<Arc<RedbStore>, OpenError> {
-        Self::open_locked(DataDirLock::acquire(data_dir, false)?)
+        Self::open_locked(DataDirLock::acquire(data_dir, false)?, false)
     }
 
-    /// The same for a directory that is locked already, for callers that waited for the lock.
-    pub fn open_locked(lock: DataDirLock) -> Result<Arc<RedbStore>, OpenError> {
-        let (database, last_revision) = Database::open(lock.directory())?;
+    /// The same for a directory that is locked already, for callers that waited for the lock. `is_expected`: what else is in the directory says
+    /// that there was a store; one that is made then is [`RedbStore::is_lost`].
+    pub fn open_locked(lock: DataDirLock, is_expected: bool) -> Result<Arc<RedbStore>, OpenError> {
+        let (database, last_revision) = Database::open(lock.directory(), is_expected)?;
         let shared = Arc::new(Shared::new(database, Pending::after(last_revision)));
         let committer = Committer::start(Arc::clone(&shared)).map_err(|source| OpenError::Io {
             path: lock.directory().to_owned(),
@@ -51,6 +52,16 @@ impl RedbStore {
             shared,
             _lock: lock,
         }))
+    }
+
+    /// Whether it was made empty in the place of one that is gone, in this start or an earlier one, and nobody has accepted that.
+    pub fn is_lost(&self) -> Result<bool, StateError> {
+        self.shared.database.is_lost()
+    }
+
+    /// An administrator says that it is right that it was made empty. Durable on return; blocks for the disk.
+    pub fn accept_loss(&self) -> Result<(), StateError> {
+        self.shared.database.accept_loss()
     }
 
     /// Writes under the lock of what waits, so that nobody writes between the check and the change.

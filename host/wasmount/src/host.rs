@@ -86,6 +86,8 @@ pub(crate) struct HostOptions {
     pub(crate) data_dir: PathBuf,
     /// Who mounts.
     pub(crate) mounts: MountsOptions,
+    /// Whether a state store may be made in the place of one that is gone.
+    pub(crate) accepts_empty_state: bool,
     /// Sockets.
     pub(crate) socket_dir: PathBuf,
     /// Where an administrator asks.

@@ -21,6 +21,8 @@ pub(crate) struct Readiness(watch::Sender<Report>);
 pub(crate) struct Report {
     /// Why no driver can be ready, such as a second host that has the data directory.
     pub(crate) host: Option<String>,
+    /// That the records of all drivers are lost, and what to do; none: they are there.
+    pub(crate) lost_records: Option<String>,
     /// The drivers.
     pub(crate) drivers: BTreeMap<DriverName, DriverReport>,
 }
@@ -51,6 +53,7 @@ impl Readiness {
             .collect();
         Self(watch::Sender::new(Report {
             host: Some(STARTING.to_owned()),
+            lost_records: None,
             drivers,
         }))
     }
@@ -78,6 +81,12 @@ impl Readiness {
     /// Why no driver can be ready; none: nothing stands in the way.
     pub(crate) fn set_host(&self, reason: Option<String>) {
         self.0.send_modify(|report| report.host = reason);
+    }
+
+    /// The records of all drivers are lost, in words.
+    pub(crate) fn set_lost_records(&self, reason: String) {
+        self.0
+            .send_modify(|report| report.lost_records = Some(reason));
     }
 
     /// A driver that comes while the host serves; one that is there already stays as it is.
@@ -148,6 +157,11 @@ impl DriverReport {
 }
 
 impl Report {
+    /// Why no driver can be ready; none: nothing stands in the way.
+    pub(crate) fn of_host(&self) -> Option<String> {
+        self.host.clone().or_else(|| self.lost_records.clone())
+    }
+
     /// Why a driver's calls do not reach it from Kubernetes; none: they do. A sick plugin or pool is no reason: the pod of a host serves many
     /// drivers, and the tear-down of that one too.
     pub(crate) fn not_reached(&self, driver: &DriverReport) -> Option<String> {
@@ -166,8 +180,7 @@ impl Report {
             let why = status.reason.as_deref().unwrap_or("nobody looked yet");
             (!status.listed).then(|| format!("CSINode does not have it: {why}"))
         };
-        self.host
-            .clone()
+        self.of_host()
             .or_else(not_serving)
             .or_else(not_registered)
             .or_else(not_listed)
@@ -190,6 +203,9 @@ impl Report {
         let mut troubles = Troubles::new();
         if let Some(words) = known(&self.host) {
             troubles.insert((TroubleKind::CannotMount, None), words);
+        }
+        if let Some(words) = &self.lost_records {
+            troubles.insert((TroubleKind::StorageNotUsable, None), words.clone());
         }
         for (name, driver) in &self.drivers {
             let found = [

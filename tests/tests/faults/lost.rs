@@ -125,6 +125,49 @@ async fn privileged_without_the_data_directory_everything_is_torn_down() {
     assert_nothing_left(&host);
 }
 
+#[tokio::test]
+async fn privileged_a_lost_state_store_stops_creations_until_accepted() {
+    let (mut host, volume) = killed_with_a_volume_in_use().await;
+    fs::remove_file(host.data().join("state.redb")).unwrap();
+    let request = || requests::create("other", VOLUME_BYTES);
+    // The second start finds the store that the first one made.
+    for _ in 0..2 {
+        let orchestrator = back(&mut host).await;
+        let said = "the state store in";
+        assert!(host.log().contains(said), "{}", host.log());
+        for refused in [
+            orchestrator.create(request()).await.map(drop),
+            orchestrator.delete(&volume.id).await,
+        ] {
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.code(), Code::Unavailable);
+            let words = refused.message();
+            assert!(words.contains("--accept-empty-state"), "{words}");
+        }
+        host.terminate().unwrap();
+    }
+    host.options().more.push("--accept-empty-state".into());
+    let orchestrator = back(&mut host).await;
+    let other = orchestrator.created("other").await.unwrap();
+    orchestrator.tear_down(&volume).await.unwrap();
+    host.terminate().unwrap();
+    // Accepted once for all.
+    host.options().more.clear();
+    let orchestrator = back(&mut host).await;
+    orchestrator.created("another").await.unwrap();
+    orchestrator.is_known(&other.id).await.unwrap();
+}
+
+#[tokio::test]
+async fn privileged_a_lost_state_store_keeps_no_volume_mounted() {
+    let (mut host, volume) = killed_with_a_volume_in_use().await;
+    fs::remove_file(host.data().join("state.redb")).unwrap();
+    let orchestrator = back(&mut host).await;
+    orchestrator.unpublish(&volume).await.unwrap();
+    orchestrator.unstage(&volume).await.unwrap();
+    assert!(host.mounts().unwrap().is_empty());
+}
+
 /// All mounts are gone; the run directory is not, as on a node where it is an ordinary directory.
 #[tokio::test]
 async fn privileged_after_a_reboot_volumes_are_set_up_anew_with_their_data() {

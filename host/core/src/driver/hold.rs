@@ -133,12 +133,32 @@ impl Driver {
         reason.as_ref().map(|reason| reason.as_ref().clone())
     }
 
+    /// The records of the driver are lost, for a reason: nothing is created, since its name may be one of theirs, and nothing is deleted, since
+    /// the plugin would take for gone what is there. For as long as the driver lives.
+    pub fn lose_records(&self, reason: String) {
+        self.lost_records.get_or_init(|| reason);
+    }
+
     pub(super) fn may_begin(&self, rpc: Rpc) -> Result<(), Error> {
-        match self.new_work_refused() {
-            Some(reason) if begins_work(rpc) => Err(Error::NoNewWork { reason }),
-            _ => Ok(()),
+        let lost = self.lost_records.get().filter(|_| rests_on_records(rpc));
+        let refused = || self.new_work_refused().filter(|_| begins_work(rpc));
+        match lost.cloned().or_else(refused) {
+            Some(reason) => Err(Error::NoNewWork { reason }),
+            None => Ok(()),
         }
     }
+}
+
+fn rests_on_records(rpc: Rpc) -> bool {
+    matches!(
+        rpc,
+        Rpc::CreateVolume
+            | Rpc::DeleteVolume
+            | Rpc::CreateSnapshot
+            | Rpc::DeleteSnapshot
+            | Rpc::CreateVolumeGroupSnapshot
+            | Rpc::DeleteVolumeGroupSnapshot
+    )
 }
 
 fn begins_work(rpc: Rpc) -> bool {

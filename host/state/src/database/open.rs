@@ -1,7 +1,7 @@
 //! How a store file is made, recognised and opened. Apart from its use because here a file is a stranger's until it is proven ours: what is
 //! not a store, or not of this format, is refused with words and left as it is.
 
-use super::{STORE, STORE_REVISION};
+use super::{STORE, STORE_LOST, STORE_REVISION};
 use crate::file::ReservedFile;
 use crate::lock::LockError;
 use redb::{ReadableDatabase, TableError};
@@ -65,8 +65,13 @@ pub enum OpenError {
     },
 }
 
-/// Makes an empty store under another name and renames it.
-pub(super) fn make(directory: &Path, fd: &OwnedFd, path: &Path) -> Result<(), OpenError> {
+/// Makes an empty store under another name and renames it. `is_lost`: there should have been one.
+pub(super) fn make(
+    directory: &Path,
+    fd: &OwnedFd,
+    path: &Path,
+    is_lost: bool,
+) -> Result<(), OpenError> {
     let new = directory.join(NEW_FILE_NAME);
     let failed = |source: io::Error| OpenError::Io {
         path: path.to_owned(),
@@ -82,7 +87,7 @@ pub(super) fn make(directory: &Path, fd: &OwnedFd, path: &Path) -> Result<(), Op
     let database = guarded(path, || {
         Ok(redb::Database::builder().create_with_backend(ReservedFile::new(File::from(file)))?)
     })?;
-    guarded(path, || write_format(&database))?;
+    guarded(path, || write_format(&database, is_lost))?;
     drop(database);
     std::fs::rename(&new, path).map_err(failed)?;
     rustix::fs::fsync(fd).map_err(|errno| failed(errno.into()))
@@ -138,12 +143,16 @@ fn check(path: &Path, database: &impl ReadableDatabase) -> Result<u64, OpenError
     }
 }
 
+/// A panic of redb as an error. Nothing of ours is left half done: all state is redb's own, and what it holds is opened again.
+pub(super) fn caught<T>(work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, redb::Error> {
+    let panicked = || redb::Error::Corrupted("redb panicked, see the line before".to_owned());
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panicked()))
+}
+
 /// redb trusts what it reads and panics where that makes no sense (`Builder::set_check_integrity_on_open`; that option reads the whole file at
 /// each start).
 fn guarded<T>(path: &Path, open: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, OpenError> {
-    let result = catch_unwind(AssertUnwindSafe(open))
-        .unwrap_or_else(|_| Err(redb::Error::Corrupted("redb panicked".to_owned())));
-    result.map_err(|error| match error {
+    caught(open).map_err(|error| match error {
         redb::Error::Io(source) if source.raw_os_error().is_some() => OpenError::Io {
             path: path.to_owned(),
             source,
@@ -170,10 +179,13 @@ fn read_store(database: &impl ReadableDatabase) -> Result<(Option<u64>, u64), re
     Ok((number(STORE_FORMAT)?, number(STORE_REVISION)?.unwrap_or(0)))
 }
 
-fn write_format(database: &redb::Database) -> Result<(), redb::Error> {
+fn write_format(database: &redb::Database, is_lost: bool) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
-    transaction
-        .open_table(STORE)?
-        .insert(STORE_FORMAT, FORMAT)?;
+    let mut store = transaction.open_table(STORE)?;
+    store.insert(STORE_FORMAT, FORMAT)?;
+    if is_lost {
+        store.insert(STORE_LOST, 1)?;
+    }
+    drop(store);
     Ok(transaction.commit()?)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use wasmount_store_conformance::space;
 
 fn write_one(directory: &Path, value: &[u8]) {
-    let (database, revision) = Database::open(directory).unwrap();
+    let (database, revision) = Database::open(directory, false).unwrap();
     let mut pending = Pending::after(revision);
     pending.write(&space("a"), "k", Some(Arc::from(value)));
     database.commit(&pending.batch()).unwrap();
@@ -17,7 +17,7 @@ fn write_one(directory: &Path, value: &[u8]) {
 fn a_new_store_is_for_the_host_alone() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().unwrap();
-    drop(Database::open(directory.path()).unwrap());
+    drop(Database::open(directory.path(), false).unwrap());
     let metadata = std::fs::metadata(directory.path().join(FILE_NAME)).unwrap();
     assert_eq!(metadata.permissions().mode() & 0o7777, 0o600);
 }
@@ -27,7 +27,7 @@ fn what_a_host_killed_at_its_first_start_left_behind_is_made_anew() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join(NEW_FILE_NAME), b"half").unwrap();
     write_one(directory.path(), b"v");
-    let (database, _) = Database::open(directory.path()).unwrap();
+    let (database, _) = Database::open(directory.path(), false).unwrap();
     assert_eq!(database.get(&space("a"), "k").unwrap().unwrap().value, b"v");
 }
 
@@ -37,7 +37,7 @@ fn a_foreign_file_is_refused_and_left_as_it_is() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(FILE_NAME);
         std::fs::write(&path, content).unwrap();
-        let error = Database::open(directory.path()).unwrap_err();
+        let error = Database::open(directory.path(), false).unwrap_err();
         assert!(matches!(error, OpenError::Foreign { .. }), "{error:?}");
         assert_eq!(std::fs::read(&path).unwrap(), content);
     }
@@ -54,7 +54,7 @@ fn a_redb_file_of_another_program_is_refused() {
     transaction.commit().unwrap();
     drop(database);
     let content = std::fs::read(&path).unwrap();
-    let error = Database::open(directory.path()).unwrap_err();
+    let error = Database::open(directory.path(), false).unwrap_err();
     assert!(matches!(error, OpenError::Foreign { .. }), "{error:?}");
     assert!(std::fs::read(&path).unwrap() == content, "the file changed");
 }
@@ -70,7 +70,7 @@ fn a_store_of_another_format_is_refused() {
     drop(table);
     transaction.commit().unwrap();
     drop(database);
-    let error = Database::open(directory.path()).unwrap_err();
+    let error = Database::open(directory.path(), false).unwrap_err();
     assert!(
         matches!(error, OpenError::Format { found, .. } if found == FORMAT + 1),
         "{error:?}"
@@ -88,13 +88,71 @@ fn a_damaged_header_is_refused_and_left_as_it_is() {
     scribbled[MAGIC.len()..512].fill(0xA5);
     for content in [cut, scribbled] {
         std::fs::write(&path, &content).unwrap();
-        let error = Database::open(directory.path()).unwrap_err();
+        let error = Database::open(directory.path(), false).unwrap_err();
         assert!(matches!(error, OpenError::Damaged { .. }), "{error:?}");
         assert!(std::fs::read(&path).unwrap() == content, "the file changed");
     }
 }
 
+#[test]
+fn a_store_made_in_place_of_a_lost_one_says_so_until_accepted() {
+    let directory = tempfile::tempdir().unwrap();
+    let lost = |is_expected| {
+        let (database, _) = Database::open(directory.path(), is_expected).unwrap();
+        database.is_lost().unwrap()
+    };
+    assert!(!lost(false), "a first start");
+    assert!(!lost(true), "a store that is there");
+    std::fs::remove_file(directory.path().join(FILE_NAME)).unwrap();
+    assert!(lost(true));
+    write_one(directory.path(), b"v");
+    assert!(lost(true), "and after a restart");
+    let (database, _) = Database::open(directory.path(), true).unwrap();
+    database.accept_loss().unwrap();
+    drop(database);
+    assert!(!lost(true));
+}
+
 /// Bits that change on the disk make redb panic in places: no reason to take the host down, and a reason to say what to do.
+#[test]
+fn flipped_bits_are_found_at_open_or_fail_single_calls() {
+    let directory = tempfile::tempdir().unwrap();
+    let value = |n: usize| vec![n as u8; 1000];
+    let (database, revision) = Database::open(directory.path(), false).unwrap();
+    let mut pending = Pending::after(revision);
+    for n in 0..40 {
+        pending.write(&space("a"), &format!("k{n}"), Some(Arc::from(value(n))));
+    }
+    database.commit(&pending.batch()).unwrap();
+    drop(database);
+    let path = directory.path().join(FILE_NAME);
+    let good = std::fs::read(&path).unwrap();
+    let (mut opened, mut refused, mut failed) = (0, 0, 0);
+    for at in (MAGIC.len()..good.len()).step_by(1021) {
+        let mut bad = good.clone();
+        bad[at] ^= 1 << (at % 8);
+        std::fs::write(&path, &bad).unwrap();
+        let Ok((database, revision)) = Database::open(directory.path(), false) else {
+            refused += 1;
+            continue;
+        };
+        opened += 1;
+        // Every call ends with an answer; none ends the process.
+        let answers = (0..40).map(|n| database.get(&space("a"), &format!("k{n}")).is_ok());
+        failed += answers.filter(|is_ok| !is_ok).count();
+        let snapshot = database.snapshot(&space("a"));
+        if let Ok(entries) = snapshot.and_then(|it| Ok(it.range(Bound::Unbounded, "")?.count())) {
+            assert!(entries <= 100, "{entries}");
+        }
+        let _ = database.size(&space("a"));
+        let mut pending = Pending::after(revision);
+        pending.write(&space("a"), "k1", Some(Arc::from(value(1))));
+        let _ = database.commit(&pending.batch());
+    }
+    println!("{opened} opened, {refused} refused, {failed} reads failed");
+    assert!(opened > 0 && opened + refused > 50);
+}
+
 #[test]
 fn a_store_with_wrong_bits_opens_or_says_that_it_is_damaged() {
     let directory = tempfile::tempdir().unwrap();
@@ -106,7 +164,7 @@ fn a_store_with_wrong_bits_opens_or_says_that_it_is_damaged() {
         let mut bad = good.clone();
         bad[at] ^= 0x55;
         std::fs::write(&path, &bad).unwrap();
-        match Database::open(directory.path()) {
+        match Database::open(directory.path(), false) {
             Ok(_) => {}
             Err(OpenError::Damaged { .. } | OpenError::Foreign { .. }) => refused += 1,
             Err(other) => panic!("{other:?}"),
@@ -119,7 +177,7 @@ fn a_store_with_wrong_bits_opens_or_says_that_it_is_damaged() {
 fn the_size_of_a_space_is_found_where_an_earlier_host_did_not_keep_it() {
     let directory = tempfile::tempdir().unwrap();
     write_one(directory.path(), b"1234");
-    let (database, _) = Database::open(directory.path()).unwrap();
+    let (database, _) = Database::open(directory.path(), false).unwrap();
     let forget = || {
         let open = database.open.read().unwrap();
         let transaction = open.as_ref().unwrap().begin_write().unwrap();

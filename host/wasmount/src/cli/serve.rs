@@ -56,6 +56,10 @@ pub(crate) struct Flags {
     )]
     data_dir: PathBuf,
 
+    /// Go on with an empty state store where the one that was there is gone: what it said of volumes and snapshots is lost. For one start
+    #[arg(long, env = "WASMOUNT_ACCEPT_EMPTY_STATE")]
+    accept_empty_state: bool,
+
     /// Directory of the CSI sockets [default: plugins, in --kubelet-dir]
     #[arg(long, value_name = "DIR", env = "WASMOUNT_SOCKET_DIR")]
     socket_dir: Option<PathBuf>,
@@ -150,6 +154,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         common,
         mount,
         data_dir,
+        accept_empty_state,
         socket_dir,
         admin_socket,
         node_id,
@@ -200,6 +205,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let storage_backends = storage_backends.options(role);
     let options = HostOptions {
         data_dir,
+        accepts_empty_state: accept_empty_state,
         mounts,
         socket_dir,
         admin_socket,

@@ -72,6 +72,9 @@ impl Backend {
         if options.controller.elects {
             driver.stand_by();
         }
+        if let Some(reason) = &rooms.lost_records {
+            driver.lose_records(reason.clone());
+        }
         // What is staged by an earlier host is known by its grants.
         grant(common, &name, Some(document.grants.clone()))
             .await

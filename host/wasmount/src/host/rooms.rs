@@ -1,6 +1,7 @@
 //! The rooms that all drivers of a host share, opened in their order: data directory, store, mounts, engine. Apart because opening them
 //! blocks, and because a second host must be seen to wait at the first step, before it touches anything.
 
+use super::backend::VERSIONS;
 use super::compiler::ChildCompiler;
 use super::controller::Shared;
 use super::documents::Documents;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::task::spawn_blocking;
 use wasmount_core::document::Limits;
+use wasmount_core::driver::Role;
 use wasmount_core::mounter::Mounter;
 use wasmount_core::state::StateStore;
 use wasmount_engine::{Engine, EngineOptions};
@@ -42,6 +44,14 @@ pub(super) struct Rooms {
     _lock: Option<Arc<DataDirLock>>,
     /// When the host before let go of the data directory; none: nobody had it.
     pub(super) succeeded: Option<SystemTime>,
+    /// That the records are lost, and what to do; none: they are there.
+    pub(super) lost_records: Option<String>,
+}
+
+/// The state store of the data directory, not opened yet.
+struct LocalRecords {
+    are_needed: bool,
+    accepts_empty: bool,
 }
 
 /// Who mounts, not opened yet.
@@ -81,13 +91,17 @@ impl Rooms {
             compiler: Arc::new(ChildCompiler),
             ..EngineOptions::for_backends(Some(data_dir.join(COMPILED)), &limits)
         };
+        let records = LocalRecords {
+            // Records are the controller service's.
+            are_needed: options.role != Role::Node,
+            accepts_empty: options.accepts_empty_state,
+        };
         let rooms = blocking(move || {
-            let (state, lock): (Arc<dyn StateStore>, _) = match &shared {
-                Some(shared) => (shared.store(), Some(Arc::new(lock))),
+            let (state, lock, lost_records): (Arc<dyn StateStore>, _, _) = match &shared {
+                Some(shared) => (shared.store(), Some(Arc::new(lock)), None),
                 None => {
-                    let store = RedbStore::open_locked(lock)
-                        .map_err(Fault::room("the state store is not usable"))?;
-                    (store, None)
+                    let (store, lost) = records.open(lock)?;
+                    (store, None, lost)
                 }
             };
             let (mounter, local, remote): (Arc<dyn Mounter>, _, _) = match mounts {
@@ -105,6 +119,7 @@ impl Rooms {
             Ok(Self {
                 state,
                 succeeded,
+                lost_records,
                 shared,
                 _lock: lock,
                 mounter,
@@ -114,8 +129,41 @@ impl Rooms {
                     .map_err(Fault::room("plugins cannot be run on this machine"))?,
             })
         });
-        Ok((rooms.await?, documents))
+        let rooms = rooms.await?;
+        if let Some(reason) = &rooms.lost_records {
+            tracing::error!("{reason}");
+            readiness.set_lost_records(reason.clone());
+        }
+        Ok((rooms, documents))
     }
+}
+
+impl LocalRecords {
+    /// Opens them, and tells whether they are lost. What an administrator accepted is no loss any more, also at later starts.
+    fn open(self, lock: DataDirLock) -> Result<(Arc<RedbStore>, Option<String>), Fault> {
+        let directory = lock.directory().to_owned();
+        let is_expected = self.are_needed && has_history(&directory);
+        let store = RedbStore::open_locked(lock, is_expected)
+            .map_err(Fault::room("the state store is not usable"))?;
+        let unusable = Fault::room("the state store is not usable");
+        let is_lost = match self.accepts_empty {
+            true => store.accept_loss().map(|()| false),
+            false => store.is_lost(),
+        };
+        let lost = is_lost.map_err(unusable)?.then(|| {
+            format!(
+                "the state store in {} is gone, and an empty one is in its place: volumes and snapshots are neither created nor deleted; restore it from a copy, or start once with --accept-empty-state",
+                directory.display()
+            )
+        });
+        Ok((store, lost))
+    }
+}
+
+/// Whether drivers were served from a data directory. Their histories are written after the store was made.
+fn has_history(directory: &Path) -> bool {
+    let drivers = std::fs::read_dir(directory.join(VERSIONS));
+    drivers.is_ok_and(|mut drivers| drivers.next().is_some())
 }
 
 /// The lock, and when another let go of it; a second host says that it waits, here and in its readiness.

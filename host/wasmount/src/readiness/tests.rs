@@ -42,6 +42,20 @@ fn a_driver_is_ready_when_host_socket_and_plugin_are() {
 }
 
 #[test]
+fn a_host_whose_records_are_lost_is_not_ready_and_says_so() {
+    let (_, readiness) = well();
+    readiness.set_lost_records("they are gone".to_owned());
+    // What a mounter's watch says later does not hide it.
+    readiness.set_host(None);
+    assert_eq!(reached_and_ready(&readiness), both("they are gone"));
+    let report = readiness.report();
+    assert_eq!(report.of_host(), Some("they are gone".to_owned()));
+    let told = report.troubles();
+    let key = (TroubleKind::StorageNotUsable, None);
+    assert_eq!(told.get(&key), Some(&"they are gone".to_owned()));
+}
+
+#[test]
 fn a_driver_that_kubelet_has_not_taken_is_not_reached() {
     let (name, readiness) = well();
     let mut status = RegistrationStatus::default();

@@ -33,7 +33,7 @@ pub(super) fn host(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         node: options.node_id.to_string(),
         role: role.to_owned(),
-        not_ready: report.host.clone(),
+        not_ready: report.of_host(),
         drivers,
     }
 }
