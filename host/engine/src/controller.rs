@@ -4,7 +4,7 @@ use crate::answer::Asked;
 use crate::bindings::exported::volume_listing;
 use crate::bindings::exported::{capacity, controller, controller_expand, controller_publish};
 use crate::convert;
-use crate::program::{Function, Program};
+use crate::program::{Access, Function, Program};
 use crate::session::call_guest;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{
@@ -18,15 +18,17 @@ use wasmount_core::volume::{Page, PageRequest, Volume, VolumeEntry};
 
 const CREATE: Function = Function::ordinary("controller", "create-volume");
 const DELETE: Function = Function::reserved("controller", "delete-volume");
-const VALIDATE: Function = Function::ordinary("controller", "validate-volume-capabilities");
+const VALIDATE: Function =
+    Function::ordinary("controller", "validate-volume-capabilities").with(Access::ReadOnly);
 const PUBLISH: Function = Function::ordinary("controller-publish", "controller-publish-volume");
 const UNPUBLISH: Function = Function::reserved("controller-publish", "controller-unpublish-volume");
 const EXPAND: Function = Function::ordinary("controller-expand", "expand-volume");
 const MODIFY: Function = Function::ordinary("controller-modify", "modify-volume");
-const LIST: Function = Function::ordinary("volume-listing", "list-volumes");
-const LOOK_UP: Function = Function::ordinary("volume-lookup", "get-volume");
-const CAPACITY: Function = Function::ordinary("capacity", "get-capacity");
-const HEALTH: Function = Function::ordinary("volume-health", "get-volume-health");
+const LIST: Function = Function::ordinary("volume-listing", "list-volumes").with(Access::ReadOnly);
+const LOOK_UP: Function = Function::ordinary("volume-lookup", "get-volume").with(Access::ReadOnly);
+const CAPACITY: Function = Function::ordinary("capacity", "get-capacity").with(Access::ReadOnly);
+const HEALTH: Function =
+    Function::ordinary("volume-health", "get-volume-health").with(Access::ReadOnly);
 
 impl Program {
     pub(crate) async fn create_volume(

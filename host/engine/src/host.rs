@@ -12,6 +12,7 @@ mod state;
 use crate::bindings::types;
 use crate::convert;
 use crate::invocation::Invocation;
+use crate::program::Access;
 use wasmount_core::code::Code;
 use wasmount_core::mounter::MountError;
 use wasmount_core::state::StateError;
@@ -48,6 +49,20 @@ impl HostError {
 
     pub(crate) fn into_message(self) -> String {
         self.told.message
+    }
+}
+
+impl Invocation {
+    /// The one gate before anything is changed, whichever interface asks. `what` begins the sentence.
+    fn may_change(&self, what: &str) -> Result<(), HostError> {
+        let reason = match self.access {
+            Access::ReadWrite => return Ok(()),
+            Access::ReadOnly => "in a call that only reads, as `probe` and `check-settings` do",
+            Access::Migration => "while records are migrated: that could not be taken back",
+        };
+        let refused = format!("{what} cannot be changed {reason}");
+        let refused = HostError::told(Code::FailedPrecondition, refused);
+        Err(refused.blaming_the_plugin(Code::Internal))
     }
 }
 

@@ -1,14 +1,19 @@
 //! Export `identity`: what the plugin says of itself. Called at admission, and `probe` by clients.
 
 use crate::error::EngineError;
-use crate::program::{Function, PluginInfo, Program};
+use crate::program::{Access, Function, PluginInfo, Program};
 use crate::session::{Session, Stop, call_guest};
 use wasmount_core::backend::BackendError;
 use wasmount_core::call::Call;
 
-const GET_PLUGIN_INFO: Function = Function::reserved("identity", "get-plugin-info");
-const PROBE: Function = Function::reserved("identity", "probe");
-const CHECK_SETTINGS: Function = Function::reserved("identity", "check-settings");
+const GET_PLUGIN_INFO: Function = asked_at_admission("get-plugin-info");
+const PROBE: Function = asked_at_admission("probe");
+const CHECK_SETTINGS: Function = asked_at_admission("check-settings");
+
+/// A version that is asked may be refused, and another one may serve meanwhile, here or on another host.
+const fn asked_at_admission(name: &'static str) -> Function {
+    Function::reserved("identity", name).with(Access::ReadOnly)
+}
 
 impl Program {
     /// Starts one instance and loads every export from it.

@@ -4,7 +4,7 @@
 use crate::guest_log::{GuestLog, Stream};
 use crate::host::Refusal;
 use crate::limits::MemoryLimiter;
-use crate::program::{BackendParts, Function};
+use crate::program::{Access, BackendParts, Function};
 use crate::recorder::Recorder;
 use crate::redact::Redactor;
 use crate::stdio::Pipe;
@@ -27,8 +27,7 @@ pub(crate) struct Invocation {
     pub(crate) redactor: Redactor,
     pub(crate) log: Arc<GuestLog>,
     pub(crate) recorder: Recorder,
-    /// Nothing may be changed by it.
-    pub(crate) is_pure: bool,
+    pub(crate) access: Access,
     /// The last that is the plugin's fault.
     pub(crate) refusal: Option<Refusal>,
     /// Set before a write begins: a write that was cut off may have happened.
@@ -61,7 +60,7 @@ impl Invocation {
             table,
             memory: MemoryLimiter::new(limits),
             recorder: Recorder::new(function.records, redactor.clone()),
-            is_pure: function.is_pure,
+            access: function.access,
             call: call.clone(),
             parts: Arc::clone(parts),
             redactor,

@@ -2,7 +2,7 @@
 
 use crate::bindings::exported::{node_publish, node_stage};
 use crate::convert;
-use crate::program::{Function, Program};
+use crate::program::{Access, Function, Program};
 use crate::session::call_guest;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{BackendError, NodeDescription, NodePublish, NodeStage};
@@ -10,7 +10,7 @@ use wasmount_core::call::Call;
 use wasmount_core::names::VolumeId;
 use wasmount_core::plan::Plan;
 
-const INFO: Function = Function::reserved("node-info", "get-node-info");
+const INFO: Function = Function::reserved("node-info", "get-node-info").with(Access::ReadOnly);
 const STAGE: Function = Function::planning("node-stage", "node-stage");
 const PUBLISH: Function = Function::planning("node-publish", "node-publish");
 const BEFORE_UNSTAGE: Function = Function::reserved("node-hooks", "before-unstage");

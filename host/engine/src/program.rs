@@ -49,6 +49,17 @@ pub struct PluginInfo {
     pub features: Vec<String>,
 }
 
+/// What a call may change. It follows from what the call is for: until a version serves it changes nothing, and reading changes nothing later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Records and pools.
+    ReadWrite,
+    /// Nothing; records and pools can be read.
+    ReadOnly,
+    /// Nothing; pools can be read, and records come with the call.
+    Migration,
+}
+
 /// An export and how it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Function {
@@ -59,8 +70,7 @@ pub(crate) struct Function {
     pub(crate) share: Share,
     /// Whether it may record a plan.
     pub(crate) records: bool,
-    /// Whether it answers with what is to be changed, and changes nothing itself.
-    pub(crate) is_pure: bool,
+    pub(crate) access: Access,
 }
 
 impl Function {
@@ -71,7 +81,7 @@ impl Function {
             name,
             share: Share::Ordinary,
             records: false,
-            is_pure: false,
+            access: Access::ReadWrite,
         }
     }
 
@@ -91,12 +101,9 @@ impl Function {
         }
     }
 
-    /// One whose effects are the host's alone.
-    pub(crate) const fn pure(interface: &'static str, name: &'static str) -> Self {
-        Self {
-            is_pure: true,
-            ..Self::reserved(interface, name)
-        }
+    /// The same with another access.
+    pub(crate) const fn with(self, access: Access) -> Self {
+        Self { access, ..self }
     }
 }
 

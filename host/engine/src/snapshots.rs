@@ -2,7 +2,7 @@
 
 use crate::bindings::exported::{snapshot_listing, snapshots};
 use crate::convert;
-use crate::program::{Function, Program};
+use crate::program::{Access, Function, Program};
 use crate::session::call_guest;
 use wasmount_core::backend::{BackendError, CreateSnapshot, ListSnapshots};
 use wasmount_core::call::Call;
@@ -12,8 +12,11 @@ use wasmount_core::volume::Page;
 
 const CREATE: Function = Function::ordinary("snapshots", "create-snapshot");
 const DELETE: Function = Function::reserved("snapshots", "delete-snapshot");
+/// It may write, as look-ups of groups and of metadata may: whoever asks finds that a copy has ended, or begins a lost one again (`pool::Snapshots`
+/// of the SDK).
 const GET: Function = Function::ordinary("snapshots", "get-snapshot");
-const LIST: Function = Function::ordinary("snapshot-listing", "list-snapshots");
+const LIST: Function =
+    Function::ordinary("snapshot-listing", "list-snapshots").with(Access::ReadOnly);
 
 impl Program {
     pub(crate) async fn create_snapshot(

@@ -4,15 +4,17 @@
 use crate::backend::WasmBackend;
 use crate::bindings::exported::state_migration::StoredRecord;
 use crate::component::Candidate;
-use crate::program::{Function, Program};
+use crate::program::{Access, Function, Program};
 use crate::session::call_guest;
 use wasmount_core::backend::BackendError;
 use wasmount_core::call::Call;
 use wasmount_core::migration::{Migration, StateChange};
 use wasmount_core::state::StateEntry;
 
-const PLAN: Function = Function::pure("state-migration", "plan-migration");
-const MIGRATE: Function = Function::pure("state-migration", "migrate-records");
+const PLAN: Function =
+    Function::reserved("state-migration", "plan-migration").with(Access::Migration);
+const MIGRATE: Function =
+    Function::reserved("state-migration", "migrate-records").with(Access::Migration);
 
 impl Program {
     async fn plan_migration(

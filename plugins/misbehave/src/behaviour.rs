@@ -3,6 +3,7 @@
 
 pub mod answers;
 pub mod deletions;
+pub mod effects;
 pub mod plans;
 pub mod resources;
 pub mod secrets;
@@ -26,6 +27,7 @@ pub fn begin(name: &str) -> Result<(), Error> {
     let tables = [
         resources::DEEDS,
         state::DEEDS,
+        effects::DEEDS,
         secrets::DEEDS,
         answers::ERRORS,
         plans::OUTSIDE,
@@ -56,6 +58,7 @@ pub fn known() -> Attributes {
         ("identity", identity::all_names()),
         ("resources", names(resources::DEEDS)),
         ("state", names(state::DEEDS)),
+        ("effects", names(effects::DEEDS)),
         (
             "secrets",
             names(secrets::DEEDS) + " " + &names(secrets::VOLUMES),

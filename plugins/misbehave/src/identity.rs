@@ -1,5 +1,6 @@
 //! Export `identity`. What it does wrong is told by the setting `behaviour`, since nothing else is known at admission.
 
+use crate::behaviour::effects::{destroy, look};
 use crate::behaviour::secrets::password;
 use crate::behaviour::{Table, begin, find, known, names, random, spoil};
 use crate::{BEHAVIOUR, Misbehave, setting};
@@ -22,6 +23,10 @@ const INFOS: Table<fn(&mut PluginInfo)> = &[
         info.manifest.push(("password".to_owned(), password()));
     }),
     ("secret-in-feature", |info| feature(info, &password())),
+    ("destroy-as-another", |info| {
+        destroy();
+        info.name = "another.wasmount.io".to_owned();
+    }),
     ("trap-at-admission", |_| panic!("no mood to be admitted")),
 ];
 
@@ -29,6 +34,14 @@ const PROBES: Table<fn() -> Result<bool, Error>> = &[
     ("not-ready", || Ok(false)),
     ("unwell", || {
         Err(Error::unavailable("the storage system is away"))
+    }),
+    ("destroy-in-probe", || {
+        destroy();
+        panic!("probed enough")
+    }),
+    // What was refused is its answer.
+    ("write-in-probe", || {
+        state::create("probed", &1_u64).map(|_| true)
     }),
     ("trap-in-probe", || panic!("no mood to be probed")),
 ];
@@ -44,6 +57,11 @@ const CHECKS: Table<Check> = &[
         Ok(vec!["`endpoint` has no TLS".to_owned()])
     }),
     ("secret-in-warning", || Ok(vec![password()])),
+    ("destroy-in-check", || {
+        destroy();
+        Err(Error::invalid_argument("there is nothing left to serve"))
+    }),
+    ("look-in-check", || look().map(|()| Vec::new())),
     ("trap-in-check", || panic!("no mood to be checked")),
     ("spin-in-check", || begin("spin").map(|()| Vec::new())),
     ("sleep-in-check", || begin("sleep").map(|()| Vec::new())),

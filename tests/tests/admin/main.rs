@@ -15,4 +15,5 @@ mod refusals;
 mod removal;
 mod scene;
 mod socket;
+mod untouched;
 mod versions;

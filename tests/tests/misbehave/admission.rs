@@ -77,6 +77,25 @@ pub(crate) const TABLE: &[(&str, Code, Told)] = &[
         Code::Unavailable,
         Fault("limits.memory"),
     ),
+    // What they try to destroy, they do not.
+    (
+        "destroy-in-check",
+        Code::Unavailable,
+        Words("there is nothing left to serve"),
+    ),
+    (
+        "destroy-in-probe",
+        Code::Unavailable,
+        Fault("trapped in probe: "),
+    ),
+    (
+        "write-in-probe",
+        Code::Unavailable,
+        Fault("state cannot be changed in a call that only reads"),
+    ),
+    // Another plugin than none.
+    ("destroy-as-another", Code::Ok, Fine),
+    ("look-in-check", Code::Ok, Fine),
     // These serve, and the administrator is warned.
     ("experimental-feature", Code::Ok, Fine),
     ("not-ready", Code::Ok, Fine),

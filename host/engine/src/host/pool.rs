@@ -25,13 +25,11 @@ impl Invocation {
             )
             .blaming_the_plugin(Code::Internal));
         }
-        if self.is_pure && !call.is_reading() {
-            return Err(HostError::told(
-                Code::FailedPrecondition,
-                "a pool is not changed while records are migrated: that could not be taken back",
-            ));
-        }
         let (driver, mounter) = (self.parts.driver.clone(), Arc::clone(&self.parts.mounter));
+        if call.is_reading() {
+            return Ok(mounter.pool(driver, call).await?);
+        }
+        self.may_change("a pool")?;
         if !call.is_destructive() {
             return Ok(mounter.pool(driver, call).await?);
         }

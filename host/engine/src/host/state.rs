@@ -4,6 +4,7 @@
 use crate::bindings::imported::state::{Entry, Expect, Host, Outcome};
 use crate::host::HostError;
 use crate::invocation::Invocation;
+use crate::program::Access;
 use wasmount_core::code::Code;
 use wasmount_core::state::{
     self as core, Keyspace, STATE_KEY_BYTES, STATE_SCAN_ENTRIES, STATE_VALUE_BYTES, StateError,
@@ -21,13 +22,20 @@ impl Invocation {
                 "state is not available on a node: pass what the node must know in the volume context",
             ));
         }
-        if self.is_pure {
+        if self.access == Access::Migration {
             return Err(HostError::told(
                 Code::FailedPrecondition,
                 "state is not available while records are migrated: the page has the records, answer with the changes",
             ));
         }
         Ok(self.keyspace())
+    }
+
+    /// The same for a call that may write.
+    fn writable_keys(&self) -> Result<Keyspace, HostError> {
+        let space = self.own_keys()?;
+        self.may_change("state")?;
+        Ok(space)
     }
 
     /// What is stored lies on the disk of a node in the clear: a value of a secret has no place there.
@@ -85,7 +93,7 @@ impl Host for Invocation {
         value: Vec<u8>,
         expect: Expect,
     ) -> Result<Outcome, HostError> {
-        let space = self.own_keys()?;
+        let space = self.writable_keys()?;
         self.check_words(&key, &value)?;
         self.check_room(&space, &key, value.len()).await?;
         self.unsynced = true;
@@ -95,7 +103,7 @@ impl Host for Invocation {
     }
 
     async fn remove(&mut self, key: String, expect: Expect) -> Result<Outcome, HostError> {
-        let space = self.own_keys()?;
+        let space = self.writable_keys()?;
         check_key(&key)?;
         self.unsynced = true;
         let expect = expect_of_guest(expect);

@@ -9,6 +9,7 @@
     reason = "a crate of tests: their helpers may panic as well"
 )]
 
+mod access;
 mod answers;
 mod harness;
 mod isolation;

@@ -188,3 +188,22 @@ async fn who_is_elected_goes_back_with_the_records_and_who_stands_by_waits_for_i
     assert_eq!(origin(&leader, &id).await, "1.0.0");
     assert_eq!(other.back(None).await.unwrap().now.number, 1);
 }
+
+#[tokio::test]
+async fn a_host_that_stands_by_changes_nothing_while_it_admits() {
+    let (memory, name) = shared();
+    let leader = Bench::beside(memory.clone(), &name, schema(1)).await;
+    leads(&leader).await;
+    let id = make(&leader, "one").await;
+    let other = Bench::beside(memory.clone(), &name, schema(1)).await;
+    let before = memory.events();
+    put(&build("misbehave", 2), &other.plugin());
+    for behaviour in ["destroy-as-another", "destroy-in-check", "destroy-in-probe"] {
+        let status = other.want(behaving(behaviour)).await;
+        assert!(status.refused.is_some(), "{behaviour}: {status:?}");
+    }
+    let since = memory.events().split_off(before.len());
+    let is_reading = |event: &String| event.starts_with("pool List");
+    assert!(since.iter().all(is_reading), "{since:?}");
+    assert_eq!(origin(&leader, &id).await, "1.0.0");
+}
