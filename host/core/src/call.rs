@@ -5,6 +5,7 @@ use crate::fault::Origin;
 use crate::rpc::Rpc;
 use crate::secrets::Secrets;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -36,4 +37,22 @@ pub struct Call {
     pub cancelled: CancellationToken,
     /// What was begun for the call and destroys something, whatever becomes of the backend: the claims of the call last as long.
     pub jobs: TaskTracker,
+    /// Set by the backend, see [`EffectMark`].
+    pub effect: EffectMark,
+}
+
+/// Whether a call has made or changed something that is still there: then its failure must not be final. Shared by all clones of a call.
+#[derive(Debug, Clone, Default)]
+pub struct EffectMark(Arc<AtomicBool>);
+
+impl EffectMark {
+    /// From now on.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether it was set.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }

@@ -55,6 +55,25 @@ impl Code {
         Code::DataLoss,
         Code::Unauthenticated,
     ];
+
+    /// Whether every caller repeats a call that failed so, and takes what it began for possibly there: kubelet and all sidecars.
+    pub fn is_retried(self) -> bool {
+        matches!(
+            self,
+            Code::Cancelled | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable
+        )
+    }
+
+    /// What is answered in its place once the call has changed something. After a final code nobody would come back for that: with
+    /// external-provisioner INTERNAL ends the care for a claim, and RESOURCE_EXHAUSTED moves it to another node. ABORTED is gRPC's word for
+    /// a sequence that is to be begun anew; UNAVAILABLE would speak of the driver, DEADLINE_EXCEEDED of time.
+    pub fn after_effect(self) -> Self {
+        if self.is_retried() {
+            self
+        } else {
+            Self::Aborted
+        }
+    }
 }
 
 impl Error {
@@ -76,6 +95,7 @@ impl Error {
             Error::Precondition(_) => Code::FailedPrecondition,
             Error::StillUnderWay { .. } => Code::DeadlineExceeded,
             Error::Lost { .. } => Code::Internal,
+            Error::AfterEffect { source } => source.code().after_effect(),
         }
     }
 }
@@ -85,7 +105,7 @@ impl BackendError {
     pub fn code(&self) -> Code {
         match self {
             BackendError::Answered { code, .. } | BackendError::Refused { code, .. } => *code,
-            // The instance is gone and with it whatever it was doing: final.
+            // The instance is gone and with it whatever it was doing: final, unless it has changed something (`Code::after_effect`).
             BackendError::Trapped { .. } | BackendError::BadAnswer { .. } => Code::Internal,
             BackendError::OverLimit { .. } => Code::ResourceExhausted,
             // What it asked of a remote system may still happen.
@@ -133,5 +153,20 @@ impl StateError {
             // The write may or may not have reached the disk.
             StateError::Failed { .. } => Code::Unavailable,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_code_after_an_effect_is_one_that_is_retried() {
+        for code in Code::ALL {
+            let answered = code.after_effect();
+            assert!(answered.is_retried(), "{code:?}");
+            assert_eq!(answered == code, code.is_retried(), "{code:?}");
+        }
+        assert!(!Code::Internal.is_retried() && !Code::ResourceExhausted.is_retried());
     }
 }

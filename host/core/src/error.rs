@@ -96,10 +96,31 @@ pub enum Error {
         /// Which call.
         rpc: Rpc,
     },
+    /// It failed with a final code, after it had changed something.
+    #[error(
+        "the call had changed something before it failed, so it must be repeated (the failure by itself: {:?})",
+        source.code()
+    )]
+    AfterEffect {
+        /// Why it failed. Boxed, since an error cannot hold itself.
+        source: Box<Error>,
+    },
     /// The task of the call ended without an answer: a bug of the host.
     #[error("{rpc} ended without an answer: this is a bug of the host")]
     Lost {
         /// Which call.
         rpc: Rpc,
     },
+}
+
+impl Error {
+    /// As it is answered once the call has changed something.
+    pub(crate) fn after_effect(self) -> Self {
+        if self.code().is_retried() {
+            return self;
+        }
+        Self::AfterEffect {
+            source: Box::new(self),
+        }
+    }
 }

@@ -104,6 +104,7 @@ impl PluginFault {
                 (kind, Some(plugin.as_ref()), None)
             }
             Error::NoPlugin { .. } => (FaultKind::NotLoaded, None, None),
+            Error::AfterEffect { source } => return Self::of(driver, rpc, source, origin),
             _ => return None,
         };
         Some(Self {

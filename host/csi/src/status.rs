@@ -59,61 +59,66 @@ fn is_fault(error: &Error) -> bool {
             false
         }
         Error::NoProgress { .. } => true,
-        Error::Driver(error) => match error {
-            DriverError::Backend(error) => match error {
-                BackendError::Trapped { .. }
-                | BackendError::OverLimit { .. }
-                | BackendError::OutOfTime { .. }
-                | BackendError::BadAnswer { .. }
-                | BackendError::Refused { .. } => true,
-                BackendError::Answered { .. }
-                | BackendError::Busy { .. }
-                | BackendError::NotOffered { .. }
-                | BackendError::Cancelled => false,
-            },
-            DriverError::Mount(error) | DriverError::Plan { source: error, .. } => match error {
-                MountError::Hung { .. }
-                | MountError::OutOfThreads { .. }
-                | MountError::OutOfResources { .. }
-                | MountError::Kernel { .. }
-                | MountError::Tool { .. }
-                | MountError::Damaged { .. }
-                | MountError::Unreachable { .. }
-                | MountError::Invalid { .. } => true,
-                MountError::OutsideRoots { .. }
-                | MountError::NotFound { .. }
-                | MountError::NotStaged { .. }
-                | MountError::Precondition { .. }
-                | MountError::OtherwiseThere { .. }
-                | MountError::InUse { .. }
-                | MountError::Unusable { .. }
-                | MountError::OutOfRange { .. }
-                | MountError::NotGranted { .. }
-                | MountError::Unsupported { .. }
-                | MountError::NoSpace { .. }
-                | MountError::UnderWay { .. } => false,
-            },
-            DriverError::State(error) => match error {
-                StateError::Full | StateError::Failed { .. } => true,
-                StateError::TooLarge { .. }
-                | StateError::OverLimit { .. }
-                | StateError::NoTransactions => false,
-            },
-            DriverError::Lost { .. } => true,
-            DriverError::Invalid(_)
-            | DriverError::InFlight { .. }
-            | DriverError::NotServed { .. }
-            | DriverError::NotOffered { .. }
-            | DriverError::NoPlugin { .. }
-            | DriverError::NotFound { .. }
-            | DriverError::Precondition(_)
-            | DriverError::SnapshotNotReady { .. }
-            | DriverError::ShuttingDown
-            | DriverError::StandingBy
-            | DriverError::NoNewWork { .. }
-            | DriverError::Held
-            | DriverError::StillUnderWay { .. } => false,
+        Error::Driver(error) => is_fault_of_driver(error),
+    }
+}
+
+fn is_fault_of_driver(error: &DriverError) -> bool {
+    match error {
+        DriverError::AfterEffect { source } => is_fault_of_driver(source),
+        DriverError::Backend(error) => match error {
+            BackendError::Trapped { .. }
+            | BackendError::OverLimit { .. }
+            | BackendError::OutOfTime { .. }
+            | BackendError::BadAnswer { .. }
+            | BackendError::Refused { .. } => true,
+            BackendError::Answered { .. }
+            | BackendError::Busy { .. }
+            | BackendError::NotOffered { .. }
+            | BackendError::Cancelled => false,
         },
+        DriverError::Mount(error) | DriverError::Plan { source: error, .. } => match error {
+            MountError::Hung { .. }
+            | MountError::OutOfThreads { .. }
+            | MountError::OutOfResources { .. }
+            | MountError::Kernel { .. }
+            | MountError::Tool { .. }
+            | MountError::Damaged { .. }
+            | MountError::Unreachable { .. }
+            | MountError::Invalid { .. } => true,
+            MountError::OutsideRoots { .. }
+            | MountError::NotFound { .. }
+            | MountError::NotStaged { .. }
+            | MountError::Precondition { .. }
+            | MountError::OtherwiseThere { .. }
+            | MountError::InUse { .. }
+            | MountError::Unusable { .. }
+            | MountError::OutOfRange { .. }
+            | MountError::NotGranted { .. }
+            | MountError::Unsupported { .. }
+            | MountError::NoSpace { .. }
+            | MountError::UnderWay { .. } => false,
+        },
+        DriverError::State(error) => match error {
+            StateError::Full | StateError::Failed { .. } => true,
+            StateError::TooLarge { .. }
+            | StateError::OverLimit { .. }
+            | StateError::NoTransactions => false,
+        },
+        DriverError::Lost { .. } => true,
+        DriverError::Invalid(_)
+        | DriverError::InFlight { .. }
+        | DriverError::NotServed { .. }
+        | DriverError::NotOffered { .. }
+        | DriverError::NoPlugin { .. }
+        | DriverError::NotFound { .. }
+        | DriverError::Precondition(_)
+        | DriverError::SnapshotNotReady { .. }
+        | DriverError::ShuttingDown
+        | DriverError::StandingBy
+        | DriverError::NoNewWork { .. }
+        | DriverError::Held
+        | DriverError::StillUnderWay { .. } => false,
     }
 }
 

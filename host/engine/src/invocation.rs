@@ -1,6 +1,7 @@
 //! One call as the functions of the host see it: whose it is, what it may use, what it has recorded so far. It is the data of the call's
 //! store and ends with it. Apart because every import works on it.
 
+use crate::effects::Effects;
 use crate::guest_log::{GuestLog, Stream};
 use crate::host::Refusal;
 use crate::limits::MemoryLimiter;
@@ -28,6 +29,7 @@ pub(crate) struct Invocation {
     pub(crate) log: Arc<GuestLog>,
     pub(crate) recorder: Recorder,
     pub(crate) access: Access,
+    pub(crate) effects: Effects,
     /// The last that is the plugin's fault.
     pub(crate) refusal: Option<Refusal>,
     /// Set before a write begins: a write that was cut off may have happened.
@@ -61,6 +63,7 @@ impl Invocation {
             memory: MemoryLimiter::new(limits),
             recorder: Recorder::new(function.records, redactor.clone()),
             access: function.access,
+            effects: Effects::of(call),
             call: call.clone(),
             parts: Arc::clone(parts),
             redactor,

@@ -20,6 +20,7 @@ mod component;
 mod controller;
 mod convert;
 mod cpu;
+mod effects;
 mod engine;
 mod error;
 mod exports;

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wasmount_core::backend::BackendError;
-use wasmount_core::call::Call;
+use wasmount_core::call::{Call, EffectMark};
 use wasmount_core::capabilities::{Hidden, check_features};
 use wasmount_core::document::{Grants, Wasi};
 use wasmount_core::rpc::Rpc;
@@ -185,6 +185,7 @@ pub(crate) fn call_at_admission(rpc: Rpc, time: Duration) -> Call {
         deadline: Instant::now() + time,
         cancelled: CancellationToken::new(),
         jobs: TaskTracker::new(),
+        effect: EffectMark::default(),
     }
 }
 

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{Backend, BackendError, CreateVolume};
-use wasmount_core::call::Call;
+use wasmount_core::call::{Call, EffectMark};
 use wasmount_core::code::Code;
 use wasmount_core::document::{Grants, Limits, PluginSource, Wasi};
 use wasmount_core::driver::Role;
@@ -83,6 +83,7 @@ async fn tried(
         deadline: Instant::now() + BUDGET,
         cancelled: CancellationToken::new(),
         jobs: TaskTracker::new(),
+        effect: EffectMark::default(),
     };
     let parameters = [("try", attempt), ("at", at)];
     let args = CreateVolume {

@@ -2,7 +2,7 @@
 
 use crate::scene::{self, Scene};
 use crate::{
-    admission, answers, deletions, plans, resources, row, second, secrets, state, unstage,
+    admission, answers, deletions, effects, plans, resources, row, second, secrets, state, unstage,
 };
 use std::collections::BTreeSet;
 use wasmount_csi::wire::csi::v1::GetPluginInfoRequest;
@@ -40,6 +40,7 @@ fn privileged_every_behaviour_of_the_plugin_is_in_a_table() {
             answers::NODES,
             plans::TABLE,
             state::TABLE,
+            effects::TABLE,
             secrets::TABLE,
         ];
         let rows = tables.into_iter().flat_map(row::names);

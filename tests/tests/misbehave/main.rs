@@ -14,6 +14,7 @@ mod answers;
 mod call;
 mod crowd;
 mod deletions;
+mod effects;
 mod known;
 mod memory;
 mod neighbour;

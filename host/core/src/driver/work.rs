@@ -7,7 +7,7 @@
 use super::swap::{Entered, Plugin};
 use super::{Driver, Terms};
 use crate::backend::{Backend, BackendError};
-use crate::call::{Call, Incoming};
+use crate::call::{Call, EffectMark, Incoming};
 use crate::capabilities::ControllerCapability;
 use crate::claims::{Claim, changes};
 use crate::error::Error;
@@ -77,6 +77,7 @@ impl Driver {
                 deadline: Instant::now() + entered.terms(self).time_budget,
                 cancelled: self.cancelled.child_token(),
                 jobs: TaskTracker::new(),
+                effect: EffectMark::default(),
             },
             entered,
         });
@@ -86,6 +87,10 @@ impl Driver {
         let task = async move {
             let _told = Told(rpc);
             let answer = work.within_budget(body).await;
+            let answer = answer.map_err(|error| match work.call.effect.is_set() {
+                true => error.after_effect(),
+                false => error,
+            });
             work.tell(&answer, &incoming.origin);
             let jobs = work.call.jobs.clone();
             // The version may go: no job asks it anything.

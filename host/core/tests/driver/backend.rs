@@ -41,6 +41,8 @@ pub(crate) struct FakeBackend {
     /// Where the last snapshot was to be usable.
     pub(crate) asked_place: Mutex<Option<TopologyRequirement>>,
     pub(crate) node: Mutex<NodeDescription>,
+    /// Each call changes something before it answers.
+    pub(crate) changes: Mutex<bool>,
     /// Answers CreateVolume without its source.
     pub(crate) forgets_source: Mutex<bool>,
     pub(crate) volumes: Mutex<BTreeMap<String, Volume>>,
@@ -62,6 +64,7 @@ impl FakeBackend {
             members: Mutex::default(),
             asked_place: Mutex::default(),
             node: Mutex::default(),
+            changes: Mutex::new(false),
             forgets_source: Mutex::new(false),
             volumes: Mutex::default(),
             label: label(),
@@ -71,6 +74,9 @@ impl FakeBackend {
     }
 
     async fn at(&self, name: &'static str, about: &str, call: &Call) -> Result<()> {
+        if *self.changes.lock().unwrap() {
+            call.effect.set();
+        }
         self.script.call(name, about, Some(call)).await
     }
 }

@@ -1,7 +1,7 @@
 //! What CSI lets no backend decide.
 
 use crate::backend::{entry, snapshot};
-use crate::script::{Act, answered};
+use crate::script::{Act, answered, trapped};
 use crate::words::*;
 use wasmount_core::backend::{BackendError, ControllerPublish, CreateVolume};
 use wasmount_core::code::Code;
@@ -183,4 +183,49 @@ async fn listed_volumes_carry_what_is_advertised_and_no_more() {
             assert_eq!(entry.status.condition, healthy);
         }
     }
+}
+
+/// After a final code external-provisioner forgets the claim, and after RESOURCE_EXHAUSTED another node makes the volume a second time.
+#[tokio::test]
+async fn a_failure_after_an_effect_is_answered_to_be_retried() {
+    for (failure, code, after_effect) in [
+        (trapped(), Code::Internal, Code::Aborted),
+        (
+            answered(Code::ResourceExhausted),
+            Code::ResourceExhausted,
+            Code::Aborted,
+        ),
+        (
+            answered(Code::InvalidArgument),
+            Code::InvalidArgument,
+            Code::Aborted,
+        ),
+        (
+            answered(Code::Unavailable),
+            Code::Unavailable,
+            Code::Unavailable,
+        ),
+    ] {
+        for (changes, expected) in [(false, code), (true, after_effect)] {
+            let bench = full(&[]);
+            *bench.backend.changes.lock().unwrap() = changes;
+            let script = &bench.backend.script;
+            script.on("create_volume", Act::Fail(failure.clone()));
+            let failed = bench.driver.create_volume(incoming(), create("x")).await;
+            let failed = failed.unwrap_err();
+            assert_eq!(failed.code(), expected, "{failure}");
+            let faults = usize::from(code == Code::Internal);
+            assert_eq!(bench.driver.fault_counts().len(), faults, "{failure}");
+        }
+    }
+}
+
+/// What the driver finds wrong comes after the effect too.
+#[tokio::test]
+async fn an_answer_that_the_driver_refuses_is_retried_after_an_effect() {
+    let bench = full(&[Feature::CloneVolume]);
+    *bench.backend.forgets_source.lock().unwrap() = true;
+    *bench.backend.changes.lock().unwrap() = true;
+    let refused = bench.driver.create_volume(incoming(), clone_of("s")).await;
+    assert_eq!(refused.unwrap_err().code(), Code::Aborted);
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use wasmount_core::backend::PluginLabel;
+use wasmount_core::rpc::Rpc;
 
 fn answered(code: Code) -> Error {
     Error::Driver(
@@ -66,11 +67,29 @@ fn a_trap_names_plugin_version_and_digest() {
 
 #[test]
 fn a_message_that_would_not_fit_a_header_is_cut_between_characters() {
-    let long = "ä".repeat(MESSAGE_BYTES);
-    let cut = shortened(format!("x{long}"));
-    assert_eq!(cut.len(), MESSAGE_BYTES - 1 + "…".len());
-    assert!(cut.ends_with("ä…"));
-    assert_eq!(shortened("short".to_owned()), "short");
+    let long = format!("x{}", "ä".repeat(MESSAGE_BYTES));
+    let status = status(&Error::Driver(DriverError::Precondition(long)));
+    assert_eq!(status.message().len(), MESSAGE_BYTES - 1 + "…".len());
+    assert!(status.message().ends_with("ä…"));
+}
+
+#[test]
+fn a_failure_after_an_effect_is_a_fault_if_its_cause_is() {
+    let after = |source| {
+        let source = Box::new(source);
+        Error::Driver(DriverError::AfterEffect { source })
+    };
+    assert!(is_fault(&after(DriverError::Lost {
+        rpc: Rpc::CreateVolume
+    })));
+    let refused = after(DriverError::Precondition("in use".to_owned()));
+    assert!(!is_fault(&refused));
+    let status = status(&refused);
+    assert_eq!(status.code(), tonic::Code::Aborted);
+    assert_eq!(
+        status.message(),
+        "the call had changed something before it failed, so it must be repeated (the failure by itself: FailedPrecondition): in use"
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tracing::Instrument;
 use wasmount_core::code::Code;
 use wasmount_core::mounter::MountError;
+use wasmount_core::names::DriverName;
 use wasmount_core::pool::{Extents, PoolCall, PoolEntry, PoolEntryKind, PoolReply, PoolUsage};
 use wasmount_core::snapshot::Extent;
 
@@ -25,25 +26,36 @@ impl Invocation {
             )
             .blaming_the_plugin(Code::Internal));
         }
-        let (driver, mounter) = (self.parts.driver.clone(), Arc::clone(&self.parts.mounter));
+        let driver = self.parts.driver.clone();
         if call.is_reading() {
-            return Ok(mounter.pool(driver, call).await?);
+            return Ok(self.parts.mounter.pool(driver, call).await?);
         }
         self.may_change("a pool")?;
-        if !call.is_destructive() {
-            return Ok(mounter.pool(driver, call).await?);
-        }
-        self.sync().await?;
-        // Also of a guest that is stopped meanwhile: the claims of its call last until this has ended. Others may end late, and keep no
-        // volume from being torn down while their storage hangs.
+        let changed = if call.is_destructive() {
+            self.sync().await?;
+            self.destroy(driver, call.clone()).await
+        } else {
+            self.parts.mounter.pool(driver, call.clone()).await
+        };
+        self.effects.of_pool(call, changed.as_ref().err());
+        Ok(changed?)
+    }
+
+    /// Also for a guest that is stopped meanwhile: the claims of its call last until this has ended. Others may end late, and keep no volume
+    /// from being torn down while their storage hangs.
+    async fn destroy(
+        &mut self,
+        driver: DriverName,
+        call: PoolCall,
+    ) -> Result<PoolReply, MountError> {
+        let mounter = Arc::clone(&self.parts.mounter);
         let work = async move { mounter.pool(driver, call).await };
         let job = self.call.jobs.spawn(work.in_current_span());
-        let ended = job.await.unwrap_or_else(|_| {
+        job.await.unwrap_or_else(|_| {
             Err(MountError::Unreachable {
                 reason: "its worker ended without an answer: this is a bug of the host".to_owned(),
             })
-        });
-        Ok(ended?)
+        })
     }
 
     async fn ask_extents(&mut self, call: PoolCall) -> Result<GuestExtents, HostError> {

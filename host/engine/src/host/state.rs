@@ -98,8 +98,9 @@ impl Host for Invocation {
         self.check_room(&space, &key, value.len()).await?;
         self.unsynced = true;
         let expect = expect_of_guest(expect);
-        let outcome = self.parts.state.put(&space, &key, value, expect).await?;
-        Ok(outcome_to_guest(outcome))
+        let outcome = self.parts.state.put(&space, &key, value, expect).await;
+        self.effects.of_put(key, &outcome);
+        Ok(outcome_to_guest(outcome?))
     }
 
     async fn remove(&mut self, key: String, expect: Expect) -> Result<Outcome, HostError> {
@@ -108,6 +109,7 @@ impl Host for Invocation {
         self.unsynced = true;
         let expect = expect_of_guest(expect);
         let outcome = self.parts.state.remove(&space, &key, expect).await?;
+        self.effects.of_remove(key, &outcome);
         Ok(outcome_to_guest(outcome))
     }
 

@@ -1,6 +1,6 @@
-//! What a call may change, by what it is for.
+//! What a call may change, by what it is for; and that it is told when something is left of that.
 
-use crate::harness::{Fixture, attributes, call, misbehave, parts, volume_id};
+use crate::harness::{Fixture, attributes, call, create_volume, misbehave, parts, volume_id};
 use crate::memory::Memory;
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,4 +108,26 @@ async fn reading_calls_of_csi_change_nothing() {
         }
     }
     assert_unchanged(&fixture.memory, "reading");
+    assert!(!call.effect.is_set());
+}
+
+#[tokio::test]
+async fn a_call_is_marked_if_something_is_left_of_it() {
+    for (behaviour, is_left) in [
+        ("make-and-trap", true),
+        ("make-and-exhaust", true),
+        ("write-and-exhaust", true),
+        ("make-undo-and-exhaust", false),
+        ("write-undo-and-exhaust", false),
+        ("trap", false),
+        ("error", false),
+    ] {
+        let fixture = Fixture::misbehave().await;
+        let call = fixture.call(Rpc::CreateVolume);
+        let made = fixture
+            .backend
+            .create_volume(&call, create_volume(behaviour));
+        let _ = made.await;
+        assert_eq!(call.effect.is_set(), is_left, "{behaviour}");
+    }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{Backend, BackendError, CreateVolume, NodeStage};
-use wasmount_core::call::Call;
+use wasmount_core::call::{Call, EffectMark};
 use wasmount_core::document::Limits;
 use wasmount_core::mounter::Mounter;
 use wasmount_core::names::{DriverName, RequestedName, VolumeId};
@@ -159,6 +159,7 @@ pub(crate) fn call(rpc: Rpc, budget: Duration) -> Call {
         deadline: Instant::now() + budget,
         cancelled: CancellationToken::new(),
         jobs: TaskTracker::new(),
+        effect: EffectMark::default(),
     }
 }
 

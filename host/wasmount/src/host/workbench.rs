@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use wasmount_core::call::Call;
+use wasmount_core::call::{Call, EffectMark};
 use wasmount_core::document::Wasi;
 use wasmount_core::driver::{Driver, DriverConfig, Profile, Role, Terms};
 use wasmount_core::mounter::Mounter;
@@ -126,6 +126,7 @@ impl Workbench {
             deadline: tokio::time::Instant::now() + self.configured.document.limits.time,
             cancelled: CancellationToken::new(),
             jobs: TaskTracker::new(),
+            effect: EffectMark::default(),
         };
         let loaded = loaded.with_wasi(Wasi::Full);
         let candidate = loaded.prepare(self.parts(), &call).await;
