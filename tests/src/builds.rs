@@ -56,7 +56,7 @@ fn mark_as(wasm: &mut Vec<u8>, mark: &str) {
 }
 
 /// LEB128 without a sign (WebAssembly specification, "Integers").
-fn number(to: &mut Vec<u8>, mut value: usize) {
+pub fn number(to: &mut Vec<u8>, mut value: usize) {
     loop {
         let low = u8::try_from(value & SEVEN_BITS).unwrap_or_default();
         value >>= 7;

@@ -33,5 +33,6 @@ pub mod secrets;
 pub mod services;
 pub mod snapshot;
 pub mod state;
+pub mod text;
 pub mod topology;
 pub mod volume;

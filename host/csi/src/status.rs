@@ -13,6 +13,7 @@ use wasmount_core::code::Code;
 use wasmount_core::error::Error as DriverError;
 use wasmount_core::mounter::MountError;
 use wasmount_core::state::StateError;
+use wasmount_core::text::shortened;
 
 /// Longest message that goes to a client, in bytes. It travels in a header, percent-encoded up to three times as long, and HTTP/2 clients
 /// commonly take 16 KiB of headers.
@@ -27,7 +28,7 @@ pub(crate) fn status(error: &Error) -> Status {
     } else {
         tracing::warn!(?code, error = %causes, "call refused");
     }
-    Status::new(code, shortened(causes))
+    Status::new(code, shortened(causes, MESSAGE_BYTES))
 }
 
 /// gRPC's own number for a code.
@@ -130,14 +131,6 @@ fn causes(error: &Error) -> String {
         // Writing to a string cannot fail.
         let _ = write!(text, ": {error}");
         cause = error.source();
-    }
-    text
-}
-
-fn shortened(mut text: String) -> String {
-    if text.len() > MESSAGE_BYTES {
-        text.truncate(text.floor_char_boundary(MESSAGE_BYTES));
-        text.push('…');
     }
     text
 }

@@ -5,7 +5,7 @@
 //! What comes back is machine code that the host will run, so it must come from this very program and go from there to nobody but the host:
 //! see `cache` and `wasmount_sys::component`.
 
-use crate::error::EngineError;
+use crate::error::{EngineError, words};
 use crate::settings;
 use async_trait::async_trait;
 use std::fmt;
@@ -65,7 +65,7 @@ impl FromStr for Target {
 pub fn compile(target: Target, wasm: &[u8]) -> Result<Vec<u8>, EngineError> {
     settings::compiler(target)?
         .precompile_component(wasm)
-        .map_err(|error| EngineError::Compile(format!("{error:#}")))
+        .map_err(|error| EngineError::Compile(words(&error)))
 }
 
 #[cfg(test)]

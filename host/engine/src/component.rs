@@ -3,7 +3,7 @@
 
 use crate::backend::WasmBackend;
 use crate::engine::Engine;
-use crate::error::EngineError;
+use crate::error::{EngineError, words};
 use crate::exports::Exports;
 use crate::gate::Gate;
 use crate::program::{BackendParts, PluginInfo, Program};
@@ -76,7 +76,7 @@ impl LoadedComponent {
             let linker = self.engine.linkers.with(self.wasi);
             let pre = linker
                 .instantiate_pre(&resident.component)
-                .map_err(|error| EngineError::Link(format!("{error:#}")))?;
+                .map_err(|error| EngineError::Link(words(&error)))?;
             let exports = Exports::find(&pre, &resident.exports)?;
             Ok(Linked { pre, exports })
         })?;

@@ -5,8 +5,7 @@ use crate::compile::{Compile, InProcess, Target};
 use crate::component::LoadedComponent;
 use crate::error::EngineError;
 use crate::linker::Linkers;
-use crate::load::{Loader, key, key_of_digest};
-use crate::resident::{Resident, Residents};
+use crate::load::{Loaded, Loader, key, key_of_digest};
 use crate::settings::{self, PoolSize};
 use crate::slices::Slices;
 use crate::ticker;
@@ -15,7 +14,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use wasmount_core::document::Limits;
 use wasmount_core::names::DriverName;
-use wasmount_sys::component::Checksum;
 
 /// Versions of one backend that may serve at a time: the one that drains and the one that came.
 const VERSIONS: u32 = 2;
@@ -92,14 +90,12 @@ impl EngineOptions {
 
 /// wasmtime, set up once.
 pub struct Engine {
-    pub(crate) wasmtime: wasmtime::Engine,
     pub(crate) linkers: Linkers,
     /// What fits into one slot of the pool; none: there is no pool, and each call takes what its backend may.
     pub(crate) slot: Option<PoolSize>,
     pub(crate) slices: Slices,
     pub(crate) usage: UsageWatch,
     loader: Arc<Loader>,
-    residents: Residents,
 }
 
 impl Engine {
@@ -119,12 +115,10 @@ impl Engine {
         let loader = Loader::new(wasmtime.clone(), target, cache, options.compiler);
         Ok(Arc::new(Self {
             linkers: Linkers::new(&wasmtime)?,
-            wasmtime,
             slot,
             slices: Slices::for_this_machine(),
             usage: UsageWatch::default(),
             loader: Arc::new(loader),
-            residents: Residents::default(),
         }))
     }
 
@@ -138,12 +132,10 @@ impl Engine {
     pub async fn load(self: &Arc<Self>, wasm: Vec<u8>) -> Result<LoadedComponent, EngineError> {
         let hashed = tokio::task::spawn_blocking(move || (key(&wasm), wasm));
         let (key, wasm) = hashed.await.map_err(|_| EngineError::Lost)?;
-        if let Some(resident) = self.residents.get(&key) {
-            return Ok(LoadedComponent::new(Arc::clone(self), resident, true));
-        }
-        let loaded = self.loader.load(key, &wasm).await?;
-        let resident = self.reside(key, loaded.component);
-        let from_cache = loaded.from_cache;
+        let Loaded {
+            resident,
+            from_cache,
+        } = self.loader.load(key, &wasm).await?;
         Ok(LoadedComponent::new(Arc::clone(self), resident, from_cache))
     }
 
@@ -151,13 +143,7 @@ impl Engine {
     /// mapped again. None: its bytes are needed. It was admitted once; whoever asks must know that it may serve.
     pub async fn load_compiled(self: &Arc<Self>, digest: &str) -> Option<LoadedComponent> {
         let key = key_of_digest(digest)?;
-        let resident = match self.residents.get(&key) {
-            Some(resident) => resident,
-            None => {
-                let component = self.loader.find(key).await.ok().flatten()?;
-                self.reside(key, component)
-            }
-        };
+        let resident = self.loader.find(key).await.ok().flatten()?;
         Some(LoadedComponent::new(Arc::clone(self), resident, true))
     }
 
@@ -165,7 +151,7 @@ impl Engine {
     /// goes from memory and from disk. What serves goes on: it is in use. No digests: the backend is gone.
     pub async fn retain_compiled(&self, owner: &DriverName, digests: &[String]) {
         let keys = digests.iter().filter_map(|digest| key_of_digest(digest));
-        let unwanted = self.residents.retain(owner, keys.collect());
+        let unwanted = self.loader.residents.retain(owner, keys.collect());
         if !unwanted.is_empty() {
             self.loader.forget(unwanted).await;
         }
@@ -176,11 +162,5 @@ impl Engine {
     pub async fn sweep_compiled(&self, claimed: &[String]) {
         let claimed = claimed.iter().filter_map(|digest| key_of_digest(digest));
         self.loader.retain(claimed.collect()).await;
-    }
-
-    fn reside(&self, key: Checksum, component: wasmtime::component::Component) -> Arc<Resident> {
-        let resident = Arc::new(Resident::new(&self.wasmtime, &key, component));
-        self.residents.add(key, &resident);
-        resident
     }
 }

@@ -1,6 +1,12 @@
 //! Why a component could not be made ready. Apart from the errors of calls, which are `core`'s words since clients are told of them: these
 //! here are for the administrator who puts a plugin to use.
 
+use crate::redact::printable;
+use wasmount_core::text::shortened;
+
+/// Longest text of the engine's that stands in an error, in bytes: it may repeat names of the component, of up to 100 kB each.
+const TEXT_BYTES: usize = 1024;
+
 /// A component that cannot be put to use, or an engine that cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -49,4 +55,9 @@ pub enum EngineError {
     /// A task of the host ended early: a bug of the host.
     #[error("compiling ended without an answer: this is a bug of the host")]
     Lost,
+}
+
+/// What the engine says of a component, in one line of bounded length.
+pub(crate) fn words(error: &wasmtime::Error) -> String {
+    shortened(printable(&format!("{error:#}")), TEXT_BYTES)
 }

@@ -4,7 +4,7 @@
 //! a missing function looks like a missing interface. So what is there must load, or the component is refused.
 
 use crate::bindings::exported;
-use crate::error::EngineError;
+use crate::error::{EngineError, words};
 use crate::invocation::Invocation;
 use crate::linker::{CONTRACT_LINE, CONTRACT_PACKAGE, is_of_line};
 use wasmount_core::services::Service;
@@ -99,7 +99,7 @@ fn is_exported(names: &[String], interface: &str) -> bool {
 fn shape(interface: &'static str, error: &wasmtime::Error) -> EngineError {
     EngineError::Shape {
         interface,
-        reason: format!("{error:#}"),
+        reason: words(error),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::cache::{Cache, parse_hex};
 use crate::compile::{Compile, Target};
 use crate::error::EngineError;
 use crate::refused::Refused;
+use crate::resident::{Resident, Residents};
 use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, memfd_create};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
@@ -32,13 +33,14 @@ pub(crate) struct Loader {
     pub(crate) target: Target,
     pub(crate) cache: Option<Cache>,
     pub(crate) compiler: Arc<dyn Compile>,
+    pub(crate) residents: Residents,
     refused: Refused,
     compilers: Semaphore,
 }
 
-/// Machine code, ready to be linked.
+/// A component whose machine code is mapped, as it is kept.
 pub(crate) struct Loaded {
-    pub(crate) component: Component,
+    pub(crate) resident: Arc<Resident>,
     pub(crate) from_cache: bool,
 }
 
@@ -56,6 +58,7 @@ impl Loader {
             target,
             cache,
             compiler,
+            residents: Residents::default(),
             refused: Refused::default(),
             compilers: Semaphore::new(compilers.clamp(COMPILERS_MIN, COMPILERS_MAX)),
         }
@@ -67,26 +70,30 @@ impl Loader {
         key: Checksum,
         wasm: &[u8],
     ) -> Result<Loaded, EngineError> {
-        if let Some(component) = self.find(key).await? {
+        if let Some(resident) = self.find(key).await? {
             return Ok(Loaded {
-                component,
+                resident,
                 from_cache: true,
             });
         }
         let _turn = self.compilers.acquire().await;
         // Whoever had a turn before may have compiled the same, or tried.
-        if let Some(component) = self.find(key).await? {
+        if let Some(resident) = self.find(key).await? {
             return Ok(Loaded {
-                component,
+                resident,
                 from_cache: true,
             });
         }
         let code = self.compile(key, wasm).await?;
-        let component = self
-            .blocking(move |loader| loader.keep_and_map(&key, &code))
+        // As one: what is on disk is known, so that it goes if whoever waits for it has gone.
+        let resident = self
+            .blocking(move |loader| {
+                let component = loader.keep_and_map(&key, &code)?;
+                loader.reside(key, component)
+            })
             .await??;
         Ok(Loaded {
-            component,
+            resident,
             from_cache: false,
         })
     }
@@ -102,26 +109,49 @@ impl Loader {
         compiled
     }
 
-    /// What is in the cache of it.
+    /// What is loaded of it, or in the cache.
     pub(crate) async fn find(
         self: &Arc<Self>,
         key: Checksum,
-    ) -> Result<Option<Component>, EngineError> {
-        self.blocking(move |loader| {
-            let component = loader.cache.as_ref()?.get(&loader.engine, &key)?;
+    ) -> Result<Option<Arc<Resident>>, EngineError> {
+        if let Some(resident) = self.residents.get(&key) {
+            return Ok(Some(resident));
+        }
+        let found = self.blocking(move |loader| {
+            let cache = loader.cache.as_ref();
+            let component = cache.and_then(|cache| cache.get(&loader.engine, &key))?;
             share_images(&component);
-            Some(component)
-        })
-        .await
+            Some(loader.reside(key, component))
+        });
+        found.await?.transpose()
+    }
+
+    /// From now on it is found, and goes when nobody wants it. One that may not even be looked at leaves nothing.
+    fn reside(&self, key: Checksum, component: Component) -> Result<Arc<Resident>, EngineError> {
+        match Resident::new(&self.engine, &key, component) {
+            Ok(resident) => {
+                let resident = Arc::new(resident);
+                self.residents.add(key, &resident);
+                Ok(resident)
+            }
+            Err(error) => {
+                self.remove(&key);
+                Err(error)
+            }
+        }
+    }
+
+    fn remove(&self, key: &Checksum) {
+        if let Some(Err(error)) = self.cache.as_ref().map(|cache| cache.remove(key)) {
+            tracing::warn!(%error, "a compiled component that nobody wants stays in the cache");
+        }
     }
 
     /// Takes components out of the cache. One that cannot be removed only takes room.
     pub(crate) async fn forget(self: &Arc<Self>, keys: Vec<Checksum>) {
         let forgotten = self.blocking(move |loader| {
-            for key in keys {
-                if let Some(Err(error)) = loader.cache.as_ref().map(|cache| cache.remove(&key)) {
-                    tracing::warn!(%error, "a compiled component that nobody wants stays in the cache");
-                }
+            for key in &keys {
+                loader.remove(key);
             }
         });
         let _ = forgotten.await;

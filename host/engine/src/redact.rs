@@ -8,6 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use wasmount_core::secrets::{REDACTED_VALUE_BYTES, Secrets};
+use wasmount_core::text::shortened;
 use zeroize::Zeroizing;
 
 /// Stands for a value.
@@ -206,15 +207,6 @@ pub(crate) fn printable(text: &str) -> String {
         }
     }
     out
-}
-
-/// Cut at a character, with a sign that it was cut.
-pub(crate) fn shortened(mut text: String, limit: usize) -> String {
-    if text.len() > limit {
-        text.truncate(text.floor_char_boundary(limit));
-        text.push('…');
-    }
-    text
 }
 
 #[cfg(test)]

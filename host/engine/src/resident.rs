@@ -6,6 +6,7 @@ use crate::error::EngineError;
 use crate::exports::Exports;
 use crate::invocation::Invocation;
 use crate::load::DIGEST_PREFIX;
+use crate::names::bounded;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use wasmount_core::document::Wasi;
@@ -52,18 +53,21 @@ impl<T> Default for Tables<T> {
 }
 
 impl Resident {
-    pub(crate) fn new(engine: &wasmtime::Engine, key: &Checksum, component: Component) -> Self {
+    pub(crate) fn new(
+        engine: &wasmtime::Engine,
+        key: &Checksum,
+        component: Component,
+    ) -> Result<Self, EngineError> {
         let ty = component.component_type();
-        let imports = ty.imports(engine).map(|(name, _)| name.to_owned());
-        let exports = ty.exports(engine).map(|(name, _)| name.to_owned());
-        let (imports, exports) = (imports.collect(), exports.collect());
-        Self {
+        let imports = bounded(ty.imports(engine).map(|(name, _)| name))?;
+        let exports = bounded(ty.exports(engine).map(|(name, _)| name))?;
+        Ok(Self {
             component,
             digest: format!("{DIGEST_PREFIX}{}", hex(key)),
             imports,
             exports,
             linked: Default::default(),
-        }
+        })
     }
 
     /// Links it, if that was not done before.

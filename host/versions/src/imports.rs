@@ -3,7 +3,11 @@
 
 use crate::refusal::Refusal;
 use wasmount_core::document::Wasi;
+use wasmount_core::text::listed;
 use wasmount_engine::{CONTRACT_LINE, CONTRACT_PACKAGE, is_known_export, is_linked, is_of_line};
+
+/// Most names that a sentence lists: more would be read by nobody, and each may be 256 bytes long.
+const LISTED: usize = 16;
 
 /// Everything of the contract that the plugin names must be of this host's line. A newer version of the line may bring an export that this
 /// host does not know: the plugin works without it, so that is a warning.
@@ -22,6 +26,7 @@ pub(crate) fn check_line(imports: &[String], exports: &[String]) -> Result<Vec<S
         .iter()
         .filter(|name| of_contract(name).is_some_and(|(interface, _)| !is_known_export(interface)));
     Ok(unknown
+        .take(LISTED)
         .map(|name| format!("the export {name} is newer than this host: it is not used"))
         .collect())
 }
@@ -46,7 +51,7 @@ pub(crate) fn check_imports(imports: &[String], wasi: Wasi) -> Result<(), Refusa
         "build it with the SDK of this host"
     };
     Err(Refusal::UnknownImports {
-        imports: unknown,
+        imports: listed(&unknown, LISTED),
         hint,
     })
 }
@@ -142,6 +147,19 @@ mod tests {
                 )
             );
         }
+    }
+
+    #[test]
+    fn many_unknown_names_make_a_short_sentence() {
+        let long = "n".repeat(256);
+        let names: Vec<String> = (0..512).map(|number| format!("{number}{long}")).collect();
+        let refusal = check_imports(&names, Wasi::Full).unwrap_err().to_string();
+        assert!(refusal.contains(" and 496 more; "), "{refusal}");
+        assert!(refusal.len() < 5000, "{}", refusal.len());
+        let exports: Vec<String> = (0..512)
+            .map(|number| format!("wasmount:csi/x{number}@0.1.0"))
+            .collect();
+        assert_eq!(check_line(&[], &exports).unwrap().len(), LISTED);
     }
 
     #[test]

@@ -74,10 +74,10 @@ pub enum Refusal {
         line: &'static str,
     },
     /// Wants what no plugin gets.
-    #[error("the plugin imports what this host does not offer: {}; {hint}", imports.join(", "))]
+    #[error("the plugin imports what this host does not offer: {imports}; {hint}")]
     UnknownImports {
-        /// All of them.
-        imports: Vec<String>,
+        /// The first of them, and how many more.
+        imports: String,
         /// What to do.
         hint: &'static str,
     },

@@ -4,6 +4,8 @@
 use std::fmt::Display;
 use wasm_metadata::Metadata;
 use wasmount_artifact::{Annotations, ComponentFacts};
+use wasmount_core::text::shortened;
+use wasmount_engine::{EngineError, bounded_names};
 use wasmparser::{Encoding, Parser, Payload};
 
 /// The keys of OCI's annotations (image specification 1.1, "Pre-Defined Annotation Keys").
@@ -23,6 +25,12 @@ const MAGIC: &[u8] = b"\0asm";
 /// what it finds, and takes it apart level by level on the stack.
 const NESTING: usize = 64;
 
+/// Most bytes of types, imports and exports, of all modules and components in it together: names are in them, and whoever loads what was
+/// compiled holds each several times. A plugin in Go has 40 kB of them.
+const DECLARED_BYTES: u64 = 4 << 20;
+/// Longest text that an author wrote, in bytes.
+const TEXT_BYTES: usize = 2048;
+
 /// Why bytes are no component.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotAComponent {
@@ -39,6 +47,14 @@ pub(crate) enum NotAComponent {
         "it is a core module, not a component; make one of it with `wasm-tools component new`, or build it for the target wasm32-wasip2"
     )]
     Module,
+    /// The same.
+    #[error(
+        "its types, imports and exports take more than {DECLARED_BYTES} bytes, which no toolchain makes and no host compiles; build it anew"
+    )]
+    DeclaresTooMuch,
+    /// Too many names, or too long ones.
+    #[error(transparent)]
+    Names(#[from] EngineError),
     /// Made to break whoever reads it.
     #[error(
         "it has components or modules more than {NESTING} deep in one another, which no toolchain makes and no host compiles; build it anew"
@@ -46,11 +62,15 @@ pub(crate) enum NotAComponent {
     TooDeep,
 }
 
-/// Whether it lies no deeper in itself than anybody reads: for whoever hands it to a library that goes down level by level. That it is well-formed is
-/// not said.
-pub(crate) fn is_flat_enough(wasm: &[u8]) -> Result<(), NotAComponent> {
-    let mut depth = 0_usize;
+/// Whether it lies no deeper in itself, and declares no more, than anybody reads: for whoever hands it to a library that goes down level by
+/// level, or keeps each name. That it is well-formed is not said.
+pub(crate) fn check_bounds(wasm: &[u8]) -> Result<(), NotAComponent> {
+    let (mut depth, mut declared) = (0_usize, 0_u64);
     for payload in Parser::new(0).parse_all(wasm) {
+        declared = declared.saturating_add(payload.as_ref().map_or(0, declared_bytes));
+        if declared > DECLARED_BYTES {
+            return Err(NotAComponent::DeclaresTooMuch);
+        }
         match payload {
             Ok(Payload::ModuleSection { .. } | Payload::ComponentSection { .. }) => {
                 depth += 1;
@@ -67,14 +87,32 @@ pub(crate) fn is_flat_enough(wasm: &[u8]) -> Result<(), NotAComponent> {
     Ok(())
 }
 
+/// Bytes of a section that holds types or names of its module or component alone.
+fn declared_bytes(payload: &Payload<'_>) -> u64 {
+    let range = match payload {
+        Payload::TypeSection(section) => section.range(),
+        Payload::ImportSection(section) => section.range(),
+        Payload::ExportSection(section) => section.range(),
+        Payload::CoreTypeSection(section) => section.range(),
+        Payload::InstanceSection(section) => section.range(),
+        Payload::ComponentTypeSection(section) => section.range(),
+        Payload::ComponentInstanceSection(section) => section.range(),
+        Payload::ComponentAliasSection(section) => section.range(),
+        Payload::ComponentImportSection(section) => section.range(),
+        Payload::ComponentExportSection(section) => section.range(),
+        _ => return 0,
+    };
+    range.end.saturating_sub(range.start)
+}
+
 /// Reads them. They are the component's alone, so that its bytes are one artifact, whatever the file is called that they lie in.
 pub(crate) fn facts(wasm: &[u8]) -> Result<ComponentFacts, NotAComponent> {
     let malformed = |error: &dyn Display| NotAComponent::Malformed(error.to_string());
     if !wasm.starts_with(MAGIC) {
         return Err(NotAComponent::NotWasm);
     }
-    is_flat_enough(wasm)?;
-    let mut facts = ComponentFacts::default();
+    check_bounds(wasm)?;
+    let (mut imports, mut exports) = (Vec::new(), Vec::new());
     // How deep we are: only what the outermost says is the component's own word.
     let mut depth = 0_usize;
     for payload in Parser::new(0).parse_all(wasm) {
@@ -90,13 +128,13 @@ pub(crate) fn facts(wasm: &[u8]) -> Result<ComponentFacts, NotAComponent> {
             Payload::ComponentImportSection(section) if depth == 0 => {
                 for import in section {
                     let import = import.map_err(|error| malformed(&error))?;
-                    facts.imports.push(import.name.name.to_owned());
+                    imports.push(import.name.name);
                 }
             }
             Payload::ComponentExportSection(section) if depth == 0 => {
                 for export in section {
                     let export = export.map_err(|error| malformed(&error))?;
-                    facts.exports.push(export.name.name.to_owned());
+                    exports.push(export.name.name);
                 }
             }
             _ => {}
@@ -104,9 +142,12 @@ pub(crate) fn facts(wasm: &[u8]) -> Result<ComponentFacts, NotAComponent> {
     }
     let read = wasm_metadata::Payload::from_binary(wasm).map_err(|error| malformed(&error))?;
     let metadata = read.metadata();
-    facts.author = metadata.authors.as_ref().map(ToString::to_string);
-    facts.annotations = annotations(metadata);
-    Ok(facts)
+    Ok(ComponentFacts {
+        imports: bounded_names(imports.into_iter())?,
+        exports: bounded_names(exports.into_iter())?,
+        author: text(&metadata.authors),
+        annotations: annotations(metadata),
+    })
 }
 
 fn annotations(metadata: &Metadata) -> Annotations {
@@ -124,7 +165,7 @@ fn annotations(metadata: &Metadata) -> Annotations {
         dependencies: _,
     } = metadata;
     [
-        (TITLE, name.clone()),
+        (TITLE, text(name)),
         (VERSION, text(version)),
         (DESCRIPTION, text(description)),
         (LICENSES, text(licenses)),
@@ -139,7 +180,8 @@ fn annotations(metadata: &Metadata) -> Annotations {
 }
 
 fn text(value: &Option<impl Display>) -> Option<String> {
-    value.as_ref().map(ToString::to_string)
+    let text = value.as_ref().map(ToString::to_string)?;
+    Some(shortened(text, TEXT_BYTES))
 }
 
 #[cfg(test)]
@@ -186,20 +228,65 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_declares_too_much_is_refused_and_long_texts_are_cut() {
+        use wasm_metadata::{AddMetadata, AddMetadataField, Authors};
+        for (names, name_bytes, expected) in [
+            (1, 256, None),
+            (1, 257, Some("longer than 256 bytes")),
+            (513, 8, Some("more than 512 imports or exports")),
+            (50, 90_000, Some("take more than 4194304 bytes")),
+        ] {
+            let refused = facts(&importing(names, name_bytes)).err();
+            let refused = refused.map(|refused| refused.to_string());
+            match (&refused, expected) {
+                (Some(refused), Some(words)) => assert!(refused.contains(words), "{refused}"),
+                (refused, expected) => assert_eq!(refused.as_deref(), expected),
+            }
+        }
+        let mut add = AddMetadata::default();
+        add.authors = AddMetadataField::Set(Authors::new("a".repeat(TEXT_BYTES + 1)));
+        let facts = facts(&add.to_wasm(NESTED).unwrap()).unwrap();
+        assert_eq!(facts.author.unwrap().len(), TEXT_BYTES + "…".len());
+    }
+
+    /// A component that imports so many functions, with names of this length.
+    fn importing(names: usize, name_bytes: usize) -> Vec<u8> {
+        let mut section = Vec::new();
+        length_to(&mut section, names);
+        for number in 0..names {
+            // The name, and that it is a function of the first type.
+            section.push(0);
+            length_to(&mut section, name_bytes);
+            let name = format!("a{number}");
+            section.extend(format!("{name}{}", "a".repeat(name_bytes - name.len())).bytes());
+            section.extend([1, 0]);
+        }
+        let mut component = NESTED[..15].to_vec();
+        component.push(10);
+        length_to(&mut component, section.len());
+        component.extend(section);
+        component
+    }
+
+    /// In LEB128.
+    fn length_to(bytes: &mut Vec<u8>, mut length: usize) {
+        while length >= 0x80 {
+            bytes.push((length & 0x7f) as u8 | 0x80);
+            length >>= 7;
+        }
+        bytes.push(length as u8);
+    }
+
     /// Components in one another, the innermost empty.
     fn nested(depth: usize) -> Vec<u8> {
         const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
         let mut component = EMPTY.to_vec();
         for _ in 0..depth {
             let mut outer = EMPTY.to_vec();
-            // A section that holds a component (component model, `Binary.md`), and its length, in LEB128.
+            // A section that holds a component (component model, `Binary.md`), and its length.
             outer.push(4);
-            let mut length = component.len();
-            while length >= 0x80 {
-                outer.push((length & 0x7f) as u8 | 0x80);
-                length >>= 7;
-            }
-            outer.push(length as u8);
+            length_to(&mut outer, component.len());
             outer.extend(component);
             component = outer;
         }

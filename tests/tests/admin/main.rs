@@ -11,6 +11,7 @@
 mod commands;
 mod documents;
 mod files;
+mod names;
 mod refusals;
 mod removal;
 mod scene;

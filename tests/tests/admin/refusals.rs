@@ -13,8 +13,10 @@ use xtask::workspace::Workspace;
 
 /// One byte more than the largest component that is read.
 const TOO_LARGE: u64 = (64 << 20) + 1;
+/// More than any refusal says, in bytes, whatever the component is.
+pub(crate) const SAID_BYTES: usize = 10 << 10;
 /// What a component begins with, and a core module (component model, `Binary.md`).
-const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+pub(crate) const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
 /// The same, in a file that nobody and one that `acme` has signed.
 const UNSIGNED_CORE: &str = "unsigned-core.wasm";
@@ -23,7 +25,7 @@ const SIGNED_CORE: &str = "signed-core.wasm";
 const CUT_OFF: &[u8] = b"\0asm\x0d\0\x01\0\x01\x7f";
 
 /// What an administrator asks for.
-enum Wish {
+pub(crate) enum Wish {
     /// `swap --file` of these bytes.
     Bytes(Vec<u8>),
     /// `swap --file` of a file that is so large.
@@ -33,7 +35,7 @@ enum Wish {
 }
 
 /// One refusal.
-struct Row {
+pub(crate) struct Row {
     kind: &'static str,
     wish: Wish,
     /// What is wrong, and what to do.
@@ -60,7 +62,7 @@ const KINDS: [&str; 13] = [
 /// As the document has it.
 const PLUGIN: &str = "{ path: PATH }";
 
-fn row(kind: &'static str, wish: Wish, said: [&'static str; 2]) -> Row {
+pub(crate) fn row(kind: &'static str, wish: Wish, said: [&'static str; 2]) -> Row {
     Row { kind, wish, said }
 }
 
@@ -254,7 +256,7 @@ async fn lives(orchestrator: &Orchestrator, number: usize) {
 }
 
 /// Each is refused for what it is, in words, and nothing else happens.
-async fn all_refused(scene: &Scene, rows: Vec<Row>) {
+pub(crate) async fn all_refused(scene: &Scene, rows: Vec<Row>) {
     let document = fs::read_to_string(&scene.document).unwrap();
     let before = scene.status()["version"].clone();
     let orchestrator = scene.orchestrator().await;
@@ -266,8 +268,11 @@ async fn all_refused(scene: &Scene, rows: Vec<Row>) {
             assert!(error.contains(words), "{kind}: `{words}`: {error}");
         }
         assert!(error.contains(&format!("({kind})")), "{kind}: {error}");
+        assert!(error.len() < SAID_BYTES, "{kind}: {} bytes", error.len());
         let status = scene.status();
         assert_eq!(status["refused"]["kind"], kind, "{status:#}");
+        let reason = status["refused"]["reason"].as_str().unwrap();
+        assert!(reason.len() < SAID_BYTES, "{kind}: {} bytes", reason.len());
         assert_eq!(status["version"], before, "{kind}");
         assert_eq!(status["notReady"], Value::Null, "{kind}");
         lives(&orchestrator, index).await;

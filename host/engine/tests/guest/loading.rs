@@ -309,3 +309,34 @@ async fn a_cache_that_cannot_be_used_costs_only_the_cache() {
             .is_from_cache()
     );
 }
+
+/// A component that imports a function by a name of this length.
+fn importing(name_bytes: u8) -> Vec<u8> {
+    let mut wasm = EMPTY_COMPONENT.to_owned();
+    // The type of a function, and an import of it; lengths are in LEB128.
+    wasm.extend([7, 5, 1, 0x40, 0, 1, 0]);
+    let length = |bytes: u16| [(bytes & 0x7f) as u8 | 0x80, (bytes >> 7) as u8];
+    wasm.push(10);
+    wasm.extend(length(u16::from(name_bytes) + 100 + 6));
+    wasm.extend([1, 0]);
+    wasm.extend(length(u16::from(name_bytes) + 100));
+    wasm.extend(std::iter::repeat_n(b'a', usize::from(name_bytes) + 100));
+    wasm.extend([1, 0]);
+    wasm
+}
+
+#[tokio::test]
+async fn names_that_are_too_long_are_refused_and_leave_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    let options = EngineOptions::for_backends(Some(cache.clone()), [&Limits::default()]);
+    let engine = Engine::new(options).unwrap();
+    let loaded = engine.load(importing(156)).await.unwrap();
+    assert_eq!(loaded.imports()[0].len(), 256);
+    let refused = engine.load(importing(157)).await.err().unwrap().to_string();
+    assert!(refused.contains("longer than 256 bytes"), "{refused}");
+    let owner = DriverName::parse("one").unwrap();
+    drop(loaded);
+    engine.retain_compiled(&owner, &[]).await;
+    assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 0);
+}

@@ -3,7 +3,7 @@
 //!
 //! What the child answers is trusted as far as the compiler is: it is machine code, and the host runs it.
 
-use crate::component_facts::is_flat_enough;
+use crate::component_facts::check_bounds;
 use async_trait::async_trait;
 use std::time::Duration;
 use wasmount_child::{Bounds, ChildError, Task};
@@ -40,8 +40,8 @@ impl Compile for ChildCompiler {
 /// Compiles what comes on standard input, confined, and ends the process.
 pub(crate) fn compile_as_child(target: Target) -> ! {
     wasmount_child::serve(&bounds(), |wasm| {
-        // The compiler goes down to any depth, for as long as its stack lasts.
-        is_flat_enough(&wasm).map_err(|refused| refused.to_string())?;
+        // The compiler goes down to any depth, for as long as its stack lasts, and keeps all names, which the host would have to hold.
+        check_bounds(&wasm).map_err(|refused| refused.to_string())?;
         compile(target, &wasm).map_err(|error| match error {
             // The parent says the rest.
             EngineError::Compile(reason) => reason,

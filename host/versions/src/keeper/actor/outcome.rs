@@ -16,6 +16,10 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
+use wasmount_core::text::shortened;
+
+/// Longest reason of a refusal, in bytes: a plugin has a word in some of them, and the status of all drivers is one answer.
+const REASON_BYTES: usize = 8 << 10;
 
 /// What a swap took, see [`Outcome`].
 #[derive(Default)]
@@ -323,7 +327,7 @@ fn answer(purpose: Purpose, came: Result<Outcome, Refusal>) {
     }
 }
 
-/// An error with all that is behind it, each thing once.
+/// An error with all that is behind it, each thing once: as it stands in logs, statuses and Events.
 pub(super) fn said(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -335,5 +339,5 @@ pub(super) fn said(error: &dyn Error) -> String {
         }
         source = cause.source();
     }
-    text
+    shortened(text, REASON_BYTES)
 }

@@ -1,0 +1,39 @@
+//! Texts that others wrote, cut to a length. Apart because each room bounds what it takes in, and all do it alike.
+
+/// Cut at a character, with a sign that it was cut.
+pub fn shortened(mut text: String, limit_bytes: usize) -> String {
+    if text.len() > limit_bytes {
+        text.truncate(text.floor_char_boundary(limit_bytes));
+        text.push('…');
+    }
+    text
+}
+
+/// The first of many names, and how many more there are.
+pub fn listed(names: &[String], limit: usize) -> String {
+    let shown = names.iter().take(limit).map(String::as_str);
+    let mut list = shown.collect::<Vec<_>>().join(", ");
+    if names.len() > limit {
+        list.push_str(&format!(" and {} more", names.len() - limit));
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_between_two_characters() {
+        assert_eq!(shortened("abc".to_owned(), 3), "abc");
+        assert_eq!(shortened("abcd".to_owned(), 3), "abc…");
+        assert_eq!(shortened("aää".to_owned(), 4), "aä…");
+    }
+
+    #[test]
+    fn the_first_names_of_many_are_listed() {
+        let names: Vec<String> = ["a", "b", "c"].map(str::to_owned).into();
+        assert_eq!(listed(&names, 3), "a, b, c");
+        assert_eq!(listed(&names, 2), "a, b and 1 more");
+    }
+}
