@@ -200,7 +200,7 @@ impl Actor {
         if changed {
             self.due = Some(now);
             if matches!(&self.work, Some(work) if matches!(work.purpose, Purpose::Converge)) {
-                self.work = None;
+                self.abandon();
             }
         } else {
             let settled = now + SETTLE;
@@ -290,6 +290,12 @@ impl Actor {
             wish: self.wish,
             future: Box::pin(attempt(question)),
         });
+    }
+
+    /// Ends what is under way. What was compiled for it is looked for when the next attempt has ended.
+    fn abandon(&mut self) -> Option<Purpose> {
+        self.tidied = None;
+        self.work.take().map(|work| work.purpose)
     }
 
     /// The trial of the running version, when a window ends.

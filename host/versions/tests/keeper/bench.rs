@@ -29,7 +29,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const PASSWORD: &str = "tr0ub4dor-and-3";
 
 /// One engine for all tests; its cache makes each component compile once.
-fn engine() -> &'static Arc<Engine> {
+pub(crate) fn engine() -> &'static Arc<Engine> {
     static ENGINE: OnceLock<(Arc<Engine>, tempfile::TempDir)> = OnceLock::new();
     let make = || {
         let folder = tempfile::tempdir().unwrap();

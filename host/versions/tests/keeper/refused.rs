@@ -2,7 +2,10 @@
 
 use crate::bench::*;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 use std::fs;
+use std::time::Duration;
+use tokio::time::sleep;
 use wasmount_versions::{RefusalKind, SwapRequest};
 
 #[tokio::test]
@@ -61,4 +64,51 @@ async fn a_way_back_that_is_closed_is_no_candidate() {
     bench.back(None).await.unwrap_err();
     bench.back(Some(7)).await.unwrap_err();
     assert_eq!(bench.keeper.refusals(), []);
+}
+
+fn digest(wasm: &[u8]) -> String {
+    let digits = Sha256::digest(wasm);
+    let digits: String = digits.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{digits}")
+}
+
+async fn is_compiled(wasm: &[u8]) -> bool {
+    engine().load_compiled(&digest(wasm)).await.is_some()
+}
+
+#[tokio::test]
+async fn compiled_code_of_a_refused_component_is_removed() {
+    let bench = Bench::serving().await;
+    let refused = build("misbehave", 8);
+    put(&refused, &bench.plugin());
+    let status = bench.want(behaving("bad-settings")).await;
+    assert_eq!(status.refused.unwrap().digest, Some(digest(&refused)));
+    // A command waits for what is done after an answer.
+    bench.keeper.undrain().await.unwrap();
+    assert!(!is_compiled(&refused).await);
+    // Mended, the same component serves.
+    bench.want(behaving("other")).await;
+    assert_eq!(bench.record(2).digest, digest(&refused));
+}
+
+#[tokio::test]
+async fn compiled_code_of_an_abandoned_attempt_is_removed() {
+    let bench = Bench::serving().await;
+    for (mark, abandon) in [(9, false), (10, true)] {
+        let left = build("misbehave", mark);
+        put(&left, &bench.plugin());
+        bench.keeper.want(bench.desired(behaving("sleep-in-check")));
+        while !is_compiled(&left).await {
+            sleep(Duration::from_millis(5)).await;
+        }
+        if abandon {
+            bench.keeper.pause().await.unwrap();
+        } else {
+            put(&build("misbehave", 1), &bench.plugin());
+            bench.want(json!({})).await;
+        }
+        bench.keeper.undrain().await.unwrap();
+        assert!(!is_compiled(&left).await, "{mark}");
+    }
+    assert_eq!(bench.number(), 1);
 }

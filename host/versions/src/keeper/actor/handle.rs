@@ -102,8 +102,8 @@ impl Actor {
 
     /// Waits for nobody: what is under way is dropped, and so is what was to come after it: nobody who asked for that knew of this.
     fn go_back(&mut self, hold: Hold, reply: Option<Reply<Outcome>>, disk: &Arc<Disk>) {
-        if let Some(work) = self.work.take() {
-            overtaken(work.purpose);
+        if let Some(purpose) = self.abandon() {
+            overtaken(purpose);
         }
         for (request, reply) in self.swaps.drain(..) {
             let pinned = request.desired.is_some();
@@ -127,7 +127,7 @@ impl Actor {
             .as_ref()
             .is_some_and(|work| gives_way(&work.purpose))
         {
-            self.work = None;
+            self.abandon();
             // To be looked at again, whatever comes of the swap.
             self.due = Some(Instant::now());
         }
@@ -170,7 +170,9 @@ impl Actor {
                 .as_ref()
                 .is_some_and(|work| converges(&work.purpose))
         {
-            self.work = None;
+            self.abandon();
+            // There may be no next attempt for long.
+            self.tidy(disk).await;
         }
         self.due = Some(Instant::now());
         Ok(())

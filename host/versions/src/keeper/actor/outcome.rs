@@ -102,7 +102,7 @@ impl Actor {
     }
 
     /// Removes what only versions needed that are not kept any more. Whoever asked for the swap has his answer.
-    async fn tidy(&mut self, disk: &Arc<Disk>) {
+    pub(super) async fn tidy(&mut self, disk: &Arc<Disk>) {
         forget_marks(&self.parts, &self.history).await;
         let digests = self.history.digests();
         if self.tidied.as_ref() == Some(&digests) {
