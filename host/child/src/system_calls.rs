@@ -29,7 +29,6 @@ const COMPUTING: &[c_long] = &[
     libc::SYS_close,
     libc::SYS_exit,
     libc::SYS_exit_group,
-    libc::SYS_fcntl,
     libc::SYS_fstat,
     libc::SYS_futex,
     libc::SYS_getcpu,
@@ -121,6 +120,15 @@ const NETWORK: &[c_long] = &[
     libc::SYS_select,
 ];
 
+/// What may be asked of a descriptor: its flags and another of it. Neither who gets signals of it (`F_SETOWN`, `F_SETSIG`), by which a child
+/// kills whoever reads its pipe, nor leases, locks and the size of a pipe, which is the host's as well.
+const OF_DESCRIPTORS: [i32; 4] = [
+    libc::F_GETFD,
+    libc::F_SETFD,
+    libc::F_GETFL,
+    libc::F_DUPFD_CLOEXEC,
+];
+
 /// Calls, each with the arguments that it may have: one of the rules, or any at all where there is none.
 type Calls = BTreeMap<c_long, Vec<SeccompRule>>;
 
@@ -155,7 +163,15 @@ fn calls(bounds: &Bounds) -> Result<Calls, BackendError> {
     let own = u64::from(std::process::id());
     let thread = libc::CLONE_THREAD.unsigned_abs().into();
     let mut calls: Calls = named(COMPUTING).collect();
+    let of_descriptors = OF_DESCRIPTORS.map(|command| equal(1, command.unsigned_abs()));
+    let mut of_descriptors: Vec<_> = of_descriptors.into_iter().collect::<Result<_, _>>()?;
+    // Whether it waits, but not that it signals.
+    of_descriptors.push(SeccompRule::new(vec![
+        argument(1, u32::MAX.into(), libc::F_SETFL.unsigned_abs().into())?,
+        argument(2, libc::O_ASYNC.unsigned_abs().into(), 0)?,
+    ])?);
     calls.extend([
+        (libc::SYS_fcntl, of_descriptors),
         // Threads, and no process: what a child starts dies with it.
         (libc::SYS_clone, vec![only(0, thread, thread)?]),
         (
@@ -174,12 +190,17 @@ fn calls(bounds: &Bounds) -> Result<Calls, BackendError> {
     }
     if bounds.network {
         calls.extend(named(NETWORK));
-        let families = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
-        let families = families.map(|family| equal(0, family.unsigned_abs()));
-        calls.insert(
-            libc::SYS_socket,
-            families.into_iter().collect::<Result<_, _>>()?,
-        );
+        let route = libc::NETLINK_ROUTE.unsigned_abs().into();
+        let sockets = vec![
+            equal(0, libc::AF_INET.unsigned_abs())?,
+            equal(0, libc::AF_INET6.unsigned_abs())?,
+            // To ask for this machine's addresses; the other protocols of that family speak to the rest of the kernel.
+            SeccompRule::new(vec![
+                argument(0, u32::MAX.into(), libc::AF_NETLINK.unsigned_abs().into())?,
+                argument(2, u32::MAX.into(), route)?,
+            ])?,
+        ];
+        calls.insert(libc::SYS_socket, sockets);
         // One that sends datagrams could send them to somebody else's socket.
         let stream = libc::SOCK_STREAM.unsigned_abs().into();
         calls.insert(libc::SYS_socketpair, vec![only(1, KIND_OF_SOCKET, stream)?]);
@@ -206,9 +227,13 @@ fn equal(argument: u8, value: impl Into<u64>) -> Result<SeccompRule, BackendErro
     only(argument, u32::MAX.into(), value.into())
 }
 
+/// A rule of one condition.
+fn only(at: u8, mask: u64, value: u64) -> Result<SeccompRule, BackendError> {
+    SeccompRule::new(vec![argument(at, mask, value)?])
+}
+
 /// An argument whose bits in `mask` are those of `value`. All that are looked at here have their meaning in 32 bits.
-fn only(argument: u8, mask: u64, value: u64) -> Result<SeccompRule, BackendError> {
+fn argument(at: u8, mask: u64, value: u64) -> Result<SeccompCondition, BackendError> {
     let is = SeccompCmpOp::MaskedEq(mask);
-    let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, is, value)?;
-    SeccompRule::new(vec![condition])
+    SeccompCondition::new(at, SeccompCmpArgLen::Dword, is, value)
 }

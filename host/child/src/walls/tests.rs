@@ -10,7 +10,9 @@ mod scene;
 use super::*;
 use crate::confine::{confine, filter, give_up_rights};
 use held::{CLOSED, DENIED, DONE, HELD, Held, Row};
+use rustix::fs::{FlockOperation, OFlags, fcntl_getfl, fcntl_lock, fcntl_setfl};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, Protocol, RawProtocol, SocketType, socket};
 use rustix::process::{
     Pid, PidfdFlags, PidfdGetfdFlags, Signal, getpgid, getppid, kill_process, pidfd_getfd,
     pidfd_open, setpgid,
@@ -76,6 +78,15 @@ fn done(act: &str, object: &str) -> io::Result<String> {
             let thread = std::thread::Builder::new().spawn(|| vec![1_u8; 1 << 20].len())?;
             return Ok(thread.join().unwrap().to_string());
         }
+        // As a runtime does with what it is given.
+        "flags" => fcntl_setfl(io::stdin(), fcntl_getfl(io::stdin())? | OFlags::NONBLOCK)?,
+        "signals" => fcntl_setfl(io::stdin(), fcntl_getfl(io::stdin())? | OFlags::ASYNC)?,
+        "lock" => fcntl_lock(io::stdin(), FlockOperation::NonBlockingLockShared)?,
+        "netlink" => {
+            let protocol = object.parse().ok().and_then(RawProtocol::new);
+            let protocol = protocol.map(Protocol::from_raw);
+            drop(socket(AddressFamily::NETLINK, SocketType::RAW, protocol)?);
+        }
         "signal" => kill_process(process(), Signal::CONT)?,
         // As a debugger may (ptrace(2), PTRACE_MODE_ATTACH_REALCREDS).
         "take-descriptor" => {
@@ -97,7 +108,7 @@ async fn privileged_acts_are_refused_behind_the_walls_and_done_without() {
     let path = |name: &str| scene.path(name).display().to_string();
     let port = scene.listener.local_addr().unwrap().to_string();
     let neighbour = scene.neighbour.id().to_string();
-    let rows: [Row; 16] = [
+    let rows: [Row; 21] = [
         (
             "read",
             path("inside/file"),
@@ -190,6 +201,36 @@ async fn privileged_acts_are_refused_behind_the_walls_and_done_without() {
             [DENIED; 2],
             [DENIED; 2],
         ),
+        (
+            "flags",
+            "of-its-own".to_owned(),
+            ABI::V1,
+            [DONE; 2],
+            [DONE; 2],
+        ),
+        (
+            "signals",
+            "of-a-pipe".to_owned(),
+            ABI::V1,
+            [DONE; 2],
+            [DENIED; 2],
+        ),
+        (
+            "lock",
+            "of-a-pipe".to_owned(),
+            ABI::V1,
+            [DONE; 2],
+            [DENIED; 2],
+        ),
+        // The kernel's routes (0), and the events of its devices (15).
+        (
+            "netlink",
+            "0".to_owned(),
+            ABI::V1,
+            [DONE; 2],
+            [DONE, DENIED],
+        ),
+        ("netlink", "15".to_owned(), ABI::V1, [DONE; 2], [DENIED; 2]),
         (
             "signal",
             neighbour.clone(),
