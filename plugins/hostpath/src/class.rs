@@ -7,8 +7,8 @@ const MINIMUM_BYTES: u64 = 1 << 20; // a file system takes some for itself
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
+    #[serde(alias = "node-grown-image")] // of records and classes of earlier versions
     Image,
-    NodeGrownImage, // gets more space when the node grows it, not before
     Directory,
 }
 
@@ -57,7 +57,7 @@ impl Class {
     pub(crate) fn make(&self, id: &str, bytes: u64, from: Option<&Content>) -> Result<(), Error> {
         let kind = match self.kind {
             Kind::Directory => pool::Kind::Directory,
-            Kind::Image | Kind::NodeGrownImage => pool::Kind::Image,
+            Kind::Image => pool::Kind::Image,
         };
         self.pool.create_volume(kind, id, bytes, from)
     }

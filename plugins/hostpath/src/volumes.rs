@@ -89,9 +89,7 @@ impl ControllerExpand for Hostpath {
         let known = VOLUMES.get(&args.id)?;
         let range = args.capacity.in_blocks(BLOCK_BYTES);
         let size_bytes = range.grown(known.size_bytes)?;
-        if known.class.kind != Kind::NodeGrownImage {
-            known.class.pool.resize(&args.id, size_bytes)?;
-        }
+        known.class.pool.resize(&args.id, size_bytes)?;
         VOLUMES.change(&args.id, |volume| {
             volume.size_bytes = size_bytes;
             Ok(())

@@ -22,10 +22,9 @@ use xtask::failure::Failure;
 use xtask::workspace::Workspace;
 
 /// Classes of drivers, with the file system and the kind of volume of each.
-const CLASSES: [(&str, Driver, &str, Option<&str>); 8] = [
+const CLASSES: [(&str, Driver, &str, Option<&str>); 7] = [
     ("ext4", HOSTPATH, "ext4", Some("image")),
     ("xfs", HOSTPATH, "xfs", Some("image")),
-    ("xfs-node-grown", HOSTPATH, "xfs", Some("node-grown-image")),
     ("directory", HOSTPATH, "", Some("directory")),
     ("limited", LIMITED, "ext4", Some("image")),
     ("local-ext4", LOCAL_IMAGES, "ext4", None),

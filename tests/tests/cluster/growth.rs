@@ -48,12 +48,6 @@ pub(crate) async fn privileged_xfs_grows_under_a_pod_that_runs(scene: Scene) -> 
     grows_online(&scene, "xfs").await
 }
 
-pub(crate) async fn privileged_xfs_grown_by_the_node_alone_grows_under_a_pod_that_runs(
-    scene: Scene,
-) -> Outcome {
-    grows_online(&scene, "xfs-node-grown").await
-}
-
 pub(crate) async fn privileged_an_image_of_the_node_grows_under_a_pod_that_runs(
     scene: Scene,
 ) -> Outcome {

@@ -60,7 +60,6 @@ fn main() -> ExitCode {
         placement::privileged_a_pod_waits_when_its_claim_is_larger_than_the_capacity,
         growth::privileged_ext4_grows_between_two_pods,
         growth::privileged_xfs_grows_under_a_pod_that_runs,
-        growth::privileged_xfs_grown_by_the_node_alone_grows_under_a_pod_that_runs,
         growth::privileged_an_image_of_the_node_grows_under_a_pod_that_runs,
         copies::privileged_a_snapshot_restores_what_was_there_when_it_was_taken,
         copies::privileged_a_clone_holds_what_its_source_holds_and_is_another_volume,

@@ -130,11 +130,3 @@ fn content_that_is_missing_or_small_is_a_lost_volume() {
         assert_eq!(code(answer), Some(Code::NotFound), "{unknown}");
     }
 }
-
-#[test]
-fn a_volume_that_grows_on_its_node_is_not_small() {
-    fresh();
-    let id = created("pvc-1", "node-grown-image").id;
-    expand(&id, range(Some(2 * GIB), None)).unwrap();
-    assert_eq!(reasons(&id), [[""; 0], [""; 0]]);
-}
