@@ -9,6 +9,14 @@ use std::collections::BTreeMap;
 /// Largest map, in bytes of keys and values (CSI specification, "Size Limits": 4 KiB).
 pub const MAP_BYTES: usize = 4096;
 
+/// How keys begin that kubelet and the sidecars add to parameters and contexts: no author of a request chose them.
+const KUBERNETES_KEYS: [&str; 2] = ["csi.storage.k8s.io/", "storage.kubernetes.io/"];
+
+/// Whether kubelet or a sidecar adds a key.
+pub fn is_added_by_kubernetes(key: &str) -> bool {
+    KUBERNETES_KEYS.iter().any(|start| key.starts_with(start))
+}
+
 /// A map with unique keys, in key order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -8,11 +8,14 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::path::Path;
 
 /// Longest incoming identifier, in bytes. The specification says 128 ("Size Limits"); clients send more.
 pub const INCOMING_IDENTIFIER_BYTES: usize = 1024;
 /// Longest identifier that a plugin may return, in bytes (CSI specification, "Size Limits").
 pub const PLUGIN_IDENTIFIER_BYTES: usize = 128;
+/// Longest name of what is to be made, in bytes (CSI specification, "Size Limits").
+pub const REQUESTED_NAME_BYTES: usize = 128;
 /// Longest node identifier, in bytes (CSI specification, `NodeGetInfoResponse.node_id`).
 pub const NODE_IDENTIFIER_BYTES: usize = 256;
 /// Longest path, in bytes: `PATH_MAX` without its NUL.
@@ -78,8 +81,20 @@ pub fn check_identifier(what: &'static str, word: &str, limit: usize) -> Result<
     Ok(())
 }
 
+/// No control character but tab, line feed and carriage return (CSI specification, `CreateVolumeRequest.name`).
+fn without_banned_characters(what: &'static str, name: &str) -> Result<(), InvalidWord> {
+    let is_banned = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r');
+    if name.contains(is_banned) {
+        return Err(InvalidWord::Character {
+            what,
+            character: "a control character",
+        });
+    }
+    Ok(())
+}
+
 macro_rules! identifier {
-    ($(#[$doc:meta])* $name:ident, $limit:expr) => {
+    ($(#[$doc:meta])* $name:ident, $limit:expr $(, $rule:ident)?) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -90,6 +105,7 @@ macro_rules! identifier {
             pub fn parse(what: &'static str, word: impl Into<String>) -> Result<Self, InvalidWord> {
                 let word = word.into();
                 check_identifier(what, &word, $limit)?;
+                $($rule(what, &word)?;)?
                 Ok(Self(word))
             }
 
@@ -149,7 +165,9 @@ identifier!(
 );
 identifier!(
     /// What the client calls the thing to be made: the key of idempotence of the Create calls.
-    RequestedName, INCOMING_IDENTIFIER_BYTES
+    RequestedName,
+    REQUESTED_NAME_BYTES,
+    without_banned_characters
 );
 /// A path of the node. Opened only by the mount room, below its roots.
 ///
@@ -165,6 +183,12 @@ impl NodePath {
         let path = path.into();
         check_identifier(what, &path, PATH_BYTES)?;
         Ok(Self(shortest_spelling(path)))
+    }
+
+    /// Whether both are one place, or one lies in the other, as they are spelled.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let (one, other) = (Path::new(&self.0), Path::new(&other.0));
+        one.starts_with(other) || other.starts_with(one)
     }
 
     /// The path in its shortest spelling.
@@ -273,113 +297,4 @@ fn shortest_spelling(path: String) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_driver_name_in_domain_notation_is_taken() {
-        for name in [
-            "directory.wasmount.io",
-            "a",
-            "a1",
-            "csi-nfs.example.com",
-            &"a".repeat(63),
-        ] {
-            assert_eq!(DriverName::parse(name).unwrap().as_str(), name);
-        }
-    }
-
-    #[test]
-    fn a_driver_name_that_could_leave_its_folder_is_refused() {
-        for name in [
-            "",
-            ".",
-            "..",
-            "../x",
-            "a/b",
-            ".a",
-            "a.",
-            "-a",
-            "a_b",
-            "a\0b",
-            "ä",
-            &"a".repeat(64),
-        ] {
-            assert!(DriverName::parse(name).is_err(), "{name:?}");
-        }
-    }
-
-    #[test]
-    fn all_spellings_of_an_absolute_path_are_one() {
-        for (spelled, path) in [
-            ("/pods/r/mount", "/pods/r/mount"),
-            ("/pods//r/mount", "/pods/r/mount"),
-            ("//pods/r///mount//", "/pods/r/mount"),
-            ("/pods/r/mount/", "/pods/r/mount"),
-            ("/", "/"),
-            ("///", "/"),
-        ] {
-            let taken = NodePath::parse("target_path", spelled).unwrap();
-            assert_eq!(taken.as_str(), path);
-            // Nor does one that crosses the process boundary keep its own.
-            assert_eq!(NodePath::try_from(spelled.to_owned()).unwrap(), taken);
-        }
-    }
-
-    #[test]
-    fn a_path_that_may_lead_elsewhere_stays_as_it_is() {
-        for path in ["some//path/", "./a", "/a/./b", "/a/../b", "/a/..", "/a b"] {
-            assert_eq!(NodePath::parse("path", path).unwrap().as_str(), path);
-        }
-        assert!(NodePath::parse("path", "/".repeat(4096)).is_err());
-        assert!(NodePath::try_from(String::new()).is_err());
-    }
-
-    #[test]
-    fn an_identifier_is_bounded_and_without_nul() {
-        assert!(VolumeId::parse("volume_id", "v".repeat(1024)).is_ok());
-        assert_eq!(
-            VolumeId::parse("volume_id", "v".repeat(1025)),
-            Err(InvalidWord::TooLong {
-                what: "volume_id",
-                length: 1025,
-                limit: 1024
-            })
-        );
-        assert_eq!(
-            VolumeId::parse("volume_id", ""),
-            Err(InvalidWord::Empty { what: "volume_id" })
-        );
-        assert_eq!(
-            VolumeId::parse("volume_id", "a\0"),
-            Err(InvalidWord::Character {
-                what: "volume_id",
-                character: "a NUL byte"
-            })
-        );
-    }
-
-    #[test]
-    fn no_word_that_was_not_parsed_can_be_read() {
-        fn read<T: serde::de::DeserializeOwned>(json: &str) -> bool {
-            serde_json::from_str::<T>(json).is_ok()
-        }
-        for (json, volume, driver, path) in [
-            (r#""a""#, true, true, true),
-            (r#""""#, false, false, false),
-            (r#""a\u0000b""#, false, false, false),
-            (r#""..""#, true, false, true),
-            (r#""../a""#, true, false, true),
-            (r#"7"#, false, false, false),
-        ] {
-            assert_eq!(read::<VolumeId>(json), volume, "{json}");
-            assert_eq!(read::<NodeId>(json), volume, "{json}");
-            assert_eq!(read::<DriverName>(json), driver, "{json}");
-            assert_eq!(read::<NodePath>(json), path, "{json}");
-        }
-        let long = serde_json::to_string(&"v".repeat(INCOMING_IDENTIFIER_BYTES + 1)).unwrap();
-        assert!(!read::<VolumeId>(&long));
-        let kept = VolumeId::parse("volume_id", "a/b").unwrap();
-        assert_eq!(serde_json::to_string(&kept).unwrap(), r#""a/b""#);
-    }
-}
+mod tests;

@@ -69,6 +69,9 @@ pub enum AccessMode {
 /// Most bytes of all mount flags (CSI specification, `MountVolume.mount_flags`); it is also what mount(2) takes.
 pub const MOUNT_FLAGS_BYTES: usize = 4096;
 
+/// Longest other word of a capability, in bytes (CSI specification, "Size Limits").
+const STRING_BYTES: usize = 128;
+
 /// How a file system is to be mounted (CSI `VolumeCapability.MountVolume`).
 #[derive(Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "UncheckedMountAccess")]
@@ -113,6 +116,15 @@ impl MountAccess {
         let named = named
             .into_iter()
             .filter_map(|(what, word)| Some((what, word.as_ref()?)));
+        for (what, word) in named.clone() {
+            if word.len() > STRING_BYTES {
+                return Err(InvalidWord::TooLong {
+                    what,
+                    length: word.len(),
+                    limit: STRING_BYTES,
+                });
+            }
+        }
         for (what, word) in flags.chain(named) {
             if word.contains('\0') {
                 return Err(InvalidWord::Character {

@@ -8,7 +8,7 @@ use wasmount_core::driver::{
     EPHEMERAL, NodeExpandRequest, NodePublishRequest, NodeStageRequest, NodeStatsRequest,
     SERVICE_ACCOUNT_TOKENS,
 };
-use wasmount_core::names::{NodePath, VolumeId};
+use wasmount_core::names::{InvalidWord, NodePath, VolumeId};
 
 pub(crate) fn node_stage_volume(request: wire::NodeStageVolumeRequest) -> Result<NodeStageRequest> {
     let wire::NodeStageVolumeRequest {
@@ -32,7 +32,13 @@ pub(crate) fn node_stage_volume(request: wire::NodeStageVolumeRequest) -> Result
             publish_context: attributes("publish_context", publish_context)?,
             volume_context: attributes("volume_context", volume_context)?,
         },
-    ))
+    )
+    // Not the publish context: the plugin's own controller wrote it.
+    .saying(|words, it| {
+        words
+            .with_map(&it.volume_context)
+            .with_capabilities([&it.capability])
+    }))
 }
 
 pub(crate) fn node_unstage_volume(
@@ -70,15 +76,27 @@ pub(crate) fn node_publish_volume(
             .or_insert(tokens);
     }
     let volume_context = attributes("volume_context", volume_context)?;
+    let staging_path = optional(staging_target_path, |word| {
+        NodePath::parse("staging_target_path", word)
+    })?;
+    // One mounted in the other could not be unmounted while that is.
+    if staging_path
+        .as_ref()
+        .is_some_and(|staging| staging.overlaps(&target_path))
+    {
+        return Err(InvalidWord::Rule {
+            what: "target_path",
+            rule: "and staging_target_path are the same, or one lies in the other",
+        }
+        .into());
+    }
     let origin = origin(None, &volume_context);
     Ok(Parsed::new(
         volume(&id),
         secrets,
         NodePublishRequest {
             id,
-            staging_path: optional(staging_target_path, |word| {
-                NodePath::parse("staging_target_path", word)
-            })?,
+            staging_path,
             target_path,
             capability: capability("volume_capability", wanted)?,
             readonly,
@@ -87,7 +105,12 @@ pub(crate) fn node_publish_volume(
             volume_context,
         },
     )
-    .made_for(origin))
+    .made_for(origin)
+    .saying(|words, it| {
+        words
+            .with_map(&it.volume_context)
+            .with_capabilities([&it.capability])
+    }))
 }
 
 pub(crate) fn node_unpublish_volume(

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
 use std::collections::BTreeMap;
-use wasmount_core::attributes::Attributes;
+use wasmount_core::attributes::{Attributes, MAP_BYTES, is_added_by_kubernetes};
 use wasmount_core::names::{InvalidWord, SnapshotId, VolumeId};
 use wasmount_core::topology::{Topology, TopologyRequirement};
 use wasmount_core::volume::{
@@ -15,10 +15,6 @@ use wasmount_core::volume::{
 use wire::volume_capability::access_mode::Mode;
 use wire::volume_capability::{AccessType as WireAccessType, BlockVolume, MountVolume};
 use wire::volume_content_source::{SnapshotSource, Type as WireSource, VolumeSource};
-
-/// Largest incoming map in bytes: what Kubernetes lets a StorageClass carry (`maxProvisionerParameterSize` of its validation). The
-/// specification says 4 KiB, but no sidecar holds to it and refusing would make a volume unusable that another driver takes.
-const INCOMING_MAP_BYTES: usize = 256 * 1024;
 
 type Checked<T> = Result<T, InvalidWord>;
 
@@ -39,8 +35,18 @@ pub(super) fn optional<T>(
     }
 }
 
-pub(super) fn attributes(what: &'static str, map: BTreeMap<String, String>) -> Checked<Attributes> {
-    Attributes::from(map).within(what, INCOMING_MAP_BYTES)
+/// At most 4 KiB (CSI specification, "Size Limits"). What kubelet and the sidecars add is counted apart: a volume whose context a plugin has
+/// filled to the limit must still be usable.
+pub(super) fn attributes(
+    what: &'static str,
+    mut map: BTreeMap<String, String>,
+) -> Checked<Attributes> {
+    let added = map.extract_if(.., |key, _| is_added_by_kubernetes(key));
+    let added: BTreeMap<_, _> = added.collect();
+    let bounded = |map| Attributes::from(map).within(what, MAP_BYTES);
+    let mut whole = bounded(map)?.into_map();
+    whole.extend(bounded(added)?.into_map());
+    Ok(whole.into())
 }
 
 /// At least one.

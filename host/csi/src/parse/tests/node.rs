@@ -212,3 +212,32 @@ fn growing_on_a_node_needs_neither_range_nor_capability() {
         (None, None)
     );
 }
+
+#[test]
+fn a_target_apart_from_the_staging_path_is_taken_alone() {
+    let paths = |staging: &str, target: &str| {
+        parse::node_publish_volume(wire::NodePublishVolumeRequest {
+            staging_target_path: staging.to_owned(),
+            target_path: target.to_owned(),
+            ..publish()
+        })
+    };
+    for (staging, target) in [
+        ("/k/stage", "/k/pod"),
+        ("/k/s", "/k/stage/t"),
+        ("/k/s/t", "/k/st"),
+    ] {
+        taken(paths(staging, target));
+    }
+    for (staging, target) in [
+        ("/k/s", "/k/s"),
+        ("/k/s", "/k/s/t"),
+        ("/k//s/", "/k/s/t/u"),
+        ("/k/t/s", "/k/t"),
+    ] {
+        assert_eq!(
+            refusal(paths(staging, target)),
+            "target_path and staging_target_path are the same, or one lies in the other"
+        );
+    }
+}

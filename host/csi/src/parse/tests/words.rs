@@ -200,18 +200,44 @@ fn a_page_begins_where_the_token_says_and_ends_where_the_client_wants() {
 }
 
 #[test]
-fn a_map_that_no_storage_class_could_hold_is_refused() {
-    let parameters = |bytes: usize| {
-        let parameters = map(&[("k", &"v".repeat(bytes - 1))]);
+fn a_map_over_4_kib_is_refused_but_for_what_kubernetes_adds() {
+    let parameters = |bytes: usize, added: usize| {
+        let (own, added) = ("v".repeat(bytes - 1), "a".repeat(added));
+        let parameters = map(&[("k", &own), ("csi.storage.k8s.io/pvc/name", &added)]);
         parse::create_volume(wire::CreateVolumeRequest {
             parameters,
             ..create()
         })
     };
-    taken(parameters(256 * 1024));
+    let whole = taken(parameters(4096, 253)).parameters;
+    assert_eq!(whole.iter().count(), 2);
+    let refused = "parameters is 4097 bytes long, at most 4096 are allowed";
+    assert_eq!(refusal(parameters(4097, 0)), refused);
+    // Nor is there a way around.
+    let name = "csi.storage.k8s.io/pvc/name".len();
+    assert_eq!(refusal(parameters(1, 4097 - name)), refused);
+}
+
+#[test]
+fn other_words_of_a_capability_have_128_bytes() {
+    let of_type = |bytes: usize| {
+        let mount = MountVolume {
+            fs_type: "f".repeat(bytes),
+            ..Default::default()
+        };
+        let wanted = capability(
+            Some(AccessType::Mount(mount)),
+            Mode::SingleNodeWriter.into(),
+        );
+        parse::create_volume(wire::CreateVolumeRequest {
+            volume_capabilities: vec![wanted],
+            ..create()
+        })
+    };
+    taken(of_type(128));
     assert_eq!(
-        refusal(parameters(256 * 1024 + 1)),
-        "parameters is 262145 bytes long, at most 262144 are allowed"
+        refusal(of_type(129)),
+        "fs_type is 129 bytes long, at most 128 are allowed"
     );
 }
 
