@@ -50,23 +50,10 @@ impl BoundSocket {
         let hidden = hidden_name(path)?;
         remove_stale(path)?;
         remove_stale(&hidden)?;
-
-        let kind = match connections {
-            Connections::Stream => SocketType::STREAM,
-            Connections::SequencedPackets => SocketType::SEQPACKET,
-        };
-        let listener = unix_socket(kind).map_err(system("make a socket for", path))?;
-        // Linux gives the file the mode of the descriptor (unix_bind), so it is private without a moment of wider access and without
-        // touching the process's umask.
-        fchmod(&listener, Mode::RUSR | Mode::WUSR)
-            .map_err(system("make private the socket for", path))?;
-        let address = SocketAddrUnix::new(&hidden).map_err(system("name the socket", &hidden))?;
-        bind(&listener, &address).map_err(system("bind", &hidden))?;
-        let mut file = SocketFile::of(&hidden).map_err(system("look at", &hidden))?;
+        let Self { listener, mut file } = listening(&hidden, connections)?;
         if owner != rustix::process::geteuid().as_raw() {
             lchown(&hidden, Some(owner), None).map_err(system("give to its user", &hidden))?;
         }
-        listen(&listener, BACKLOG).map_err(system("listen on", &hidden))?;
         renameat_with(CWD, &hidden, CWD, path, RenameFlags::NOREPLACE).map_err(
             |error| match error {
                 // Between the look and now.
@@ -80,10 +67,42 @@ impl BoundSocket {
         Ok(Self { listener, file })
     }
 
+    /// Binds under its name at once: whoever watches the directory sees that name and no other. It listens the moment after, so a client that
+    /// does not retry must not be told of the name by the watch alone.
+    pub fn bind_in_place(path: &Path, connections: Connections) -> Result<Self, SocketError> {
+        fits(path)?;
+        remove_stale(path)?;
+        listening(path, connections)
+    }
+
     /// The descriptor, which does not wait, for the runtime; and the file, to be held as long as it is served.
     pub fn into_parts(self) -> (OwnedFd, SocketFile) {
         (self.listener, self.file)
     }
+}
+
+/// A socket that listens under a name that is free.
+fn listening(path: &Path, connections: Connections) -> Result<BoundSocket, SocketError> {
+    let kind = match connections {
+        Connections::Stream => SocketType::STREAM,
+        Connections::SequencedPackets => SocketType::SEQPACKET,
+    };
+    let listener = unix_socket(kind).map_err(system("make a socket for", path))?;
+    // Linux gives the file the mode of the descriptor (unix_bind), so it is private without a moment of wider access and without
+    // touching the process's umask.
+    fchmod(&listener, Mode::RUSR | Mode::WUSR)
+        .map_err(system("make private the socket for", path))?;
+    let address = SocketAddrUnix::new(path).map_err(system("name the socket", path))?;
+    bind(&listener, &address).map_err(|error| match error {
+        // Between the look and now.
+        Errno::ADDRINUSE => SocketError::Live {
+            path: path.to_owned(),
+        },
+        error => system("bind", path)(error),
+    })?;
+    listen(&listener, BACKLOG).map_err(system("listen on", path))?;
+    let file = SocketFile::of(path).map_err(system("look at", path))?;
+    Ok(BoundSocket { listener, file })
 }
 
 /// Before anything is touched: the kernel's own word for it (EINVAL) says nothing.
@@ -98,7 +117,7 @@ fn fits(path: &Path) -> Result<(), SocketError> {
     Ok(())
 }
 
-/// A name beside the final one that watchers of the directory pass over (kubelet ignores dot files), and not longer, so that it can be bound
+/// A name beside the final one that clients do not look for, and not longer, so that it can be bound
 /// whenever the final one can: `csi.sock` becomes `.csi.soc`.
 fn hidden_name(path: &Path) -> Result<PathBuf, SocketError> {
     let no_name = || SocketError::NoFileName {

@@ -60,9 +60,10 @@ struct RegistrationService {
 }
 
 impl Binding {
-    /// Binds and serves. The socket answers before it has its name.
+    /// Binds and serves. Not by a name of its own before: kubelet's watch looks at each name that appears before it passes over those with a
+    /// dot, and logs an error for one that is renamed by then (`handleCreateEvent` of its `pluginwatcher`).
     pub(super) fn make(path: &Path, info: PluginInfo) -> Result<Self, BindingError> {
-        let (listener, file) = BoundSocket::bind(path, Connections::Stream)?.into_parts();
+        let (listener, file) = BoundSocket::bind_in_place(path, Connections::Stream)?.into_parts();
         let listener = UnixListener::from_std(listener.into()).map_err(BindingError::Watch)?;
         let (teller, told) = unbounded_channel();
         let closing = CancellationToken::new();

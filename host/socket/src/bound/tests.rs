@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{Standing, remove_stale};
+use rustix::fs::inotify;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream};
 
@@ -27,6 +28,32 @@ fn a_bound_socket_is_private_and_takes_connections_under_its_name_alone() {
     assert_eq!(mode & 0o7777, 0o600);
     UnixStream::connect(&path).unwrap();
     assert_eq!(names(directory.path()), ["csi.sock"]);
+}
+
+#[test]
+fn a_socket_bound_in_place_shows_its_own_name_alone() {
+    let directory = directory();
+    let path = directory.path().join("a@reg.sock");
+    let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    let seen = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVE;
+    inotify::add_watch(&watch, directory.path(), seen).unwrap();
+    let socket = BoundSocket::bind_in_place(&path, Connections::Stream).unwrap();
+    UnixStream::connect(&path).unwrap();
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o600);
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+    let mut events = inotify::Reader::new(&watch, &mut buffer);
+    let event = events.next().unwrap();
+    assert_eq!(event.events(), inotify::ReadFlags::CREATE);
+    assert_eq!(event.file_name().unwrap().to_bytes(), b"a@reg.sock");
+    assert_eq!(events.next().unwrap_err(), Errno::AGAIN);
+
+    let taken = BoundSocket::bind_in_place(&path, Connections::Stream);
+    assert!(matches!(taken, Err(SocketError::Live { .. })), "{taken:?}");
+    drop(socket);
+    // What a killed process has left is replaced.
+    drop(StdListener::bind(&path).unwrap());
+    BoundSocket::bind_in_place(&path, Connections::Stream).unwrap();
 }
 
 #[test]
