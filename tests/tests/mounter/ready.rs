@@ -51,3 +51,23 @@ fn privileged_a_host_is_ready_as_long_as_its_mounter_answers() {
     wait_for(&host, address, "200 OK");
     assert_nothing_left(&host);
 }
+
+#[test]
+fn privileged_a_host_that_starts_before_its_mounter_warns_of_nothing() {
+    let mut host = split(ROOT);
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    host.options().health = address.to_string();
+    assert!(host.terminate().unwrap().success());
+    assert!(mounting(&mut host).terminate().unwrap().success());
+    host.restart().unwrap();
+    wait_for(&host, address, "the mounter does not answer yet");
+    mounting(&mut host).restart().unwrap();
+    wait_for(&host, address, "200 OK");
+    let log = host.log();
+    assert!(log.contains("waiting for the mounter"), "{log}");
+    let warned = |line: &&str| line.contains("WARN") || line.contains("ERROR");
+    assert_eq!(log.lines().find(warned), None, "{log}");
+    assert_nothing_left(&host);
+}

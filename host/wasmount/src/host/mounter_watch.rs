@@ -4,11 +4,11 @@
 //! It knows what a mounter says, not how it is reached.
 
 use crate::fault::chain;
-use crate::readiness::Readiness;
+use crate::readiness::{AWAITING_MOUNTER, Readiness};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use wasmount_core::driver::Driver;
 use wasmount_core::mounter::Mounter;
 use wasmount_mounter::SocketMounter;
@@ -17,6 +17,18 @@ use wasmount_mounter::SocketMounter;
 const PAUSE: Duration = Duration::from_secs(2);
 /// How long an answer may take. It needs no storage: 10 s is a process that is stopped.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long after the host's own start a mounter may need until it answers first. 60 s: the containers of a pod start one after the other,
+/// and this one may have to wait until an earlier mounter has let go of the journal.
+const STARTING: Duration = Duration::from_secs(60);
+
+/// Why volumes cannot be mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Fault {
+    /// There is no answer.
+    Silent(String),
+    /// What the mounter says.
+    Unshared(String),
+}
 
 /// Keeps the readiness, and recovers each driver's volumes when a mounter answers for the first time.
 pub(super) async fn watch(
@@ -26,14 +38,21 @@ pub(super) async fn watch(
     readiness: Arc<Readiness>,
 ) {
     let mut said = None;
+    let mut may_start_until = Some(Instant::now() + STARTING);
     // By which life of the mounter each driver's volumes were.
     let mut recovered = BTreeMap::new();
     loop {
         let fault = look(&*mounter, beside_kubelet).await;
+        if !matches!(fault, Some(Fault::Silent(_))) {
+            may_start_until = None;
+        }
+        let starts = may_start_until.is_some_and(|until| Instant::now() < until);
+        let fault = fault.map(|fault| told(fault, starts));
         readiness.set_host(fault.clone());
         if said != fault {
-            match &fault {
-                Some(fault) => tracing::error!(%fault, "volumes cannot be mounted"),
+            match fault.as_deref() {
+                Some(AWAITING_MOUNTER) => tracing::info!("waiting for the mounter"),
+                Some(fault) => tracing::error!(fault, "volumes cannot be mounted"),
                 None => tracing::info!("the mounter answers"),
             }
             said = fault;
@@ -50,15 +69,23 @@ pub(super) async fn watch(
     }
 }
 
-async fn look(mounter: &dyn Mounter, beside_kubelet: bool) -> Option<String> {
+/// What is said of it. A mounter that was started with the host is no trouble yet.
+fn told(fault: Fault, starts: bool) -> String {
+    match fault {
+        Fault::Silent(_) if starts => AWAITING_MOUNTER.to_owned(),
+        Fault::Silent(words) | Fault::Unshared(words) => words,
+    }
+}
+
+async fn look(mounter: &dyn Mounter, beside_kubelet: bool) -> Option<Fault> {
     match timeout(PATIENCE, mounter.unshared_roots()).await {
         Ok(Ok(unshared)) if !beside_kubelet || unshared.is_empty() => None,
-        Ok(Ok(unshared)) => Some(unshared.join("; ")),
-        Ok(Err(error)) => Some(error.to_string()),
-        Err(_) => Some(format!(
+        Ok(Ok(unshared)) => Some(Fault::Unshared(unshared.join("; "))),
+        Ok(Err(error)) => Some(Fault::Silent(error.to_string())),
+        Err(_) => Some(Fault::Silent(format!(
             "the mounter has not answered for {} s",
             PATIENCE.as_secs()
-        )),
+        ))),
     }
 }
 
@@ -76,5 +103,19 @@ pub(super) async fn recover(driver: &Arc<Driver>) -> bool {
             tracing::error!(driver = %driver.name(), error, "unfinished work of an earlier host is unknown");
             false
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mounter_may_start_a_little_later_and_not_be_unshared() {
+        let silent = || Fault::Silent("no such socket".to_owned());
+        assert_eq!(told(silent(), true), AWAITING_MOUNTER);
+        assert_eq!(told(silent(), false), "no such socket");
+        let unshared = Fault::Unshared("/k is not shared".to_owned());
+        assert_eq!(told(unshared, true), "/k is not shared");
     }
 }
