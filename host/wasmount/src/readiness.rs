@@ -11,6 +11,7 @@ use wasmount_kubernetes::{ListingStatus, RegistrationStatus, TroubleKind, Troubl
 /// What is said until something is known: no trouble, only not yet ready.
 const STARTING: &str = "the host is starting";
 pub(crate) const LOADING: &str = "its plugin is being loaded";
+pub(crate) const AWAITING_MOUNTER: &str = "the mounter does not answer yet";
 
 /// Shared by all of a host.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(crate) struct DriverReport {
     pub(crate) socket: Option<PathBuf>,
     /// Why it has no plugin; none: it has.
     pub(crate) no_plugin: Option<String>,
+    /// The host was started to serve it, and has not loaded a plugin for it since.
+    pub(crate) never_loaded: bool,
     /// Why its storage cannot be used here; none: it can, or nobody has looked yet.
     pub(crate) storage: Option<String>,
     /// How it stands with kubelet; none: nobody registers it here.
@@ -49,7 +52,13 @@ impl Readiness {
     pub(crate) fn new(drivers: impl IntoIterator<Item = DriverName>) -> Self {
         let drivers = drivers
             .into_iter()
-            .map(|name| (name, DriverReport::starting()))
+            .map(|name| {
+                let starting = DriverReport {
+                    never_loaded: true,
+                    ..DriverReport::starting()
+                };
+                (name, starting)
+            })
             .collect();
         Self(watch::Sender::new(Report {
             host: Some(STARTING.to_owned()),
@@ -89,7 +98,8 @@ impl Readiness {
             .send_modify(|report| report.lost_records = Some(reason));
     }
 
-    /// A driver that comes while the host serves; one that is there already stays as it is.
+    /// A driver that comes while the host serves; one that is there already stays as it is. The host is ready without its plugin: no roll-out
+    /// brought it, and one that goes on must not stop at it.
     pub(crate) fn add(&self, driver: &DriverName) {
         self.0.send_modify(|report| {
             let drivers = &mut report.drivers;
@@ -113,7 +123,10 @@ impl Readiness {
 
     /// Why a driver has no plugin; none: it has.
     pub(crate) fn set_plugin(&self, driver: &DriverName, reason: Option<String>) {
-        self.change(driver, |report| report.no_plugin = reason);
+        self.change(driver, |report| {
+            report.never_loaded &= reason.is_some();
+            report.no_plugin = reason;
+        });
     }
 
     /// Why a driver's storage cannot be used here; none: it can.
@@ -162,8 +175,9 @@ impl Report {
         self.host.clone().or_else(|| self.lost_records.clone())
     }
 
-    /// Why a driver's calls do not reach it from Kubernetes; none: they do. A sick plugin or pool is no reason: the pod of a host serves many
-    /// drivers, and the tear-down of that one too.
+    /// Why a driver's calls do not reach it from Kubernetes; none: they do. One whose plugin was never loaded serves nobody, and a roll-out
+    /// must stop there. A plugin that is lost later, or a sick pool, is no reason: the pod of a host serves many drivers, and the tear-down
+    /// of that one too.
     pub(crate) fn not_reached(&self, driver: &DriverReport) -> Option<String> {
         let not_serving = || {
             let missing = driver.socket.is_none();
@@ -180,8 +194,10 @@ impl Report {
             let why = status.reason.as_deref().unwrap_or("nobody looked yet");
             (!status.listed).then(|| format!("CSINode does not have it: {why}"))
         };
+        let never_loaded = || driver.no_plugin.clone().filter(|_| driver.never_loaded);
         self.of_host()
             .or_else(not_serving)
+            .or_else(never_loaded)
             .or_else(not_registered)
             .or_else(not_listed)
     }
@@ -197,8 +213,10 @@ impl Report {
     /// What an administrator of the node has to mend.
     pub(crate) fn troubles(&self) -> Troubles {
         let known = |words: &Option<String>| {
-            let waits = |words: &String| words != STARTING && words != LOADING;
-            words.clone().filter(waits)
+            let waits = [STARTING, LOADING, AWAITING_MOUNTER];
+            words
+                .clone()
+                .filter(|words| !waits.contains(&words.as_str()))
         };
         let mut troubles = Troubles::new();
         if let Some(words) = known(&self.host) {

@@ -140,8 +140,7 @@ impl Drop for Host {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backend_without_its_plugin_answers_who_it_is_and_is_alive_and_only_its_driver_is_unready()
- {
+async fn a_host_without_its_plugin_answers_and_is_not_ready() {
     let folder = tempfile::tempdir().unwrap();
     let mut host = Host::start(folder.path(), "one");
     host.says("serving");
@@ -153,6 +152,7 @@ async fn a_backend_without_its_plugin_answers_who_it_is_and_is_alive_and_only_it
     assert_eq!(info.get_ref().name, DRIVER);
     let line = host.says("the version is refused");
     assert!(line.contains("absent.wasm cannot be read"), "{line}");
+    assert!(line.contains("ERROR"), "{line}");
     let probe = client.probe(ProbeRequest {}).await.unwrap();
     assert_eq!(probe.get_ref().ready, Some(true));
     assert_eq!(
@@ -166,9 +166,8 @@ async fn a_backend_without_its_plugin_answers_who_it_is_and_is_alive_and_only_it
         folder.path().join("absent.wasm").display()
     );
     assert_eq!(body, expected);
-    // The pod serves other drivers, and the tear-down of this one.
-    let ready = ("200".to_owned(), format!("{DRIVER}: ok\n"));
-    assert_eq!(host.get("/readyz"), ready);
+    // A roll-out stops here.
+    assert_eq!(host.get("/readyz"), ("503".to_owned(), expected));
     let loaded = format!("wasmount_plugin_loaded{{driver=\"{DRIVER}\"}} 0\n");
     let metrics = host.get("/metrics").1;
     for name in [

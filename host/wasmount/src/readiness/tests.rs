@@ -35,7 +35,7 @@ fn a_driver_is_ready_when_host_socket_and_plugin_are() {
     let expected = both("its socket is not there yet");
     assert_eq!(reached_and_ready(&readiness), expected);
     readiness.set_socket(&name, PathBuf::from("/s/csi.sock"));
-    let expected = [None, Some("its plugin is being loaded".to_owned())];
+    let expected = both("its plugin is being loaded");
     assert_eq!(reached_and_ready(&readiness), expected);
     readiness.set_plugin(&name, None);
     assert_eq!(reached_and_ready(&readiness), [None, None]);
@@ -53,6 +53,22 @@ fn a_host_whose_records_are_lost_is_not_ready_and_says_so() {
     let told = report.troubles();
     let key = (TroubleKind::StorageNotUsable, None);
     assert_eq!(told.get(&key), Some(&"they are gone".to_owned()));
+}
+
+#[test]
+fn a_plugin_never_loaded_makes_the_host_unready_one_lost_does_not() {
+    let name = named("a.b");
+    let readiness = Readiness::new([name.clone()]);
+    readiness.set_host(None);
+    readiness.set_socket(&name, PathBuf::from("/s/csi.sock"));
+    let unsigned = Some("it is not signed".to_owned());
+    readiness.set_plugin(&name, unsigned.clone());
+    assert_eq!(reached_and_ready(&readiness), both("it is not signed"));
+    readiness.set_plugin(&name, None);
+    assert_eq!(reached_and_ready(&readiness), [None, None]);
+    readiness.set_plugin(&name, unsigned);
+    let expected = [None, Some("it is not signed".to_owned())];
+    assert_eq!(reached_and_ready(&readiness), expected);
 }
 
 #[test]
@@ -108,6 +124,8 @@ fn one_driver_without_plugin_leaves_the_other_ready() {
     let of = |name| report.not_ready(&report.drivers[name]);
     assert_eq!(of(&good), None);
     assert_eq!(of(&bad).as_deref(), Some("no such file"));
+    // It came while the host served.
+    assert_eq!(report.not_reached(&report.drivers[&bad]), None);
 }
 
 #[test]
@@ -125,6 +143,8 @@ fn a_late_word_of_a_driver_that_was_removed_is_nobodys() {
 fn what_is_only_not_there_yet_is_no_trouble() {
     let name = named("a.b");
     let readiness = Readiness::new([name.clone()]);
+    assert_eq!(readiness.report().troubles(), Troubles::new());
+    readiness.set_host(Some(AWAITING_MOUNTER.to_owned()));
     assert_eq!(readiness.report().troubles(), Troubles::new());
     readiness.set_host(Some("the mounter does not answer".to_owned()));
     readiness.set_plugin(&name, Some("no such file".to_owned()));

@@ -283,7 +283,12 @@ impl Actor {
             (&last.digest, last.kind, &last.reason) != (&told.digest, told.kind, &told.reason)
         });
         if is_new {
-            tracing::warn!(%driver, kind = told.kind.as_str(), reason, serves, "the version is refused");
+            let kind = told.kind.as_str();
+            if serves {
+                tracing::warn!(%driver, kind, reason, serves, "the version is refused");
+            } else {
+                tracing::error!(%driver, kind, reason, serves, "the version is refused, and no other serves");
+            }
             self.shared.tell(KeeperEvent::Refused(told.clone()));
         }
     }
