@@ -7,6 +7,7 @@
 use crate::attributes::Attributes;
 use crate::call::Call;
 use crate::code::Code;
+use crate::fault::Blame;
 use crate::health::Health;
 use crate::names::{GroupSnapshotId, NodeId, RequestedName, SnapshotId, VolumeId};
 use crate::plan::Plan;
@@ -221,23 +222,39 @@ pub enum BackendError {
     /// It answered, and the answer breaks a rule of CSI or of the contract.
     #[error("{plugin} gave an answer to {function} that is not valid: {reason}")]
     BadAnswer {
-        /// Which code.
-        plugin: PluginLabel,
+        /// Which code. Boxed, since every result is as large as the largest error.
+        plugin: Box<PluginLabel>,
         /// Which export.
         function: &'static str,
         /// Which rule.
         reason: String,
+        /// Whose fault that is.
+        blame: Blame,
     },
-    /// The host refused something that it asked for, by its own fault, and it ended the call with that.
+    /// The host refused something that it asked for, and it ended the call with that.
     #[error("{plugin} asked the host in {function} for what is refused: {reason}")]
     Refused {
-        /// Which code.
-        plugin: PluginLabel,
+        /// Which code. Boxed, since every result is as large as the largest error.
+        plugin: Box<PluginLabel>,
         /// Which export.
         function: &'static str,
         /// What the client is told, who did not ask for it.
         code: Code,
         /// Why.
+        reason: String,
+        /// Whose fault that is.
+        blame: Blame,
+    },
+    /// The host, or the storage that it reaches for the plugin, failed the call.
+    #[error("{plugin} could not go on in {function}: {reason}")]
+    HostFailed {
+        /// Which code.
+        plugin: PluginLabel,
+        /// Which export.
+        function: &'static str,
+        /// What the client is told.
+        code: Code,
+        /// What failed, what to do.
         reason: String,
     },
     /// As many of its calls run as `limits.concurrency` allows.
@@ -245,6 +262,14 @@ pub enum BackendError {
     Busy {
         /// The limit.
         limit: usize,
+    },
+    /// Its running calls have all the memory that they may have together.
+    #[error(
+        "the backend is busy: its calls take the {bytes} bytes that they may have together (limits.memory)"
+    )]
+    MemoryBusy {
+        /// That sum.
+        bytes: usize,
     },
     /// It does not export the interface.
     #[error("the backend does not offer `{interface}`")]

@@ -1,17 +1,18 @@
 //! What belongs to one call beside its arguments: its name, its secrets, the time that it may take. Apart because every room passes it on
 //! and none may print it whole.
 
-use crate::fault::Origin;
+use crate::fault::{Origin, RequestWords};
 use crate::rpc::Rpc;
 use crate::secrets::Secrets;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// What the gRPC face knows of a call.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Incoming {
     /// Stands in log lines, spans and events of this call.
     pub request_id: String,
@@ -19,6 +20,10 @@ pub struct Incoming {
     pub secrets: Arc<Secrets>,
     /// For whom the call is made: told beside faults, never to a backend.
     pub origin: Origin,
+    /// What it is about: the id, or the name of what is to be made.
+    pub subject: Option<String>,
+    /// What its author wrote: told to nobody, compared with what is refused.
+    pub words: RequestWords,
 }
 
 /// What a backend is told of a call.
@@ -33,6 +38,10 @@ pub struct Call {
     /// When the backend's own budget (`limits.time`) is spent. Not the client's deadline: when the client gives up, the call goes on, so
     /// that its retry finds the work done.
     pub deadline: Instant,
+    /// The whole of that time, for messages: each of several calls into the plugin has only what is left.
+    pub time: Duration,
+    /// What all calls into the plugin have used of a CPU.
+    pub cpu: CpuUsed,
     /// Set when the host is to end or the budget is spent.
     pub cancelled: CancellationToken,
     /// What was begun for the call and destroys something, whatever becomes of the backend: the claims of the call last as long.
@@ -44,6 +53,45 @@ pub struct Call {
 /// Whether a call has made or changed something that is still there: then its failure must not be final. Shared by all clones of a call.
 #[derive(Debug, Clone, Default)]
 pub struct EffectMark(Arc<AtomicBool>);
+
+/// CPU time that is counted over a whole RPC, whose clones count the same.
+#[derive(Debug, Clone, Default)]
+pub struct CpuUsed(Arc<AtomicU64>);
+
+impl Call {
+    /// Without secrets, and with so much time from now on.
+    pub fn within(rpc: Rpc, request_id: impl Into<String>, time: Duration) -> Self {
+        Self {
+            rpc,
+            request_id: request_id.into(),
+            secrets: Arc::default(),
+            deadline: Instant::now() + time,
+            time,
+            cpu: CpuUsed::default(),
+            cancelled: CancellationToken::new(),
+            jobs: TaskTracker::new(),
+            effect: EffectMark::default(),
+        }
+    }
+
+    /// Its whole time in seconds, never 0.
+    pub fn seconds(&self) -> u64 {
+        (self.time.as_secs_f64().ceil() as u64).max(1)
+    }
+}
+
+impl CpuUsed {
+    /// A call into the plugin has used so much.
+    pub fn add(&self, used: Duration) {
+        let nanoseconds = u64::try_from(used.as_nanos()).unwrap_or(u64::MAX);
+        self.0.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// What all that have ended used together.
+    pub fn so_far(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
 
 impl EffectMark {
     /// From now on.

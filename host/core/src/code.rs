@@ -104,13 +104,17 @@ impl BackendError {
     /// What the client is told.
     pub fn code(&self) -> Code {
         match self {
-            BackendError::Answered { code, .. } | BackendError::Refused { code, .. } => *code,
+            BackendError::Answered { code, .. }
+            | BackendError::Refused { code, .. }
+            | BackendError::HostFailed { code, .. } => *code,
             // The instance is gone and with it whatever it was doing: final, unless it has changed something (`Code::after_effect`).
             BackendError::Trapped { .. } | BackendError::BadAnswer { .. } => Code::Internal,
             BackendError::OverLimit { .. } => Code::ResourceExhausted,
             // What it asked of a remote system may still happen.
             BackendError::OutOfTime { .. } => Code::DeadlineExceeded,
-            BackendError::Busy { .. } | BackendError::Cancelled => Code::Unavailable,
+            BackendError::Busy { .. }
+            | BackendError::MemoryBusy { .. }
+            | BackendError::Cancelled => Code::Unavailable,
             BackendError::NotOffered { .. } => Code::Unimplemented,
         }
     }

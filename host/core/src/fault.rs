@@ -4,6 +4,10 @@
 //! It holds no word that a request or a guest chose, other than how the plugin calls itself: what is told of a fault reaches people who may
 //! not see the volume's secrets.
 
+mod owner;
+
+pub use owner::{Asked, Blame, Owner, RefusedWord, RequestWords};
+
 use crate::attributes::Attributes;
 use crate::backend::{BackendError, PluginLabel};
 use crate::error::Error;
@@ -93,6 +97,7 @@ impl PluginFault {
         rpc: Rpc,
         error: &Error,
         origin: &Origin,
+        asked: Asked<'_>,
     ) -> Option<Self> {
         let (kind, plugin, limit) = match error {
             Error::Backend(error) => of_backend(error)?,
@@ -104,9 +109,12 @@ impl PluginFault {
                 (kind, Some(plugin.as_ref()), None)
             }
             Error::NoPlugin { .. } => (FaultKind::NotLoaded, None, None),
-            Error::AfterEffect { source } => return Self::of(driver, rpc, source, origin),
+            Error::AfterEffect { source } => return Self::of(driver, rpc, source, origin, asked),
             _ => return None,
         };
+        if kind.owner() == Owner::Plugin && error.owner(asked) != Owner::Plugin {
+            return None;
+        }
         Some(Self {
             driver: driver.clone(),
             rpc,
@@ -144,8 +152,13 @@ fn of_backend(error: &BackendError) -> Option<Parts<'_>> {
             let limit = format!("limits.concurrency ({limit})");
             (FaultKind::Busy, None, Some(limit))
         }
+        BackendError::MemoryBusy { bytes } => {
+            let limit = format!("limits.memory ({bytes} bytes of all calls)");
+            (FaultKind::Busy, None, Some(limit))
+        }
         BackendError::Answered { .. }
         | BackendError::NotOffered { .. }
+        | BackendError::HostFailed { .. }
         | BackendError::Cancelled => return None,
     })
 }

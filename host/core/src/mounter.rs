@@ -3,6 +3,7 @@
 //!
 //! Every request names the driver: grants, roots and journal belong to a driver and live on the other side.
 
+use crate::fault::Blame;
 use crate::health::Health;
 use crate::names::{DriverName, NodePath, VolumeId};
 use crate::plan::Plan;
@@ -219,14 +220,18 @@ pub enum MountError {
         step: String,
         /// Which grant is missing, and where it is given.
         reason: String,
+        /// Whose fault that is.
+        blame: Blame,
     },
-    /// The plan or pool call makes no sense: a fault of the plugin.
+    /// The plan or pool call makes no sense.
     #[error("{what} is not valid: {reason}")]
     Invalid {
         /// Which argument.
         what: String,
         /// Why.
         reason: String,
+        /// Whose fault that is.
+        blame: Blame,
     },
     /// What the storage holds, or the state it is in, forbids it. A person must look at it; a retry will not help before.
     #[error("{what} cannot be used: {reason}")]

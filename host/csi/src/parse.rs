@@ -21,13 +21,10 @@ pub(crate) use snapshot_metadata::*;
 pub(crate) use snapshots::*;
 
 use crate::error::Error;
-use wasmount_core::attributes::Attributes;
-use wasmount_core::fault::Origin;
+use wasmount_core::attributes::{Attributes, is_added_by_kubernetes};
+use wasmount_core::fault::{Origin, RequestWords};
 use wasmount_core::names::RequestedName;
 use wasmount_core::secrets::Secrets;
-
-/// Keys that kubelet and the sidecars add to parameters and contexts begin so.
-const OF_KUBERNETES: &str = "csi.storage.k8s.io/";
 
 /// A well-formed request.
 #[derive(Debug)]
@@ -36,6 +33,8 @@ pub(crate) struct Parsed<T> {
     pub(crate) subject: Subject,
     /// For whom the call is made, where the orchestrator says it.
     pub(crate) origin: Origin,
+    /// What its author wrote.
+    pub(crate) words: RequestWords,
     /// Taken out of the request, so that nothing else holds them.
     pub(crate) secrets: Secrets,
     /// What the driver takes.
@@ -61,9 +60,13 @@ impl<T> Parsed<T> {
         secrets: impl IntoIterator<Item = (String, String)>,
         arguments: T,
     ) -> Self {
+        let words = subject
+            .word()
+            .map(|word| RequestWords::default().with(word));
         Self {
             subject,
             origin: Origin::default(),
+            words: words.unwrap_or_default(),
             secrets: secrets.into_iter().collect(),
             arguments,
         }
@@ -73,13 +76,27 @@ impl<T> Parsed<T> {
     fn made_for(self, origin: Origin) -> Self {
         Self { origin, ..self }
     }
+
+    /// With what the author wrote besides the subject.
+    fn saying(self, add: impl FnOnce(RequestWords, &T) -> RequestWords) -> Self {
+        let words = add(self.words, &self.arguments);
+        Self { words, ..self }
+    }
+}
+
+impl Subject {
+    /// The client's word.
+    pub(crate) fn word(&self) -> Option<&str> {
+        match self {
+            Self::Driver => None,
+            Self::Volume(word) | Self::Snapshot(word) | Self::Group(word) => Some(word),
+        }
+    }
 }
 
 /// Whom a request names beside what it asks; `name` is that of what is to be made.
 fn origin(name: Option<&RequestedName>, words: &Attributes) -> Origin {
-    let said = words
-        .iter()
-        .filter(|(key, _)| key.starts_with(OF_KUBERNETES));
+    let said = words.iter().filter(|(key, _)| is_added_by_kubernetes(key));
     Origin {
         name: name.map(|name| name.as_str().to_owned()),
         words: said

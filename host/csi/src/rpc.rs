@@ -144,6 +144,7 @@ impl Frame {
         let Parsed {
             subject,
             origin,
+            words,
             secrets,
             arguments,
         } = parsed.map_err(|error| call.refused(&error))?;
@@ -153,6 +154,8 @@ impl Frame {
                 request_id: call.request_id.clone(),
                 secrets: Arc::new(secrets),
                 origin,
+                subject: subject.word().map(str::to_owned),
+                words,
             },
             arguments,
         ))

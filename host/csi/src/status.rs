@@ -72,21 +72,24 @@ fn is_fault_of_driver(error: &DriverError) -> bool {
             | BackendError::OverLimit { .. }
             | BackendError::OutOfTime { .. }
             | BackendError::BadAnswer { .. }
-            | BackendError::Refused { .. } => true,
+            | BackendError::Refused { .. }
+            | BackendError::HostFailed { .. } => true,
             BackendError::Answered { .. }
             | BackendError::Busy { .. }
+            | BackendError::MemoryBusy { .. }
             | BackendError::NotOffered { .. }
             | BackendError::Cancelled => false,
         },
-        DriverError::Mount(error) | DriverError::Plan { source: error, .. } => match error {
+        // One for which the request is at fault comes without the plugin's name.
+        DriverError::Plan { .. } => true,
+        DriverError::Mount(error) => match error {
             MountError::Hung { .. }
             | MountError::OutOfThreads { .. }
             | MountError::OutOfResources { .. }
             | MountError::Kernel { .. }
             | MountError::Tool { .. }
             | MountError::Damaged { .. }
-            | MountError::Unreachable { .. }
-            | MountError::Invalid { .. } => true,
+            | MountError::Unreachable { .. } => true,
             MountError::OutsideRoots { .. }
             | MountError::NotFound { .. }
             | MountError::NotStaged { .. }
@@ -95,6 +98,7 @@ fn is_fault_of_driver(error: &DriverError) -> bool {
             | MountError::InUse { .. }
             | MountError::Unusable { .. }
             | MountError::OutOfRange { .. }
+            | MountError::Invalid { .. }
             | MountError::NotGranted { .. }
             | MountError::Unsupported { .. }
             | MountError::NoSpace { .. }

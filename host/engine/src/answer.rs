@@ -14,6 +14,7 @@ pub(crate) use volume::Asked;
 use crate::bindings::types;
 use crate::redact::Redactor;
 use wasmount_core::attributes::{Attributes, MAP_BYTES};
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::names::{
     GroupSnapshotId, INCOMING_IDENTIFIER_BYTES, InvalidWord, NodeId, PLUGIN_IDENTIFIER_BYTES,
     SnapshotId, VolumeId, check_identifier,
@@ -29,13 +30,33 @@ const LABEL_PREFIX_BYTES: usize = 253;
 /// Most topologies of one volume: far above any cluster's zones, far below what one call can carry.
 const TOPOLOGIES: usize = 1024;
 
-/// Why an answer is not valid, as the end of a sentence.
+/// Why an answer is not valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Invalid(pub(crate) String);
+pub(crate) struct Invalid {
+    /// As the end of a sentence.
+    pub(crate) reason: String,
+    pub(crate) blame: Blame,
+}
+
+impl Invalid {
+    /// Whatever was asked.
+    fn of_plugin(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            blame: Blame::Of(Owner::Plugin),
+        }
+    }
+
+    /// The word may be one that the request says.
+    fn of_word(self, word: &str) -> Self {
+        let blame = Blame::word(word);
+        Self { blame, ..self }
+    }
+}
 
 impl From<InvalidWord> for Invalid {
     fn from(error: InvalidWord) -> Self {
-        Self(error.to_string())
+        Self::of_plugin(error.to_string())
     }
 }
 
@@ -87,14 +108,20 @@ impl Checker {
         pairs: types::Attributes,
     ) -> Result<Attributes, Invalid> {
         for (key, value) in &pairs {
-            check_identifier("a key", key, MAP_BYTES).map_err(|error| within(what, &error))?;
+            check_identifier("a key", key, MAP_BYTES)
+                .map_err(|error| within(what, &error).of_word(key))?;
             if value.contains('\0') {
-                return Err(Invalid(format!("{what} contains a NUL byte")));
+                let invalid = Invalid::of_plugin(format!("{what} contains a NUL byte"));
+                return Err(invalid.of_word(value));
             }
             self.without_secret(what, key)?;
             self.without_secret(what, value)?;
         }
-        Ok(Attributes::from_pairs(what, pairs)?.within(what, MAP_BYTES)?)
+        let map = Attributes::from_pairs(what, pairs)?;
+        map.within(what, MAP_BYTES).map_err(|error| Invalid {
+            blame: Blame::Size(MAP_BYTES),
+            ..error.into()
+        })
     }
 
     pub(crate) fn topologies(
@@ -102,7 +129,7 @@ impl Checker {
         topologies: Vec<types::Topology>,
     ) -> Result<Vec<Topology>, Invalid> {
         if topologies.len() > TOPOLOGIES {
-            return Err(Invalid(format!(
+            return Err(Invalid::of_plugin(format!(
                 "accessible_topology has more than {TOPOLOGIES} entries"
             )));
         }
@@ -116,10 +143,11 @@ impl Checker {
         let types::Topology { segments } = topology;
         let segments = self.attributes("topology", segments)?;
         if segments.is_empty() {
-            return Err(Invalid("a topology has no segments".to_owned()));
+            return Err(Invalid::of_plugin("a topology has no segments".to_owned()));
         }
         for (key, value) in segments.iter() {
-            check_topology_segment(key, value)?;
+            check_topology_segment(key, value)
+                .map_err(|invalid| invalid.of_word(&format!("{key}={value}")))?;
         }
         Ok(Topology { segments })
     }
@@ -139,20 +167,21 @@ impl Checker {
         } else {
             PLUGIN_IDENTIFIER_BYTES
         };
-        check_identifier(what, word, limit)?;
+        check_identifier(what, word, limit).map_err(|error| Invalid::from(error).of_word(word))?;
         if word.split(['/', '\\']).any(|segment| segment == "..") {
-            return Err(Invalid(format!(
+            let reason = format!(
                 "{what} has `..` between slashes; whoever makes a path of it would leave its directory"
-            )));
+            );
+            return Err(Invalid::of_plugin(reason).of_word(word));
         }
         self.without_secret(what, word)
     }
 
     fn without_secret(&self, what: &str, word: &str) -> Result<(), Invalid> {
         if self.redactor.finds_secret_in(word) {
-            return Err(Invalid(format!(
-                "{what} holds the value of a secret; clients store it in the clear"
-            )));
+            let reason =
+                format!("{what} holds the value of a secret; clients store it in the clear");
+            return Err(Invalid::of_plugin(reason).of_word(word));
         }
         Ok(())
     }
@@ -161,7 +190,7 @@ impl Checker {
 /// A number of bytes that CSI can carry.
 pub(crate) fn bytes(what: &str, bytes: u64) -> Result<u64, Invalid> {
     if bytes > CSI_BYTES {
-        return Err(Invalid(format!("{what} is above 2^63-1 bytes")));
+        return Err(Invalid::of_plugin(format!("{what} is above 2^63-1 bytes")));
     }
     Ok(bytes)
 }
@@ -169,7 +198,9 @@ pub(crate) fn bytes(what: &str, bytes: u64) -> Result<u64, Invalid> {
 /// What must be the same as asked.
 pub(crate) fn same<T: PartialEq>(what: &str, answered: &T, asked: &T) -> Result<(), Invalid> {
     if answered != asked {
-        return Err(Invalid(format!("{what} is not the one that was asked for")));
+        return Err(Invalid::of_plugin(format!(
+            "{what} is not the one that was asked for"
+        )));
     }
     Ok(())
 }
@@ -177,15 +208,17 @@ pub(crate) fn same<T: PartialEq>(what: &str, answered: &T, asked: &T) -> Result<
 /// A page has at most as many entries as asked; 0 means no limit in CSI.
 pub(crate) fn page_length(entries: usize, max_entries: Option<u32>) -> Result<(), Invalid> {
     match max_entries.filter(|max| *max > 0) {
-        Some(max) if u32::try_from(entries).map_or(true, |entries| entries > max) => Err(Invalid(
-            format!("the page has {entries} entries, {max} were asked for"),
-        )),
+        Some(max) if u32::try_from(entries).map_or(true, |entries| entries > max) => {
+            Err(Invalid::of_plugin(format!(
+                "the page has {entries} entries, {max} were asked for"
+            )))
+        }
         _ => Ok(()),
     }
 }
 
 fn within(what: &str, error: &InvalidWord) -> Invalid {
-    Invalid(format!("{what}: {error}"))
+    Invalid::of_plugin(format!("{what}: {error}"))
 }
 
 /// Topology segments become node labels: an optional DNS prefix and `/`, then a name; the value is like a name (CSI, `Topology`).
@@ -198,7 +231,7 @@ fn check_topology_segment(key: &str, value: &str) -> Result<(), Invalid> {
         prefix.len() <= LABEL_PREFIX_BYTES && prefix.split('.').all(|label| is_word(label, "-"))
     });
     if !prefix_is_valid || !is_word(name, "-_.") || !is_word(value, "-_.") {
-        return Err(Invalid(
+        return Err(Invalid::of_plugin(
             "a topology segment is no valid label: keys are `[prefix/]name`, names and values have at most 63 letters, digits, `-`, `_` and `.`"
                 .to_owned(),
         ));

@@ -142,21 +142,12 @@ fn may_have_happened(code: Code) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-    use tokio::time::Instant;
-    use tokio_util::sync::CancellationToken;
+    use std::time::Duration;
     use wasmount_core::rpc::Rpc;
 
     /// Whether anything is left of these changes.
     fn leave(change: impl FnOnce(&mut Effects)) -> bool {
-        let call = Call {
-            rpc: Rpc::CreateVolume,
-            request_id: String::new(),
-            secrets: Arc::default(),
-            deadline: Instant::now(),
-            cancelled: CancellationToken::new(),
-            effect: EffectMark::default(),
-        };
+        let call = Call::within(Rpc::CreateVolume, "request-1", Duration::ZERO);
         let mut effects = Effects::of(&call);
         change(&mut effects);
         assert!(!call.effect.is_set() || effects.left.len() == PLACES);

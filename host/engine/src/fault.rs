@@ -1,10 +1,13 @@
 //! What it means when wasmtime stops a guest: a limit of the document, or a fault of the plugin. Apart because it alone knows how wasmtime
 //! spells these.
 
-use crate::limits::OverLimit;
+use crate::host::Unanswered;
+use crate::limits::{NoMemoryLeft, OverLimit};
 use crate::program::{Function, Program};
 use crate::redact::Redactor;
+use crate::session::{host_failed, over_limit};
 use wasmount_core::backend::BackendError;
+use wasmount_core::code::Code;
 use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::I32Exit;
@@ -28,6 +31,17 @@ pub(crate) fn of(
             limit: limits.concurrency,
         };
     }
+    if let Some(NoMemoryLeft { most: bytes }) = error.downcast_ref() {
+        return BackendError::MemoryBusy { bytes: *bytes };
+    }
+    if let Some(failed) = error.downcast_ref::<Unanswered>() {
+        let reason = redactor.text(&failed.to_string());
+        return host_failed(program, function, failed.code, reason);
+    }
+    // No guest makes one: the host could not map memory or start a fiber.
+    if let Some(failed) = error.downcast_ref::<std::io::Error>() {
+        return host_failed(program, function, Code::Unavailable, failed.to_string());
+    }
     let says = |words: &str| error.chain().any(|cause| cause.to_string().contains(words));
     let limit = if let Some(OverLimit(limit)) = error.downcast_ref() {
         Some(limit.clone())
@@ -38,17 +52,11 @@ pub(crate) fn of(
     } else {
         None
     };
-    let plugin = program.label.clone();
-    let function = function.name;
     match limit {
-        Some(limit) => BackendError::OverLimit {
-            plugin,
-            function,
-            limit,
-        },
+        Some(limit) => over_limit(program, function, limit),
         None => BackendError::Trapped {
-            plugin,
-            function,
+            plugin: program.label.clone(),
+            function: function.name,
             reason: redactor.text(&reason(error, last_words)),
         },
     }

@@ -14,6 +14,7 @@ use crate::convert;
 use crate::invocation::Invocation;
 use crate::program::Access;
 use wasmount_core::code::Code;
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 use wasmount_core::state::StateError;
 
@@ -21,15 +22,24 @@ use wasmount_core::state::StateError;
 #[derive(Debug)]
 pub(crate) struct HostError {
     told: types::Error,
-    /// The plugin's fault: what the client is told if the guest does not handle it.
-    fault: Option<Code>,
+    /// An argument is refused: what the client is told if the guest does not handle it, and whose fault that is.
+    fault: Option<(Code, Blame)>,
 }
 
-/// A refusal that is the plugin's fault. A client that is told of it in the guest's words would look for a fault of its own.
+/// A refusal of an argument. A client that is told of it in the guest's words would look for a fault of its own.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     told: types::Error,
     code: Code,
+    blame: Blame,
+}
+
+/// What failed a function of the contract that can answer no error. The guest is stopped, which is not its fault.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Unanswered {
+    pub(crate) code: Code,
+    message: String,
 }
 
 impl HostError {
@@ -41,14 +51,19 @@ impl HostError {
         Self { told, fault: None }
     }
 
-    /// The plugin's fault, for which a client has this code.
-    pub(crate) fn blaming_the_plugin(self, code: Code) -> Self {
-        let fault = Some(code);
+    /// An argument is refused, for which a client has this code.
+    pub(crate) fn blaming(self, code: Code, blame: Blame) -> Self {
+        let fault = Some((code, blame));
         Self { fault, ..self }
     }
 
-    pub(crate) fn into_message(self) -> String {
-        self.told.message
+    /// For a function that has no error.
+    pub(crate) fn into_stop(self) -> wasmtime::Error {
+        let types::Error { code, message } = self.told;
+        wasmtime::Error::new(Unanswered {
+            code: convert::code_of_guest(code),
+            message,
+        })
     }
 }
 
@@ -62,15 +77,15 @@ impl Invocation {
         };
         let refused = format!("{what} cannot be changed {reason}");
         let refused = HostError::told(Code::FailedPrecondition, refused);
-        Err(refused.blaming_the_plugin(Code::Internal))
+        Err(refused.blaming(Code::Internal, Blame::Of(Owner::Plugin)))
     }
 }
 
 impl Refusal {
-    /// What a client is told of a guest's answer: that code, if the answer is this refusal, handed on as it was.
-    pub(crate) fn code_of(&self, answered: &types::Error) -> Option<Code> {
+    /// What a client is told of a guest's answer, and whose fault it is, if the answer is this refusal, handed on as it was.
+    pub(crate) fn handed_on(&self, answered: &types::Error) -> Option<(Code, Blame)> {
         let is_handed_on = self.told.code == answered.code && self.told.message == answered.message;
-        is_handed_on.then_some(self.code)
+        is_handed_on.then(|| (self.code, self.blame.clone()))
     }
 }
 
@@ -78,8 +93,12 @@ impl From<StateError> for HostError {
     fn from(error: StateError) -> Self {
         let told = Self::told(error.code(), error.to_string());
         match error {
-            StateError::TooLarge { .. } => told.blaming_the_plugin(Code::Internal),
-            StateError::OverLimit { .. } => told.blaming_the_plugin(Code::ResourceExhausted),
+            StateError::TooLarge { limit, .. } => told.blaming(Code::Internal, Blame::Size(limit)),
+            // So many volumes are its clients'; the limit is the administrator's.
+            StateError::OverLimit { .. } => {
+                let blame = Blame::Of(Owner::Administrator);
+                told.blaming(Code::ResourceExhausted, blame)
+            }
             StateError::Full | StateError::NoTransactions | StateError::Failed { .. } => told,
         }
     }
@@ -90,8 +109,8 @@ impl From<MountError> for HostError {
         let code = error.code();
         let told = Self::told(code, error.to_string());
         match error {
-            // A size may be the client's, so the code stays, as it does of a plan that is not valid.
-            MountError::Invalid { .. } => told.blaming_the_plugin(code),
+            // The code stays, as it does of a plan that is not valid.
+            MountError::Invalid { blame, .. } => told.blaming(code, blame),
             _ => told,
         }
     }
@@ -100,9 +119,9 @@ impl From<MountError> for HostError {
 impl types::Host for Invocation {
     fn convert_error(&mut self, error: HostError) -> wasmtime::Result<types::Error> {
         let HostError { told, fault } = error;
-        if let Some(code) = fault {
+        if let Some((code, blame)) = fault {
             let told = told.clone();
-            self.refusal = Some(Refusal { told, code });
+            self.refusal = Some(Refusal { told, code, blame });
         }
         Ok(told)
     }

@@ -4,7 +4,7 @@
 use crate::effects::Effects;
 use crate::guest_log::{GuestLog, Stream};
 use crate::host::Refusal;
-use crate::limits::MemoryLimiter;
+use crate::limits::{MemoryLimiter, SharedMemory};
 use crate::program::{Access, BackendParts, Function};
 use crate::recorder::Recorder;
 use crate::redact::Redactor;
@@ -30,8 +30,10 @@ pub(crate) struct Invocation {
     pub(crate) recorder: Recorder,
     pub(crate) access: Access,
     pub(crate) effects: Effects,
-    /// The last that is the plugin's fault.
+    /// The last of an argument.
     pub(crate) refusal: Option<Refusal>,
+    /// Waits for a pool at this moment: what time that takes is not its own.
+    pub(crate) waits_for_storage: bool,
     /// Set before a write begins: a write that was cut off may have happened.
     pub(crate) unsynced: bool,
     /// Calls of the contract's functions so far.
@@ -45,6 +47,7 @@ impl Invocation {
         log: Arc<GuestLog>,
         redactor: Redactor,
         function: Function,
+        memory: &Arc<SharedMemory>,
     ) -> Self {
         let limits = &parts.limits;
         let mut table = ResourceTable::new();
@@ -60,7 +63,7 @@ impl Invocation {
         Self {
             wasi: wasi.build(),
             table,
-            memory: MemoryLimiter::new(limits),
+            memory: MemoryLimiter::new(limits, memory, function.share),
             recorder: Recorder::new(function.records, redactor.clone()),
             access: function.access,
             effects: Effects::of(call),
@@ -69,6 +72,7 @@ impl Invocation {
             redactor,
             log,
             refusal: None,
+            waits_for_storage: false,
             unsynced: false,
             host_calls: 0,
         }

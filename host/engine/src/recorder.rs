@@ -9,6 +9,7 @@ use crate::redact::Redactor;
 use std::collections::BTreeMap;
 use wasmount_core::attributes::MAP_BYTES;
 use wasmount_core::code::Code;
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::plan::{FILE_BYTES, PLAN_BYTES, PLAN_WORDS, Plan, Source};
 
 /// The plan of one call so far.
@@ -22,7 +23,16 @@ pub(crate) struct Recorder {
     notes: BTreeMap<String, String>,
     bytes: usize,
     words: usize,
-    refused: Option<String>,
+    refused: Option<StepRefusal>,
+}
+
+/// Why a step was refused.
+#[derive(Debug)]
+pub(crate) struct StepRefusal {
+    /// What the client is told where the request must change; absent: that of an answer that is not valid.
+    pub(crate) code: Option<Code>,
+    pub(crate) text: String,
+    pub(crate) blame: Blame,
 }
 
 impl Recorder {
@@ -46,10 +56,12 @@ impl Recorder {
         let step = source.step();
         self.check(step, &source.words())?;
         if source.file_bytes() > FILE_BYTES {
-            return Err(self.refuse(step, "its files hold more than 1 MiB"));
+            let blame = Blame::Size(FILE_BYTES);
+            return Err(self.refuse(step, "its files hold more than 1 MiB", blame));
         }
         if self.source.is_some() {
-            return Err(self.refuse(step, "the plan has a source already, and takes one only"));
+            let reason = "the plan has a source already, and takes one only";
+            return Err(self.refuse(step, reason, Blame::Of(Owner::Plugin)));
         }
         self.source = Some(source);
         Ok(())
@@ -79,21 +91,42 @@ impl Recorder {
             .iter()
             .map(|(key, value)| key.len() + value.len());
         if bytes.sum::<usize>() > MAP_BYTES {
-            return Err(self.refuse("note", "the notes of a volume hold more than 4 KiB"));
+            let reason = "the notes of a volume hold more than 4 KiB";
+            return Err(self.refuse("note", reason, Blame::Size(MAP_BYTES)));
         }
         Ok(())
     }
 
+    /// Refuses a step for good, since the request does not bring what it needs.
+    pub(crate) fn refuse_request(&mut self, step: &str, reason: &str) -> HostError {
+        let code = Some(Code::InvalidArgument);
+        self.refuse_with(step, reason, code, Blame::Of(Owner::Request))
+    }
+
     /// Refuses a step for good.
-    pub(crate) fn refuse(&mut self, step: &str, reason: &str) -> HostError {
-        let refusal = format!("step `{step}` is refused: {reason}");
-        self.refused.get_or_insert_with(|| refusal.clone());
-        HostError::told(Code::InvalidArgument, refusal)
+    fn refuse(&mut self, step: &str, reason: &str, blame: Blame) -> HostError {
+        self.refuse_with(step, reason, None, blame)
+    }
+
+    fn refuse_with(
+        &mut self,
+        step: &str,
+        reason: &str,
+        code: Option<Code>,
+        blame: Blame,
+    ) -> HostError {
+        let text = format!("step `{step}` is refused: {reason}");
+        self.refused.get_or_insert_with(|| StepRefusal {
+            code,
+            text: text.clone(),
+            blame,
+        });
+        HostError::told(Code::InvalidArgument, text)
     }
 
     /// Why the call must fail whatever the guest answered.
-    pub(crate) fn refusal(&self) -> Option<&str> {
-        self.refused.as_deref()
+    pub(crate) fn refusal(&self) -> Option<&StepRefusal> {
+        self.refused.as_ref()
     }
 
     /// What was recorded; without a source it is no plan.
@@ -120,21 +153,30 @@ impl Recorder {
     fn check(&mut self, step: &'static str, words: &[&str]) -> Result<(), HostError> {
         if !self.open {
             let reason = "a plan is recorded in node-stage and node-publish only";
-            self.refuse(step, reason);
+            self.refuse(step, reason, Blame::Of(Owner::Plugin));
             return Err(HostError::told(Code::FailedPrecondition, reason));
         }
         self.words = self.words.saturating_add(words.len());
         let bytes = words.iter().map(|word| word.len()).sum();
         self.bytes = self.bytes.saturating_add(bytes);
         if self.words > PLAN_WORDS || self.bytes > PLAN_BYTES {
-            return Err(self.refuse(step, "the plan is larger than 256 words or 32 KiB"));
+            // A byte of a request makes a word at most.
+            let limit = if self.words > PLAN_WORDS {
+                PLAN_WORDS
+            } else {
+                PLAN_BYTES
+            };
+            let reason = "the plan is larger than 256 words or 32 KiB";
+            return Err(self.refuse(step, reason, Blame::Size(limit)));
         }
-        if words.iter().any(|word| word.contains('\0')) {
-            return Err(self.refuse(step, "a word contains a NUL byte"));
+        let mut each = words.iter();
+        if let Some(word) = each.find(|word| word.contains('\0')) {
+            return Err(self.refuse(step, "a word contains a NUL byte", Blame::word(*word)));
         }
-        if words.iter().any(|word| self.redactor.finds_secret_in(word)) {
+        let mut each = words.iter();
+        if let Some(word) = each.find(|word| self.redactor.finds_secret_in(word)) {
             let reason = "a word holds the value of a secret; give its name in `secret-options` instead, the plan is journaled";
-            return Err(self.refuse(step, reason));
+            return Err(self.refuse(step, reason, Blame::word(*word)));
         }
         Ok(())
     }

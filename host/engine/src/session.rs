@@ -9,21 +9,22 @@ use crate::fault;
 use crate::gate::{Full, Place};
 use crate::guest_log::GuestLog;
 use crate::invocation::Invocation;
-use crate::limits;
+use crate::limits::{self, OverLimit};
 use crate::program::{Function, Program};
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, StepRefusal};
 use crate::redact::Redactor;
 use crate::slices::Turn;
+use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use wasmount_core::backend::BackendError;
-use wasmount_core::call::Call;
+use wasmount_core::call::{Call, CpuUsed};
 use wasmount_core::code::Code;
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::plan::Plan;
-use wasmount_core::state::StateError;
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
@@ -61,6 +62,9 @@ pub(crate) struct Time {
     cancelled: CancellationToken,
     turn: Turn,
     used: CpuTime,
+    /// Of the whole RPC.
+    seconds: u64,
+    cpu: CpuUsed,
 }
 
 /// What is left of a call: its answer and the rules for it.
@@ -70,6 +74,8 @@ pub(crate) struct Closed<'a, T> {
     checker: Checker,
     recorder: Recorder,
     value: T,
+    /// An answer is the call's memory until it is checked: as many are held as calls may run.
+    _place: Place,
 }
 
 /// Calls one export and gives a [`Closed`] answer. A macro because each export's loader is a type of its own.
@@ -98,6 +104,8 @@ impl Time {
             cancelled: call.cancelled.clone(),
             turn: program.slices.turn(),
             used: CpuTime::default(),
+            seconds: call.seconds(),
+            cpu: call.cpu.clone(),
         }
     }
 
@@ -128,12 +136,8 @@ impl Time {
     /// What it came to.
     fn tell(&self, program: &Program, function: Function, invocation: &Invocation) {
         let (wall, cpu) = (self.began.elapsed(), self.used.so_far());
+        self.cpu.add(cpu);
         program.usage.tell(function, wall, cpu, invocation);
-    }
-
-    fn budget_seconds(&self) -> u64 {
-        let budget = self.deadline.saturating_duration_since(self.began);
-        budget.as_secs_f64().ceil() as u64
     }
 }
 
@@ -145,7 +149,19 @@ impl<'a> Session<'a> {
         function: Function,
     ) -> Result<Self, BackendError> {
         let time = Time::of(program, call);
-        let place = match time.race(program.gate.enter(function.share)).await {
+        let cpu_before = call.cpu.so_far();
+        let parts = &program.parts;
+        // A call that is shorter than a tick is never asked while it runs.
+        limits::within_cpu(parts.limits.cpu, cpu_before)
+            .map_err(|OverLimit(limit)| over_limit(program, function, limit))?;
+        let redactor = Redactor::new(Arc::clone(&call.secrets), Arc::clone(&parts.secrets));
+        // Within the backend's places and the call's time, and before the guest's: what secrets cost is no fault of the plugin.
+        let place = async {
+            let place = program.gate.enter(function.share).await?;
+            redactor.prepare().await;
+            Ok(place)
+        };
+        let place = match time.race(place).await {
             Ok(Ok(place)) => place,
             Ok(Err(Full { limit })) => return Err(BackendError::Busy { limit }),
             Err(Stop::Cancelled) => return Err(BackendError::Cancelled),
@@ -154,20 +170,19 @@ impl<'a> Session<'a> {
                 return Err(BackendError::Busy { limit });
             }
         };
-        let parts = &program.parts;
-        let redactor = Redactor::new(Arc::clone(&call.secrets), Arc::clone(&parts.secrets));
         let log = Arc::new(GuestLog::new(
             parts.driver.clone(),
             call.request_id.clone(),
             redactor.clone(),
             Arc::clone(&program.rate),
         ));
-        let invocation = Invocation::new(call, parts, log, redactor, function);
+        let invocation = Invocation::new(call, parts, log, redactor, function, &program.memory);
         let mut store = Store::new(program.pre.engine(), invocation);
         limits::apply(
             &mut store,
             &parts.limits,
             time.turn.clone(),
+            cpu_before,
             time.used.clone(),
         );
         match time.limit(program.pre.instantiate_async(&mut store)).await {
@@ -196,9 +211,7 @@ impl<'a> Session<'a> {
         mut self,
         outcome: Result<Result<T, types::Error>, Stop>,
     ) -> Result<Closed<'a, T>, BackendError> {
-        let Self {
-            program, function, ..
-        } = self;
+        let (program, function) = (self.program, self.function);
         let synced = tokio::time::timeout(SYNC_PATIENCE, self.store.data_mut().sync()).await;
         self.time.tell(program, function, self.store.data());
         let answered = match outcome {
@@ -212,20 +225,31 @@ impl<'a> Session<'a> {
         invocation.log.close();
         let checker = Checker::new(invocation.redactor, program.parts.limits.long_ids);
         // Whatever it answered, the fault is the plugin's: a client told of the guest's own words would look for its own.
-        if let Some(refusal) = invocation.recorder.refusal() {
-            return Err(bad_answer(program, function, refusal.to_owned()));
+        if let Some(StepRefusal { code, text, blame }) = invocation.recorder.refusal() {
+            let (text, blame) = (text.clone(), blame.clone());
+            return Err(match code {
+                Some(code) => refused(program, function, *code, text, blame),
+                None => bad_answer(program, function, text, blame),
+            });
         }
         let value = answered.map_err(|error| {
             let refusal = invocation.refusal.as_ref();
-            match refusal.and_then(|refusal| refusal.code_of(&error)) {
-                Some(code) => refused(program, function, code, checker.text(&error.message)),
+            match refusal.and_then(|refusal| refusal.handed_on(&error)) {
+                Some((code, blame)) => {
+                    let reason = checker.text(&error.message);
+                    refused(program, function, code, reason, blame)
+                }
                 None => answered_error(&checker, error),
             }
         })?;
         match synced {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(not_durable(&error)),
-            Err(_) => return Err(timed_out(program, function, SYNC_PATIENCE.as_secs())),
+            Ok(Err(error)) => return Err(not_durable(program, function, &error)),
+            Err(_) => {
+                let seconds = SYNC_PATIENCE.as_secs();
+                let slow = format!("the disk did not take it within {seconds} s");
+                return Err(not_durable(program, function, &slow));
+            }
         }
         Ok(Closed {
             program,
@@ -233,6 +257,7 @@ impl<'a> Session<'a> {
             checker,
             recorder: invocation.recorder,
             value,
+            _place: self._place,
         })
     }
 }
@@ -249,8 +274,10 @@ impl<T> Closed<'_, T> {
             checker,
             recorder: _,
             value,
+            _place,
         } = self;
-        check(&checker, value).map_err(|Invalid(reason)| bad_answer(program, function, reason))
+        check(&checker, value)
+            .map_err(|Invalid { reason, blame }| bad_answer(program, function, reason, blame))
     }
 
     /// What was recorded.
@@ -258,7 +285,12 @@ impl<T> Closed<'_, T> {
         let (program, function) = (self.program, self.function);
         self.recorder.into_plan().ok_or_else(|| {
             let reason = "it recorded no source: call one of `plan.directory`, `plan.image`, ..";
-            bad_answer(program, function, reason.to_owned())
+            bad_answer(
+                program,
+                function,
+                reason.to_owned(),
+                Blame::Of(Owner::Plugin),
+            )
         })
     }
 }
@@ -273,27 +305,55 @@ fn answered_error(checker: &Checker, error: types::Error) -> BackendError {
 
 /// The guest said yes, but what it wrote may be lost: the client has to ask again. Never in the store's own code: the work is done, and after
 /// `resource-exhausted` external-provisioner may have another node make the volume a second time.
-fn not_durable(error: &StateError) -> BackendError {
-    BackendError::Answered {
-        code: Code::Unavailable,
-        message: format!("what the plugin wrote is not durable: {error}; retry"),
-    }
+fn not_durable(program: &Program, function: Function, why: &impl Display) -> BackendError {
+    let reason = format!("what it wrote is not durable: {why}; retry");
+    host_failed(program, function, Code::Unavailable, reason)
 }
 
-fn bad_answer(program: &Program, function: Function, reason: String) -> BackendError {
-    BackendError::BadAnswer {
-        plugin: program.label.clone(),
-        function: function.name,
-        reason,
-    }
-}
-
-fn refused(program: &Program, function: Function, code: Code, reason: String) -> BackendError {
-    BackendError::Refused {
+pub(crate) fn host_failed(
+    program: &Program,
+    function: Function,
+    code: Code,
+    reason: String,
+) -> BackendError {
+    BackendError::HostFailed {
         plugin: program.label.clone(),
         function: function.name,
         code,
         reason,
+    }
+}
+
+fn bad_answer(program: &Program, function: Function, reason: String, blame: Blame) -> BackendError {
+    BackendError::BadAnswer {
+        plugin: Box::new(program.label.clone()),
+        function: function.name,
+        reason,
+        blame,
+    }
+}
+
+fn refused(
+    program: &Program,
+    function: Function,
+    code: Code,
+    reason: String,
+    blame: Blame,
+) -> BackendError {
+    BackendError::Refused {
+        plugin: Box::new(program.label.clone()),
+        function: function.name,
+        code,
+        reason,
+        blame,
+    }
+}
+
+pub(crate) fn over_limit(program: &Program, function: Function, limit: String) -> BackendError {
+    BackendError::OverLimit {
+        plugin: program.label.clone(),
+        function: function.name,
+        limit,
     }
 }
 
@@ -317,7 +377,11 @@ fn stopped(
         Stop::Failed(error) => {
             fault::of(program, function, &error, last_words, &invocation.redactor)
         }
-        Stop::OutOfTime => timed_out(program, function, time.budget_seconds()),
+        Stop::OutOfTime if invocation.waits_for_storage => {
+            let reason = "the storage did not answer within the time of the call; look at the node and the pool";
+            host_failed(program, function, Code::DeadlineExceeded, reason.to_owned())
+        }
+        Stop::OutOfTime => timed_out(program, function, time.seconds),
         Stop::Cancelled => BackendError::Cancelled,
     }
 }

@@ -130,14 +130,14 @@ mod tests {
             clear: MountAttrFlags::empty(),
         };
         let prepared = PreparedMount {
-            filesystem: Some(CheckedFilesystem {
+            filesystem: Some(Box::new(CheckedFilesystem {
                 fs_type: "nfs4".to_owned(),
                 source: "server:/exports/link".to_owned(),
                 options: Vec::new(),
                 secret_names: Vec::new(),
                 server: None,
                 granted_sources: vec!["server:/exports/*".to_owned()],
-            }),
+            })),
             ..PreparedMount::of(context.mount(flags).unwrap()).unwrap()
         };
         let roots = Roots::new(vec![PathRoot::Any(directory.path().to_owned())]);

@@ -14,6 +14,7 @@ use rustix::mount::{
 };
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 use zeroize::Zeroizing;
 
@@ -59,7 +60,7 @@ impl FsContext {
         CStr::from_bytes_with_nul(&bytes)
             .map_err(|_| Errno::INVAL)
             .and_then(|value| fsconfig_set_string(&self.context, name, value))
-            .map_err(|errno| not_taken(&self.what, name, errno))
+            .map_err(|errno| not_taken(&self.what, name, errno, Blame::Of(Owner::Secret)))
     }
 
     /// Has the kernel open the storage. What an error number means here depends on the file system, so the caller words it.
@@ -115,10 +116,14 @@ pub(crate) fn set_own(
     } else {
         fsconfig_set_string(context, name, value)
     };
-    done.map_err(|errno| not_taken(what, name, errno))
+    let blame = match value {
+        "" => Blame::word(name),
+        value => Blame::word(format!("{name}={value}")),
+    };
+    done.map_err(|errno| not_taken(what, name, errno, blame))
 }
 
-fn not_taken(what: &str, name: &str, errno: Errno) -> MountError {
+fn not_taken(what: &str, name: &str, errno: Errno, blame: Blame) -> MountError {
     let option = || format!("option `{name}` of {what}");
     match exhausted(errno) {
         Some(_) => kernel("fsconfig", what, errno),
@@ -131,6 +136,7 @@ fn not_taken(what: &str, name: &str, errno: Errno) -> MountError {
         None => MountError::Invalid {
             what: option(),
             reason: "the kernel does not take it".to_owned(),
+            blame,
         },
     }
 }

@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
 /// The path of the root, from itself.
@@ -39,6 +40,7 @@ pub(crate) fn group_number(group: &str) -> Result<u32, MountError> {
         _ => Err(MountError::Invalid {
             what: "volume_mount_group".to_owned(),
             reason: "it is not a group number".to_owned(),
+            blame: Blame::Of(Owner::Request),
         }),
     }
 }

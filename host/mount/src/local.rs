@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use wasmount_core::document::Grants;
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::health::Health;
 use wasmount_core::mounter::{
     ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
@@ -260,6 +261,7 @@ impl Mounter for LocalMounter {
             return Err(MountError::NotGranted {
                 step: "pool".to_owned(),
                 reason: format!("driver {driver} has no backend document on this node"),
+                blame: Blame::Of(Owner::Administrator),
             });
         };
         let threads = self.threads(&driver);

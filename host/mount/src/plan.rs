@@ -27,6 +27,7 @@ use std::fmt;
 use std::path::PathBuf;
 use tmpfs::CheckedTmpfs;
 use wasmount_core::document::{Grants, PoolGrant};
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
@@ -166,7 +167,7 @@ pub(crate) fn check(
 }
 
 impl PoolPlace {
-    /// The error of a system call on the place: what says that it cannot be taken is the plugin's fault.
+    /// The error of a system call on the place; what lies there may say that it cannot be taken.
     pub(crate) fn failed(&self, operation: &str, errno: Errno) -> MountError {
         match errno {
             Errno::NOENT => MountError::NotFound {
@@ -184,6 +185,7 @@ impl PoolPlace {
         MountError::Invalid {
             what: self.to_string(),
             reason: reason.to_owned(),
+            blame: Blame::Of(Owner::Content),
         }
     }
 }
@@ -201,6 +203,7 @@ impl<'c> Wanted<'c> {
             Wanted::Block => Err(MountError::Invalid {
                 what: "volume_capability".to_owned(),
                 reason: format!("a volume of step `{step}` is a file system, not a block device"),
+                blame: Blame::Of(Owner::Request),
             }),
         }
     }
@@ -255,6 +258,7 @@ fn words<'w>(plan: &'w Plan, access: &'w MountAccess) -> Result<Words<'w>, Mount
     let label = Label::of_flags(&access.mount_flags).map_err(|rule| MountError::Invalid {
         what: "mount option `context`".to_owned(),
         reason: format!("it {rule}"),
+        blame: Blame::Of(Owner::Request),
     })?;
     let asked = access.mount_flags.iter().filter(|flag| !is_label(flag));
     let options = plan.mount_options.iter().chain(asked);
@@ -313,6 +317,7 @@ fn check_fs_type(fs_type: &str) -> Result<(), MountError> {
     Err(MountError::Invalid {
         what: "fs_type".to_owned(),
         reason: "it is not the name of a file system type".to_owned(),
+        blame: Blame::word(fs_type),
     })
 }
 
@@ -322,6 +327,7 @@ fn block_fs_type(name: &str) -> Result<FsType, MountError> {
         MountError::Invalid {
             what: "fs_type".to_owned(),
             reason: format!("`{name}` is not made by this host; it makes {names}"),
+            blame: Blame::word(name),
         }
     })
 }
@@ -340,6 +346,7 @@ fn granted_pool<'g>(
                 "pool `{}` is not in `grants.pools` of the backend document",
                 shown(pool)
             ),
+            blame: Blame::word(pool),
         })
 }
 
@@ -352,6 +359,7 @@ fn pool_place(
     let path = PoolPath::parse(path).map_err(|fault| MountError::Invalid {
         what: format!("path of step `{step}`"),
         reason: fault.to_string(),
+        blame: Blame::word(path),
     })?;
     Ok(PoolPlace {
         pool: pool.to_owned(),
@@ -365,14 +373,16 @@ fn checked_options(
     words: &Words<'_>,
     allowed: &Allowed<'_>,
 ) -> Result<CheckedOptions, MountError> {
-    options::check(words, allowed).map_err(|refused| match refused {
+    options::check(words, allowed).map_err(|(refused, blame)| match refused {
         Refused::Malformed(reason) => MountError::Invalid {
             what: format!("mount options of step `{step}`"),
             reason,
+            blame,
         },
         Refused::NotGranted(reason) => MountError::NotGranted {
             step: step.to_owned(),
             reason,
+            blame,
         },
     })
 }

@@ -49,6 +49,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use wanted::{Pair, Wanted};
 use wasmount_core::document::PoolGrant;
+use wasmount_core::fault::Blame;
 use wasmount_core::mounter::MountError;
 use wasmount_core::pool::{PoolCall, PoolReply};
 
@@ -312,6 +313,7 @@ impl Pools {
                     "pool `{}` is not in `grants.pools` of the backend document",
                     shown(pool)
                 ),
+                blame: Blame::word(pool),
             })
     }
 

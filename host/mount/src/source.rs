@@ -61,7 +61,7 @@ pub(crate) struct PreparedMount {
     /// The same, held open until the mount is attached.
     pub(crate) device: Option<BlockDevice>,
     /// Mounted by name: what it shows is known only when it is attached.
-    pub(crate) filesystem: Option<CheckedFilesystem>,
+    pub(crate) filesystem: Option<Box<CheckedFilesystem>>,
 }
 
 impl Preparation<'_> {
@@ -78,7 +78,7 @@ impl Preparation<'_> {
                 PreparedMount::of(files::prepare(files, flags, plan.group)?)?
             }
             CheckedSource::Filesystem(filesystem) => PreparedMount {
-                filesystem: Some(filesystem.clone()),
+                filesystem: Some(Box::new(filesystem.clone())),
                 ..PreparedMount::of(filesystem::prepare(filesystem, flags, self.secret_options)?)?
             },
             CheckedSource::Tmpfs(tmpfs) => match self.shown_already(plan)? {

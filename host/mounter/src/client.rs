@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::health::Health;
 use wasmount_core::mounter::{
     ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
@@ -65,6 +66,7 @@ impl SocketMounter {
         let message = encode(&request).map_err(|violation| MountError::Invalid {
             what: "the request to the mounter".to_owned(),
             reason: violation.to_string(),
+            blame: Blame::Of(Owner::Request),
         })?;
         // Not waited for with secrets in two places.
         drop(request);

@@ -10,11 +10,8 @@ use crate::services::{Kept, removed};
 use crate::trail::{Step, Trail};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use wasmount_core::backend::BackendError;
-use wasmount_core::call::{Call, EffectMark};
+use wasmount_core::call::Call;
 use wasmount_core::capabilities::{Hidden, check_features};
 use wasmount_core::document::{Grants, Wasi};
 use wasmount_core::rpc::Rpc;
@@ -178,15 +175,7 @@ fn described(offer: &Offer) -> String {
 
 /// A call that no client made.
 pub(crate) fn call_at_admission(rpc: Rpc, time: Duration) -> Call {
-    Call {
-        rpc,
-        request_id: REQUEST_ID.to_owned(),
-        secrets: Arc::default(),
-        deadline: Instant::now() + time,
-        cancelled: CancellationToken::new(),
-        jobs: TaskTracker::new(),
-        effect: EffectMark::default(),
-    }
+    Call::within(rpc, REQUEST_ID, time)
 }
 
 /// The features that this host acts on, or the first that is unknown: it would be a promise that nobody keeps.

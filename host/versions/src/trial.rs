@@ -1,6 +1,9 @@
 //! Whether a new version is taken back: its faults within a sliding window, counted from when it began to serve. Apart because it is pure, and
 //! because this rule alone decides that the host does what nobody asked for.
 //!
+//! Many faults of one volume may be that volume's: a pod's request or what is in it. Once the version has answered the same call about
+//! another volume, they count as one fault.
+//!
 //! A version stands trial until it has served for one whole window and answered a call in it, with fewer faults than it may have. From then
 //! on its faults are told and change nothing: what fails after it worked has more likely another cause.
 
@@ -8,7 +11,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
 use wasmount_core::document::VersionPolicy;
-use wasmount_core::fault::FaultKind;
+use wasmount_core::driver::VersionFault;
 
 /// One version on trial.
 #[derive(Debug, Clone)]
@@ -16,8 +19,8 @@ pub(crate) struct Trial {
     /// Faults that it may not reach; 0: any number.
     most: usize,
     window: Duration,
-    /// Those within the window, the oldest first; never more than `most`.
-    faults: VecDeque<Instant>,
+    /// Those within the window, with what they were about, the oldest first; never more than `most`.
+    faults: VecDeque<(Instant, u64)>,
     /// When the window that is looked at ends.
     ends: Instant,
 }
@@ -42,13 +45,17 @@ impl Trial {
     }
 
     /// A fault was found. True: that is one too many.
-    pub(crate) fn fault(&mut self, at: Instant) -> bool {
+    pub(crate) fn fault(&mut self, fault: &VersionFault) -> bool {
+        let VersionFault { at, subject, .. } = *fault;
         self.forget_before(at);
+        if fault.answers_others {
+            self.faults.retain(|(_, earlier)| *earlier != subject);
+        }
         if self.most == 0 {
             // Still one that keeps it from being proven.
             self.faults.clear();
         }
-        self.faults.push_back(at);
+        self.faults.push_back((at, subject));
         self.most > 0 && self.faults.len() >= self.most
     }
 
@@ -78,7 +85,7 @@ impl Trial {
     }
 
     fn forget_before(&mut self, now: Instant) {
-        while let Some(first) = self.faults.front() {
+        while let Some((first, _)) = self.faults.front() {
             if now.saturating_duration_since(*first) < self.window {
                 return;
             }
@@ -87,23 +94,12 @@ impl Trial {
     }
 }
 
-/// Whether a fault speaks against the version. That all its places are taken speaks of its clients; that none was loaded, of none.
-pub(crate) fn counts(kind: FaultKind) -> bool {
-    match kind {
-        FaultKind::Trapped
-        | FaultKind::OverLimit
-        | FaultKind::OutOfTime
-        | FaultKind::BadAnswer
-        | FaultKind::Refused
-        | FaultKind::NotGranted => true,
-        FaultKind::Busy | FaultKind::NotLoaded => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use wasmount_core::fault::FaultKind;
+    use wasmount_core::rpc::Rpc;
 
     fn policy(faults: u32, seconds: u64) -> VersionPolicy {
         VersionPolicy {
@@ -117,13 +113,43 @@ mod tests {
         began + Duration::from_millis(milliseconds)
     }
 
+    fn fault(began: Instant, milliseconds: u64) -> VersionFault {
+        VersionFault {
+            at: at(began, milliseconds),
+            rpc: Rpc::NodeStageVolume,
+            kind: FaultKind::Trapped,
+            subject: milliseconds,
+            answers_others: false,
+        }
+    }
+
     #[test]
     fn as_many_faults_as_it_may_not_have_within_one_window_end_the_trial() {
         let began = Instant::now();
         let mut trial = Trial::new(&policy(3, 10), began);
-        assert!(!trial.fault(at(began, 0)));
-        assert!(!trial.fault(at(began, 5_000)));
-        assert!(trial.fault(at(began, 9_999)));
+        assert!(!trial.fault(&fault(began, 0)));
+        assert!(!trial.fault(&fault(began, 5_000)));
+        assert!(trial.fault(&fault(began, 9_999)));
+    }
+
+    #[test]
+    fn faults_of_one_volume_count_once_beside_well_answered_others() {
+        let began = Instant::now();
+        let of = |moment, subject, answers_others| VersionFault {
+            subject,
+            answers_others,
+            ..fault(began, moment)
+        };
+        let mut trial = Trial::new(&policy(3, 10), began);
+        assert!((0..100).all(|moment| !trial.fault(&of(moment, 1, true))));
+        assert!(!trial.fault(&of(100, 2, true)));
+        assert!(trial.fault(&of(101, 3, true)), "three volumes");
+
+        // Where nothing else was answered, one volume is all that there is to judge by.
+        let mut trial = Trial::new(&policy(3, 10), began);
+        assert!(!trial.fault(&of(0, 1, false)));
+        assert!(!trial.fault(&of(1, 1, false)));
+        assert!(trial.fault(&of(2, 1, false)));
     }
 
     #[test]
@@ -131,7 +157,7 @@ mod tests {
         let began = Instant::now();
         let mut trial = Trial::new(&policy(3, 10), began);
         for second in (0..100).step_by(5) {
-            assert!(!trial.fault(at(began, second * 1000)), "{second}");
+            assert!(!trial.fault(&fault(began, second * 1000)), "{second}");
         }
     }
 
@@ -139,7 +165,7 @@ mod tests {
     fn where_no_number_is_too_high_nothing_ends_it() {
         let began = Instant::now();
         let mut trial = Trial::new(&policy(0, 10), began);
-        assert!((0..1000).all(|n| !trial.fault(at(began, n))));
+        assert!((0..1000).all(|n| !trial.fault(&fault(began, n))));
         assert_eq!(trial.look(at(began, 10_000), 1), Verdict::Open);
         assert_eq!(trial.look(at(began, 20_000), 1), Verdict::Proven);
     }
@@ -152,13 +178,6 @@ mod tests {
         assert_eq!(trial.look(at(began, 10_000), 0), Verdict::Open);
         assert_eq!(trial.look(at(began, 19_999), 7), Verdict::Open);
         assert_eq!(trial.look(at(began, 20_000), 7), Verdict::Proven);
-    }
-
-    #[test]
-    fn a_busy_backend_and_one_that_is_missing_are_no_faults_of_a_version() {
-        let counted = FaultKind::ALL.into_iter().filter(|kind| counts(*kind));
-        assert_eq!(counted.count(), FaultKind::ALL.len() - 2);
-        assert!(!counts(FaultKind::Busy) && !counts(FaultKind::NotLoaded));
     }
 
     proptest! {
@@ -175,7 +194,7 @@ mod tests {
             for (index, moment) in moments.iter().enumerate() {
                 let within = |earlier: &&u64| moment - **earlier < seconds * 1000;
                 let count = moments[..=index].iter().filter(within).count();
-                let over = trial.fault(at(began, *moment));
+                let over = trial.fault(&fault(began, *moment));
                 prop_assert_eq!(over, count >= most as usize);
                 if over {
                     break;

@@ -16,12 +16,9 @@ use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{Backend, BackendError, CreateVolume};
-use wasmount_core::call::{Call, EffectMark};
+use wasmount_core::call::Call;
 use wasmount_core::code::Code;
 use wasmount_core::document::{Grants, Limits, PluginSource, Wasi};
 use wasmount_core::driver::Role;
@@ -76,15 +73,7 @@ async fn tried(
     attempt: &str,
     at: &str,
 ) -> Result<Option<String>, BackendError> {
-    let call = Call {
-        rpc: Rpc::CreateVolume,
-        request_id: "request-1".to_owned(),
-        secrets: Arc::default(),
-        deadline: Instant::now() + BUDGET,
-        cancelled: CancellationToken::new(),
-        jobs: TaskTracker::new(),
-        effect: EffectMark::default(),
-    };
+    let call = Call::within(Rpc::CreateVolume, "request-1", BUDGET);
     let parameters = [("try", attempt), ("at", at)];
     let args = CreateVolume {
         name: RequestedName::parse("name", "volume-1").unwrap(),

@@ -65,7 +65,7 @@ pub(crate) const STAGED: &[(&str, Code, Told)] = &[
     ),
     (
         "unknown-secret",
-        Code::Internal,
+        Code::InvalidArgument,
         Fault("it names a secret that this request does not bring"),
     ),
     ("secret-by-name", Code::PermissionDenied, Fault("cifs")),

@@ -13,6 +13,7 @@ mod footprint;
 mod kill;
 mod lives;
 mod migration;
+mod owners;
 mod rollback;
 mod scene;
 mod storm;

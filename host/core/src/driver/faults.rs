@@ -5,8 +5,9 @@
 
 use super::Driver;
 use crate::error::Error;
-use crate::fault::{FaultKind, Origin, PluginFault};
+use crate::fault::{Asked, FaultKind, Origin, PluginFault, RequestWords};
 use crate::rpc::Rpc;
+use crate::secrets::Secrets;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -77,17 +78,27 @@ impl Driver {
         last.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts and tells what a failed call says of the plugin. That one is still being loaded says nothing of it.
+    /// Counts and tells that a call was refused for want of a plugin. That one is still being loaded says nothing of it.
     pub fn note(&self, rpc: Rpc, error: &Error, origin: &Origin) {
-        self.noted(rpc, error, origin);
+        let asked = Asked {
+            words: &RequestWords::default(),
+            secrets: &Secrets::default(),
+        };
+        self.noted(rpc, error, origin, asked);
     }
 
-    /// The same; what kind it is, if it is one.
-    pub(super) fn noted(&self, rpc: Rpc, error: &Error, origin: &Origin) -> Option<FaultKind> {
+    /// Counts and tells what a failed call says of the plugin; what kind of fault it is, if it is one.
+    pub(super) fn noted(
+        &self,
+        rpc: Rpc,
+        error: &Error,
+        origin: &Origin,
+        asked: Asked<'_>,
+    ) -> Option<FaultKind> {
         if matches!(error, Error::NoPlugin { .. }) && self.fault.load().is_none() {
             return None;
         }
-        let fault = PluginFault::of(&self.config.name, rpc, error, origin)?;
+        let fault = PluginFault::of(&self.config.name, rpc, error, origin, asked)?;
         let kind = fault.kind;
         self.faults.tell(fault);
         Some(kind)

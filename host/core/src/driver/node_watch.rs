@@ -65,7 +65,6 @@ impl Driver {
 fn own_question() -> Incoming {
     Incoming {
         request_id: "node-info".to_owned(),
-        secrets: Arc::default(),
-        origin: Default::default(),
+        ..Incoming::default()
     }
 }

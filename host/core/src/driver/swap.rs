@@ -13,8 +13,9 @@ use crate::fault::FaultKind;
 use crate::rpc::Rpc;
 use crate::services::{Offer, Service};
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -30,7 +31,18 @@ pub(super) struct Plugin {
     calls: Calls,
     /// How many of them ended without a fault of it.
     answered: AtomicU64,
+    /// About what.
+    answered_about: Mutex<BTreeMap<Rpc, About>>,
     faults: Mutex<BTreeMap<FaultKind, u64>>,
+}
+
+/// What the calls of one kind that ended well were about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    /// One thing.
+    One(u64),
+    /// More than one.
+    Several,
 }
 
 /// A plugin for one call, counted among those that ask it for as long as this lives.
@@ -66,6 +78,7 @@ impl Plugin {
             node: SaidOfNode::default(),
             calls: Calls::new(),
             answered: AtomicU64::new(0),
+            answered_about: Mutex::default(),
             faults: Mutex::default(),
         }
     }
@@ -75,19 +88,37 @@ impl Plugin {
     }
 
     /// A call ended by itself, well or by a fault that is not the plugin's.
-    pub(super) fn has_answered(&self) {
+    pub(super) fn has_answered(&self, rpc: Rpc, subject: Option<&str>) {
         self.answered.fetch_add(1, Ordering::Relaxed);
+        let number = number_of(rpc, subject);
+        let mut all = self.answered_about();
+        let about = all.entry(rpc).or_insert(About::One(number));
+        if *about != About::One(number) {
+            *about = About::Several;
+        }
     }
 
-    pub(super) fn has_failed(&self, rpc: Rpc, kind: FaultKind) {
+    pub(super) fn has_failed(&self, rpc: Rpc, subject: Option<&str>, kind: FaultKind) {
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         *faults.entry(kind).or_default() += 1;
         drop(faults);
         if let Some(told) = &self.terms.faults {
-            let at = Instant::now();
+            let subject = number_of(rpc, subject);
+            let about = self.answered_about().get(&rpc).copied();
             // It fails when nobody listens, or too slowly.
-            let _ = told.try_send(VersionFault { at, rpc, kind });
+            let _ = told.try_send(VersionFault {
+                at: Instant::now(),
+                rpc,
+                kind,
+                subject,
+                answers_others: about.is_some_and(|about| about != About::One(subject)),
+            });
         }
+    }
+
+    fn answered_about(&self) -> MutexGuard<'_, BTreeMap<Rpc, About>> {
+        let about = self.answered_about.lock();
+        about.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -238,6 +269,13 @@ impl Driver {
             self.holds.released(until).await?;
         }
     }
+}
+
+/// The same for each retry.
+fn number_of(rpc: Rpc, subject: Option<&str>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (rpc, subject).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Whether a call may ask the plugin; the others are the kernel's and the journal's.

@@ -32,6 +32,10 @@ pub struct VersionFault {
     pub rpc: Rpc,
     /// What kind.
     pub kind: FaultKind,
+    /// Which call it was and what it was about, as a number: the same for a retry.
+    pub subject: u64,
+    /// The version has answered the same call about something else.
+    pub answers_others: bool,
 }
 
 impl Terms {

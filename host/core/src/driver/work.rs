@@ -7,11 +7,11 @@
 use super::swap::{Entered, Plugin};
 use super::{Driver, Terms};
 use crate::backend::{Backend, BackendError};
-use crate::call::{Call, EffectMark, Incoming};
+use crate::call::{Call, Incoming};
 use crate::capabilities::ControllerCapability;
 use crate::claims::{Claim, changes};
 use crate::error::Error;
-use crate::fault::Origin;
+use crate::fault::{Asked, Blame, Owner};
 use crate::mounter::MountError;
 use crate::rpc::Rpc;
 use std::future::Future;
@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
-use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 /// A call at work.
@@ -28,6 +27,7 @@ pub(super) struct Work {
     pub(super) driver: Arc<Driver>,
     pub(super) call: Call,
     entered: Entered,
+    incoming: Incoming,
 }
 
 /// Logs a panic of a call's task, which may have nobody left to tell.
@@ -71,15 +71,12 @@ impl Driver {
         let work = Arc::new(Work {
             driver: Arc::clone(self),
             call: Call {
-                rpc,
-                request_id: incoming.request_id,
-                secrets: incoming.secrets,
-                deadline: Instant::now() + entered.terms(self).time_budget,
+                secrets: Arc::clone(&incoming.secrets),
                 cancelled: self.cancelled.child_token(),
-                jobs: TaskTracker::new(),
-                effect: EffectMark::default(),
+                ..Call::within(rpc, &incoming.request_id, entered.terms(self).time_budget)
             },
             entered,
+            incoming,
         });
         let stop_reading = (!changes(rpc)).then(|| work.call.cancelled.clone().drop_guard());
         let body = body(Arc::clone(&work));
@@ -91,7 +88,7 @@ impl Driver {
                 true => error.after_effect(),
                 false => error,
             });
-            work.tell(&answer, &incoming.origin);
+            work.tell(&answer);
             let jobs = work.call.jobs.clone();
             // The version may go: no job asks it anything.
             drop(work);
@@ -139,18 +136,27 @@ impl Work {
     }
 
     /// Counts how the call ended, for the driver and for the version that it asked.
-    fn tell<T>(&self, answer: &Result<T, Error>, origin: &Origin) {
-        let fault = answer
-            .as_ref()
-            .err()
-            .and_then(|error| self.driver.noted(self.call.rpc, error, origin));
-        match (self.plugin(), fault) {
-            (Some(plugin), Some(kind)) => plugin.has_failed(self.call.rpc, kind),
+    fn tell<T>(&self, answer: &Result<T, Error>) {
+        let rpc = self.call.rpc;
+        let Incoming {
+            origin, subject, ..
+        } = &self.incoming;
+        let noted = |error| self.driver.noted(rpc, error, origin, self.asked());
+        match (self.plugin(), answer.as_ref().err().and_then(noted)) {
+            (Some(plugin), Some(kind)) => plugin.has_failed(rpc, subject.as_deref(), kind),
             // That it ended when it was told to stop says nothing: its client had gone, or its time was up.
             (Some(plugin), None) if self.entered.asks() && !self.call.cancelled.is_cancelled() => {
-                plugin.has_answered();
+                plugin.has_answered(rpc, subject.as_deref());
             }
             _ => {}
+        }
+    }
+
+    /// What the request says, for telling its faults from the plugin's.
+    fn asked(&self) -> Asked<'_> {
+        Asked {
+            words: &self.incoming.words,
+            secrets: &self.call.secrets,
         }
     }
 
@@ -170,8 +176,13 @@ impl Work {
 
     /// This call with less time: for questions that must not hold up what they belong to.
     pub(super) fn limited(&self, until: Instant) -> Call {
+        let deadline = self.call.deadline.min(until);
         Call {
-            deadline: self.call.deadline.min(until),
+            deadline,
+            time: self
+                .call
+                .time
+                .min(deadline.saturating_duration_since(Instant::now())),
             ..self.call.clone()
         }
     }
@@ -180,18 +191,31 @@ impl Work {
     pub(super) fn bad_answer(&self, function: &'static str, reason: &str) -> Error {
         match self.plugin() {
             Some(plugin) => Error::Backend(BackendError::BadAnswer {
-                plugin: plugin.backend.label().clone(),
+                plugin: Box::new(plugin.backend.label().clone()),
                 function,
                 reason: reason.to_owned(),
+                blame: Blame::Of(Owner::Plugin),
             }),
             None => self.driver.no_plugin(),
         }
     }
 
-    /// A plan was refused: it says whose.
+    /// Refuses to go on when the time is up, for who asks the plugin over and over.
+    pub(super) fn in_time(&self, function: &'static str) -> Result<(), Error> {
+        match self.plugin() {
+            Some(plugin) if Instant::now() >= self.call.deadline => {
+                Err(out_of_time(plugin, &self.call, function))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A plan was refused: it says whose, unless the request is at fault.
     pub(super) fn of_plan(&self, error: MountError) -> Error {
         match (&error, self.plugin()) {
-            (MountError::Invalid { .. } | MountError::NotGranted { .. }, Some(plugin)) => {
+            (MountError::Invalid { .. } | MountError::NotGranted { .. }, Some(plugin))
+                if error.owner(self.asked()) == Owner::Plugin =>
+            {
                 Error::Plan {
                     plugin: Box::new(plugin.backend.label().clone()),
                     source: error,
@@ -217,13 +241,17 @@ impl Work {
             (Err(Error::Backend(BackendError::Cancelled)), Some(plugin))
                 if !self.driver.cancelled.is_cancelled() =>
             {
-                Err(Error::Backend(BackendError::OutOfTime {
-                    plugin: plugin.backend.label().clone(),
-                    function: self.call.rpc.name(),
-                    seconds: self.terms().time_budget.as_secs(),
-                }))
+                Err(out_of_time(plugin, &self.call, self.call.rpc.name()))
             }
             (answer, _) => answer,
         }
     }
+}
+
+fn out_of_time(plugin: &Plugin, call: &Call, function: &'static str) -> Error {
+    Error::Backend(BackendError::OutOfTime {
+        plugin: plugin.backend.label().clone(),
+        function,
+        seconds: call.seconds(),
+    })
 }

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::code::Code;
+use crate::secrets::Secrets;
+use std::sync::LazyLock;
 
 fn label() -> PluginLabel {
     PluginLabel {
@@ -14,7 +16,20 @@ fn label() -> PluginLabel {
 fn kind(error: impl Into<Error>) -> Option<FaultKind> {
     let driver = DriverName::parse("a.b").unwrap();
     let origin = Origin::default();
-    PluginFault::of(&driver, Rpc::CreateVolume, &error.into(), &origin).map(|fault| fault.kind)
+    let fault = PluginFault::of(
+        &driver,
+        Rpc::CreateVolume,
+        &error.into(),
+        &origin,
+        nothing(),
+    );
+    fault.map(|fault| fault.kind)
+}
+
+fn nothing() -> Asked<'static> {
+    static NOTHING: LazyLock<(RequestWords, Secrets)> = LazyLock::new(Default::default);
+    let (words, secrets) = &*NOTHING;
+    Asked { words, secrets }
 }
 
 fn plan(source: MountError) -> Error {
@@ -49,38 +64,46 @@ fn what_a_plugin_does_wrong_is_its_fault() {
         ),
         (
             BackendError::BadAnswer {
-                plugin: plugin.clone(),
+                plugin: Box::new(plugin.clone()),
                 function,
                 reason: reason.clone(),
+                blame: Blame::Of(Owner::Plugin),
             }
             .into(),
             FaultKind::BadAnswer,
         ),
         (
             BackendError::Refused {
-                plugin: plugin.clone(),
+                plugin: Box::new(plugin.clone()),
                 function,
                 code: Code::Internal,
                 reason: reason.clone(),
+                blame: Blame::Of(Owner::Plugin),
             }
             .into(),
             FaultKind::Refused,
         ),
         (
             BackendError::Refused {
-                plugin,
+                plugin: Box::new(plugin),
                 function,
                 code: Code::PermissionDenied,
                 reason,
+                blame: Blame::Of(Owner::Plugin),
             }
             .into(),
             FaultKind::NotGranted,
         ),
         (BackendError::Busy { limit: 3 }.into(), FaultKind::Busy),
         (
+            BackendError::MemoryBusy { bytes: 3 }.into(),
+            FaultKind::Busy,
+        ),
+        (
             plan(MountError::NotGranted {
                 step: "tree".to_owned(),
                 reason: "pool x is not in grants.pools".to_owned(),
+                blame: Blame::word("x"),
             }),
             FaultKind::NotGranted,
         ),
@@ -98,6 +121,12 @@ fn what_a_user_asks_for_wrongly_is_nobodys_fault() {
         message: "no such pool".to_owned(),
     };
     assert_eq!(kind(answered), None);
+    let content = MountError::Invalid {
+        what: "a tree".to_owned(),
+        reason: "it is not a directory".to_owned(),
+        blame: Blame::Of(Owner::Content),
+    };
+    assert_eq!(kind(plan(content)), None);
     assert_eq!(kind(Error::Precondition("first stage it".to_owned())), None);
     assert_eq!(kind(Error::ShuttingDown), None);
     let rpc = Rpc::CreateVolume;
@@ -113,7 +142,7 @@ fn a_limit_is_told_with_its_value() {
         seconds: 5,
     });
     let origin = Origin::default();
-    let fault = PluginFault::of(&driver, Rpc::CreateVolume, &error, &origin).unwrap();
+    let fault = PluginFault::of(&driver, Rpc::CreateVolume, &error, &origin, nothing()).unwrap();
     assert_eq!(fault.limit.as_deref(), Some("limits.time (5 s)"));
     assert_eq!(fault.plugin, Some(label()));
 }

@@ -14,7 +14,6 @@ use wasmount_core::driver::{
     Role, Terms,
 };
 use wasmount_core::error::Error;
-use wasmount_core::fault::Origin;
 use wasmount_core::names::{DriverName, NodeId, NodePath, RequestedName, SnapshotId, VolumeId};
 use wasmount_core::services::{Feature, Offer, Service};
 use wasmount_core::volume::{
@@ -138,9 +137,8 @@ where
 
 pub(crate) fn incoming() -> Incoming {
     Incoming {
-        origin: Origin::default(),
         request_id: "r".to_owned(),
-        secrets: Arc::default(),
+        ..Incoming::default()
     }
 }
 

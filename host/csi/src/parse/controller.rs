@@ -45,7 +45,13 @@ pub(crate) fn create_volume(request: wire::CreateVolumeRequest) -> Result<Create
                 .transpose()?,
         },
     )
-    .made_for(origin))
+    .made_for(origin)
+    .saying(|words, it| {
+        words
+            .with_map(&it.parameters)
+            .with_map(&it.mutable_parameters)
+            .with_capabilities(&it.capabilities)
+    }))
 }
 
 pub(crate) fn delete_volume(request: wire::DeleteVolumeRequest) -> Result<VolumeId> {
@@ -78,7 +84,12 @@ pub(crate) fn controller_publish_volume(
             readonly,
             context: attributes("volume_context", volume_context)?,
         },
-    ))
+    )
+    .saying(|words, it| {
+        words
+            .with_map(&it.context)
+            .with_capabilities([&it.capability])
+    }))
 }
 
 pub(crate) fn controller_unpublish_volume(
@@ -117,7 +128,14 @@ pub(crate) fn validate_volume_capabilities(
             parameters: attributes("parameters", parameters)?,
             mutable_parameters: attributes("mutable_parameters", mutable_parameters)?,
         },
-    ))
+    )
+    .saying(|words, it| {
+        words
+            .with_map(&it.context)
+            .with_map(&it.parameters)
+            .with_map(&it.mutable_parameters)
+            .with_capabilities(&it.capabilities)
+    }))
 }
 
 pub(crate) fn list_volumes(
@@ -146,7 +164,13 @@ pub(crate) fn get_capacity(request: wire::GetCapacityRequest) -> Result<GetCapac
         parameters: attributes("parameters", parameters)?,
         accessible_topology: accessible_topology.map(topology).transpose()?,
     };
-    Ok(Parsed::new(Subject::Driver, [], arguments))
+    Ok(
+        Parsed::new(Subject::Driver, [], arguments).saying(|words, it| {
+            words
+                .with_map(&it.parameters)
+                .with_capabilities(&it.capabilities)
+        }),
+    )
 }
 
 pub(crate) fn controller_expand_volume(
@@ -171,7 +195,8 @@ pub(crate) fn controller_expand_volume(
             capacity,
             capability,
         },
-    ))
+    )
+    .saying(|words, it| words.with_capabilities(&it.capability)))
 }
 
 pub(crate) fn controller_get_volume(request: wire::ControllerGetVolumeRequest) -> Result<VolumeId> {
@@ -191,7 +216,8 @@ pub(crate) fn controller_modify_volume(
     let id = VolumeId::parse("volume_id", volume_id)?;
     // May be empty: whether that asks for anything is the backend's to say.
     let mutable = attributes("mutable_parameters", mutable_parameters)?;
-    Ok(Parsed::new(volume(&id), secrets, (id, mutable)))
+    Ok(Parsed::new(volume(&id), secrets, (id, mutable))
+        .saying(|words, (_, mutable)| words.with_map(mutable)))
 }
 
 fn volume(id: &VolumeId) -> Subject {

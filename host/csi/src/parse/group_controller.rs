@@ -4,6 +4,7 @@ use super::words::attributes;
 use super::{Parsed, Result, Subject};
 use crate::wire::csi::v1 as wire;
 use wasmount_core::backend::CreateGroup;
+use wasmount_core::fault::RequestWords;
 use wasmount_core::names::{GroupSnapshotId, InvalidWord, RequestedName, SnapshotId, VolumeId};
 
 /// A group and those of its members that the client knows.
@@ -36,7 +37,11 @@ pub(crate) fn create_volume_group_snapshot(
             source_volumes,
             parameters,
         },
-    ))
+    )
+    .saying(|words, it| {
+        let sources = it.source_volumes.iter().map(VolumeId::as_str);
+        sources.fold(words.with_map(&it.parameters), RequestWords::with)
+    }))
 }
 
 pub(crate) fn delete_volume_group_snapshot(

@@ -33,7 +33,12 @@ pub(crate) fn create_snapshot(request: wire::CreateSnapshotRequest) -> Result<Cr
             accessibility,
         },
     )
-    .made_for(origin))
+    .made_for(origin)
+    .saying(|words, it| {
+        words
+            .with(it.source_volume.as_str())
+            .with_map(&it.parameters)
+    }))
 }
 
 pub(crate) fn delete_snapshot(request: wire::DeleteSnapshotRequest) -> Result<SnapshotId> {

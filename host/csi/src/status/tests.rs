@@ -2,6 +2,7 @@
 
 use super::*;
 use wasmount_core::backend::PluginLabel;
+use wasmount_core::fault::Blame;
 use wasmount_core::rpc::Rpc;
 
 fn answered(code: Code) -> Error {
@@ -132,6 +133,7 @@ fn a_refused_plan_is_told_once_with_whose_it_is() {
     let source = MountError::Invalid {
         what: "path `..`".to_owned(),
         reason: "it leads out".to_owned(),
+        blame: Blame::word(".."),
     };
     let plugin = Box::new(plugin);
     let status = status(&Error::Driver(DriverError::Plan { plugin, source }));

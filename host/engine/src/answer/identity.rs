@@ -24,10 +24,12 @@ impl Checker {
         self.without_secret("name", &name)?;
         // The message of the rule speaks of the document's key, which has the same rule.
         let name = DriverName::parse(name)
-            .map_err(|error| Invalid(format!("name is no driver name ({error})")))?;
+            .map_err(|error| Invalid::of_plugin(format!("name is no driver name ({error})")))?;
         check_identifier("version", &version, VERSION_BYTES)?;
         if features.len() > LIST_ENTRIES {
-            return Err(Invalid(format!("more than {LIST_ENTRIES} features")));
+            return Err(Invalid::of_plugin(format!(
+                "more than {LIST_ENTRIES} features"
+            )));
         }
         Ok(PluginInfo {
             name,
@@ -52,7 +54,7 @@ impl Checker {
             topology,
         } = node;
         if max_volumes.is_some_and(|max| max > CSI_VOLUMES) {
-            return Err(Invalid("max_volumes is above 2^63-1".to_owned()));
+            return Err(Invalid::of_plugin("max_volumes is above 2^63-1".to_owned()));
         }
         Ok(NodeDescription {
             id: id.map(|id| self.node_id(id)).transpose()?,

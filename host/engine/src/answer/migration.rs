@@ -24,7 +24,7 @@ impl Checker {
         let changes = changes.into_iter().map(|change| {
             let change = self.state_change(change)?;
             if !keys.insert(change.key().to_owned()) {
-                return Err(Invalid("a key is changed twice".to_owned()));
+                return Err(Invalid::of_plugin("a key is changed twice".to_owned()));
             }
             Ok(change)
         });
@@ -35,9 +35,9 @@ impl Checker {
         match change {
             guest::RecordChange::Put(guest::StoredRecord { key, value }) => {
                 self.state_key(&key)?;
-                check_value(&value).map_err(|error| Invalid(error.to_string()))?;
-                if self.redactor.finds_secret_in_bytes(&value) {
-                    return Err(Invalid(
+                check_value(&value).map_err(|error| Invalid::of_plugin(error.to_string()))?;
+                if self.redactor.finds_secret_in(&value) {
+                    return Err(Invalid::of_plugin(
                         "a record holds the value of a secret, and the store is not encrypted"
                             .to_owned(),
                     ));
@@ -53,9 +53,11 @@ impl Checker {
 
     fn state_key(&self, key: &str) -> Result<(), Invalid> {
         if key.is_empty() || key.contains('\0') {
-            return Err(Invalid("a key is empty or contains a NUL byte".to_owned()));
+            return Err(Invalid::of_plugin(
+                "a key is empty or contains a NUL byte".to_owned(),
+            ));
         }
-        check_key(key).map_err(|error| Invalid(error.to_string()))?;
+        check_key(key).map_err(|error| Invalid::of_plugin(error.to_string()))?;
         self.without_secret("a key", key)
     }
 }
@@ -79,7 +81,7 @@ mod tests {
         let checker = Checker::new(Redactor::new(Arc::new(secrets), Arc::default()), false);
         checker
             .state_changes(changes)
-            .map_err(|Invalid(reason)| reason)
+            .map_err(|invalid| invalid.reason)
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Checker {
             let begins_late_enough = offset_bytes >= end;
             end = offset_bytes.saturating_add(size_bytes);
             if !begins_late_enough || size_bytes == 0 || end > volume_capacity_bytes {
-                return Err(Invalid(
+                return Err(Invalid::of_plugin(
                     "an extent is empty, overlaps the one before, or ends behind the volume"
                         .to_owned(),
                 ));
@@ -111,7 +111,7 @@ impl Checker {
         });
         let extents = extents.collect::<Result<Vec<_>, _>>()?;
         if next_offset.is_some_and(|next| next <= offset || next > volume_capacity_bytes) {
-            return Err(Invalid(
+            return Err(Invalid::of_plugin(
                 "next_offset is not behind the offset that was asked for, or behind the volume"
                     .to_owned(),
             ));
@@ -167,7 +167,7 @@ impl Checker {
             .iter()
             .all(|snapshot| snapshot.group.as_ref() == Some(&id));
         if !all_belong {
-            return Err(Invalid(
+            return Err(Invalid::of_plugin(
                 "a member does not name the group as its own".to_owned(),
             ));
         }

@@ -52,7 +52,7 @@ fn asked() -> Asked {
 }
 
 fn reason<T>(answer: Result<T, Invalid>) -> Option<String> {
-    answer.err().map(|Invalid(reason)| reason)
+    answer.err().map(|invalid| invalid.reason)
 }
 
 #[test]

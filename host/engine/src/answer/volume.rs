@@ -28,7 +28,7 @@ impl Checker {
         let volume = self.volume(volume)?;
         let capacity = volume.capacity_bytes;
         if capacity != 0 && !asked.capacity.contains(capacity) {
-            return Err(Invalid(format!(
+            return Err(Invalid::of_plugin(format!(
                 "capacity_bytes {capacity} is outside of the range that was asked for"
             )));
         }
@@ -109,7 +109,7 @@ impl Checker {
         } = expanded;
         let capacity_bytes = bytes("capacity_bytes", capacity_bytes)?;
         if capacity_bytes == 0 || !asked.contains(capacity_bytes) {
-            return Err(Invalid(format!(
+            return Err(Invalid::of_plugin(format!(
                 "capacity_bytes {capacity_bytes} is outside of the range that was asked for"
             )));
         }
@@ -134,7 +134,7 @@ impl Checker {
         if let (Some(minimum), Some(maximum)) = (minimum, maximum)
             && minimum > maximum
         {
-            return Err(Invalid(
+            return Err(Invalid::of_plugin(
                 "minimum_volume_bytes is above maximum_volume_bytes".to_owned(),
             ));
         }
@@ -150,7 +150,9 @@ impl Checker {
         healths: Vec<volume_health::Health>,
     ) -> Result<Vec<Health>, Invalid> {
         if healths.len() > HEALTHS {
-            return Err(Invalid(format!("more than {HEALTHS} things are wrong")));
+            return Err(Invalid::of_plugin(format!(
+                "more than {HEALTHS} things are wrong"
+            )));
         }
         let healths = healths.into_iter().map(|health| {
             let volume_health::Health {
@@ -208,7 +210,7 @@ impl Checker {
             types::ContentSource::Volume(id) => {
                 Ok(ContentSource::Volume(VolumeId::parse("volume_id", id)?))
             }
-            types::ContentSource::Other(_) => Err(Invalid(
+            types::ContentSource::Other(_) => Err(Invalid::of_plugin(
                 "content_source is of a kind that this host does not know".to_owned(),
             )),
         }

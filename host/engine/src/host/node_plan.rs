@@ -29,9 +29,10 @@ impl Host for Invocation {
             .iter()
             .any(|(_, secret)| self.call.secrets.get(secret).is_none());
         if unknown {
-            return Err(self.recorder.refuse(
+            return Err(self.recorder.refuse_request(
                 "filesystem",
-                "it names a secret that this request does not bring",
+                "it names a secret that this request does not bring; name a Secret that has it, with `csi.storage.k8s.io/node-stage-secret-name` \
+                 of the StorageClass or `nodePublishSecretRef` of the volume",
             ));
         }
         self.recorder.source(Source::Filesystem {

@@ -8,54 +8,53 @@ use crate::invocation::Invocation;
 use std::sync::Arc;
 use tracing::Instrument;
 use wasmount_core::code::Code;
+use wasmount_core::fault::Blame;
 use wasmount_core::mounter::MountError;
-use wasmount_core::names::DriverName;
 use wasmount_core::pool::{Extents, PoolCall, PoolEntry, PoolEntryKind, PoolReply, PoolUsage};
 use wasmount_core::snapshot::Extent;
 
 impl Invocation {
     async fn ask_pool(&mut self, call: PoolCall) -> Result<PoolReply, HostError> {
-        if call
-            .words()
-            .iter()
-            .any(|word| self.redactor.finds_secret_in(word))
-        {
+        let words = call.words();
+        let mut words = words.iter();
+        if let Some(word) = words.find(|word| self.redactor.finds_secret_in(word)) {
             return Err(HostError::told(
                 Code::InvalidArgument,
                 "a path in a pool holds the value of a secret: everybody on the node can read it there",
             )
-            .blaming_the_plugin(Code::Internal));
+            .blaming(Code::Internal, Blame::word(*word)));
         }
-        let driver = self.parts.driver.clone();
         if call.is_reading() {
-            return Ok(self.parts.mounter.pool(driver, call).await?);
+            return Ok(self.call_pool(call).await?);
         }
         self.may_change("a pool")?;
-        let changed = if call.is_destructive() {
+        if call.is_destructive() {
             self.sync().await?;
-            self.destroy(driver, call.clone()).await
-        } else {
-            self.parts.mounter.pool(driver, call.clone()).await
-        };
+        }
+        let changed = self.call_pool(call.clone()).await;
         self.effects.of_pool(call, changed.as_ref().err());
         Ok(changed?)
     }
 
-    /// Also for a guest that is stopped meanwhile: the claims of its call last until this has ended. Others may end late, and keep no volume
-    /// from being torn down while their storage hangs.
-    async fn destroy(
-        &mut self,
-        driver: DriverName,
-        call: PoolCall,
-    ) -> Result<PoolReply, MountError> {
-        let mounter = Arc::clone(&self.parts.mounter);
-        let work = async move { mounter.pool(driver, call).await };
-        let job = self.call.jobs.spawn(work.in_current_span());
-        job.await.unwrap_or_else(|_| {
-            Err(MountError::Unreachable {
-                reason: "its worker ended without an answer: this is a bug of the host".to_owned(),
+    async fn call_pool(&mut self, call: PoolCall) -> Result<PoolReply, MountError> {
+        let (driver, mounter) = (self.parts.driver.clone(), Arc::clone(&self.parts.mounter));
+        self.waits_for_storage = true;
+        let reply = if call.is_destructive() {
+            // Also for a guest that is stopped meanwhile: the claims of its call last until this has ended. Other calls may end late, and
+            // keep no volume from being torn down while their storage hangs.
+            let work = async move { mounter.pool(driver, call).await };
+            let job = self.call.jobs.spawn(work.in_current_span());
+            job.await.unwrap_or_else(|_| {
+                Err(MountError::Unreachable {
+                    reason: "its worker ended without an answer: this is a bug of the host"
+                        .to_owned(),
+                })
             })
-        })
+        } else {
+            mounter.pool(driver, call).await
+        };
+        self.waits_for_storage = false;
+        reply
     }
 
     async fn ask_extents(&mut self, call: PoolCall) -> Result<GuestExtents, HostError> {
@@ -81,7 +80,7 @@ impl Host for Invocation {
             Ok(reply) => unexpected(&reply),
             Err(error) => error,
         };
-        Err(wasmtime::Error::msg(error.into_message()))
+        Err(error.into_stop())
     }
 
     async fn capacity(&mut self, pool: String) -> Result<Usage, HostError> {

@@ -6,6 +6,7 @@ use crate::host::HostError;
 use crate::invocation::Invocation;
 use crate::program::Access;
 use wasmount_core::code::Code;
+use wasmount_core::fault::Blame;
 use wasmount_core::state::{
     self as core, Keyspace, STATE_KEY_BYTES, STATE_SCAN_ENTRIES, STATE_VALUE_BYTES, StateError,
     record_bytes,
@@ -42,12 +43,13 @@ impl Invocation {
     fn check_words(&self, key: &str, value: &[u8]) -> Result<(), HostError> {
         check_key(key)?;
         check_length("the value", value.len(), STATE_VALUE_BYTES)?;
-        if self.redactor.finds_secret_in(key) || self.redactor.finds_secret_in_bytes(value) {
+        if self.redactor.finds_secret_in(key) || self.redactor.finds_secret_in(value) {
+            let text = format!("{key} {}", String::from_utf8_lossy(value));
             return Err(HostError::told(
                 Code::InvalidArgument,
                 "a record of the state holds the value of a secret, and the store is not encrypted: keep its name, and ask for the value in each call",
             )
-            .blaming_the_plugin(Code::Internal));
+            .blaming(Code::Internal, Blame::word(text)));
         }
         Ok(())
     }
@@ -152,7 +154,7 @@ fn check_key(key: &str) -> Result<(), HostError> {
             Code::InvalidArgument,
             "a key of the state is empty or contains a NUL byte",
         )
-        .blaming_the_plugin(Code::Internal));
+        .blaming(Code::Internal, Blame::word(key)));
     }
     check_length("the key", key.len(), STATE_KEY_BYTES)
 }

@@ -34,7 +34,7 @@ fn one_source_with_options_and_notes_is_a_plan() {
     recorder.source(tree()).unwrap();
     recorder.default_fs_type("ext4".to_owned()).unwrap();
     recorder.note("key".to_owned(), "value".to_owned()).unwrap();
-    assert_eq!(recorder.refusal(), None);
+    assert!(recorder.refusal().is_none());
     assert_eq!(
         recorder.into_plan().unwrap(),
         Plan {
@@ -96,8 +96,19 @@ fn a_refused_step_is_remembered() {
     for (steps, refusal) in steps {
         let mut recorder = recorder(true);
         assert!(steps(&mut recorder).is_err(), "{refusal}");
-        assert_eq!(recorder.refusal(), Some(refusal));
+        let remembered = recorder.refusal().unwrap();
+        assert_eq!(remembered.text, refusal);
+        assert_eq!(remembered.code, None);
     }
+}
+
+#[test]
+fn what_a_request_does_not_bring_is_its_own_fault() {
+    let mut recorder = recorder(true);
+    recorder.refuse_request("filesystem", "it names a secret");
+    let StepRefusal { code, blame, .. } = recorder.refusal().unwrap();
+    assert_eq!(*code, Some(Code::InvalidArgument));
+    assert_eq!(*blame, Blame::Of(Owner::Request));
 }
 
 #[test]

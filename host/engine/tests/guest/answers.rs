@@ -52,6 +52,7 @@ async fn an_answer_within_the_rules_violated() {
                 plugin,
                 function: "create-volume",
                 reason,
+                ..
             }) => {
                 assert_eq!(plugin.name, "misbehave.wasmount.io");
                 assert!(reason.starts_with(expected), "{behaviour}: {reason}");

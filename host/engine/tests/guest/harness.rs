@@ -7,10 +7,9 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{Backend, BackendError, CreateVolume, NodeStage};
-use wasmount_core::call::{Call, EffectMark};
+use wasmount_core::call::Call;
 use wasmount_core::document::Limits;
 use wasmount_core::mounter::Mounter;
 use wasmount_core::names::{DriverName, RequestedName, VolumeId};
@@ -81,6 +80,7 @@ impl Fixture {
     ) -> Result<Volume, BackendError> {
         let call = Call {
             deadline: Instant::now() + budget,
+            time: budget,
             ..self.call(Rpc::CreateVolume)
         };
         self.backend
@@ -152,15 +152,7 @@ pub(crate) fn parts(memory: &Arc<Memory>, limits: Limits, secrets: Secrets) -> B
 }
 
 pub(crate) fn call(rpc: Rpc, budget: Duration) -> Call {
-    Call {
-        rpc,
-        request_id: "request-1".to_owned(),
-        secrets: Arc::default(),
-        deadline: Instant::now() + budget,
-        cancelled: CancellationToken::new(),
-        jobs: TaskTracker::new(),
-        effect: EffectMark::default(),
-    }
+    Call::within(rpc, "request-1", budget)
 }
 
 /// One engine for all tests of this process.

@@ -1,9 +1,10 @@
 //! Each limit of a backend, obeyed and violated.
 
-use crate::harness::Fixture;
+use crate::harness::{Fixture, create_volume};
 use std::time::Duration;
 use wasmount_core::backend::{Backend, BackendError};
 use wasmount_core::document::Limits;
+use wasmount_core::rpc::Rpc;
 
 /// Which limit stopped the call.
 fn limit(answer: Result<impl std::fmt::Debug, BackendError>) -> String {
@@ -69,6 +70,27 @@ async fn handles_violated() {
     assert!(fixture.create("").await.is_ok());
     // Standard output is a handle.
     assert_eq!(limit(fixture.create("flood").await), "limits.handles (0)");
+}
+
+#[tokio::test]
+async fn cpu_time_is_counted_over_all_calls_of_an_rpc() {
+    let limits = Limits {
+        cpu: Duration::from_secs(10),
+        ..Limits::default()
+    };
+    let fixture = Fixture::with(limits).await;
+    let call = fixture.call(Rpc::CreateVolume);
+    let create = || fixture.backend.create_volume(&call, create_volume(""));
+    create().await.unwrap();
+    let used = call.cpu.so_far();
+    assert!(used > Duration::ZERO);
+    create().await.unwrap();
+    assert!(call.cpu.so_far() > used);
+    call.cpu.add(Duration::from_secs(10));
+    match create().await {
+        Err(BackendError::OverLimit { limit, .. }) => assert_eq!(limit, "limits.cpu (10 s)"),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test]

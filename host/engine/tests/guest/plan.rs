@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{Backend, BackendError};
 use wasmount_core::code::Code;
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::rpc::Rpc;
 
@@ -48,10 +49,6 @@ async fn rules_of_recording_violated() {
             "step `filesystem` is refused: a word holds the value of a secret",
         ),
         (
-            "unknown-secret",
-            "step `filesystem` is refused: it names a secret",
-        ),
-        (
             "huge-plan",
             "step `note` is refused: the notes of a volume hold more than 4 KiB",
         ),
@@ -62,6 +59,19 @@ async fn rules_of_recording_violated() {
     ] {
         let reason = bad_answer(fixture.stage(behaviour).await);
         assert!(reason.starts_with(expected), "{behaviour}: {reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_secret_that_a_request_lacks_is_its_fault() {
+    match Fixture::misbehave().await.stage("unknown-secret").await {
+        Err(BackendError::Refused {
+            code: Code::InvalidArgument,
+            reason,
+            blame: Blame::Of(Owner::Request),
+            ..
+        }) => assert!(reason.contains("node-stage-secret-name"), "{reason}"),
+        other => panic!("{other:?}"),
     }
 }
 

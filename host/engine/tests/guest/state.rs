@@ -23,10 +23,11 @@ async fn a_write_that_does_not_become_durable_is_asked_for_again() {
     let fixture = Fixture::misbehave().await;
     fixture.memory.fill_disk();
     match fixture.create("write-state").await {
-        Err(BackendError::Answered {
+        Err(BackendError::HostFailed {
             code: Code::Unavailable,
-            message,
-        }) => assert!(message.contains("is not durable"), "{message}"),
+            reason,
+            ..
+        }) => assert!(reason.contains("is not durable"), "{reason}"),
         other => panic!("{other:?}"),
     }
 }

@@ -39,8 +39,8 @@ async fn each_call_is_told_once_with_what_it_used_however_it_ends() {
     };
     let stage = call(Rpc::NodeStageVolume, BUDGET);
     backend.node_stage(&stage, args).await.unwrap();
-    let create = call(Rpc::CreateVolume, BUDGET);
     for behaviour in ["spin", "trap"] {
+        let create = call(Rpc::CreateVolume, BUDGET);
         let created = backend.create_volume(&create, create_volume(behaviour));
         assert!(created.await.is_err());
     }

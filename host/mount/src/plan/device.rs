@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wasmount_core::device_fact::DeviceFact;
 use wasmount_core::document::{DeviceGrant, Grants};
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
 /// The step's name in the contract.
@@ -82,6 +83,8 @@ pub(crate) fn check(
         return Err(invalid(
             "wait-ms",
             format!("{wait_ms} ms are more than {WAIT_MS_MAX}; clients retry, so wait less"),
+            // A number may be computed from what the request says.
+            Blame::Of(Owner::Request),
         ));
     }
     let facts = wanted(facts)?;
@@ -120,6 +123,14 @@ pub(crate) fn not_granted(facts: &WantedFacts) -> MountError {
             "no entry of `grants.devices` of the backend document covers the device with {}; add one whose facts all hold for it, such as `{{ facts: {{ .. }} }}`",
             in_words(facts)
         ),
+        // All of them together name the device.
+        blame: Blame::word(
+            facts
+                .values()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(" "),
+        ),
     }
 }
 
@@ -141,14 +152,17 @@ fn wanted(facts: &[(String, String)]) -> Result<WantedFacts, MountError> {
                 shown(name),
                 DeviceFact::names()
             );
-            invalid("facts", reason)
+            invalid("facts", reason, Blame::word(name))
         })?;
-        fact.check_value(value)
-            .map_err(|fault| invalid("facts", format!("`{}` {fault}", fact.name())))?;
+        fact.check_value(value).map_err(|fault| {
+            let reason = format!("`{}` {fault}", fact.name());
+            invalid("facts", reason, Blame::word(value))
+        })?;
         if wanted.insert(fact, value.clone()).is_some() {
             return Err(invalid(
                 "facts",
                 format!("`{}` is there twice", fact.name()),
+                Blame::word(name),
             ));
         }
     }
@@ -156,6 +170,7 @@ fn wanted(facts: &[(String, String)]) -> Result<WantedFacts, MountError> {
         return Err(invalid(
             "facts",
             "they name no device; give one besides `partition`".to_owned(),
+            Blame::Of(Owner::Plugin),
         ));
     }
     Ok(wanted)
@@ -176,10 +191,11 @@ fn matches(pattern: &str, value: &str) -> bool {
     }
 }
 
-fn invalid(argument: &str, reason: String) -> MountError {
+fn invalid(argument: &str, reason: String, blame: Blame) -> MountError {
     MountError::Invalid {
         what: format!("{argument} of step `{STEP}`"),
         reason,
+        blame,
     }
 }
 

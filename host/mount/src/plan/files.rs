@@ -6,6 +6,7 @@
 use crate::failure::shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 use wasmount_core::plan::PlanFile;
 use zeroize::Zeroizing;
@@ -119,16 +120,16 @@ pub(crate) fn check(files: &[PlanFile]) -> Result<CheckedFiles, MountError> {
         .iter()
         .fold(0_usize, |sum, file| sum.saturating_add(file.content.len()));
     if bytes > CONTENT_BYTES {
-        return Err(refused_all(format!(
-            "they hold {bytes} bytes together, more than {CONTENT_BYTES}"
-        )));
+        let reason = format!("they hold {bytes} bytes together, more than {CONTENT_BYTES}");
+        return Err(refused_all(reason, Blame::Size(CONTENT_BYTES)));
     }
     let mut by_path = BTreeMap::new();
     let mut directories = BTreeMap::from([(String::new(), BTreeSet::new())]);
     for file in files {
         check_path(&file.path).map_err(|reason| refused(&file.path, reason))?;
         if file.mode & !PERMISSIONS != 0 {
-            return Err(refused(&file.path, "its mode is not within 0777"));
+            let reason = "its mode is not within 0777";
+            return Err(refused_for(&file.path, reason, Blame::Of(Owner::Request)));
         }
         let checked = CheckedFile {
             path: file.path.clone(),
@@ -141,9 +142,9 @@ pub(crate) fn check(files: &[PlanFile]) -> Result<CheckedFiles, MountError> {
         enter(&mut directories, &file.path);
         // The top is no entry of the volume's own.
         if by_path.len() + directories.len() - 1 > ENTRIES {
-            return Err(refused_all(format!(
-                "they are more than {ENTRIES} with their directories"
-            )));
+            let reason = format!("they are more than {ENTRIES} with their directories");
+            // One byte of the request makes an entry at most.
+            return Err(refused_all(reason, Blame::Size(ENTRIES)));
         }
     }
     if let Some(path) = by_path.keys().find(|path| directories.contains_key(**path)) {
@@ -198,16 +199,22 @@ fn parent_and_name(path: &str) -> (&str, &str) {
 }
 
 fn refused(path: &str, reason: &str) -> MountError {
+    refused_for(path, reason, Blame::word(path))
+}
+
+fn refused_for(path: &str, reason: &str, blame: Blame) -> MountError {
     MountError::Invalid {
         what: format!("file `{}` of step `files`", shown(path)),
         reason: reason.to_owned(),
+        blame,
     }
 }
 
-fn refused_all(reason: String) -> MountError {
+fn refused_all(reason: String, blame: Blame) -> MountError {
     MountError::Invalid {
         what: "the files of step `files`".to_owned(),
         reason,
+        blame,
     }
 }
 

@@ -14,6 +14,7 @@ use crate::group::group_number;
 use server::Server;
 use types::{family, never_mounted};
 use wasmount_core::document::{FilesystemGrant, Grants};
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
 /// The step's name in the contract.
@@ -58,6 +59,7 @@ impl CheckedFilesystem {
                 shown(source),
                 self.fs_type
             ),
+            blame: Blame::Of(Owner::Content),
         })
     }
 }
@@ -89,7 +91,7 @@ pub(crate) fn check<'w>(
     }
     let grant = granted_type(grants, fs_type)?;
     let source = spelled(fs_type, step.source);
-    check_form(&source).map_err(|rule| invalid("source", rule))?;
+    check_form(&source).map_err(|rule| invalid("source", rule, Blame::word(step.source)))?;
     let allowed = Allowed {
         granted: &grant.mount_options,
         is_harmless: harmless(fs_type),
@@ -116,6 +118,7 @@ pub(crate) fn check<'w>(
                 "source `{}` matches none of the `sources` granted for type `{fs_type}`",
                 shown(&source)
             ),
+            blame: Blame::word(step.source),
         });
     }
     let filesystem = CheckedFilesystem {
@@ -169,6 +172,7 @@ fn granted_type<'g>(grants: &'g Grants, fs_type: &str) -> Result<&'g FilesystemG
             reason: format!(
                 "type `{fs_type}` is not in `grants.filesystems` of the backend document"
             ),
+            blame: Blame::word(fs_type),
         })
 }
 
@@ -229,7 +233,7 @@ fn secret_names(
     for (name, _) in step.secret_options {
         let option = || format!("secret option `{}`", shown(name));
         if reserved(step.fs_type).contains(&name.as_str()) {
-            return Err(invalid(&option(), "is set by the host"));
+            return Err(invalid(&option(), "is set by the host", Blame::word(name)));
         }
         if !harmless.contains(&name.as_str()) && !grant.mount_options.contains(name) {
             return Err(MountError::NotGranted {
@@ -238,10 +242,11 @@ fn secret_names(
                     "{} needs a grant; the administrator lists it in `mountOptions` of the grant",
                     option()
                 ),
+                blame: Blame::word(name),
             });
         }
         if names.contains(name) {
-            return Err(invalid(&option(), "is given twice"));
+            return Err(invalid(&option(), "is given twice", Blame::word(name)));
         }
         names.push(name.clone());
     }
@@ -258,17 +263,16 @@ fn each_once(
         let option = || format!("mount option `{}`", shown(&name));
         if SECRET.contains(&name.as_str()) {
             let rule = "is a secret; the plan names it in `secret-options`";
-            return Err(invalid(&option(), rule));
+            return Err(invalid(&option(), rule, Blame::word(name)));
         }
         if secret_names.contains(&name) {
-            return Err(invalid(&option(), "is given as a secret as well"));
+            let rule = "is given as a secret as well";
+            return Err(invalid(&option(), rule, Blame::word(name)));
         }
         match once.iter().find(|(there, _)| *there == name) {
             Some((_, there)) if *there != value => {
-                return Err(invalid(
-                    &option(),
-                    "is given twice with different values, by the plan or the request",
-                ));
+                let rule = "is given twice with different values, by the plan or the request";
+                return Err(invalid(&option(), rule, Blame::word(name)));
             }
             Some(_) => {}
             None => once.push((name, value)),
@@ -294,7 +298,11 @@ fn group_options(
         .any(|(name, _)| matches!(name.as_str(), "gid" | "forcegid" | "noforcegid"))
     {
         let rule = "contradicts the `gid` options of plan or request; take one of them away";
-        return Err(invalid("volume_mount_group", rule));
+        return Err(invalid(
+            "volume_mount_group",
+            rule,
+            Blame::Of(Owner::Request),
+        ));
     }
     let number = group_number(group)?.to_string();
     let wanted = [
@@ -311,10 +319,11 @@ fn group_options(
         .collect())
 }
 
-fn invalid(what: &str, rule: &str) -> MountError {
+fn invalid(what: &str, rule: &str, blame: Blame) -> MountError {
     MountError::Invalid {
         what: format!("step `{STEP}`"),
         reason: format!("{what} {rule}"),
+        blame,
     }
 }
 

@@ -7,6 +7,7 @@ use super::label::{CONTEXT, Label};
 use rustix::fs::StatVfsMountFlags;
 use rustix::mount::MountAttrFlags;
 use wasmount_core::document::Grants;
+use wasmount_core::fault::{Blame, Owner};
 
 /// Longest option, in bytes: one page of the kernel holds all options of a mount, and no option that is allowed here comes near.
 const OPTION_BYTES: usize = 256;
@@ -138,14 +139,18 @@ impl MountFlags {
 
 /// Checks all options of a mount. Where two contradict each other, the one that forbids more counts, so that neither side can undo what the
 /// other asked for.
-pub(crate) fn check(words: &Words<'_>, allowed: &Allowed<'_>) -> Result<CheckedOptions, Refused> {
+pub(crate) fn check(
+    words: &Words<'_>,
+    allowed: &Allowed<'_>,
+) -> Result<CheckedOptions, (Refused, Blame)> {
     let (mut suid, mut dev) = (false, false);
     let mut set = MountAttrFlags::empty();
     let mut clear = MountAttrFlags::empty();
     let mut own = Vec::new();
     for word in &words.options {
         let word = *word;
-        check_form(word)?;
+        let of_word = |refused| (refused, Blame::word(word));
+        check_form(word).map_err(of_word)?;
         match word {
             "ro" => set |= MountAttrFlags::MOUNT_ATTR_RDONLY,
             "rw" => {}
@@ -161,16 +166,17 @@ pub(crate) fn check(words: &Words<'_>, allowed: &Allowed<'_>) -> Result<CheckedO
                 clear |= MountAttrFlags::MOUNT_ATTR__ATIME;
             }
             "suid" | "dev" | "exec" => {
-                require_granted(word, allowed)?;
+                require_granted(word, allowed).map_err(of_word)?;
                 suid |= word == "suid";
                 dev |= word == "dev";
             }
             _ if is_for_fstab(word) => {}
-            _ => own.push(own_option(word, allowed)?),
+            _ => own.push(own_option(word, allowed).map_err(of_word)?),
         }
     }
     if let Some(label) = &words.label {
-        check_label(label, &own, allowed)?;
+        check_label(label, &own, allowed)
+            .map_err(|refused| (refused, Blame::Of(Owner::Request)))?;
         own.retain(|(name, _)| name != CONTEXT);
         own.push((CONTEXT.to_owned(), label.as_str().to_owned()));
     }

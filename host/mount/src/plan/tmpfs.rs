@@ -7,6 +7,7 @@ use super::checked_options;
 use super::options::{Allowed, Labels, MountFlags, Words};
 use crate::group::group_number;
 use wasmount_core::document::{FilesystemGrant, Grants};
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
 /// The step's name in the contract, which is the type's name too.
@@ -53,6 +54,7 @@ fn granted(grants: &Grants) -> Result<&FilesystemGrant, MountError> {
             step: STEP.to_owned(),
             reason: "type `tmpfs` is not in `grants.filesystems` of the backend document"
                 .to_owned(),
+            blame: Blame::Of(Owner::Plugin),
         })
 }
 
@@ -63,10 +65,13 @@ fn size(wanted: Option<u64>, grant: &FilesystemGrant) -> Result<Option<u64>, Mou
         (Some(0), _) => Err(MountError::Invalid {
             what: "size of step `tmpfs`".to_owned(),
             reason: "it is 0".to_owned(),
+            blame: Blame::Of(Owner::Request),
         }),
         (Some(wanted), Some(most)) if wanted > most => Err(MountError::NotGranted {
             step: STEP.to_owned(),
             reason: format!("{wanted} bytes are more than the granted `maxBytes` {most}"),
+            // Sizes are what requests ask for.
+            blame: Blame::Of(Owner::Request),
         }),
         (wanted, most) => Ok(wanted.or(most)),
     }

@@ -63,7 +63,7 @@ pub(super) fn remove(
         return pool.sync_parent(&parent, place);
     };
     if file_type(&status) != FileType::Directory {
-        return Err(place.invalid("it is not a directory"));
+        return Err(place.unfit("it is not a directory"));
     }
     let held = |errno| match errno {
         Errno::XDEV | Errno::BUSY => place.in_use("there is a mount in it"),
@@ -145,11 +145,11 @@ pub(super) fn set_permissions(
     gid: Option<u32>,
 ) -> Result<(), MountError> {
     if mode & !MODE_BITS != 0 {
-        return Err(place.invalid("its mode has bits beyond 7777"));
+        return Err(place.too_much("its mode has bits beyond 7777"));
     }
     // The highest number means "as it is" to the kernel (chown(2)).
     if [uid, gid].contains(&Some(u32::MAX)) {
-        return Err(place.invalid("its owner or group is 4294967295"));
+        return Err(place.too_much("its owner or group is 4294967295"));
     }
     let tree = open(pool, place)?;
     let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));

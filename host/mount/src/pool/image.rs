@@ -19,7 +19,7 @@ const IMAGE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// Makes a sparse image. There with the same size: done.
 pub(super) fn create(pool: &Pool, place: &Place, size: u64) -> Result<(), MountError> {
     if size == 0 {
-        return Err(place.invalid("its size is 0"));
+        return Err(place.too_much("its size is 0"));
     }
     let parent = pool.parent(place)?;
     if let Some(status) = pool.look(parent.as_fd(), place)? {
@@ -47,10 +47,10 @@ pub(super) fn resize(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
     let file = open(pool, place, OFlags::RDWR)?;
     let (inode, status) = Inode::of_fd(&file).map_err(|errno| place.failed("stat", errno))?;
     if status.stx_nlink > 1 {
-        return Err(place.invalid("it has a second name, so it is not an image of this pool alone"));
+        return Err(place.unfit("it has a second name, so it is not an image of this pool alone"));
     }
     if size < status.stx_size {
-        return Err(place.invalid(&format!(
+        return Err(place.too_much(&format!(
             "it has {} bytes, and an image never shrinks (to {size})",
             status.stx_size
         )));
@@ -80,7 +80,7 @@ pub(super) fn remove(
         return pool.sync_parent(&parent, place);
     };
     if file_type(&status) != FileType::RegularFile {
-        return Err(place.invalid("it is not an image"));
+        return Err(place.unfit("it is not an image"));
     }
     unused()?;
     let removed = match trash::discard(pool, parent.as_fd(), place.path.name()) {
@@ -96,7 +96,7 @@ pub(super) fn open(pool: &Pool, place: &Place, flags: OFlags) -> Result<OwnedFd,
     let parent = pool.parent(place)?;
     match pool.look(parent.as_fd(), place)? {
         Some(status) if file_type(&status) == FileType::RegularFile => {}
-        Some(_) => return Err(place.invalid("it is not an image")),
+        Some(_) => return Err(place.unfit("it is not an image")),
         None => return Err(place.failed("open", Errno::NOENT)),
     }
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;

@@ -6,6 +6,7 @@ use crate::confine::PoolPath;
 use crate::failure::{kernel, shown};
 use rustix::io::Errno;
 use std::fmt;
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
 /// A checked path, with the name of its pool.
@@ -26,6 +27,7 @@ impl Place {
             Err(fault) => Err(MountError::Invalid {
                 what: format!("path `{}` of pool `{}`", shown(path), shown(pool)),
                 reason: fault.to_string(),
+                blame: Blame::word(path),
             }),
         }
     }
@@ -45,22 +47,37 @@ impl Place {
             Errno::NOENT => MountError::NotFound {
                 what: self.to_string(),
             },
-            Errno::LOOP => self.invalid("it is a symbolic link, or leads through one"),
-            Errno::XDEV => self.invalid("it leads onto another mount"),
-            Errno::NOTDIR => self.invalid("it, or a part of it, is not a directory"),
-            Errno::ISDIR => self.invalid("it is a directory"),
+            Errno::LOOP => self.unfit("it is a symbolic link, or leads through one"),
+            Errno::XDEV => self.unfit("it leads onto another mount"),
+            Errno::NOTDIR => self.unfit("it, or a part of it, is not a directory"),
+            Errno::ISDIR => self.unfit("it is a directory"),
             Errno::NAMETOOLONG => self.invalid("it is too long for the file system"),
-            Errno::FBIG => self.invalid("it would be larger than the file system allows"),
+            Errno::FBIG => self.too_much("it would be larger than the file system allows"),
             Errno::BUSY => self.in_use("it is a mount point"),
             errno => kernel(operation, self, errno),
         }
     }
 
-    /// The plugin asks for what makes no sense here.
+    /// The path is none that can be asked for.
     pub(super) fn invalid(&self, reason: &str) -> MountError {
+        self.refused(reason, Blame::word(self.path.as_str()))
+    }
+
+    /// What lies there is not what the call is for.
+    pub(super) fn unfit(&self, reason: &str) -> MountError {
+        self.refused(reason, Blame::Of(Owner::Content))
+    }
+
+    /// A figure is beyond what can be; it may be computed from one of the request.
+    pub(super) fn too_much(&self, reason: &str) -> MountError {
+        self.refused(reason, Blame::Of(Owner::Request))
+    }
+
+    fn refused(&self, reason: &str, blame: Blame) -> MountError {
         MountError::Invalid {
             what: self.to_string(),
             reason: reason.to_owned(),
+            blame,
         }
     }
 

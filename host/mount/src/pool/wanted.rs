@@ -4,6 +4,7 @@
 //! It opens nothing, and must not know how anything is copied.
 
 use crate::pool::place::Place;
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
 /// Most copies of one group. 1,000: each keeps three descriptors open until all are made, of which a process has some thousands, and so many
@@ -43,6 +44,8 @@ impl Wanted {
             return Err(MountError::Invalid {
                 what: format!("a group of {} copies", copies.len()),
                 reason: format!("it may have {GROUP} at most; make several groups"),
+                // As many as the request has members.
+                blame: Blame::Of(Owner::Request),
             });
         }
         let pairs = copies
@@ -52,9 +55,10 @@ impl Wanted {
         pairs.sort_by(|one, other| one.target.path.as_str().cmp(other.target.path.as_str()));
         let mut neighbours = pairs.iter().zip(pairs.iter().skip(1));
         match neighbours.find(|(one, next)| one.target == next.target) {
-            Some((twice, _)) => Err(twice
-                .target
-                .invalid("it is the target of two copies of one group")),
+            Some((twice, _)) => {
+                let reason = "it is the target of two copies of one group";
+                Err(twice.target.invalid(reason))
+            }
             None => Ok(Self::Images(pairs)),
         }
     }

@@ -10,6 +10,7 @@ use crate::fs_context::FsContext;
 use crate::plan::filesystem::CheckedFilesystem;
 use crate::plan::options::MountFlags;
 use std::os::fd::OwnedFd;
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 use wasmount_core::secrets::SecretOptions;
 
@@ -83,6 +84,7 @@ fn wanted_secrets<'s>(
         Err(MountError::Invalid {
             what: format!("secret option `{name}` of step `filesystem`"),
             reason: format!("its value {rule}"),
+            blame: Blame::Of(Owner::Secret),
         })
     };
     filesystem.secret_names.iter().map(value).collect()

@@ -15,7 +15,6 @@ use wasmount_core::capabilities::Profile;
 use wasmount_core::document::{Grants, Limits, StorageBackend, raw};
 use wasmount_core::driver::{Driver, DriverConfig, Role, Terms};
 use wasmount_core::error::Error;
-use wasmount_core::fault::Origin;
 use wasmount_core::names::{DriverName, NodeId, VolumeId};
 use wasmount_engine::{Engine, EngineOptions};
 use wasmount_versions::{
@@ -315,8 +314,7 @@ pub(crate) fn put(bytes: &[u8], path: &Path) {
 pub(crate) fn incoming() -> Incoming {
     Incoming {
         request_id: "test".to_owned(),
-        secrets: Arc::default(),
-        origin: Origin::default(),
+        ..Incoming::default()
     }
 }
 

@@ -29,9 +29,7 @@ use dry_mounter::DryMounter;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use wasmount_core::call::{Call, EffectMark};
+use wasmount_core::call::Call;
 use wasmount_core::document::Wasi;
 use wasmount_core::driver::{Driver, DriverConfig, Profile, Role, Terms};
 use wasmount_core::mounter::Mounter;
@@ -119,15 +117,8 @@ impl Workbench {
 
     /// What a component says of itself, linked with all of WASI; or why it cannot.
     pub(crate) async fn identity(&self, loaded: LoadedComponent) -> Result<Identity, String> {
-        let call = Call {
-            rpc: Rpc::GetPluginInfo,
-            request_id: "workbench".to_owned(),
-            secrets: Arc::default(),
-            deadline: tokio::time::Instant::now() + self.configured.document.limits.time,
-            cancelled: CancellationToken::new(),
-            jobs: TaskTracker::new(),
-            effect: EffectMark::default(),
-        };
+        let time = self.configured.document.limits.time;
+        let call = Call::within(Rpc::GetPluginInfo, "workbench", time);
         let loaded = loaded.with_wasi(Wasi::Full);
         let candidate = loaded.prepare(self.parts(), &call).await;
         let candidate = candidate.map_err(|error| error.to_string())?;

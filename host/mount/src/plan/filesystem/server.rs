@@ -5,6 +5,7 @@
 
 use crate::plan::filesystem::invalid;
 use std::net::Ipv6Addr;
+use wasmount_core::fault::Blame;
 use wasmount_core::mounter::MountError;
 
 /// Longest name of a server, in bytes (RFC 1035, section 3.1).
@@ -40,7 +41,8 @@ pub(crate) fn parse(
 ) -> Result<Option<Server>, MountError> {
     match fs_type {
         "nfs" | "nfs4" => {
-            let host = nfs_host(source).map_err(|rule| invalid("source", rule))?;
+            let host =
+                nfs_host(source).map_err(|rule| invalid("source", rule, Blame::word(source)))?;
             settle_nfs_version(options)?;
             Ok(Some(Server {
                 host: host.to_owned(),
@@ -49,7 +51,8 @@ pub(crate) fn parse(
             }))
         }
         "cifs" | "smb3" => {
-            let host = smb_host(source).map_err(|rule| invalid("source", rule))?;
+            let host =
+                smb_host(source).map_err(|rule| invalid("source", rule, Blame::word(source)))?;
             Ok(Some(Server {
                 host: host.to_owned(),
                 option: "ip",
@@ -135,6 +138,7 @@ fn settle_nfs_version(options: &mut Vec<(String, String)>) -> Result<(), MountEr
         (Some(_), Some(_)) => Err(invalid(
             "mount option `vers`",
             "is given twice, once as `nfsvers`",
+            Blame::word("nfsvers"),
         )),
         (Some((_, version)), None) if version == "4" => {
             version.replace_range(.., newest);
@@ -160,9 +164,10 @@ fn nfs_family(options: &[(String, String)]) -> Result<Option<AddressFamily>, Mou
         None => Ok(None),
         Some("tcp" | "rdma") => Ok(Some(AddressFamily::V4)),
         Some("tcp6" | "rdma6") => Ok(Some(AddressFamily::V6)),
-        Some(_) => Err(invalid(
+        Some(transport) => Err(invalid(
             "mount option `proto`",
             "is no transport of NFS version 4",
+            Blame::word(transport),
         )),
     }
 }

@@ -19,7 +19,7 @@ fn directory(granted: &[&str], words: &[&str]) -> Result<CheckedOptions, Refused
         takes_own: false,
         labels: Labels::CannotBe,
     };
-    check(&unlabelled(words), &allowed)
+    check(&unlabelled(words), &allowed).map_err(|(refused, _)| refused)
 }
 
 fn file_system(granted: &[&str], words: &[&str]) -> Result<CheckedOptions, Refused> {
@@ -31,7 +31,7 @@ fn file_system(granted: &[&str], words: &[&str]) -> Result<CheckedOptions, Refus
         takes_own: true,
         labels: Labels::NotSaid,
     };
-    check(&unlabelled(words), &allowed)
+    check(&unlabelled(words), &allowed).map_err(|(refused, _)| refused)
 }
 
 const SAFE: MountAttrFlags =

@@ -6,6 +6,7 @@
 use crate::failure::{kernel, shown};
 use crate::plan::filesystem::CheckedFilesystem;
 use rustix::io::Errno;
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
 /// What messages call the file system.
@@ -31,9 +32,14 @@ pub(crate) fn open(filesystem: &CheckedFilesystem, error: MountError) -> MountEr
 /// An option was not taken.
 pub(crate) fn set(error: MountError, told: &str) -> MountError {
     match error {
-        MountError::Invalid { what, reason } => MountError::Invalid {
+        MountError::Invalid {
+            what,
+            reason,
+            blame,
+        } => MountError::Invalid {
             what,
             reason: format!("{reason}{told}"),
+            blame,
         },
         error => error,
     }
@@ -84,6 +90,8 @@ pub(crate) fn create(filesystem: &CheckedFilesystem, errno: Errno, told: &str) -
         Errno::INVAL => MountError::Invalid {
             what,
             reason: format!("the kernel does not take its options together{told}"),
+            // Plan, request and server come together here.
+            blame: Blame::Of(Owner::Request),
         },
         errno => match kernel("mount", what, errno) {
             MountError::Kernel {

@@ -8,11 +8,11 @@ use crate::keeper::command::{Command, Reply};
 use crate::record::{Drained, HeldBy, Hold};
 use crate::refusal::Refusal;
 use crate::status::{KeeperEvent, Outcome};
-use crate::trial::counts;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::time::Instant;
 use wasmount_core::driver::VersionFault;
+use wasmount_core::fault::Owner;
 
 impl Actor {
     pub(super) async fn command(&mut self, command: Command, disk: &Arc<Disk>) {
@@ -46,10 +46,11 @@ impl Actor {
         let Some(running) = &mut self.running else {
             return;
         };
-        let Some(trial) = running.trial.as_mut().filter(|_| counts(fault.kind)) else {
+        let is_plugins = fault.kind.owner() == Owner::Plugin;
+        let Some(trial) = running.trial.as_mut().filter(|_| is_plugins) else {
             return;
         };
-        if !trial.fault(fault.at) {
+        if !trial.fault(&fault) {
             return;
         }
         let number = running.number;

@@ -1,0 +1,375 @@
+//! Each source of failures with its owner: what counts against a version, and beside it what looks alike and does not.
+
+use super::*;
+use crate::backend::PluginLabel;
+use crate::code::Code;
+use crate::names::InvalidWord;
+use crate::rpc::Rpc;
+use crate::state::StateError;
+use crate::volume::{AccessMode, MountAccess};
+
+fn owner(error: impl Into<Error>, words: &RequestWords, secrets: &Secrets) -> Owner {
+    error.into().owner(Asked { words, secrets })
+}
+
+/// Nothing was asked but for a volume of this id.
+fn alone(error: impl Into<Error>) -> Owner {
+    owner(
+        error,
+        &RequestWords::default().with("pvc-1"),
+        &Secrets::default(),
+    )
+}
+
+fn label() -> PluginLabel {
+    PluginLabel {
+        name: "p".to_owned(),
+        version: "1".to_owned(),
+        digest: "sha256:00".to_owned(),
+    }
+}
+
+fn invalid(blame: Blame) -> MountError {
+    MountError::Invalid {
+        what: "w".to_owned(),
+        reason: "r".to_owned(),
+        blame,
+    }
+}
+
+fn not_granted(blame: Blame) -> MountError {
+    MountError::NotGranted {
+        step: "filesystem".to_owned(),
+        reason: "r".to_owned(),
+        blame,
+    }
+}
+
+fn bad_answer(blame: Blame) -> BackendError {
+    BackendError::BadAnswer {
+        plugin: Box::new(label()),
+        function: "f",
+        reason: "r".to_owned(),
+        blame,
+    }
+}
+
+fn refused(blame: Blame) -> BackendError {
+    BackendError::Refused {
+        plugin: Box::new(label()),
+        function: "f",
+        code: Code::Internal,
+        reason: "r".to_owned(),
+        blame,
+    }
+}
+
+#[test]
+fn what_the_plugin_does_by_itself_is_its_own() {
+    let (plugin, function, reason) = (label(), "f", String::new());
+    let table: Vec<Error> = vec![
+        BackendError::Trapped {
+            plugin: plugin.clone(),
+            function,
+            reason: reason.clone(),
+        }
+        .into(),
+        BackendError::OverLimit {
+            plugin: plugin.clone(),
+            function,
+            limit: reason,
+        }
+        .into(),
+        BackendError::OutOfTime {
+            plugin,
+            function,
+            seconds: 1,
+        }
+        .into(),
+        bad_answer(Blame::Of(Owner::Plugin)).into(),
+        bad_answer(Blame::word("../x")).into(),
+        refused(Blame::word("../x")).into(),
+        invalid(Blame::word("../x")).into(),
+        invalid(Blame::Size(4096)).into(),
+        not_granted(Blame::word("server:/export")).into(),
+    ];
+    for error in table {
+        let text = format!("{error:?}");
+        assert_eq!(alone(error), Owner::Plugin, "{text}");
+    }
+}
+
+#[test]
+fn what_the_plugin_does_not_decide_is_not_its_own() {
+    let (what, reason) = (|| "w".to_owned(), || "r".to_owned());
+    let (path, rpc) = (what, Rpc::NodeStageVolume);
+    let driver = what;
+    let table: Vec<(Error, Owner)> = vec![
+        (InvalidWord::Empty { what: "name" }.into(), Owner::Request),
+        (
+            BackendError::Answered {
+                code: Code::Internal,
+                message: reason(),
+            }
+            .into(),
+            Owner::Request,
+        ),
+        (
+            BackendError::NotOffered { interface: "i" }.into(),
+            Owner::Request,
+        ),
+        (BackendError::Busy { limit: 1 }.into(), Owner::Administrator),
+        (BackendError::Cancelled.into(), Owner::Host),
+        (
+            BackendError::HostFailed {
+                plugin: label(),
+                function: "f",
+                code: Code::Unavailable,
+                reason: reason(),
+            }
+            .into(),
+            Owner::Storage,
+        ),
+        (invalid(Blame::Of(Owner::Content)).into(), Owner::Content),
+        (
+            not_granted(Blame::Of(Owner::Administrator)).into(),
+            Owner::Administrator,
+        ),
+        (
+            MountError::OutsideRoots {
+                path: path(),
+                reason: reason(),
+                roots: what(),
+            }
+            .into(),
+            Owner::Request,
+        ),
+        (
+            MountError::NotStaged { path: path() }.into(),
+            Owner::Request,
+        ),
+        (
+            MountError::Precondition {
+                path: path(),
+                what: what(),
+            }
+            .into(),
+            Owner::Request,
+        ),
+        (
+            MountError::OtherwiseThere {
+                what: what(),
+                difference: reason(),
+            }
+            .into(),
+            Owner::Request,
+        ),
+        (
+            MountError::InUse {
+                what: what(),
+                by: reason(),
+            }
+            .into(),
+            Owner::Request,
+        ),
+        (
+            MountError::OutOfRange {
+                what: what(),
+                reason: reason(),
+            }
+            .into(),
+            Owner::Request,
+        ),
+        (
+            MountError::Unsupported {
+                what: what(),
+                reason: reason(),
+            }
+            .into(),
+            Owner::Request,
+        ),
+        (MountError::NotFound { what: what() }.into(), Owner::Content),
+        (
+            MountError::Unusable {
+                what: what(),
+                reason: reason(),
+            }
+            .into(),
+            Owner::Content,
+        ),
+        (
+            MountError::Damaged {
+                what: what(),
+                reason: reason(),
+            }
+            .into(),
+            Owner::Content,
+        ),
+        (
+            MountError::NoSpace {
+                what: what(),
+                reason: reason(),
+            }
+            .into(),
+            Owner::Storage,
+        ),
+        (
+            MountError::Hung {
+                what: what(),
+                reason: reason(),
+            }
+            .into(),
+            Owner::Storage,
+        ),
+        (MountError::UnderWay { what: what() }.into(), Owner::Storage),
+        (
+            MountError::OutOfThreads {
+                what: what(),
+                reason: reason(),
+            }
+            .into(),
+            Owner::Storage,
+        ),
+        (
+            MountError::Kernel {
+                operation: what(),
+                object: what(),
+                errno: 5,
+                text: reason(),
+            }
+            .into(),
+            Owner::Storage,
+        ),
+        (
+            MountError::OutOfResources {
+                what: what(),
+                reason: reason(),
+            }
+            .into(),
+            Owner::Host,
+        ),
+        (
+            MountError::Tool {
+                tool: what(),
+                object: what(),
+                text: reason(),
+            }
+            .into(),
+            Owner::Host,
+        ),
+        (
+            MountError::Unreachable { reason: reason() }.into(),
+            Owner::Host,
+        ),
+        (StateError::Full.into(), Owner::Storage),
+        (Error::InFlight { subject: what() }, Owner::Storage),
+        (Error::SnapshotNotReady { id: what() }, Owner::Storage),
+        (Error::StillUnderWay { rpc }, Owner::Storage),
+        (Error::NotServed { rpc, reason: "r" }, Owner::Request),
+        (Error::NotOffered { what: what() }, Owner::Request),
+        (Error::NotFound { what: what() }, Owner::Request),
+        (Error::Precondition(reason()), Owner::Request),
+        (
+            Error::NoPlugin {
+                driver: driver(),
+                reason: reason(),
+            },
+            Owner::Administrator,
+        ),
+        (Error::NoNewWork { reason: reason() }, Owner::Administrator),
+        (Error::Held, Owner::Administrator),
+        (Error::ShuttingDown, Owner::Host),
+        (Error::StandingBy, Owner::Host),
+        (Error::Lost { rpc }, Owner::Host),
+    ];
+    for (error, expected) in table {
+        let text = format!("{error:?}");
+        assert_eq!(alone(error), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_refused_word_that_the_request_says_is_the_requests() {
+    let access = MountAccess::parse(
+        Some("no/type".to_owned()),
+        vec!["suid".to_owned()],
+        Some("wheel".to_owned()),
+    );
+    let capability = VolumeCapability {
+        access_type: AccessType::Mount(access.unwrap()),
+        access_mode: AccessMode::SingleNodeWriter,
+    };
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let context = Attributes::from_iter([
+        pair("server", "filer.evil"),
+        pair("options", "exec,dev"),
+        pair("csi.storage.k8s.io/pod.name", "tenant-pod"),
+    ]);
+    let words = RequestWords::default()
+        .with("pvc-1")
+        .with_map(&context)
+        .with_capabilities([&capability]);
+    let secrets = Secrets::from_iter([pair("password", "line-one\n\"line-two\"")]);
+    for (word, expected) in [
+        ("no/type", Owner::Request),
+        ("suid", Owner::Request),
+        ("wheel", Owner::Request),
+        // Made of the request's word, and taken out of one.
+        ("filer.evil:/export", Owner::Request),
+        ("dev", Owner::Request),
+        ("volumes/../pvc-1", Owner::Request),
+        ("server", Owner::Request),
+        ("dir/tenant-pod", Owner::Request),
+        ("prefix-line-two", Owner::Secret),
+        ("line-one", Owner::Secret),
+        ("password=x", Owner::Secret),
+        // A key that no author of a request chose.
+        ("storage.k8s", Owner::Plugin),
+        ("filer.good:/export", Owner::Plugin),
+        ("ext9", Owner::Plugin),
+        ("", Owner::Plugin),
+    ] {
+        for error in [
+            Error::from(invalid(Blame::word(word))),
+            not_granted(Blame::word(word)).into(),
+            bad_answer(Blame::word(word)).into(),
+            refused(Blame::word(word)).into(),
+        ] {
+            assert_eq!(owner(error, &words, &secrets), expected, "{word}");
+        }
+    }
+    let empty = RequestWords::default().with("");
+    assert_eq!(
+        owner(invalid(Blame::word("")), &empty, &secrets),
+        Owner::Request
+    );
+}
+
+#[test]
+fn a_size_is_the_requests_if_it_brings_nearly_as_much() {
+    let of = |bytes: usize| RequestWords::default().with(&"v".repeat(bytes));
+    let error = || invalid(Blame::Size(4096));
+    let none = Secrets::default();
+    assert_eq!(owner(error(), &of(1024), &none), Owner::Request);
+    assert_eq!(owner(error(), &of(1023), &none), Owner::Plugin);
+    let secrets = Secrets::from_iter([("k".to_owned(), "s".repeat(1024))]);
+    assert_eq!(owner(error(), &of(0), &secrets), Owner::Request);
+}
+
+#[test]
+fn only_kinds_of_the_plugin_can_count_for_a_rollback() {
+    let others = FaultKind::ALL
+        .into_iter()
+        .filter(|kind| kind.owner() != Owner::Plugin);
+    assert_eq!(
+        others.collect::<Vec<_>>(),
+        [FaultKind::Busy, FaultKind::NotLoaded]
+    );
+}
+
+#[test]
+fn formatting_shows_no_word() {
+    let words = RequestWords::default().with("hunter22");
+    let text = format!("{words:?} {:?}", Blame::word("hunter22"));
+    assert_eq!(text, "1 words Word(a word of 8 bytes)");
+}
