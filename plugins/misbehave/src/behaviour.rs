@@ -71,6 +71,7 @@ pub fn known() -> Attributes {
         ("snapshots", names(answers::SNAPSHOTS)),
         ("groups", names(answers::GROUPS)),
         ("metadata", names(answers::METADATA)),
+        ("pages", names(answers::PAGES)),
         ("nodes", names(answers::NODES)),
         ("outside", names(plans::OUTSIDE)),
         ("plans", names(plans::PLANS)),

@@ -62,14 +62,16 @@ impl ControllerModify for Misbehave {
 impl VolumeListing for Misbehave {
     /// The token says how many entries come.
     fn list_volumes(page: PageRequest) -> Result<VolumePage, Error> {
-        begin(&setting("list-volumes"))?;
+        let behaviour = setting("list-volumes");
+        begin(&behaviour)?;
         let token = page.starting_token.unwrap_or_default();
         let count: usize = token.parse().unwrap_or(0);
         let entry = |number: usize| entry(Volume::new(format!("volume-{number}"), 1));
-        Ok(VolumePage {
+        let page = VolumePage {
             entries: (0..count).map(entry).collect(),
             next_token: None,
-        })
+        };
+        Ok(spoil(answers::PAGES, &behaviour, page))
     }
 }
 

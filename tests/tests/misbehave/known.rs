@@ -2,7 +2,8 @@
 
 use crate::scene::{self, Scene};
 use crate::{
-    admission, answers, deletions, effects, plans, resources, row, second, secrets, state, unstage,
+    admission, answers, deletions, effects, lists, plans, resources, row, second, secrets, state,
+    unstage,
 };
 use std::collections::BTreeSet;
 use wasmount_csi::wire::csi::v1::GetPluginInfoRequest;
@@ -49,6 +50,7 @@ fn privileged_every_behaviour_of_the_plugin_is_in_a_table() {
             .chain(unstage::TABLE.iter().map(|row| row.0))
             .chain(deletions::TABLE.iter().map(|row| row.0))
             .chain(admission::TABLE.iter().map(|row| row.0))
+            .chain(lists::LISTED.iter().map(|row| row.0))
             .chain(second::NAMES)
             .chain(ELSEWHERE)
             .collect();

@@ -16,6 +16,7 @@ mod crowd;
 mod deletions;
 mod effects;
 mod known;
+mod lists;
 mod memory;
 mod neighbour;
 mod plans;

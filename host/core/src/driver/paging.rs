@@ -11,6 +11,7 @@ use crate::snapshot::Snapshot;
 use crate::topology::Topology;
 use crate::volume::{ContentSource, Page, PageRequest, Volume, VolumeEntry};
 use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 
 /// Most entries that a backend is asked for at a time. 1000: with ids and contexts of ordinary length a few hundred kB, where a guest may
 /// answer 4 MiB (`limits.hostCallBytes`).
@@ -22,9 +23,18 @@ pub(super) const ANSWER_BYTES: usize = 3 << 20;
 /// What a field of a message takes beside its content: its number and length, and those of the message around it.
 const FIELD_BYTES: usize = 16;
 
-/// The tokens of one list, which must not come again: the list would never end.
+/// Most pages without an entry in one list. 1000: a backend that filters after it has read may have some, and asked for 1000 entries at a
+/// time it has passed over a million by then.
+const EMPTY_PAGES: usize = 1000;
+
+/// How far one list has come. A list that never ends would grow the host.
 #[derive(Default)]
-pub(super) struct Progress(HashSet<String>);
+pub(super) struct Progress {
+    /// The tokens so far, which must not come again. Hashes, with a key that no plugin knows: each token may have a kilobyte.
+    tokens: HashSet<u64>,
+    hasher: RandomState,
+    empty_pages: usize,
+}
 
 impl Progress {
     /// The place that begins with this token is read now. Refuses one that was read before.
@@ -34,12 +44,27 @@ impl Progress {
         function: &'static str,
         token: Option<&String>,
     ) -> Result<(), Error> {
+        work.in_time(function)?;
         match token {
-            Some(token) if !self.0.insert(token.clone()) => {
+            Some(token) if !self.tokens.insert(self.hasher.hash_one(token)) => {
                 Err(work.bad_answer(function, "next-token leads back to a page that was read"))
             }
             _ => Ok(()),
         }
+    }
+
+    /// A page was read. Refuses more without entries than any list has.
+    pub(super) fn read<T>(
+        &mut self,
+        work: &Work,
+        function: &'static str,
+        page: &Page<T>,
+    ) -> Result<(), Error> {
+        self.empty_pages += usize::from(page.entries.is_empty());
+        if self.empty_pages > EMPTY_PAGES {
+            return Err(work.bad_answer(function, "more than 1000 of its pages have no entry"));
+        }
+        Ok(())
     }
 }
 
@@ -97,6 +122,7 @@ where
             }
             at_a_time = count / 2;
         };
+        progress.read(work, function, &page)?;
         entries.extend(page.entries);
         token = page.next_token;
         if token.is_none() {

@@ -36,6 +36,8 @@ pub(crate) struct FakeBackend {
     pub(crate) page_entries: Mutex<usize>,
     /// The token that every page has, in place of one that leads on.
     pub(crate) same_token: Mutex<Option<String>>,
+    /// Pages of the volumes without an entry that come first.
+    pub(crate) empty_pages: Mutex<usize>,
     /// Members of every group, which always says that it is ready.
     pub(crate) members: Mutex<Vec<Snapshot>>,
     /// Where the last snapshot was to be usable.
@@ -61,6 +63,7 @@ impl FakeBackend {
             health_of: Mutex::default(),
             page_entries: Mutex::new(usize::MAX),
             same_token: Mutex::default(),
+            empty_pages: Mutex::default(),
             members: Mutex::default(),
             asked_place: Mutex::default(),
             node: Mutex::default(),
@@ -212,6 +215,15 @@ impl Backend for FakeBackend {
             .min(asked as usize);
         let next = (length < rest.len()).then(|| (first + length).to_string());
         let same = self.same_token.lock().unwrap().clone();
+        let mut empty = self.empty_pages.lock().unwrap();
+        if *empty > 0 {
+            *empty -= 1;
+            return Ok(Page {
+                entries: Vec::new(),
+                // The same place, spelled otherwise.
+                next_token: Some(format!("{}{first}", "0".repeat(*empty + 1))),
+            });
+        }
         Ok(Page {
             entries: rest.get(..length).unwrap().to_vec(),
             next_token: same.or(next),

@@ -1,7 +1,9 @@
 //! Lists: the backend's pages as one answer, up to what a client takes.
 
 use crate::backend::entry;
+use crate::script::Act;
 use crate::words::*;
+use std::time::Duration;
 use wasmount_core::backend::BackendError;
 use wasmount_core::error::Error;
 use wasmount_core::volume::{Page, PageRequest, VolumeEntry};
@@ -151,4 +153,36 @@ async fn a_list_that_leads_back_to_a_page_is_the_plugins_fault() {
         };
         assert_eq!((plugin.name.as_str(), *function), ("fake", "list-volumes"));
     }
+}
+
+#[tokio::test]
+async fn a_list_has_a_bounded_number_of_empty_pages() {
+    for (empty, is_taken) in [(1000, true), (1001, false)] {
+        let bench = full_in_1_13(&[]);
+        with_volumes(&bench, 3);
+        *bench.backend.empty_pages.lock().unwrap() = empty;
+        match list(&bench, None, None).await {
+            Ok(page) => assert!(is_taken && page.entries.len() == 3, "{empty}"),
+            Err(error) => {
+                let told = "more than 1000 of its pages have no entry";
+                assert!(!is_taken && error.to_string().contains(told), "{error}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_ends_with_the_time_of_its_call() {
+    let bench = full_in_1_13(&[]);
+    with_volumes(&bench, 1000);
+    *bench.backend.page_entries.lock().unwrap() = 1;
+    // 1000 pages of 1 s each.
+    bench
+        .backend
+        .script
+        .on("list_volumes", Act::After(Duration::from_secs(1)));
+    let error = list(&bench, None, None).await.unwrap_err();
+    let told = "did not answer list-volumes within 60 s";
+    assert!(error.to_string().contains(told), "{error}");
+    assert!(asked(&bench).len() <= 61);
 }

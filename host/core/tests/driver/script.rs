@@ -18,6 +18,8 @@ pub(crate) enum Act {
     Wait(Arc<Semaphore>),
     /// It waits until it is told to stop.
     UntilCancelled,
+    /// It takes so long.
+    After(Duration),
     /// It never ends.
     Hang,
     /// It fails, and what it began for the call ends with a permit.
@@ -90,6 +92,10 @@ impl Script {
                 call.unwrap().cancelled.cancelled().await;
                 self.calls.lock().unwrap().push(format!("stopped {name}"));
                 Err(BackendError::Cancelled)
+            }
+            Some(Act::After(time)) => {
+                tokio::time::sleep(time).await;
+                Ok(())
             }
             Some(Act::Hang) => std::future::pending().await,
             Some(Act::LeaveJob(gate)) => {

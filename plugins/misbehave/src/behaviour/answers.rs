@@ -2,10 +2,14 @@
 
 use super::{Deed, Table, random};
 use crate::pairs;
+use std::time::{Duration, Instant};
 use wasmount_guest::{
     Attributes, Available, ContentSource, Error, Extent, GroupSnapshot, Health, HealthStatus,
-    MetadataPage, NodeDescription, Snapshot, Topology, Volume,
+    MetadataPage, NodeDescription, Snapshot, Topology, Volume, VolumePage,
 };
+
+/// CPU time of a page: far below what a call may have.
+const COMPUTED: Duration = Duration::from_millis(20);
 
 /// In place of an answer.
 pub const ERRORS: Table<Deed> = &[
@@ -124,6 +128,20 @@ pub const METADATA: Table<fn(&mut MetadataPage)> = &[
         page.next_offset = Some(page.volume_capacity_bytes + 1);
     }),
     ("same-page-for-ever", |page| page.next_offset = Some(0)),
+];
+
+/// Each page with another token, so that the list has no end.
+pub const PAGES: Table<fn(&mut VolumePage)> = &[
+    ("empty-pages", |page| {
+        page.entries.clear();
+        page.next_token = Some(random().to_string());
+    }),
+    ("computing-pages", |page| {
+        let until = Instant::now() + COMPUTED;
+        while Instant::now() < until {}
+        page.entries.truncate(1);
+        page.next_token = Some(random().to_string());
+    }),
 ];
 
 /// Of NodeGetInfo, told by the setting `get-node-info`.

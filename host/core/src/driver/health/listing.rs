@@ -54,6 +54,7 @@ impl Work {
                 starting_token: from.page.clone(),
             };
             let page = backend.list_volumes(&self.call, page).await?;
+            progress.read(self, "list-volumes", &page)?;
             let until = *until.get_or_insert_with(in_time);
             for id in behind(page.entries, from.after.as_ref()) {
                 if learnt.is_enough(most, until) {

@@ -20,6 +20,10 @@ const ANSWER_KEPT: Duration = Duration::from_secs(30);
 /// many again, so that a walk through all volumes of a controller does not sweep at each step.
 const ANSWERS_SWEPT: usize = 1024;
 
+/// Most bytes of all kept answers. 4 MiB: a thousand volumes with a finding of ordinary length take a few hundred kB. Where there are more,
+/// all are forgotten: they are asked for again.
+const ANSWERS_BYTES: usize = 4 << 20;
+
 /// One answer, errors too: a backend that hangs or traps is not asked again at once.
 type Answer = Result<Vec<Health>, BackendError>;
 
@@ -34,8 +38,50 @@ type View = (&'static str, VolumeId);
 struct Kept {
     /// With the moment when it was given.
     answers: HashMap<View, (Instant, Answer)>,
+    /// Of all of them, by our count.
+    bytes: usize,
     /// How many were left by the last sweep.
     young: usize,
+}
+
+impl Kept {
+    fn forget(&mut self, view: &View) {
+        if let Some((_, answer)) = self.answers.remove(view) {
+            self.bytes -= bytes_of(view, &answer);
+        }
+    }
+
+    fn sweep(&mut self) {
+        let Self {
+            answers,
+            bytes,
+            young,
+        } = self;
+        answers.retain(|_, (since, _)| since.elapsed() < ANSWER_KEPT);
+        *bytes = answers
+            .iter()
+            .map(|(view, (_, answer))| bytes_of(view, answer))
+            .sum();
+        *young = answers.len();
+    }
+}
+
+fn bytes_of((_, id): &View, answer: &Answer) -> usize {
+    let said = match answer {
+        Ok(findings) => findings
+            .iter()
+            .map(|finding| {
+                let Health {
+                    status: _,
+                    reason,
+                    message,
+                } = finding;
+                size_of::<Health>() + reason.len() + message.len()
+            })
+            .sum(),
+        Err(error) => error.to_string().len(),
+    };
+    size_of::<(View, (Instant, Answer))>() + id.as_str().len() + said
 }
 
 impl Said {
@@ -50,19 +96,25 @@ impl Said {
 
     fn keep(&self, view: View, answer: Answer) {
         let mut kept = self.kept();
-        let Kept { answers, young } = &mut *kept;
-        if answers.len() >= ANSWERS_SWEPT.max(2 * *young) {
-            answers.retain(|_, (since, _)| since.elapsed() < ANSWER_KEPT);
-            *young = answers.len();
+        kept.forget(&view);
+        let bytes = bytes_of(&view, &answer);
+        if kept.answers.len() >= ANSWERS_SWEPT.max(2 * kept.young)
+            || kept.bytes + bytes > ANSWERS_BYTES
+        {
+            kept.sweep();
         }
-        answers.insert(view, (Instant::now(), answer));
+        if kept.bytes + bytes > ANSWERS_BYTES {
+            *kept = Kept::default();
+        }
+        kept.bytes += bytes;
+        kept.answers.insert(view, (Instant::now(), answer));
     }
 
     /// A volume is gone.
     pub(in crate::driver) fn forget(&self, id: &VolumeId) {
         let mut kept = self.kept();
         for rpc in [Rpc::ControllerGetVolumeHealth, Rpc::NodeGetVolumeHealth] {
-            kept.answers.remove(&(rpc.service(), id.clone()));
+            kept.forget(&(rpc.service(), id.clone()));
         }
     }
 
@@ -109,5 +161,51 @@ impl Work {
             self.driver.health.keep(view, answer.clone());
         }
         Ok(answer?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::health::HealthStatus;
+
+    fn view(number: usize) -> View {
+        let id = VolumeId::parse("volume_id", format!("v{number}")).unwrap();
+        (Rpc::NodeGetVolumeHealth.service(), id)
+    }
+
+    fn of_bytes(bytes: usize) -> Answer {
+        Ok(vec![Health {
+            status: HealthStatus::Degraded,
+            reason: "Slow".to_owned(),
+            message: "m".repeat(bytes),
+        }])
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn kept_answers_have_a_bound_in_bytes() {
+        let said = Said::default();
+        for number in 0..100 {
+            said.keep(view(number), of_bytes(1 << 17));
+            assert!(said.known(&view(number)).is_some(), "{number}");
+            assert!(said.kept().bytes <= ANSWERS_BYTES, "{number}");
+        }
+        // The same volume again takes its place.
+        for _ in 0..100 {
+            said.keep(view(0), of_bytes(1000));
+        }
+        for number in 0..100 {
+            said.kept().forget(&view(number));
+        }
+        assert_eq!(said.kept().bytes, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_of_ordinary_length_are_all_kept() {
+        let said = Said::default();
+        for number in 0..5000 {
+            said.keep(view(number), of_bytes(200));
+        }
+        assert!((0..5000).all(|number| said.known(&view(number)).is_some()));
     }
 }
