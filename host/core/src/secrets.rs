@@ -74,7 +74,7 @@ impl Secrets {
     }
 
     /// All values, for the redaction of guest strings.
-    pub fn values(&self) -> impl Iterator<Item = &str> {
+    pub fn values(&self) -> impl Iterator<Item = &str> + Clone {
         self.0.values().map(|value| value.as_str())
     }
 }

@@ -1,8 +1,12 @@
 //! Secrets that the plugin tells to everybody: a text for people has them blotted out, a word for machines is refused, and at the end they
 //! are in no log, no file and no answer.
 
+use crate::call::Call;
 use crate::row::{Row, hold, rows};
 use crate::scene::{self, Scene};
+use futures::future::join_all;
+use std::time::Duration;
+use tonic::Code;
 
 pub(crate) const TABLE: &[Row] = rows! {
     "secret-in-error" in Create: Unauthenticated, Words("login with [redacted] failed");
@@ -12,6 +16,7 @@ pub(crate) const TABLE: &[Row] = rows! {
     "secret-in-error" in Get: Unauthenticated, Words("login with [redacted] failed");
     "secret-in-error" in NodePublish: Unauthenticated, Words("login with [redacted] failed");
     "secret-in-quotes" in Create: Unauthenticated, Words("login with \"[redacted]\" failed");
+    "secret-in-huge-error" in Create: Unauthenticated, Words("login with [redacted][redacted]");
     "secret-at-the-end" in Create: Unauthenticated, Words("eee");
     "secret-in-log" in Create: Ok, Fine;
     "secret-in-log-key" in Create: Ok, Fine;
@@ -38,6 +43,33 @@ fn privileged_a_secret_leaves_the_host_by_no_way() {
         hold(&scene, TABLE).await;
         assert!(scene.host.log().contains("login with [redacted]"));
         scene.ends_whole().await;
+    });
+}
+
+/// A bundle of certificates, 200 KB in 3,000 lines, beside errors of 4 MiB that repeat it: more calls at once than there are threads.
+#[test]
+fn privileged_a_large_secret_in_huge_errors_delays_nobody() {
+    const AT_ONCE: usize = 4;
+    // Some twenty times what they take on a busy machine; line by line they took as many minutes.
+    const PATIENCE: Duration = Duration::from_secs(60);
+    scene::run(async {
+        let lines = (0..3000).map(|number| format!("{number:0>6}-{}", "tr0ub4dor".repeat(6)));
+        let password = lines.collect::<Vec<_>>().join("\n");
+        let scene = Scene::holding(&password, "").await;
+        let call = || Call::Validate.with(&scene.driver, "secret-in-huge-error");
+        let calls = join_all((0..AT_ONCE).map(|_| call()));
+        let probes = async {
+            for _ in 0..AT_ONCE {
+                scene.goes_on("a huge error").await;
+            }
+        };
+        let all = async { tokio::join!(calls, probes).0 };
+        let answers = tokio::time::timeout(PATIENCE, all).await.unwrap();
+        for answer in answers {
+            let status = answer.unwrap_err();
+            assert_eq!(status.code(), Code::Unauthenticated, "{status}");
+            assert_eq!(status.message(), "login with [redacted]…");
+        }
     });
 }
 

@@ -62,7 +62,7 @@ fn the_name_of_a_field_may_stand_in_a_word_and_is_replaced_in_a_text() {
         format!(r#"{{ "{name}" : {{ "token" : "{token}" }} }}"#),
     ] {
         let redactor = redactor(&[&document], &[]);
-        assert!(!redactor.finds_secret_in(&format!("tokens/{name}")));
+        assert!(!redactor.finds_secret_in(format!("tokens/{name}")));
         assert_eq!(redactor.text(name), "[redacted]");
         assert!(redactor.finds_secret_in(token));
     }
@@ -143,6 +143,69 @@ fn the_beginning_of_a_value_at_the_end_of_a_text_that_was_cut_is_replaced() {
         assert_eq!(redactor.beginning(text), expected);
     }
     assert_eq!(redactor.text("we hunt"), "we hunt");
+}
+
+#[test]
+fn a_text_is_cut_before_it_is_searched() {
+    let long = "a".repeat(SEARCHED_BYTES - 4);
+    let redactor = redactor(&["hunter22", &long[..900]], &[]);
+    // What is left of the second value at the cut is no way around.
+    let text = format!("{}hunter22 and more", "-".repeat(SEARCHED_BYTES - 4));
+    assert_eq!(redactor.text(&text), format!("{}…", "-".repeat(TEXT_BYTES)));
+    let text = format!("{long}hunter22 and more");
+    let values = (SEARCHED_BYTES - 4) / 900;
+    let rest = "a".repeat((SEARCHED_BYTES - 4) % 900);
+    let expected = format!("{}{rest}[redacted]…", REDACTED.repeat(values));
+    assert!(expected.len() < TEXT_BYTES && rest.len() < 900);
+    // Each place of such a run is the beginning of a value.
+    assert_eq!(redactor.text(&text), "[redacted][redacted]…");
+}
+
+#[test]
+fn every_line_of_a_large_value_is_replaced() {
+    let lines: Vec<_> = (0..3000).map(|n| format!("line-{n:0>60}")).collect();
+    let value = lines.join("\n");
+    let redactor = redactor(&[&value], &["hunter22"]);
+    for line in lines.iter().step_by(300).chain(lines.last()) {
+        assert_eq!(
+            redactor.text(&format!("key {line}, hunter22")),
+            "key [redacted], [redacted]"
+        );
+        assert!(redactor.finds_secret_in(line));
+    }
+    assert_eq!(redactor.text("line-1"), "line-1");
+    assert_eq!(redactor.text(&value), "[redacted]…");
+}
+
+#[test]
+fn a_value_that_is_longer_than_a_pattern_hides_all_behind_its_beginning() {
+    let value = format!("{:x>1500}", "end");
+    let redactor = redactor(&[&value], &[]);
+    assert_eq!(redactor.text(&format!("a {value} b")), "a [redacted]");
+    assert!(redactor.finds_secret_in(&value));
+    let short = &value[..1023];
+    assert_eq!(redactor.text(short), short);
+    assert_eq!(redactor.beginning(short), "[redacted]");
+    assert!(!redactor.finds_secret_in(short));
+}
+
+#[test]
+fn texts_are_withheld_beside_more_secrets_than_are_looked_for() {
+    let lines: Vec<_> = (0..10_000).map(|n| format!("line-{n:0>60}")).collect();
+    let redactor = redactor(&[&lines.join("\n"), "hunter22"], &[]);
+    assert_eq!(redactor.text("anything"), WITHHELD);
+    assert_eq!(redactor.beginning("anything"), WITHHELD);
+    assert_eq!(redactor.text(""), "");
+    // Whole values are among what is looked for first.
+    assert!(redactor.finds_secret_in("volume-hunter22"));
+    assert!(!redactor.finds_secret_in("volume-1"));
+}
+
+#[test]
+fn bytes_that_are_no_text_may_hold_a_value() {
+    let redactor = redactor(&["hunter22"], &[]);
+    assert!(redactor.finds_secret_in(b"\xff\xfehunter22\xff"));
+    assert!(!redactor.finds_secret_in(b"\xff\xfehunter2\xff"));
 }
 
 #[test]

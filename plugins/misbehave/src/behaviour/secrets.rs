@@ -9,10 +9,18 @@ use wasmount_guest::{ContentSource, Error, Topology, Volume, log, secrets};
 /// What the host keeps of a message, in bytes: the secret lies across its end.
 const MESSAGE_BYTES: usize = 2048;
 
+/// As large as the host takes an answer, but for the words around, in bytes.
+const HUGE_MESSAGE_BYTES: usize = (4 << 20) - (1 << 10);
+
 pub const DEEDS: Table<Deed> = &[
     ("secret-in-error", || Err(login_failed(password()))),
     ("secret-in-quotes", || {
         Err(login_failed(format!("{:?}", password())))
+    }),
+    ("secret-in-huge-error", || {
+        let mut with = password().repeat(HUGE_MESSAGE_BYTES / password().len().max(1));
+        with.truncate(with.floor_char_boundary(HUGE_MESSAGE_BYTES));
+        Err(login_failed(with))
     }),
     ("secret-at-the-end", || {
         let filler = "e".repeat(MESSAGE_BYTES - "login with ".len() - password().len() / 2);
