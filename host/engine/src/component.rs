@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::error::{EngineError, words};
 use crate::exports::Exports;
 use crate::gate::Gate;
+use crate::limits::SharedMemory;
 use crate::program::{BackendParts, PluginInfo, Program};
 use crate::resident::{Linked, Resident};
 use std::sync::Arc;
@@ -93,6 +94,7 @@ impl LoadedComponent {
             pre,
             exports,
             gate: Gate::new(parts.limits.concurrency),
+            memory: Arc::new(SharedMemory::new(&parts.limits)),
             rate: Arc::default(),
             slices: self.engine.slices.clone(),
             usage: self.engine.usage.clone(),

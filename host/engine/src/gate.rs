@@ -14,8 +14,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// How long a call waits for its turn: several times what the slowest burst that was measured takes, and less than the shortest deadline of
 /// the sidecars (10 s).
 const PATIENCE: Duration = Duration::from_secs(5);
-/// One in this many places is reserved.
-const RESERVED_ONE_IN: usize = 4;
+/// One in this many places is reserved, and of the memory as much.
+pub(crate) const RESERVED_ONE_IN: usize = 4;
 
 /// Who may use the reserved share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

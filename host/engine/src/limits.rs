@@ -4,11 +4,18 @@
 //! number of calls are not here: a guest that waits runs no code that could ask.
 
 use crate::cpu::CpuTime;
+use crate::gate::{RESERVED_ONE_IN, Share};
 use crate::invocation::Invocation;
 use crate::slices::Turn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use wasmount_core::document::Limits;
 use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
 
+/// Calls of one backend that may take all of `limits.memory` at a time. Of the Rust, C and Go guests that were measured, which need under
+/// 20 MiB, 25 fit beside each other by default; 32 that took all they could made a host of 1.2 GiB.
+const WHOLE_SHARES: usize = 8;
 /// Instances of a store: one component with its core instances.
 const STORE_INSTANCES: usize = 64;
 /// Tables of a store, as many as the pool has for a component.
@@ -23,20 +30,61 @@ const FIRST_DEADLINE_TICKS: u64 = 2;
 #[error("over {0}")]
 pub(crate) struct OverLimit(pub(crate) String);
 
+/// The calls of the backend have all the memory that they may have together: the client tries again.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the calls of the backend take {most} bytes together, which is what they may")]
+pub(crate) struct NoMemoryLeft {
+    pub(crate) most: usize,
+}
+
+/// Memory of all calls of one backend together.
+#[derive(Debug)]
+pub(crate) struct SharedMemory {
+    most: usize,
+    taken: AtomicUsize,
+}
+
 /// Counts the memory of one call.
 #[derive(Debug)]
 pub(crate) struct MemoryLimiter {
+    shared: Arc<SharedMemory>,
+    share: Share,
     memory_bytes: usize,
     memory_limit: usize,
     table_elements: usize,
     table_limit: usize,
 }
 
-impl MemoryLimiter {
+impl SharedMemory {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
+            most: memory_limit(limits).saturating_mul(WHOLE_SHARES),
+            taken: AtomicUsize::new(0),
+        }
+    }
+
+    fn take(&self, bytes: usize, share: Share) -> Result<(), NoMemoryLeft> {
+        let most = match share {
+            Share::Ordinary => self.most - self.most / RESERVED_ONE_IN,
+            Share::Reserved => self.most,
+        };
+        let more = |taken: usize| {
+            let sum = taken.checked_add(bytes)?;
+            (sum <= most).then_some(sum)
+        };
+        let order = Ordering::Relaxed;
+        let taken = self.taken.fetch_update(order, order, more);
+        taken.map(drop).map_err(|_| NoMemoryLeft { most })
+    }
+}
+
+impl MemoryLimiter {
+    pub(crate) fn new(limits: &Limits, shared: &Arc<SharedMemory>, share: Share) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            share,
             memory_bytes: 0,
-            memory_limit: usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX),
+            memory_limit: memory_limit(limits),
             table_elements: 0,
             table_limit: limits.table_elements,
         }
@@ -45,6 +93,15 @@ impl MemoryLimiter {
     /// Of all memories together.
     pub(crate) fn bytes(&self) -> u64 {
         u64::try_from(self.memory_bytes).unwrap_or(u64::MAX)
+    }
+}
+
+/// Gives back what the call had: its store is dropped as a whole.
+impl Drop for MemoryLimiter {
+    fn drop(&mut self) {
+        self.shared
+            .taken
+            .fetch_sub(self.memory_bytes, Ordering::Relaxed);
     }
 }
 
@@ -61,6 +118,7 @@ impl ResourceLimiter for MemoryLimiter {
             let limit = format!("limits.memory ({} bytes)", self.memory_limit);
             return Err(OverLimit(limit).into());
         }
+        self.shared.take(sum - self.memory_bytes, self.share)?;
         self.memory_bytes = sum;
         Ok(true)
     }
@@ -93,21 +151,36 @@ impl ResourceLimiter for MemoryLimiter {
     }
 }
 
-/// Puts the limits of a backend on the store of one call. Who goes on computing does so by turns; waiting for one is no use of CPU, and no
+/// Puts the limits of a backend on the store of one call; `before`: what earlier calls of the same RPC have used. Who goes on computing does so by turns; waiting for one is no use of CPU, and no
 /// way around the wall time.
-pub(crate) fn apply(store: &mut Store<Invocation>, limits: &Limits, turn: Turn, used: CpuTime) {
+pub(crate) fn apply(
+    store: &mut Store<Invocation>,
+    limits: &Limits,
+    turn: Turn,
+    before: Duration,
+    used: CpuTime,
+) {
     store.limiter(|invocation| &mut invocation.memory);
     store.set_hostcall_fuel(limits.host_call_bytes);
     store.set_max_component_handles(limits.handles);
     store.set_epoch_deadline(FIRST_DEADLINE_TICKS);
     let most = limits.cpu;
     store.epoch_deadline_callback(move |_| {
-        if used.so_far() > most {
-            let seconds = most.as_secs_f32();
-            return Err(OverLimit(format!("limits.cpu ({seconds} s)")).into());
-        }
+        within_cpu(most, before + used.so_far())?;
         Ok(UpdateDeadline::YieldCustom(1, Box::pin(turn.next())))
     });
+}
+
+/// CPU time that is within its limit.
+pub(crate) fn within_cpu(most: Duration, used: Duration) -> Result<(), OverLimit> {
+    if used > most {
+        return Err(OverLimit(format!("limits.cpu ({} s)", most.as_secs_f32())));
+    }
+    Ok(())
+}
+
+fn memory_limit(limits: &Limits) -> usize {
+    usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX)
 }
 
 fn sum_after(sum: usize, current: usize, desired: usize) -> usize {
@@ -118,12 +191,43 @@ fn sum_after(sum: usize, current: usize, desired: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn limiter() -> MemoryLimiter {
-        MemoryLimiter::new(&Limits {
+    fn limits() -> Limits {
+        Limits {
             memory_bytes: 100,
             table_elements: 10,
             ..Limits::default()
-        })
+        }
+    }
+
+    fn limiter() -> MemoryLimiter {
+        let limits = limits();
+        let shared = Arc::new(SharedMemory::new(&limits));
+        MemoryLimiter::new(&limits, &shared, Share::Ordinary)
+    }
+
+    #[test]
+    fn calls_together_take_eight_shares_and_give_them_back() {
+        let limits = limits();
+        let shared = Arc::new(SharedMemory::new(&limits));
+        let grown = |share, to| {
+            let mut call = MemoryLimiter::new(&limits, &shared, share);
+            call.memory_growing(0, to, None).map(|_| call)
+        };
+        let grow = |share| grown(share, 100);
+        let mut calls: Vec<_> = (0..6).map(|_| grow(Share::Ordinary).unwrap()).collect();
+        let error = grow(Share::Ordinary).unwrap_err();
+        assert_eq!(error.downcast_ref(), Some(&NoMemoryLeft { most: 600 }));
+        // What takes things down finds memory beside what makes them.
+        calls.extend((0..2).map(|_| grow(Share::Reserved).unwrap()));
+        let error = grow(Share::Reserved).unwrap_err();
+        assert_eq!(error.downcast_ref(), Some(&NoMemoryLeft { most: 800 }));
+        // Over its own limit: that is its fault, whatever is left.
+        let error = grown(Share::Reserved, 101).unwrap_err();
+        assert!(error.is::<OverLimit>(), "{error}");
+        calls.pop();
+        drop(grow(Share::Reserved).unwrap());
+        calls.clear();
+        assert_eq!(shared.taken.load(Ordering::Relaxed), 0);
     }
 
     #[test]

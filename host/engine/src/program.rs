@@ -5,6 +5,7 @@ use crate::exports::Exports;
 use crate::gate::{Gate, Share};
 use crate::guest_log::LogRate;
 use crate::invocation::Invocation;
+use crate::limits::SharedMemory;
 use crate::resident::Resident;
 use crate::slices::Slices;
 use crate::usage::UsageWatch;
@@ -115,6 +116,7 @@ pub(crate) struct Program {
     pub(crate) exports: Exports,
     pub(crate) parts: Arc<BackendParts>,
     pub(crate) gate: Gate,
+    pub(crate) memory: Arc<SharedMemory>,
     pub(crate) rate: Arc<LogRate>,
     pub(crate) slices: Slices,
     pub(crate) usage: UsageWatch,

@@ -10,6 +10,7 @@ pub(crate) const TABLE: &[Row] = rows! {
     "sleep" in NodePublish: DeadlineExceeded, Fault("within 5 s");
     "allocate" in Create: ResourceExhausted, Fault("limits.memory (50331648 bytes)");
     "allocate" in Get: ResourceExhausted, Fault("limits.memory (50331648 bytes)");
+    "hold-memory" in Create: DeadlineExceeded, Fault("within 5 s");
     "recurse" in Create: Internal, Fault("call stack exhausted");
     "trap" in Create: Internal, Fault("as asked");
     "exit" in Create: Internal, Fault("exited with status");

@@ -105,6 +105,9 @@ impl Work {
 fn may_yet_agree(error: &BackendError) -> bool {
     matches!(
         error,
-        BackendError::Answered { .. } | BackendError::Busy { .. } | BackendError::Cancelled
+        BackendError::Answered { .. }
+            | BackendError::Busy { .. }
+            | BackendError::MemoryBusy { .. }
+            | BackendError::Cancelled
     )
 }

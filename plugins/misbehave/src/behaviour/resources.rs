@@ -13,6 +13,8 @@ use wasmount_guest::{Error, call, log, state};
 const HOUR: Duration = Duration::from_secs(3600);
 /// Between two questions.
 const LOOK: Duration = Duration::from_millis(20);
+/// Most of what one call may have in the tests.
+const HELD_BYTES: usize = 40 << 20;
 /// Several times what the host lets one call say.
 const FLOOD_LINES: u32 = 10_000;
 
@@ -24,6 +26,12 @@ pub const DEEDS: Table<Deed> = &[
     }),
     ("wait-until-cancelled", wait_until_cancelled),
     ("allocate", allocate),
+    ("hold-memory", || {
+        let held = black_box(vec![1_u8; HELD_BYTES]);
+        sleep(HOUR);
+        drop(held);
+        Ok(())
+    }),
     ("recurse", || {
         black_box(recurse(black_box(0)));
         Ok(())
