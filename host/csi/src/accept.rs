@@ -1,17 +1,19 @@
 //! Connections as they come in: how many at a time, and what is said when none can be taken. Apart because descriptors are the process's,
 //! and several drivers share them; it knows neither HTTP/2 nor what is served.
 
+use crate::authority::Rewriter;
+use crate::inbound::Budget;
 use futures::Stream;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
-use tonic::transport::server::{Connected, UdsConnectInfo};
+use tonic::transport::server::Connected;
 
 /// How long not to accept after accepting failed: it fails for want of descriptors or memory, and at once again if asked at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -19,6 +21,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A connection with its place among those that a driver may have.
 pub(crate) struct Connection {
     stream: UnixStream,
+    authority: Rewriter,
+    budget: Budget,
     _place: OwnedSemaphorePermit,
 }
 
@@ -27,6 +31,7 @@ struct Accepting {
     listener: UnixListener,
     most: usize,
     places: Arc<Semaphore>,
+    budget: Budget,
     /// Said once: it would be said for every attempt, and nothing changes in between.
     failing: bool,
     full: bool,
@@ -85,6 +90,7 @@ fn connections(listener: UnixListener, most: usize) -> impl Stream<Item = io::Re
         listener,
         most,
         places: Arc::new(Semaphore::new(most)),
+        budget: Budget::default(),
         failing: false,
         full: false,
     };
@@ -124,6 +130,8 @@ impl Accepting {
                     }
                     return Some(Connection {
                         stream,
+                        authority: Rewriter::default(),
+                        budget: self.budget.of_connection(),
                         _place: place,
                     });
                 }
@@ -140,10 +148,10 @@ impl Accepting {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = UdsConnectInfo;
+    type ConnectInfo = Budget;
 
-    fn connect_info(&self) -> Self::ConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Budget {
+        self.budget.clone()
     }
 }
 
@@ -153,7 +161,11 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let read = buffer.filled_mut().get_mut(before..);
+        self.authority.pass(read.unwrap_or_default());
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -13,12 +13,14 @@
 
 mod accept;
 mod answer;
+mod authority;
 pub mod by_name;
 mod controller;
 mod error;
 mod group_controller;
 mod identity;
 mod in_flight;
+mod inbound;
 mod measure;
 mod node;
 mod page_token;

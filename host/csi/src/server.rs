@@ -8,6 +8,7 @@ use crate::controller::ControllerService;
 use crate::group_controller::GroupControllerService;
 use crate::identity::IdentityService;
 use crate::in_flight::InFlight;
+use crate::inbound::{Inbound, MESSAGE_BYTES};
 use crate::measure::CallMetrics;
 use crate::node::NodeService;
 use crate::rpc::{Arrival, Frame};
@@ -31,9 +32,6 @@ use tower::layer::layer_fn;
 use tower::util::MapRequestLayer;
 use wasmount_core::driver::Driver;
 use wasmount_socket::BoundSocket;
-
-/// Largest request in bytes: gRPC's own default, which every CSI client is built with.
-const MESSAGE_BYTES: usize = 4 << 20;
 
 /// Calls at a time on one connection. external-provisioner has 200 workers on one; beyond this a client waits, it is not refused.
 const STREAMS_OF_A_CONNECTION: u32 = 1024;
@@ -151,6 +149,7 @@ async fn round(
         .layer(layer_fn(move |service| {
             InFlight::new(service, counted.clone())
         }))
+        .layer(layer_fn(Inbound))
         .add_service(
             IdentityServer::new(IdentityService(frame.clone()))
                 .max_decoding_message_size(MESSAGE_BYTES),

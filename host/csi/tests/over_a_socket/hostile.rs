@@ -1,15 +1,82 @@
 //! Clients that are slow, silent, many, or do not speak gRPC: none harms another.
 
+use crate::limits::MESSAGE_BYTES;
 use crate::support::{PATIENCE, Served};
+use h2::client::{ResponseFuture, SendRequest};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
+use tonic::Code;
+use tonic::codegen::Bytes;
+use tonic::codegen::http::Request;
 use wasmount_core::driver::Role;
 use wasmount_core::services::Offer;
 
 /// How every HTTP/2 connection begins, with an empty SETTINGS frame behind it (RFC 9113, 3.4 and 6.5).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// A call without an argument from a client on gRPC's C core: POST, http, the authority with the index that follows, its path, its kind, an
+/// empty message.
+fn probe_with_authority(authority: &str) -> Vec<u8> {
+    let field = |name: &str, value: &str| {
+        let [name, value] = [name, value].map(str::as_bytes);
+        let length = |text: &[u8]| u8::try_from(text.len()).unwrap();
+        [&[0x40, length(name)], name, &[length(value)], value].concat()
+    };
+    let fields = [
+        b"\x83\x86".to_vec(),
+        field(":authority", authority),
+        field(":path", "/csi.v1.Identity/Probe"),
+        field("content-type", "application/grpc"),
+        field("te", "trailers"),
+    ]
+    .concat();
+    let length = u8::try_from(fields.len()).unwrap();
+    [
+        &[0, 0, length, 1, 4, 0, 0, 0, 1][..],
+        &fields,
+        b"\0\0\x05\0\x01\0\0\0\x01\0\0\0\0\0",
+    ]
+    .concat()
+}
+
+/// What kind the first frame of stream 1 is.
+async fn answered_by(connection: &mut UnixStream) -> u8 {
+    loop {
+        let mut header = [0; 9];
+        connection.read_exact(&mut header).await.unwrap();
+        let [high, middle, low, kind, _, stream @ ..] = header;
+        let mut payload = vec![0; u32::from_be_bytes([0, high, middle, low]) as usize];
+        connection.read_exact(&mut payload).await.unwrap();
+        if stream == [0, 0, 0, 1] {
+            return kind;
+        }
+    }
+}
+
+/// Begins a call and sends so much of a message of 4 MiB.
+async fn begin(
+    client: &mut SendRequest<Bytes>,
+    bytes: usize,
+) -> (ResponseFuture, h2::SendStream<Bytes>) {
+    let request = Request::post("http://localhost/csi.v1.Controller/DeleteVolume")
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(())
+        .unwrap();
+    let mut ready = client.clone().ready().await.unwrap();
+    let (answer, mut body) = ready.send_request(request, false).unwrap();
+    let message = [&[0, 0, 0x40, 0, 0][..], &vec![0; bytes]].concat();
+    body.send_data(message.into(), false).unwrap();
+    (answer, body)
+}
+
+async fn code(answer: ResponseFuture) -> Code {
+    let answer = tokio::time::timeout(PATIENCE, answer).await.unwrap();
+    let status = answer.unwrap().headers()["grpc-status"].clone();
+    Code::from_bytes(status.as_bytes())
+}
 
 /// Connections that do nothing.
 const IDLE: usize = 2000;
@@ -133,5 +200,76 @@ async fn frames_that_break_the_protocol_close_their_own_connection_only() {
         .await
         .unwrap();
     closed_by_server(connection).await;
+    served.answers().await;
+}
+
+#[tokio::test]
+async fn any_authority_is_taken() {
+    let served = Served::whole();
+    for authority in ["%2Ftmp%2Fcsi.sock", "/tmp/csi.sock", "localhost", "[::1]:1"] {
+        let mut connection = UnixStream::connect(&served.socket).await.unwrap();
+        connection.write_all(PREFACE).await.unwrap();
+        let call = probe_with_authority(authority);
+        connection.write_all(&call).await.unwrap();
+        let answered = tokio::time::timeout(PATIENCE, answered_by(&mut connection)).await;
+        // HEADERS; a refusal would be RST_STREAM, which is 3.
+        assert_eq!(answered.unwrap(), 1, "{authority}");
+    }
+}
+
+#[tokio::test]
+async fn half_sent_requests_hold_a_bounded_share_and_end() {
+    const STREAMS: usize = 200;
+    const SENT: usize = 256 << 10;
+    let served = Served::whole();
+    let connection = UnixStream::connect(&served.socket).await.unwrap();
+    let (mut client, connection) = h2::client::handshake(connection).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let mut calls = Vec::new();
+    for _ in 0..STREAMS {
+        calls.push(begin(&mut client, SENT).await);
+    }
+    // Another connection has its own share, for a request of the largest size too.
+    served.answers().await;
+    let mut controller = served.controller().await;
+    let request = crate::limits::request_of(MESSAGE_BYTES);
+    controller.delete_volume(request).await.unwrap();
+    let (answers, _bodies): (Vec<_>, Vec<_>) = calls.into_iter().unzip();
+    let codes = futures::future::join_all(answers.into_iter().map(code)).await;
+    let of = |code| codes.iter().filter(|it| **it == code).count();
+    let (refused, stalled) = (of(Code::Unavailable), of(Code::DeadlineExceeded));
+    assert_eq!(refused + stalled, STREAMS, "{codes:?}");
+    // 16 MiB of a connection, by 256 KiB and a little more.
+    assert!((32..64).contains(&stalled), "{stalled}");
+    // What they held is free again.
+    let (answer, mut body) = begin(&mut client, MESSAGE_BYTES).await;
+    body.send_data(Bytes::new(), true).unwrap();
+    // Zeros are no message: it was read whole.
+    assert_eq!(code(answer).await, Code::Internal);
+    connection.abort();
+    served.answers().await;
+}
+
+#[tokio::test]
+async fn half_sent_requests_of_all_connections_hold_a_bounded_share() {
+    let served = Served::whole();
+    let mut calls = Vec::new();
+    let mut connections = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let connection = UnixStream::connect(&served.socket).await.unwrap();
+        let (mut client, connection) = h2::client::handshake(connection).await.unwrap();
+        connections.spawn(connection);
+        for _ in 0..4 {
+            // A quarter of what a connection may hold, but for what a request holds beside its message.
+            calls.push(begin(&mut client, MESSAGE_BYTES - (64 << 10)).await);
+        }
+    }
+    let (answers, _bodies): (Vec<_>, Vec<_>) = calls.into_iter().unzip();
+    let codes = futures::future::join_all(answers.into_iter().map(code)).await;
+    let stalled = codes.iter().filter(|it| **it == Code::DeadlineExceeded);
+    // 32 MiB of the socket.
+    assert!((1..=8).contains(&stalled.count()), "{codes:?}");
+    // Ended connections hold nothing.
+    connections.shutdown().await;
     served.answers().await;
 }

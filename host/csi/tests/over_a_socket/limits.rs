@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use tonic::Code;
 use wasmount_csi::wire::csi::v1 as wire;
 
-const MESSAGE_BYTES: usize = 4 << 20;
+pub(crate) const MESSAGE_BYTES: usize = 4 << 20;
 
 /// A request of exactly so many bytes; secrets have no limit of their own.
-fn request_of(bytes: usize) -> wire::DeleteVolumeRequest {
+pub(crate) fn request_of(bytes: usize) -> wire::DeleteVolumeRequest {
     let with = |length: usize| wire::DeleteVolumeRequest {
         volume_id: "v".to_owned(),
         secrets: BTreeMap::from([("password".to_owned(), "s".repeat(length))]),
