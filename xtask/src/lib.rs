@@ -18,6 +18,7 @@ pub mod packages;
 pub mod place;
 pub mod plugins;
 pub mod process;
+pub mod python;
 pub mod say;
 pub mod served;
 pub mod test;

@@ -16,7 +16,7 @@ use xtask::plugins::{self, Languages};
 use xtask::say::Console;
 use xtask::test::{self, TestOptions};
 use xtask::workspace::Workspace;
-use xtask::{deny, deploy, tools};
+use xtask::{deny, deploy, python, tools};
 
 /// The project's commands; each does all of its own set-up.
 #[derive(Debug, Parser)]
@@ -115,6 +115,8 @@ fn run(command: Command, console: &Console) -> Result<bool, Failure> {
             for tool in tools::ALL.into_iter().chain(tools::CLUSTER) {
                 console.line(&tool.build(&workspace)?.display().to_string());
             }
+            let c_core = python::c_core(&workspace)?;
+            console.line(&c_core.packages.display().to_string());
         }
         Command::Deploy => {
             plugins::build_languages(&workspace, console, Languages::Rust)?;

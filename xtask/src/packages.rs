@@ -46,6 +46,8 @@ pub const TEST: &[Need] = &[
     need("skopeo", "skopeo"),
     need("openssl", "openssl"),
     need("script", "bsdutils"),
+    need("python3", "python3"),
+    need("pip3", "python3-pip"),
     CLANG,
     WASM_LD,
     WASI_LIBC,

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::image::root_filesystem;
 use crate::packages;
 use crate::plugins;
+use crate::python;
 use crate::say::{Console, Tone};
 use crate::toolchain;
 use crate::tools;
@@ -119,6 +120,7 @@ impl Run<'_> {
             for tool in tools::ALL.into_iter().chain(tools::CLUSTER) {
                 tool.build(self.workspace)?;
             }
+            python::c_core(self.workspace)?;
         }
         // The host is built with the tests: built by itself, half of it would be built twice, since test tools change features.
         plugins::build(self.workspace, self.console)

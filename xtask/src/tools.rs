@@ -251,7 +251,7 @@ impl Tool {
 }
 
 /// Of the names and contents of a module's files, and of what the linker is told.
-fn digest(module: &Path, link: &str) -> Result<String, Failure> {
+pub(crate) fn digest(module: &Path, link: &str) -> Result<String, Failure> {
     let failed = || Failure::io(format!("read {}", module.display()));
     let entries = fs::read_dir(module).map_err(failed())?;
     let mut files = entries

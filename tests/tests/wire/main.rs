@@ -10,6 +10,7 @@
     reason = "a test may end where it fails"
 )]
 
+mod c_core;
 mod descriptors;
 mod filler;
 mod generated;

@@ -1,0 +1,57 @@
+//! The pinned Python packages that tests drive. They are installed from PyPI by their digests into a directory of their own, which is named by
+//! those and by the Python that they are for.
+
+use crate::command;
+use crate::failure::Failure;
+use crate::tools::digest;
+use crate::workspace::Workspace;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Where they are pinned, and the program that uses them.
+const C_CORE: &str = "tests/python/c-core";
+
+/// gRPC's client on the C core.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CCore {
+    /// For `PYTHONPATH`.
+    pub packages: PathBuf,
+    /// Calls methods at an address.
+    pub program: PathBuf,
+}
+
+/// That client; installed first if need be.
+pub fn c_core(workspace: &Workspace) -> Result<CCore, Failure> {
+    let folder = workspace.root().join(C_CORE);
+    let missing = |_| Failure::Missing {
+        what: "Python 3.11 or later with pip".to_owned(),
+        next: "`apt-get install python3 python3-pip`, or the like of your distribution".to_owned(),
+    };
+    let tag = "import sys; print(sys.implementation.cache_tag, end='')";
+    let tag = command::read(Command::new("python3").args(["-c", tag])).map_err(missing)?;
+    let name = format!("c-core-{tag}-{}", digest(&folder, "")?);
+    let packages = workspace.tools().join(&name);
+    if !packages.is_dir() {
+        // Under another name first: an installation may be interrupted.
+        let unfinished = workspace
+            .tools()
+            .join(format!("{name}.{}", std::process::id()));
+        command::run(
+            Command::new("python3")
+                .args(["-m", "pip", "install", "--quiet", "--no-cache-dir"])
+                .args(["--root-user-action", "ignore"])
+                .args(["--require-hashes", "--only-binary", ":all:", "--target"])
+                .arg(&unfinished)
+                .arg("--requirement")
+                .arg(folder.join("requirements.txt")),
+        )
+        .map_err(missing)?;
+        fs::rename(&unfinished, &packages)
+            .map_err(Failure::io(format!("rename {}", unfinished.display())))?;
+    }
+    Ok(CCore {
+        packages,
+        program: folder.join("call.py"),
+    })
+}
