@@ -178,7 +178,7 @@ fn every_line_of_a_large_value_is_replaced() {
 }
 
 #[test]
-fn a_value_that_is_longer_than_a_pattern_hides_all_behind_its_beginning() {
+fn a_value_longer_than_a_pattern_hides_all_behind_its_start() {
     let value = format!("{:x>1500}", "end");
     let redactor = redactor(&[&value], &[]);
     assert_eq!(redactor.text(&format!("a {value} b")), "a [redacted]");
