@@ -150,7 +150,6 @@ mod tests {
         let call = Call::within(Rpc::CreateVolume, "request-1", Duration::ZERO);
         let mut effects = Effects::of(&call);
         change(&mut effects);
-        assert!(!call.effect.is_set() || effects.left.len() == PLACES);
         drop(effects);
         call.effect.is_set()
     }

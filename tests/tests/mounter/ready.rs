@@ -1,6 +1,7 @@
 //! `/readyz` tells that the mounter is gone, and that it is back.
 
 use crate::{ROOT, assert_nothing_left, mounting, split};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -61,6 +62,14 @@ fn privileged_a_host_that_starts_before_its_mounter_warns_of_nothing() {
     host.options().health = address.to_string();
     assert!(host.terminate().unwrap().success());
     assert!(mounting(&mut host).terminate().unwrap().success());
+    // What the first two said is no start without a mounter.
+    let logs = [
+        host.options().log.clone(),
+        mounting(&mut host).options().log.clone(),
+    ];
+    for log in logs {
+        fs::write(log, "").unwrap();
+    }
     host.restart().unwrap();
     wait_for(&host, address, "the mounter does not answer yet");
     mounting(&mut host).restart().unwrap();

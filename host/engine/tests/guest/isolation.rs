@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use wasmount_core::backend::{Backend, BackendError};
 use wasmount_core::call::Call;
+use wasmount_core::code::Code;
 use wasmount_core::document::Limits;
 use wasmount_core::rpc::Rpc;
 
@@ -38,7 +39,13 @@ async fn a_removal_outlives_its_guest_as_a_job_of_the_call() {
     let stopped = fixture
         .backend
         .delete_volume(&call, volume_id("behave.slow"));
-    assert!(matches!(stopped.await, Err(BackendError::OutOfTime { .. })));
+    assert!(matches!(
+        stopped.await,
+        Err(BackendError::HostFailed {
+            code: Code::DeadlineExceeded,
+            ..
+        })
+    ));
     let is_removed = || {
         fixture
             .memory

@@ -64,6 +64,7 @@ async fn a_write_is_durable_before_anything_is_destroyed() {
             "put test.wasmount.io written",
             "sync",
             "pool RemoveDirectory { pool: \"volumes\", path: \"old\" }",
+            "removed",
             "remove written",
             "sync",
         ]

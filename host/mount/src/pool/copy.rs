@@ -204,14 +204,6 @@ pub(super) fn failed(source: &Place, target: &Place, error: CopyError) -> MountE
         CopyError::Written => source.in_use(
             "it is written to all the time, so that no copy would be of one moment; unstage its volume and try again, or have an image for it in a pool on xfs or btrfs, which is copied while it is in use",
         ),
-        // A tree may hold longer paths than a system call takes (path_resolution(7)): two names of a file are linked by a path.
-        CopyError::Read(Errno::NAMETOOLONG) | CopyError::Write(Errno::NAMETOOLONG) => {
-            MountError::Unusable {
-                what: format!("a copy of {source}"),
-                reason: "a path in it is longer than the kernel takes (4095 bytes); shorten it and try again"
-                    .to_owned(),
-            }
-        }
         CopyError::Read(errno) => source.failed("read", errno),
         CopyError::Write(errno) => target.failed("write", errno),
     }
