@@ -58,20 +58,20 @@ async fn privileged_with_a_real_api_server_a_claim_hears_of_each_fault_once_and_
 async fn privileged_with_a_real_api_server_a_pod_hears_of_a_plan_that_is_not_granted_without_any_secret()
  {
     let scene = Scene::start().await;
-    let refused = scene.publish("web-0", UID, "pool-not-granted").await;
-    assert_eq!(refused, Code::PermissionDenied);
     let secret = scene.publish("web-1", OTHER, "secret-in-plan").await;
     assert_ne!(secret, Code::Ok);
+    let refused = scene.publish("web-0", UID, "pool-not-granted").await;
+    assert_eq!(refused, Code::PermissionDenied);
     let [event] = &scene.comes_to("Pod", "web-0", UID, 1).await[..] else {
         panic!("one event");
     };
     assert_eq!(reason(event), "PluginNotGranted");
     assert!(note(event).contains("`spec.grants`"), "{}", note(event));
-    let [event] = &scene.comes_to("Pod", "web-1", OTHER, 1).await[..] else {
-        panic!("one event");
-    };
+    // A tenant can make any word the value of a secret: that is no fault of the plugin, and is told to kubelet alone.
+    let others = scene.events("Pod", "web-1", OTHER).await;
+    assert!(others.is_empty(), "{others:?}");
     let half = &PASSWORD[..PASSWORD.len() / 2];
-    assert!(!format!("{event:?}").contains(half), "{event:?}");
+    assert!(!scene.host.log().contains(half));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,6 +23,8 @@ const TOP_FOLDERS: [&str; 8] = [
     "guest-sdk/",
     ".ci/",
 ];
+/// kubelet's own folder of the same name, below its directory.
+const OF_KUBELET: &str = "plugins/kubernetes.io/";
 /// A word that holds one of these is a pattern or a command, not a path.
 const NO_PATH: [char; 8] = [' ', '*', '<', '>', '{', '…', '$', '='];
 /// The fewest paths and links that the pages hold together: fewer were misread.
@@ -55,7 +57,7 @@ fn paths(text: &str) -> Vec<String> {
     words
         .map(|word| word.split("::").next().unwrap_or_default())
         .filter(|word| TOP_FOLDERS.iter().any(|folder| word.starts_with(folder)))
-        .filter(|word| !word.contains(NO_PATH))
+        .filter(|word| !word.contains(NO_PATH) && !word.starts_with(OF_KUBELET))
         .map(str::to_owned)
         .collect()
 }
