@@ -52,7 +52,7 @@ fn endless_names() -> Vec<Row> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_component_of_endless_names_is_refused_in_few_words() {
+async fn privileged_a_component_of_endless_names_is_rejected_briefly() {
     let scene = Scene::start();
     all_refused(&scene, endless_names()).await;
     let log = scene.host.log();

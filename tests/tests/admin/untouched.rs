@@ -39,7 +39,7 @@ fn names(directory: &Path) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_refused_version_has_changed_nothing_and_leaves_nothing() {
+async fn privileged_a_rejected_version_changes_and_leaves_nothing() {
     let scene = Scene::serving("misbehave", HostOptions::default());
     let orchestrator = scene.orchestrator().await;
     let kept = orchestrator.created("fine.kept").await.unwrap();

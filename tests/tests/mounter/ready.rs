@@ -54,7 +54,7 @@ fn privileged_a_host_is_ready_as_long_as_its_mounter_answers() {
 }
 
 #[test]
-fn privileged_a_host_that_starts_before_its_mounter_warns_of_nothing() {
+fn privileged_a_start_before_the_mounter_logs_no_warning() {
     let mut host = split(ROOT);
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();

@@ -100,7 +100,7 @@ fn capability() -> VolumeCapability {
 }
 
 #[tokio::test]
-async fn privileged_no_path_but_kubelets_own_is_mounted_over_or_removed() {
+async fn privileged_only_kubelets_own_paths_are_mounted_or_removed() {
     let (mut host, _orchestrator) = serving(ROOT).await;
     let attacker = Attacker::on(&mut host);
     for path in [
@@ -125,7 +125,7 @@ async fn privileged_no_path_but_kubelets_own_is_mounted_over_or_removed() {
 }
 
 #[tokio::test]
-async fn privileged_a_path_that_kubelet_keeps_for_another_volume_is_refused() {
+async fn privileged_a_path_kept_for_another_volume_is_rejected() {
     let (mut host, orchestrator) = serving(ROOT).await;
     let attacker = Attacker::on(&mut host);
     let own = orchestrator.place("own", "own".to_owned()).unwrap();
@@ -160,7 +160,7 @@ async fn privileged_a_path_that_kubelet_keeps_for_another_volume_is_refused() {
 }
 
 #[tokio::test]
-async fn privileged_a_staging_directory_with_content_is_not_mounted_over() {
+async fn privileged_a_staging_directory_with_content_is_rejected() {
     let (mut host, orchestrator) = serving(ROOT).await;
     let attacker = Attacker::on(&mut host);
     let own = orchestrator.place("own", "own".to_owned()).unwrap();

@@ -85,7 +85,7 @@ async fn privileged_a_file_system_of_a_request_rolls_nothing_back() {
 }
 
 #[tokio::test]
-async fn privileged_a_missing_secret_rolls_nothing_back_and_a_bad_plan_does() {
+async fn privileged_a_bad_plan_rolls_back_a_missing_secret_does_not() {
     let scene = Scene::with(TRIAL).await;
     let orchestrator = on_trial(&scene, "misbehave").await;
     let mut volumes = Vec::new();

@@ -136,7 +136,7 @@ fn privileged_an_image_of_a_size_that_no_device_has_is_as_large_as_it_can_be() {
 
 /// A volume whose controller grows it: more than that is nowhere, and nobody but the controller makes it.
 #[test]
-fn privileged_an_image_that_its_controller_grows_is_left_as_it_is() {
+fn privileged_an_image_that_its_controller_grows_is_unchanged() {
     privileged(async |bench| {
         for (form, mebibytes) in [("xfs", 300), ("raw", 16)] {
             let volume = Volume::of_image(&bench, form, form, mebibytes).await;

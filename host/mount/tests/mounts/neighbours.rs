@@ -174,7 +174,7 @@ fn privileged_a_neighbours_record_does_not_stand_for_ones_own() {
 }
 
 #[test]
-fn privileged_a_pool_in_the_pool_of_another_driver_is_not_served() {
+fn privileged_a_pool_in_another_drivers_pool_is_not_served() {
     privileged(async |bench| {
         let mounter = two_drivers(&bench, "pool", "pool/below");
         let capacity = |driver: &str| {

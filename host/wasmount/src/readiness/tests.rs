@@ -56,7 +56,7 @@ fn a_host_whose_records_are_lost_is_not_ready_and_says_so() {
 }
 
 #[test]
-fn a_plugin_never_loaded_makes_the_host_unready_one_lost_does_not() {
+fn a_host_is_unready_until_its_plugin_was_loaded_once() {
     let name = named("a.b");
     let readiness = Readiness::new([name.clone()]);
     readiness.set_host(None);

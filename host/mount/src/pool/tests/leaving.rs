@@ -17,7 +17,7 @@ fn place(path: &str) -> Place {
 }
 
 #[test]
-fn what_is_being_removed_is_neither_made_nor_changed_nor_removed_again() {
+fn what_is_leaving_is_neither_made_nor_changed_nor_removed() {
     let fixture = Fixture::with(true);
     for path in ["all", "all/a", "other"] {
         fixture.done(create(path));

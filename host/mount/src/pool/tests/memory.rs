@@ -120,7 +120,7 @@ fn growth(work: &str, fill: fn(&OwnedFd)) -> (Fixture, u64, Disk, TempDir) {
 }
 
 #[test]
-fn privileged_a_removal_of_many_deep_siblings_is_bounded_in_memory() {
+fn privileged_a_removal_of_wide_trees_is_bounded_in_memory() {
     let (fixture, grew, _disk, _above) = growth("remove", siblings);
     assert!(grew < BOUND_KIB, "{grew} KiB");
     assert!(!fixture.path("a").exists());
@@ -144,7 +144,7 @@ fn privileged_a_copy_of_many_hard_links_is_bounded_in_memory() {
 }
 
 #[test]
-fn privileged_a_change_of_group_of_many_deep_siblings_is_bounded_in_memory() {
+fn privileged_a_group_change_of_wide_trees_is_bounded_in_memory() {
     let (fixture, grew, _disk, _above) = growth("group", siblings);
     assert!(grew < BOUND_KIB, "{grew} KiB");
     drop(fixture);
