@@ -13,12 +13,14 @@ use xtask::failure::Failure;
 const NAME: &str = "pvc-1";
 const ID: &str = "directory-f2868e1aa7cab669517cd9f5ab1b7957c0b92df38fef583267e34e1acc8253fe";
 
+/// A promise that shows in the capacity of a disk of which other tests take and free some meanwhile, in bytes.
+const LARGE_BYTES: i64 = 1 << 30;
+
 /// Lives it.
 ///
 /// # Panics
 /// When an answer is another one, or something is left.
 pub async fn live(host: &Host, orchestrator: &Orchestrator) -> Result<(), Failure> {
-    let before = status(orchestrator.capacity().await)?;
     refuse_what_it_cannot_be(orchestrator).await;
 
     for _ in 0..2 {
@@ -39,8 +41,11 @@ pub async fn live(host: &Host, orchestrator: &Orchestrator) -> Result<(), Failur
             "a volume of this name is there with 1048576 bytes: use another name"
         )
     );
-    // Others use the disk too, but never give a promise back.
+    let before = status(orchestrator.capacity().await)?;
+    let large = requests::create("large", LARGE_BYTES);
+    let (large, _) = status(orchestrator.create(large).await)?;
     assert!(status(orchestrator.capacity().await)? < before);
+    status(orchestrator.delete(&large).await)?;
     let grown = orchestrator
         .expand(requests::expand(ID, 2 * VOLUME_BYTES))
         .await;
