@@ -2,7 +2,8 @@
 //! the order of these steps is what makes retries safe.
 //!
 //! A client that hangs up drops the future of [`Driver::run`]; the task of a change goes on under its claims, so that the retry finds the
-//! work done. Claims end with the last job that was begun for the call, not with its answer. A read that nobody waits for is told to stop. It does not know what a call does.
+//! work done. Claims end with the last job that was begun for the call, not with its answer. A read that nobody waits for is told to stop.
+//! It does not know what a call does.
 
 use super::swap::{Entered, Plugin};
 use super::{Driver, Terms};
