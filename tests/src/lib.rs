@@ -25,6 +25,7 @@ pub mod pod_token;
 pub mod relay;
 pub mod requests;
 pub mod root;
+pub mod rounds;
 pub mod sanity;
 pub mod small_disk;
 pub mod strace;

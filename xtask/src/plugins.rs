@@ -100,8 +100,9 @@ pub fn build_without_paths(
         .join(format!("{plugin}.wasm")))
 }
 
-/// Builds the host's program beside this one. All programs of the workspace at once, so that features are the same as for its tests and
+/// Builds the host's program beside this one. `--workspace` chooses features for the whole of it, as for this program and for tests, so that
 /// nothing is built twice.
 pub fn build_host(workspace: &Workspace) -> Result<(), Failure> {
-    command::run(workspace.cargo("build").args(["--workspace", "--bins"]))
+    let mut cargo = workspace.cargo("build");
+    command::run(cargo.args(["--workspace", "--bin", "wasmount"]))
 }

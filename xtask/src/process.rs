@@ -30,11 +30,14 @@ pub struct Process {
 }
 
 impl Process {
-    /// What its command line begins with; the program and its arguments follow.
+    /// What its command line begins with; the program and its arguments follow. It is asked to end when the thread that started it ends.
     pub fn command() -> Command {
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "TERM", "--"]);
-        command
+        with_death_signal("TERM")
+    }
+
+    /// The same for a process that keeps nothing worth an orderly end: kube-apiserver waits for an etcd that has already ended.
+    pub fn command_to_kill() -> Command {
+        with_death_signal("KILL")
     }
 
     /// Starts it; `log` is appended to. Call it on a thread that outlives the process.
@@ -112,6 +115,12 @@ impl Process {
             tail: tail.copied().collect::<Vec<_>>().join("\n"),
         }
     }
+}
+
+fn with_death_signal(signal: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", signal, "--"]);
+    command
 }
 
 impl Drop for Process {

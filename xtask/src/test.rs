@@ -1,6 +1,9 @@
-//! `cargo xtask test`: all set-up, then every check and test of both workspaces, in the order in which a mistake is cheapest to hear of.
-//! It stops at the first step that fails, but runs all tests of a step. The last line holds the totals alone, for whoever runs this.
+//! `cargo xtask test`: all set-up, then every check and test of both workspaces. It stops at the first step that fails, but runs all tests of
+//! the step `tests`. The last line holds the totals alone.
 
+mod programs;
+mod schedule;
+mod slowest;
 mod totals;
 
 use crate::command;
@@ -13,12 +16,15 @@ use crate::say::{Console, Tone};
 use crate::toolchain;
 use crate::tools;
 use crate::workspace::Workspace;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use schedule::{Job, Report, Settings};
+use slowest::Times;
+use std::ffi::OsString;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 use totals::Totals;
 
-/// What the names of tests hold that need root (csi-sanity's are among them), and of those that need only Go.
+/// Parts of the names of tests that need root (csi-sanity's are among them) or Go.
 const NEED_ROOT_OR_GO: [&str; 4] = [
     "privileged_",
     "official_go_module",
@@ -26,8 +32,8 @@ const NEED_ROOT_OR_GO: [&str; 4] = [
     "real_api_server",
 ];
 
-/// Warnings are errors; what is left to taste is not.
-const STRICT: [&str; 3] = ["--", "-D", "warnings"];
+/// Test programs that run at once. Their tests wait for the host, the API server or the disk most of the time.
+const LANES: usize = 4;
 
 /// Options of `cargo xtask test`.
 #[derive(Debug, clap::Args)]
@@ -35,9 +41,12 @@ pub struct TestOptions {
     /// Leaves out what needs Go or root
     #[arg(long)]
     fast: bool,
+    /// Runs loops of hundreds whole, not a tenth of them (about an hour)
+    #[arg(long)]
+    thorough: bool,
     /// For the test programs, such as a part of a name; only tests run then
     #[arg(last = true)]
-    filter: Vec<String>,
+    filter: Vec<OsString>,
 }
 
 /// One run.
@@ -46,19 +55,24 @@ struct Run<'a> {
     console: &'a Console,
     options: &'a TestOptions,
     totals: Totals,
+    times: Times,
 }
 
-/// Runs all of it; false if anything failed, which was said.
+/// Runs all of it; false if anything failed, which was printed.
 pub fn run(workspace: &Workspace, console: &Console, options: &TestOptions) -> bool {
     let mut run = Run {
         workspace,
         console,
         options,
         totals: Totals::default(),
+        times: Times::default(),
     };
     let outcome = run.all();
     if let Err(failure) = &outcome {
         console.failure(failure);
+    }
+    for line in run.times.lines() {
+        console.line(&console.paint(Tone::Quiet, &line));
     }
     console.line(&run.totals.to_string());
     outcome.is_ok()
@@ -69,31 +83,26 @@ impl Run<'_> {
         let whole = self.options.filter.is_empty();
         if whole {
             toolchain::components(self.console)?;
-        }
-        if whole {
             self.step("format", Self::format)?;
         }
-        self.step("set-up", Self::set_up)?;
-        if whole {
-            self.step("clippy", Self::clippy)?;
-        }
-        self.step("tests", Self::tests)?;
+        self.step("packages", Self::packages)?;
+        let jobs = self.build()?;
+        self.step("tests", |run| run.tests(jobs))?;
         if whole {
             self.step("documentation", Self::documentation)?;
         }
         Ok(())
     }
 
-    fn step(
+    fn step<T>(
         &mut self,
         name: &str,
-        work: impl FnOnce(&mut Self) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        work: impl FnOnce(&mut Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         self.console.heading(&format!("── {name}"));
         let start = Instant::now();
         let outcome = work(self);
-        let time = format!("   {name}: {:.1} s", start.elapsed().as_secs_f64());
-        self.console.line(&self.console.paint(Tone::Quiet, &time));
+        self.times.step(name, start.elapsed());
         outcome
     }
 
@@ -110,36 +119,78 @@ impl Run<'_> {
         )
     }
 
-    fn set_up(&mut self) -> Result<(), Failure> {
+    fn packages(&mut self) -> Result<(), Failure> {
         packages::install(packages::DEMO, self.console)?;
         if !self.options.fast {
             packages::install(packages::TEST, self.console)?;
             packages::install(packages::CLUSTER, self.console)?;
             packages::install(packages::IMAGE, self.console)?;
-            root_filesystem::build(self.workspace, self.console)?;
-            for tool in tools::ALL.into_iter().chain(tools::CLUSTER) {
-                tool.build(self.workspace)?;
-            }
-            python::c_core(self.workspace)?;
         }
-        // The host is built with the tests: built by itself, half of it would be built twice, since test tools change features.
-        plugins::build(self.workspace, self.console)
+        Ok(())
     }
 
-    fn clippy(&mut self) -> Result<(), Failure> {
-        let mut host = self.workspace.cargo("clippy");
-        command::run(host.args(["--workspace", "--all-targets"]).args(STRICT))?;
-        let mut guests = self.workspace.plugins_cargo("clippy");
-        command::run(guests.args(["--workspace", "--all-targets"]).args(STRICT))
+    /// Cargo and the builders of tools run side by side: each waits for the network, and links on one processor.
+    fn build(&mut self) -> Result<Vec<Job>, Failure> {
+        self.console.heading("── tools, and build with lints");
+        let (workspace, console, fast) = (self.workspace, self.console, self.options.fast);
+        let (tools, programs) = thread::scope(|scope| {
+            let tools = scope.spawn(move || timed(|| build_tools(workspace, console, fast)));
+            let programs = timed(|| build_programs(workspace, console));
+            let tools = tools
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (tools, programs)
+        });
+        self.times.step("tools", tools.1);
+        self.times.step("build with lints", programs.1);
+        tools.0.and(programs.0)
     }
 
-    fn tests(&mut self) -> Result<(), Failure> {
-        let host = self.workspace.cargo("test");
-        let guests = self.workspace.plugins_cargo("test");
-        // Both run whatever the first says: the totals are those of all tests.
-        let host = self.count(host);
-        let guests = self.count(guests);
-        host.and(guests)
+    fn tests(&mut self, jobs: Vec<Job>) -> Result<(), Failure> {
+        let mut arguments = self.options.filter.clone();
+        if self.options.fast {
+            let skip = NEED_ROOT_OR_GO.iter().flat_map(|name| ["--skip", name]);
+            arguments.extend(skip.map(Into::into));
+        }
+        let settings = Settings {
+            arguments: &arguments,
+            logs: &self.workspace.test_logs(),
+            thorough: self.options.thorough,
+        };
+        let (alone, together) = jobs.into_iter().partition(Job::runs_alone);
+        let mut failed = Vec::new();
+        let mut report = |report: Report| {
+            self.totals.add_all(report.totals);
+            self.times.program(&report);
+            self.show(&report);
+            if !report.passed {
+                failed.push(report.name);
+            }
+        };
+        schedule::run(together, LANES, &settings, &mut report)?;
+        schedule::run(alone, 1, &settings, &mut report)?;
+        if failed.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::Unexpected {
+            what: format!("tests failed in {}", failed.join(", ")),
+        })
+    }
+
+    /// A line for a program that passed; its whole output if it failed, or if the caller chose tests.
+    fn show(&self, report: &Report) {
+        if report.totals.is_empty() && report.passed {
+            return;
+        }
+        if !report.passed || !self.options.filter.is_empty() {
+            self.console.line(report.output.trim_end());
+        }
+        let tone = if report.passed { Tone::Good } else { Tone::Bad };
+        let line = format!("{}: {}", report.name, report.totals);
+        let time = format!("   {:.1} s", report.elapsed.as_secs_f64());
+        let time = self.console.paint(Tone::Quiet, &time);
+        self.console
+            .line(&format!("{}{time}", self.console.paint(tone, &line)));
     }
 
     fn documentation(&mut self) -> Result<(), Failure> {
@@ -147,38 +198,44 @@ impl Run<'_> {
         cargo.args(["--workspace", "--no-deps"]);
         command::run(cargo.env("RUSTDOCFLAGS", "-D warnings"))
     }
+}
 
-    /// Runs a `cargo test`, shows its lines and adds up their results.
-    fn count(&mut self, mut cargo: Command) -> Result<(), Failure> {
-        cargo.args(["--workspace", "--no-fail-fast", "--"]);
-        if self.options.fast {
-            cargo.args(NEED_ROOT_OR_GO.iter().flat_map(|name| ["--skip", name]));
-        }
-        cargo.args(&self.options.filter);
-        let mut child = cargo
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|source| command::start_failure(&cargo, source))?;
-        let lines = child
-            .stdout
-            .take()
-            .map(|out| BufReader::new(out).split(b'\n'));
-        for line in lines.into_iter().flatten() {
-            let line = line.map_err(Failure::io("read what the tests say"))?;
-            // A test may print what is not text.
-            let line = String::from_utf8_lossy(&line);
-            self.totals.add(&line);
-            self.console.line(&line);
-        }
-        let status = child.wait().map_err(Failure::io("wait for the tests"))?;
-        if status.success() {
-            return Ok(());
-        }
-        Err(Failure::Command {
-            command: command::describe(&cargo),
-            status,
-            words: String::new(),
-        })
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    (work(), start.elapsed())
+}
+
+/// What is not built by cargo: Go programs, a root file system, Python packages.
+fn build_tools(workspace: &Workspace, console: &Console, fast: bool) -> Result<(), Failure> {
+    if fast {
+        return Ok(());
     }
+    for tool in tools::ALL.into_iter().chain(tools::CLUSTER) {
+        tool.build(workspace)?;
+    }
+    root_filesystem::build(workspace, console)?;
+    python::c_core(workspace)?;
+    Ok(())
+}
+
+/// Plugins, and the test programs of both workspaces, with the host among them: built by itself, half of it would be built twice, since
+/// tests change features.
+fn build_programs(workspace: &Workspace, console: &Console) -> Result<Vec<Job>, Failure> {
+    plugins::build(workspace, console)?;
+    let host = programs::build(linted(workspace.cargo("test")))?;
+    let guests = programs::build(linted(workspace.plugins_cargo("test")))?;
+    let mut jobs: Vec<_> = host.into_iter().chain(guests).map(Job::Program).collect();
+    let mut examples = linted(workspace.cargo("test"));
+    examples.args(["--workspace", "--doc", "--quiet"]);
+    jobs.push(Job::Examples(examples));
+    Ok(jobs)
+}
+
+/// Has cargo compile the members of a workspace by clippy, which is the compiler with more lints: `cargo clippy` would need all that they
+/// depend on a second time, as metadata without code. Warnings are errors.
+fn linted(mut cargo: Command) -> Command {
+    cargo
+        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+        .env("CLIPPY_ARGS", "-Dwarnings");
+    cargo
 }

@@ -138,6 +138,11 @@ impl Workspace {
             .join(format!("{}.wasm", plugin.replace('-', "_")))
     }
 
+    /// Where the output of each test program is kept.
+    pub fn test_logs(&self) -> PathBuf {
+        self.target.join("test-logs")
+    }
+
     /// Where tools are built that tests drive.
     pub fn tools(&self) -> PathBuf {
         self.target.join("tools")
@@ -169,6 +174,8 @@ impl Workspace {
     pub fn plain_cargo(&self) -> Command {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
         let mut command = Command::new(cargo);
+        // Set for test programs that print times (`test/schedule.rs`): a compiler that sees it compiles everything anew.
+        command.env_remove("RUSTC_BOOTSTRAP");
         command.current_dir(&self.root);
         command
     }

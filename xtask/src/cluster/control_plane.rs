@@ -169,7 +169,7 @@ fn keep(orders: &Receiver<Order>, logs: &Path) {
 }
 
 fn start(part: Part, line: &CommandLine, logs: &Path) -> Result<Process, Failure> {
-    let mut command = Process::command();
+    let mut command = Process::command_to_kill();
     command.args(line);
     Process::start(command, &logs.join(part.log()))
 }

@@ -14,6 +14,23 @@ pub(super) struct Totals {
 }
 
 impl Totals {
+    /// Adds those of another program.
+    pub(super) fn add_all(&mut self, others: Self) {
+        self.passed += others.passed;
+        self.failed += others.failed;
+        self.skipped += others.skipped;
+    }
+
+    /// Whether no test ran.
+    pub(super) fn is_empty(self) -> bool {
+        self.passed == 0 && self.failed == 0
+    }
+
+    /// A program that failed without a result, such as one that was killed, counts as a failed test.
+    pub(super) fn failed_at_least_one(&mut self) {
+        self.failed = self.failed.max(1);
+    }
+
     /// Adds `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; ..`; other lines count nothing.
     pub(super) fn add(&mut self, line: &str) {
         let Some(result) = line.strip_prefix(RESULT) else {

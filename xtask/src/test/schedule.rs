@@ -1,0 +1,250 @@
+//! Runs test programs side by side: most tests wait for others, so more run than there are processors.
+
+use super::programs::Program;
+use super::totals::Totals;
+use crate::command;
+use crate::failure::Failure;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+/// Ticks of a second in `/proc/PID/stat`: `USER_HZ`, which is 100 on every Linux (proc_pid_stat(5)).
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Asks a test program for the time of each test; cargo must not see it (see `Workspace::plain_cargo`).
+const ALLOW_UNSTABLE: (&str, &str) = ("RUSTC_BOOTSTRAP", "1");
+
+/// Set for tests whose loops run whole: `wasmount_tests::rounds` reads it.
+const THOROUGH: &str = "WASMOUNT_TEST_THOROUGH";
+
+/// Programs whose tests fill the processors, or compare times or memory: they run after all others, one by one.
+const ALONE: [&str; 1] = ["tests/load"];
+
+/// What runs: a test program, or the examples in the documentation of a workspace.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// A test program.
+    Program(Program),
+    /// `cargo test --doc`: the examples in the documentation of the host's workspace.
+    Examples(Command),
+}
+
+/// How one ended.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) name: String,
+    pub(super) passed: bool,
+    pub(super) output: String,
+    pub(super) totals: Totals,
+    pub(super) elapsed: Duration,
+    /// Of the program and of all that it waited for.
+    pub(super) cpu: Duration,
+}
+
+/// What all of them get.
+#[derive(Debug)]
+pub(super) struct Settings<'a> {
+    /// Arguments of every program: filters.
+    pub(super) arguments: &'a [OsString],
+    /// Where the output of each is kept.
+    pub(super) logs: &'a Path,
+    /// Loops run whole.
+    pub(super) thorough: bool,
+}
+
+/// Runs jobs in order, so many at once, and reports each when it has ended.
+pub(super) fn run(
+    jobs: Vec<Job>,
+    lanes: usize,
+    settings: &Settings<'_>,
+    report: impl FnMut(Report) + Send,
+) -> Result<(), Failure> {
+    fs::create_dir_all(settings.logs)
+        .map_err(Failure::io(format!("create {}", settings.logs.display())))?;
+    let jobs = Mutex::new(VecDeque::from(jobs));
+    let report = Mutex::new(report);
+    let next = || locked(&jobs).pop_front();
+    thread::scope(|scope| {
+        let lane = || {
+            while let Some(job) = next() {
+                let ended = job.run(settings)?;
+                (locked(&report))(ended);
+            }
+            Ok(())
+        };
+        let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
+        lanes.into_iter().try_for_each(|lane| match lane.join() {
+            Ok(ended) => ended,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Job {
+    /// Whether it must not run beside others.
+    pub(super) fn runs_alone(&self) -> bool {
+        matches!(self, Job::Program(program) if ALONE.contains(&program.name.as_str()))
+    }
+
+    fn run(self, settings: &Settings<'_>) -> Result<Report, Failure> {
+        let (name, mut command) = match self {
+            Job::Program(program) => {
+                let mut command = program.command();
+                // The program of the cluster has a `main` of its own, which knows fewer flags.
+                if !program.has_own_main() {
+                    command
+                        .args(["-Z", "unstable-options", "--report-time"])
+                        .env(ALLOW_UNSTABLE.0, ALLOW_UNSTABLE.1);
+                }
+                (program.name, command)
+            }
+            Job::Examples(mut command) => {
+                command.arg("--");
+                ("examples".to_owned(), command)
+            }
+        };
+        command.args(settings.arguments);
+        if settings.thorough {
+            command.env(THOROUGH, "1");
+        }
+        // A file and no pipe: what a test leaves running would hold a pipe open.
+        let log = settings
+            .logs
+            .join(format!("{}.log", name.replace('/', "-")));
+        let failed = || Failure::io(format!("write {}", log.display()));
+        let out = File::create(&log).map_err(failed())?;
+        let err = out.try_clone().map_err(failed())?;
+        let start = Instant::now();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            .spawn()
+            .map_err(|source| command::start_failure(&command, source))?;
+        let cpu = cpu_at_end(&child).map_err(Failure::io(format!("wait for {name}")))?;
+        let status = child
+            .wait()
+            .map_err(Failure::io(format!("wait for {name}")))?;
+        let elapsed = start.elapsed();
+        let output = fs::read(&log).map_err(Failure::io(format!("read {}", log.display())))?;
+        // A test may print what is not text.
+        let output = String::from_utf8_lossy(&output).into_owned();
+        let mut totals = Totals::default();
+        output.lines().for_each(|line| totals.add(line));
+        if !status.success() {
+            totals.failed_at_least_one();
+        }
+        Ok(Report {
+            name,
+            passed: status.success(),
+            output,
+            totals,
+            elapsed,
+            cpu,
+        })
+    }
+}
+
+/// Waits until it has ended, and reads its CPU time before its entry is gone.
+fn cpu_at_end(child: &Child) -> io::Result<Duration> {
+    let pid = Pid::from_child(child);
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options))?;
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id()))?;
+    Ok(cpu(&stat).unwrap_or_default())
+}
+
+/// utime, stime, cutime and cstime: fields 14 to 17 of proc_pid_stat(5). The second, a name, may hold anything, so they are counted from its end.
+fn cpu(stat: &str) -> Option<Duration> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let ticks = rest.split_whitespace().skip(11).take(4);
+    let ticks = ticks.map(str::parse::<u32>).sum::<Result<u32, _>>().ok()?;
+    Some(Duration::from_secs_f64(f64::from(ticks) / TICKS_PER_SECOND))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn program(name: &str, script: &str, directory: &Path) -> Job {
+        use std::os::unix::fs::PermissionsExt;
+        let file = directory.join(name);
+        fs::write(&file, format!("#!/bin/sh\n{script}")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        Job::Program(Program {
+            name: format!("x/{name}"),
+            file,
+            directory: directory.to_owned(),
+        })
+    }
+
+    fn reports(jobs: Vec<Job>, lanes: usize, directory: &Path) -> Vec<Report> {
+        let settings = Settings {
+            arguments: &[],
+            logs: &directory.join("logs"),
+            thorough: false,
+        };
+        let mut reports = Vec::new();
+        run(jobs, lanes, &settings, |report| reports.push(report)).unwrap();
+        reports
+    }
+
+    #[test]
+    fn programs_run_side_by_side() {
+        let directory = tempfile::tempdir().unwrap();
+        // Each waits for the file of the other.
+        let script = |own, other| format!("touch {own}; until [ -e {other} ]; do sleep 0.01; done");
+        let jobs = vec![
+            program("a", &script("one", "two"), directory.path()),
+            program("b", &script("two", "one"), directory.path()),
+        ];
+        let ended = reports(jobs, 2, directory.path());
+        let names: BTreeSet<_> = ended.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, BTreeSet::from(["x/a", "x/b"]));
+        assert!(ended.iter().all(|report| report.passed));
+    }
+
+    #[test]
+    fn a_failed_program_keeps_its_output() {
+        let directory = tempfile::tempdir().unwrap();
+        let script =
+            "echo 'test result: FAILED. 2 passed; 1 failed; 0 ignored'; echo why >&2; exit 101";
+        let ended = reports(
+            vec![program("a", script, directory.path())],
+            1,
+            directory.path(),
+        );
+        assert!(!ended[0].passed);
+        assert!(ended[0].output.ends_with("why\n"));
+        assert_eq!(ended[0].totals.to_string(), "2 passed, 1 failed");
+    }
+
+    #[test]
+    fn a_program_without_results_that_fails_counts_as_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let ended = reports(
+            vec![program("a", "exit 9", directory.path())],
+            1,
+            directory.path(),
+        );
+        assert_eq!(ended[0].totals.to_string(), "0 passed, 1 failed");
+    }
+
+    #[test]
+    fn cpu_time_is_read_behind_any_name() {
+        let stat = "7 (a) b (c) Z 1 7 7 0 -1 4 0 0 0 0 150 50 20 30 20 0 1 0";
+        assert_eq!(cpu(stat), Some(Duration::from_millis(2_500)));
+        assert_eq!(cpu("7 sh Z"), None);
+    }
+}
