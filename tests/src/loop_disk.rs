@@ -85,8 +85,14 @@ impl LoopDisk {
 
     /// Comes back with what the disk has. Nothing may use it any more.
     pub fn power_up(&self) -> Result<(), Failure> {
-        command::read(Command::new("umount").arg(&self.path))?;
         let start = Instant::now();
+        // A child of another test that has not yet called execve(2) has our descriptors.
+        while let Err(failure) = command::read(Command::new("umount").arg(&self.path)) {
+            if start.elapsed() > PATIENCE {
+                return Err(failure);
+            }
+            thread::sleep(LOOK);
+        }
         // A mount namespace that somebody made meanwhile has a copy of the mount, and as long as there is one, a mount is the dead one again.
         while !loop_devices::backed_below(&self.image)?.is_empty() {
             if start.elapsed() > PATIENCE {

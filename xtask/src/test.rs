@@ -33,7 +33,7 @@ const NEED_ROOT_OR_GO: [&str; 4] = [
 ];
 
 /// Test programs that run at once. Their tests wait for the host, the API server or the disk most of the time.
-const LANES: usize = 4;
+const LANES: usize = 3;
 
 /// Options of `cargo xtask test`.
 #[derive(Debug, clap::Args)]
@@ -157,6 +157,8 @@ impl Run<'_> {
             logs: &self.workspace.test_logs(),
             thorough: self.options.thorough,
         };
+        let mut jobs = jobs;
+        jobs.sort_by_key(Job::rank);
         let (alone, together) = jobs.into_iter().partition(Job::runs_alone);
         let mut failed = Vec::new();
         let mut report = |report: Report| {

@@ -1,4 +1,4 @@
-// The wire form of CSI as its official Go module has it: tests/tests/wire.rs asks, this answers. It knows no message by name, so that it
+// The wire form of CSI as its official Go module has it: tests/tests/host/wire.rs asks, this answers. It knows no message by name, so that it
 // serves every version of the module (go.mod has 1.12, go-1.13.mod has 1.13).
 package main
 

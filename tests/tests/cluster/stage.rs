@@ -88,7 +88,11 @@ impl Stage {
         let mut times = self.times.lock().unwrap();
         times.sort_unstable();
         for (time, name) in times.iter().rev() {
-            Console::new().line(&format!("{:>6.1} s {name}", time.as_secs_f64()));
+            // As Rust's test runner shows times: `cargo xtask test` reads them.
+            Console::new().line(&format!(
+                "test {name} ... took <{:.3}s>",
+                time.as_secs_f64()
+            ));
         }
     }
 

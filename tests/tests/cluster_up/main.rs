@@ -5,6 +5,7 @@
 
 mod backends;
 mod newcomer;
+mod one_node;
 
 use newcomer::{Newcomer, PATIENCE, attached, claim, pod, processes_of, wait_until};
 use serde_json::{Value, json};

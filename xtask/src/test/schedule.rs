@@ -23,8 +23,21 @@ const ALLOW_UNSTABLE: (&str, &str) = ("RUSTC_BOOTSTRAP", "1");
 /// Set for tests whose loops run whole: `wasmount_tests::rounds` reads it.
 const THOROUGH: &str = "WASMOUNT_TEST_THOROUGH";
 
-/// Programs whose tests fill the processors, or compare times or memory: they run after all others, one by one.
-const ALONE: [&str; 1] = ["tests/load"];
+/// The longest programs, which begin first so that none is left over at the end.
+const LONGEST: [&str; 6] = [
+    "tests/cluster",
+    "tests/host",
+    "tests/volumes",
+    "tests/api_server",
+    "mount/lib",
+    "mount/mounts",
+];
+
+/// A program whose tests fill the processors, or compare memory over time: it runs after all others.
+const ALONE: &str = "tests/load";
+
+/// Tests of a program that run at once. Those of the whole system wait for other processes most of the time.
+const TESTS_AT_ONCE: usize = 4;
 
 /// What runs: a test program, or the examples in the documentation of a workspace.
 #[derive(Debug)]
@@ -93,13 +106,23 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl Job {
     /// Whether it must not run beside others.
     pub(super) fn runs_alone(&self) -> bool {
-        matches!(self, Job::Program(program) if ALONE.contains(&program.name.as_str()))
+        matches!(self, Job::Program(program) if program.name == ALONE)
+    }
+
+    /// Which of them runs first.
+    pub(super) fn rank(&self) -> usize {
+        let longest = |name: &str| LONGEST.iter().position(|it| *it == name);
+        match self {
+            Job::Program(program) => longest(&program.name).unwrap_or(LONGEST.len()),
+            Job::Examples(_) => LONGEST.len(),
+        }
     }
 
     fn run(self, settings: &Settings<'_>) -> Result<Report, Failure> {
         let (name, mut command) = match self {
             Job::Program(program) => {
                 let mut command = program.command();
+                command.env("RUST_TEST_THREADS", TESTS_AT_ONCE.to_string());
                 // The program of the cluster has a `main` of its own, which knows fewer flags.
                 if !program.has_own_main() {
                     command

@@ -31,7 +31,7 @@ impl Drop for Server {
 pub(super) enum Form {
     /// In the process that asks.
     Inside,
-    /// Behind a socket. The process is this one all the same; `tests/tests/mounter` has two.
+    /// Behind a socket. The process is this one all the same; `tests/tests/host/mounter` has two.
     OverSocket,
 }
 

@@ -1,0 +1,119 @@
+//! The control plane that other tests stand on: what they take for granted of it is shown here, once.
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, ServiceAccount};
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use xtask::cluster;
+use xtask::cluster::access::{NODE_NAME, User};
+use xtask::cluster::control_plane::ControlPlane;
+use xtask::cluster::programs::Programs;
+use xtask::workspace::Workspace;
+
+const NAMESPACE: &str = "default";
+
+async fn start() -> (tempfile::TempDir, ControlPlane) {
+    let programs = Programs::build(&Workspace::locate().unwrap()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let plane = ControlPlane::start(&programs, directory.path())
+        .await
+        .unwrap();
+    (directory, plane)
+}
+
+fn named<T>(name: &str, of: impl FnOnce(ObjectMeta) -> T) -> T {
+    of(ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    })
+}
+
+fn node(name: &str) -> Node {
+    named(name, |metadata| Node {
+        metadata,
+        ..Node::default()
+    })
+}
+
+async fn create_node(client: Client, name: &str) -> Result<Node, kube::Error> {
+    let nodes = Api::<Node>::all(client);
+    nodes.create(&PostParams::default(), &node(name)).await
+}
+
+/// HTTP's number of a refusal.
+fn refusal<T: std::fmt::Debug>(outcome: Result<T, kube::Error>) -> u16 {
+    match outcome {
+        Err(kube::Error::Api(status)) => status.code,
+        other => panic!("no refusal: {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_api_server_lets_a_node_touch_only_itself() {
+    let (_directory, plane) = start().await;
+    let client = plane.client_of(User::Node).await.unwrap();
+    create_node(client.clone(), NODE_NAME).await.unwrap();
+    assert_eq!(refusal(create_node(client.clone(), "another").await), 403);
+    let maps = Api::<ConfigMap>::namespaced(client, NAMESPACE);
+    assert_eq!(refusal(maps.list(&Default::default()).await), 403);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_api_server_gives_tokens_to_service_accounts_and_knows_them_again() {
+    let (_directory, plane) = start().await;
+    let admin = plane.client().await.unwrap();
+    let accounts = Api::<ServiceAccount>::namespaced(admin, NAMESPACE);
+    let account = named("driver", |metadata| ServiceAccount {
+        metadata,
+        ..ServiceAccount::default()
+    });
+    let parameters = PostParams::default();
+    accounts.create(&parameters, &account).await.unwrap();
+    let request = TokenRequest {
+        spec: Some(TokenRequestSpec::default()),
+        ..TokenRequest::default()
+    };
+    let given = accounts
+        .create_token_request("driver", &parameters, &request)
+        .await
+        .unwrap();
+    let token = given.status.unwrap().token.unwrap();
+    let client_of = async |token: &str| {
+        let path = plane.kubeconfig_of("driver", token).unwrap();
+        cluster::client(&path).await.unwrap()
+    };
+    // 403: it is known, and may do nothing. 401: it is not known.
+    let known = client_of(&token).await;
+    assert_eq!(refusal(create_node(known, "n").await), 403);
+    let unknown = client_of("made-up").await;
+    assert_eq!(refusal(create_node(unknown, "n").await), 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_api_server_that_was_away_comes_back_with_all_its_objects() {
+    let (_directory, plane) = start().await;
+    let client = plane.client().await.unwrap();
+    create_node(client.clone(), NODE_NAME).await.unwrap();
+    let nodes = Api::<Node>::all(client);
+    plane.stop_api().unwrap();
+    nodes.get(NODE_NAME).await.unwrap_err();
+    plane.start_api().await.unwrap();
+    nodes.get(NODE_NAME).await.unwrap();
+    plane.stop_etcd().unwrap();
+    plane.start_etcd().unwrap();
+    plane.ready().await.unwrap();
+    nodes.get(NODE_NAME).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_api_server_ends_with_its_owner() {
+    let (_directory, plane) = start().await;
+    let client = plane.client().await.unwrap();
+    let nodes = Api::<Node>::all(client);
+    nodes.list(&Default::default()).await.unwrap();
+    drop(plane);
+    let start = std::time::Instant::now();
+    while nodes.list(&Default::default()).await.is_ok() {
+        assert!(start.elapsed().as_secs() < 30, "it still answers");
+    }
+}

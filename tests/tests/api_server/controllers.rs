@@ -1,0 +1,7 @@
+//! Controllers of which several run: their records with a real API server, and the election of the one that works.
+
+mod plane;
+mod records;
+mod replicas;
+mod takeover;
+mod withdrawal;

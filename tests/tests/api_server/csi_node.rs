@@ -1,0 +1,9 @@
+//! CSINode and Node against a real API server without a kubelet: what is compared, told and mended beside one (a test plays it), and what the
+//! host writes without one. One file a subject.
+
+mod cluster;
+mod kubelet;
+mod manage;
+mod serve;
+mod verify;
+mod watched;

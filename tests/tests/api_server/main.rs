@@ -1,0 +1,16 @@
+//! The host beside a real API server: records, leader election, CSINode, manifests and StorageBackend objects.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may end where it fails"
+)]
+
+mod control_plane;
+mod controllers;
+mod csi_node;
+mod manifests;
+mod storage_backends;

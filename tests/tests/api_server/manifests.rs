@@ -1,0 +1,11 @@
+//! `wasmount manifests`, `deploy/` and the CSIDriver object against a real API server: every printed object is applied, the rights suffice and
+//! the policy holds. One file a subject.
+
+mod applied;
+mod csi_driver;
+mod neighbours;
+mod policy;
+mod running;
+mod scene;
+mod signed;
+mod snapshots;

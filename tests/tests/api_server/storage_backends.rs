@@ -1,0 +1,12 @@
+//! Backends as objects of a real API server: what it takes is what a file may say, hosts converge and report, one of them summarises, and the
+//! loss of the API server stops nothing. One file a subject.
+
+mod definition;
+mod documents;
+mod hosts;
+mod leaving;
+mod reports;
+mod rights;
+mod scene;
+mod serving;
+mod summary;

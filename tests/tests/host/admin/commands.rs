@@ -1,0 +1,194 @@
+//! Each command, as somebody types it.
+
+use crate::admin::scene::{DRIVER, Scene, said};
+use tonic::Code;
+use wasmount_tests::orchestrator::{VOLUME_BYTES, code};
+use wasmount_tests::requests;
+
+/// Nobody's user.
+const STRANGER: &str = "65534";
+
+#[tokio::test]
+async fn privileged_status_shows_what_serves_in_a_table_and_as_json() {
+    let scene = Scene::start();
+    let status = scene.status();
+    assert_eq!(status["version"]["number"], 1);
+    assert_eq!(status["volumesInUse"], 0);
+    assert_eq!(status["backend"], "directory");
+    let digest = status["version"]["digest"].as_str().unwrap();
+    let table = scene.done(&["status"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[0].starts_with("DRIVER"), "{table}");
+    assert!(lines[1].starts_with(DRIVER), "{table}");
+    assert!(lines[1].contains("serving"), "{table}");
+    assert!(
+        lines[1].contains(&digest["sha256:".len()..][..12]),
+        "{table}"
+    );
+    // Nothing for a terminal where there is none.
+    assert!(!table.contains('\x1b'), "{table}");
+}
+
+#[tokio::test]
+async fn privileged_status_is_printed_again_when_something_has_changed() {
+    let scene = Scene::start();
+    let mut watching = scene
+        .command(&["status", "--watch"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    scene.done(&["pause", DRIVER]);
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    watching.kill().unwrap();
+    let said = said(watching.wait_with_output().unwrap());
+    assert_eq!(said.output.matches("DRIVER").count(), 2, "{}", said.output);
+    assert!(said.output.contains("paused"), "{}", said.output);
+}
+
+#[tokio::test]
+async fn privileged_a_driver_that_is_not_served_is_answered_with_those_that_are() {
+    let scene = Scene::start();
+    for command in [
+        "swap", "rollback", "pause", "resume", "drain", "history", "volumes", "delete",
+    ] {
+        let error = scene.refused(&[command, "other.wasmount.io"]);
+        assert_eq!(
+            error,
+            format!(
+                "wasmount: no driver other.wasmount.io is served here; those that are: {DRIVER}\n"
+            ),
+            "{command}"
+        );
+        let said = scene.wasmount(&[command, "../x"]);
+        assert_eq!(said.code, Some(64), "{command}: {said:?}");
+    }
+}
+
+#[tokio::test]
+async fn privileged_a_host_that_is_not_there_is_said_to_be_so() {
+    let mut scene = Scene::start();
+    scene.host.kill_9().unwrap();
+    let error = scene.refused(&["status"]);
+    assert!(error.contains("no host serves at"), "{error}");
+    assert!(error.contains("--data-dir"), "{error}");
+    scene.host.restart().unwrap();
+    scene.serves(1);
+    scene.host.terminate().unwrap();
+    // A clean stop leaves no socket.
+    assert!(!scene.host.data().join("admin.sock").exists());
+}
+
+#[tokio::test]
+async fn privileged_somebody_else_is_refused() {
+    let scene = Scene::start();
+    let program = xtask::workspace::Workspace::locate()
+        .unwrap()
+        .host_program();
+    let copy = scene.host.root().join("wasmount");
+    std::fs::copy(program, &copy).unwrap();
+    let socket = scene.host.data().join("admin.sock");
+    let open = |rights: &[&str]| {
+        let ids = ["--reuid", STRANGER, "--regid", STRANGER, "--clear-groups"];
+        let output = std::process::Command::new("setpriv")
+            .args(ids)
+            .args(rights)
+            .arg(&copy)
+            .args(["status", "--admin-socket"])
+            .arg(&socket)
+            .output()
+            .unwrap();
+        said(output)
+    };
+    // By the mode of the socket; and by the host, where somebody has a right past that.
+    let past = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"];
+    for rights in [&[][..], &past] {
+        let said = open(rights);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        assert!(said.error.contains("only root"), "{said:?}");
+    }
+}
+
+#[tokio::test]
+async fn privileged_drain_takes_no_new_work_and_tears_down_as_ever() {
+    let scene = Scene::start();
+    let orchestrator = scene.orchestrator().await;
+    let volume = orchestrator.created("pvc").await.unwrap();
+    orchestrator.set_up(&volume).await.unwrap();
+    let said = scene.done(&["drain", DRIVER, "--reason", "new disks"]);
+    assert_eq!(
+        said,
+        format!("{DRIVER} takes no new work; 1 volume stays in use here\n")
+    );
+    let request = requests::create("more", VOLUME_BYTES);
+    let refused = orchestrator.create(request.clone()).await;
+    assert_eq!(code(&refused), Code::Unavailable);
+    let message = refused.unwrap_err().message().to_owned();
+    assert!(message.contains("new disks"), "{message}");
+    let status = scene.status();
+    assert_eq!(status["phase"], "draining");
+    assert!(status["reason"].as_str().unwrap().contains("new disks"));
+    orchestrator.unpublish(&volume).await.unwrap();
+    orchestrator.unstage(&volume).await.unwrap();
+    assert_eq!(code(&orchestrator.stage(&volume).await), Code::Unavailable);
+    scene.done(&["resume", DRIVER]);
+    let (more, _) = orchestrator.create(request).await.unwrap();
+    orchestrator.delete(&more).await.unwrap();
+    orchestrator.delete(&volume.id).await.unwrap();
+}
+
+#[tokio::test]
+async fn privileged_volumes_are_listed_with_their_places() {
+    let scene = Scene::start();
+    let orchestrator = scene.orchestrator().await;
+    let said = scene.done(&["volumes", DRIVER]);
+    assert_eq!(said, format!("no volume of {DRIVER} is in use here\n"));
+    let volume = orchestrator.created("pvc").await.unwrap();
+    orchestrator.set_up(&volume).await.unwrap();
+    let said = scene.done(&["volumes", DRIVER, "--json"]);
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let expected = serde_json::json!([{
+        "id": volume.id,
+        "staged": volume.staging,
+        "published": [volume.target],
+    }]);
+    assert_eq!(said["volumes"], expected);
+    assert_eq!(scene.status()["volumesInUse"], 1);
+    let table = scene.done(&["volumes", DRIVER]);
+    assert!(table.contains(&*volume.target.to_string_lossy()), "{table}");
+    orchestrator.tear_down(&volume).await.unwrap();
+    assert_eq!(scene.status()["volumesInUse"], 0);
+}
+
+#[tokio::test]
+async fn privileged_a_drain_lasts_across_a_restart_until_resume() {
+    let mut scene = Scene::start();
+    scene.done(&["drain", DRIVER, "--reason", "new disks"]);
+    let since = scene.status()["drainedSince"].clone();
+    assert!(since.is_string());
+    scene.host.kill_9().unwrap();
+    scene.host.restart().unwrap();
+    let status = scene.serves(1);
+    assert_eq!(
+        (&status["phase"], &status["drainedSince"]),
+        (&"draining".into(), &since)
+    );
+    let reason = status["reason"].as_str().unwrap();
+    assert_eq!(
+        reason,
+        format!(
+            "takes no new work since {}: new disks",
+            since.as_str().unwrap()
+        )
+    );
+    let orchestrator = scene.orchestrator().await;
+    let request = requests::create("more", VOLUME_BYTES);
+    let refused = orchestrator.create(request.clone()).await;
+    assert_eq!(code(&refused), Code::Unavailable);
+    scene.done(&["resume", DRIVER]);
+    let (id, _) = orchestrator.create(request).await.unwrap();
+    orchestrator.delete(&id).await.unwrap();
+    scene.host.terminate().unwrap();
+    scene.host.restart().unwrap();
+    assert_eq!(scene.serves(1)["phase"], "serving");
+}

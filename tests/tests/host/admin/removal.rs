@@ -1,0 +1,111 @@
+//! Drivers that are taken off a running host.
+
+use crate::admin::scene::{DRIVER, Scene};
+use futures::future::join_all;
+use std::fs;
+use tonic::Code;
+use wasmount_control::words::{Delete, Drain};
+use wasmount_control::{Client, ControlError};
+use wasmount_tests::orchestrator::VOLUME_BYTES;
+use wasmount_tests::requests;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_driver_with_volumes_in_use_stays_and_they_are_named() {
+    let scene = Scene::start();
+    let orchestrator = scene.orchestrator().await;
+    let volume = orchestrator.created("pvc").await.unwrap();
+    orchestrator.set_up(&volume).await.unwrap();
+    let error = scene.refused(&["delete", DRIVER]);
+    assert!(error.contains("1 volume in use"), "{error}");
+    assert!(error.contains(&volume.id), "{error}");
+    // All stays as it was.
+    let request = requests::create("more", VOLUME_BYTES);
+    let (more, _) = orchestrator.create(request).await.unwrap();
+    orchestrator.delete(&more).await.unwrap();
+    orchestrator.tear_down(&volume).await.unwrap();
+    let said = scene.done(&["delete", DRIVER]);
+    assert!(said.contains("is served no more"), "{said}");
+    assert!(scene.status().is_null());
+    assert!(!scene.host.socket().exists());
+    assert_eq!(scene.done(&["status"]), "no driver is served\n");
+    assert!(
+        scene
+            .refused(&["delete", DRIVER])
+            .contains("those that are: none")
+    );
+}
+
+/// Deletions at the same time, all of which are refused.
+const DELETIONS: usize = 4;
+/// How often it is tried that something happens while a deletion is refused.
+const ROUNDS: usize = 10;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_deletions_that_are_refused_leave_in_force_what_is_decided_meanwhile() {
+    let scene = Scene::start();
+    let orchestrator = scene.orchestrator().await;
+    let volume = orchestrator.created("pvc").await.unwrap();
+    orchestrator.stage(&volume).await.unwrap();
+    let admin = Client::new(scene.host.data().join("admin.sock"));
+    let refused = async || {
+        let deletions = (0..DELETIONS).map(|_| admin.delete(DRIVER, &Delete { force: false }));
+        for deleted in join_all(deletions).await {
+            let refused = deleted.unwrap_err();
+            assert!(matches!(refused, ControlError::Refused { .. }), "{refused}");
+        }
+    };
+    let create = || orchestrator.create(requests::create("more", VOLUME_BYTES));
+    let drain = Drain {
+        reason: Some("new disks".to_owned()),
+        patience_seconds: 0,
+    };
+    for _ in 0..ROUNDS {
+        // One deletion sees that another one is under way.
+        refused().await;
+        create().await.unwrap();
+        let ((), drained) = tokio::join!(refused(), admin.drain(DRIVER, &drain));
+        drained.unwrap();
+        let status = create().await.unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable);
+        assert!(status.message().contains("new disks"), "{status}");
+        let ((), resumed) = tokio::join!(refused(), admin.resume(DRIVER));
+        resumed.unwrap();
+        create().await.unwrap();
+    }
+    orchestrator.unstage(&volume).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_forced_deletion_leaves_mounts_to_the_next_host() {
+    let mut scene = Scene::start();
+    let orchestrator = scene.orchestrator().await;
+    let volume = orchestrator.created("pvc").await.unwrap();
+    orchestrator.set_up(&volume).await.unwrap();
+    volume.write("kept").unwrap();
+    scene.done(&["delete", DRIVER, "--force"]);
+    assert!(!scene.host.socket().exists());
+    assert_eq!(volume.read_at(&volume.target).unwrap(), "kept");
+    scene.host.terminate().unwrap();
+    scene.host.restart().unwrap();
+    scene.serves(1);
+    let orchestrator = scene.orchestrator().await;
+    orchestrator.tear_down(&volume).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_driver_that_was_deleted_comes_back_when_its_document_changes() {
+    let scene = Scene::start();
+    let orchestrator = scene.orchestrator().await;
+    let (id, _) = orchestrator
+        .create(requests::create("pvc", VOLUME_BYTES))
+        .await
+        .unwrap();
+    scene.done(&["delete", DRIVER]);
+    let text = fs::read_to_string(&scene.document).unwrap();
+    scene.rewrite_with(&text);
+    scene.until("it is back", |driver| driver["phase"] == "serving");
+    // With all that it had.
+    let orchestrator = scene.orchestrator().await;
+    orchestrator.is_known(&id).await.unwrap();
+    orchestrator.delete(&id).await.unwrap();
+}

@@ -1,0 +1,132 @@
+//! What happens to the versions of a driver, told by Events on its CSIDriver, counted, and said in the log.
+
+use crate::events::scene::{DRIVER, Scene};
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+use tonic::Code;
+use wasmount_control::Client;
+
+/// Of claims.
+const UID: &str = "0a1b2c3d-4e5f-6789-abcd-ef0123456789";
+/// A version on trial for a second, and for two faults.
+const TRIAL: &str = "  versions: { drain: 1s, rollback: { faults: 2, window: 1s } }\n";
+/// A version that is admitted and then traps in every call.
+const TRAPS: &str = "  versions: { drain: 1s, rollback: { faults: 2, window: 1s } }\n  settings: { every-call: trap }\n";
+/// Until a version must be proven, or taken back. Generous, since other tests share the machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two calls. A tenth of the trial: an answer within it proves a version.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// The value of a counter of this driver.
+fn count(scene: &Scene, name: &str) -> String {
+    scene.metric(&format!("{name}{{driver=\"{DRIVER}\"}}"))
+}
+
+/// Creates volumes until it answers so.
+async fn until(scene: &Scene, wanted: Code) {
+    let start = Instant::now();
+    while scene.create("data", UID, "well").await != wanted {
+        assert!(start.elapsed() < PATIENCE, "{}", scene.host.log());
+        sleep(AGAIN).await;
+    }
+}
+
+/// Waits until the status tells of it.
+async fn one_call_in_flight(scene: &Scene) {
+    let client = Client::new(scene.host.data().join("admin.sock"));
+    let start = Instant::now();
+    loop {
+        let status = client.status().await.unwrap();
+        if status.drivers.iter().any(|it| it.calls_in_flight == 1) {
+            return;
+        }
+        assert!(start.elapsed() < PATIENCE, "{status:#?}");
+        sleep(AGAIN).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_with_a_real_api_server_what_is_swapped_and_taken_back_is_told_and_counted() {
+    let scene = Scene::with(TRAPS).await;
+    until(&scene, Code::Internal).await;
+    until(&scene, Code::Internal).await;
+    let event = scene.told("PluginCannotRollBack").await;
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
+    let note = event.message.unwrap();
+    assert!(
+        note.contains("version 1 fails and could not be taken back: version 1 had 2 faults"),
+        "{note}"
+    );
+    assert!(
+        note.contains("there is no proven version to go back to; swap to a mended one"),
+        "{note}"
+    );
+    assert_eq!(count(&scene, "wasmount_plugin_rollbacks_total"), "0");
+
+    scene.change(TRIAL);
+    until(&scene, Code::Ok).await;
+    let swaps: u64 = count(&scene, "wasmount_plugin_swaps_total")
+        .parse()
+        .unwrap();
+    // A window with an answer in it proves the version.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(3) {
+        until(&scene, Code::Ok).await;
+        sleep(AGAIN).await;
+    }
+
+    scene.change(TRAPS);
+    until(&scene, Code::Internal).await;
+    until(&scene, Code::Ok).await;
+    let event = scene.told("PluginRolledBack").await;
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
+    let note = event.message.unwrap();
+    assert!(
+        note.contains("version 3 was taken back, version 2 (misbehave.wasmount.io, "),
+        "{note}"
+    );
+    assert!(note.contains("version 3 had 2 faults"), "{note}");
+    assert_eq!(count(&scene, "wasmount_plugin_rollbacks_total"), "1");
+    let after: u64 = count(&scene, "wasmount_plugin_swaps_total")
+        .parse()
+        .unwrap();
+    assert_eq!(after, swaps + 1);
+    assert!(scene.host.log().contains("the version is taken back"));
+    assert_eq!(
+        scene.told("PluginSwapped").await.type_.as_deref(),
+        Some("Normal")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_with_a_real_api_server_what_is_refused_and_what_does_not_end_is_told_and_counted()
+ {
+    let scene = Scene::with(TRIAL).await;
+    until(&scene, Code::Ok).await;
+    scene.change("  settings: { behaviour: bad-settings }\n");
+    let event = scene.told("PluginVersionRefused").await;
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
+    let note = event.message.unwrap();
+    assert!(
+        note.contains("was refused (settings): ") && note.contains("`endpoint` is missing"),
+        "{note}"
+    );
+    let refusals =
+        format!("wasmount_plugin_refusals_total{{driver=\"{DRIVER}\",kind=\"settings\"}}");
+    assert_eq!(scene.metric(&refusals), "1");
+
+    // A call that lasts longer than the old version's time to drain.
+    let (slept, ()) = tokio::join!(scene.create("data", UID, "sleep"), async {
+        one_call_in_flight(&scene).await;
+        scene.change(&format!("{TRIAL}  settings: {{ tier: gold }}\n"));
+    });
+    assert_eq!(slept, Code::DeadlineExceeded);
+    let event = scene.told("PluginStillDraining").await;
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
+    let note = event.message.unwrap();
+    assert!(
+        note.contains("version 1 was replaced and still has 1 calls"),
+        "{note}"
+    );
+    until(&scene, Code::Ok).await;
+}

@@ -1,0 +1,90 @@
+//! The host is killed amid swaps. After the restart exactly one of the two versions serves, whole.
+
+use crate::swaps::lives::{Failed, Lives};
+use crate::swaps::scene::DRIVER;
+use crate::swaps::scene::Scene;
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::time::Duration;
+use tokio::time::sleep;
+use tonic::Code;
+use wasmount_control::words::{Phase, Swap};
+use wasmount_tests::rounds::rounds;
+
+/// Times that it is killed.
+const ROUNDS: usize = 40;
+/// Longest time until the kill, in milliseconds: some swaps.
+const LONGEST_ROUND: u64 = 120;
+
+fn random_time() -> Duration {
+    let mut bytes = [0; 8];
+    getrandom(&mut bytes, GetRandomFlags::empty()).unwrap();
+    Duration::from_millis(u64::from_le_bytes(bytes) % LONGEST_ROUND)
+}
+
+#[tokio::test]
+async fn privileged_kill_9_amid_swaps_leaves_one_whole_version_serving() {
+    let mut scene = Scene::with("").await;
+    let plugins = scene.two_builds();
+    let digests = [
+        scene.swap(&plugins[0]).await.version.unwrap().digest,
+        scene.swap(&plugins[1]).await.version.unwrap().digest,
+    ];
+    let mut last_number = 0;
+    for round in 0..rounds(ROUNDS) {
+        let mut lives = Lives::begin(&scene.host, &format!("pvc-{round}")).await;
+        let client = scene.client.clone();
+        let both = plugins.clone();
+        let swaps = tokio::spawn(async move {
+            let mut told = None;
+            for plugin in both.into_iter().cycle() {
+                let swap = Swap {
+                    plugin: Some(plugin),
+                    ..Swap::default()
+                };
+                match client.swap(DRIVER, &swap).await {
+                    Ok(done) => told = done.version,
+                    Err(_) => return told,
+                }
+            }
+            told
+        });
+        sleep(random_time()).await;
+        lives.assert_none_failed();
+        scene.host.kill_9().unwrap();
+        let told = swaps.await.unwrap();
+        // Each call that was under way failed by the kill; what it left is looked at by `kill`'s own tests.
+        for failed in lives.cut_off().await {
+            let Failed { life, call, status } = failed;
+            let by_the_kill = [Code::Unavailable, Code::Unknown, Code::Cancelled];
+            assert!(
+                by_the_kill.contains(&status.code()),
+                "{life}: {call}: {status:?}"
+            );
+        }
+        scene.host.restart().unwrap();
+        scene.host.orchestrator().await.unwrap();
+        let status = scene
+            .until("one serves", |it| {
+                it.version.is_some() && it.phase == Phase::Serving
+            })
+            .await;
+        let version = status.version.unwrap();
+        assert!(digests.contains(&version.digest), "{version:?}");
+        // What was answered is kept: it is that version, or the one that was under way.
+        if let Some(told) = told {
+            assert!(version.number >= told.number, "{version:?} after {told:?}");
+            assert!(
+                version.number <= told.number + 1,
+                "{version:?} after {told:?}"
+            );
+        }
+        assert!(version.number >= last_number, "{version:?}");
+        last_number = version.number;
+        let serving = scene.history().await.versions;
+        let serving = serving.iter().filter(|it| it.state == "serving").count();
+        assert_eq!(serving, 1);
+        // Whole: it does all that a volume needs.
+        Lives::some(&scene.host, &format!("after-{round}")).await;
+    }
+    scene.host.abandon().unwrap();
+}

@@ -1,0 +1,260 @@
+//! A thousand swaps under load. No call may fail, and at the end nothing may be more than after the first swaps.
+
+use crate::swaps::footprint::Footprint;
+use crate::swaps::lives::{AT_ONCE, Lives};
+use crate::swaps::scene::{DRIVER, Scene, append};
+use std::fs;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use wasmount_control::words::{Phase, Swap};
+use wasmount_tests::builds;
+use wasmount_tests::rounds::rounds;
+
+/// Swaps of a thorough run.
+const SWAPS: usize = 1000;
+/// Swaps before the footprint is taken for the first time, as a part of all: every thread and buffer has been used by then.
+const WARM: usize = 10;
+/// Memory regions that a leaked version would add: its compiled code has at least one.
+const LEAKED_REGIONS: usize = 1;
+/// Resident memory that a leaked version would add, in KiB: a store takes 64 KiB, the code of a version 100 KiB.
+const LEAKED_KIB: usize = 64;
+/// Versions that a document keeps by default, with their history.
+const KEPT: usize = 5;
+
+/// How long the commands took, by the middle one: told, never judged here, since the machine does more than this.
+#[expect(
+    clippy::print_stdout,
+    reason = "it is told to whoever runs the test with --nocapture"
+)]
+fn tell_median(what: &str, mut took: Vec<Duration>) {
+    took.sort_unstable();
+    let median = took[took.len() / 2];
+    println!(
+        "p50 of a swap of {what} under {AT_ONCE} lives at once: {median:?}, from the request to the answer on the admin socket"
+    );
+}
+
+/// Waits until no old version has calls.
+async fn drained(scene: &Scene) {
+    scene
+        .until("old versions have drained", |it| it.draining.is_empty())
+        .await;
+}
+
+/// The footprint of a host at the begin of a first window of swaps, between that and a second one of the same length, and at its end.
+#[derive(Default)]
+struct Windows {
+    swaps: usize,
+    footprints: Vec<Footprint>,
+}
+
+impl Windows {
+    /// Swaps before a window begins or ends.
+    fn ends(swaps: usize) -> [usize; 3] {
+        let warm = swaps / WARM;
+        [warm, warm + (swaps - warm) / 2, swaps]
+    }
+
+    /// Takes the footprint if so many swaps are the begin or the end of a window.
+    async fn look(&mut self, scene: &Scene, done: usize, swaps: usize) {
+        if Self::ends(swaps).contains(&done) {
+            drained(scene).await;
+            self.swaps = (swaps - swaps / WARM) / 2;
+            self.footprints.push(Footprint::of(&scene.host));
+        }
+    }
+
+    /// Nothing of a version was leaked. What allocators and pools keep after a peak grows in one window at most, a leak grows in both.
+    fn assert_no_leak(&self) {
+        let [first, middle, last] = self.footprints.as_slice() else {
+            panic!("{} footprints", self.footprints.len());
+        };
+        let all = &self.footprints;
+        for later in [middle, last] {
+            assert_eq!(later.mapped_code, first.mapped_code, "{all:?}");
+            assert_eq!(later.version_files, first.version_files, "{all:?}");
+            assert_eq!(later.compiled_files, first.compiled_files, "{all:?}");
+        }
+        // Each life may have some files open at the moment.
+        let of_calls = 2 * AT_ONCE;
+        assert!(last.descriptors <= first.descriptors + of_calls, "{all:?}");
+        let leaks = |of: fn(&Footprint) -> usize, leaked: usize| {
+            let windows = [(first, middle), (middle, last)];
+            // Half, since a look may come before some memory was given back.
+            let least = self.swaps * leaked / 2;
+            windows
+                .iter()
+                .all(|(before, after)| of(after) >= of(before) + least)
+        };
+        assert!(!leaks(|it| it.regions, LEAKED_REGIONS), "{all:?}");
+        assert!(!leaks(|it| it.resident, LEAKED_KIB), "{all:?}");
+    }
+}
+
+#[tokio::test]
+async fn privileged_a_thousand_swaps_of_code_under_load_fail_no_call_and_leak_nothing() {
+    let scene = Scene::with("").await;
+    let plugins = scene.two_builds();
+    let socket = fs::metadata(scene.host.socket()).unwrap();
+    let lives = Lives::begin(&scene.host, "pvc").await;
+    let mut windows = Windows::default();
+    let mut digests = [const { None }; 2];
+    let mut took = Vec::new();
+    let swaps = rounds(SWAPS);
+    for round in 0..swaps {
+        windows.look(&scene, round, swaps).await;
+        let which = round % plugins.len();
+        let begun = Instant::now();
+        let done = scene.swap(&plugins[which]).await;
+        took.push(begun.elapsed());
+        let version = done.version.unwrap();
+        assert!(done.changed, "round {round}: {}", done.said);
+        let digest = digests[which].get_or_insert_with(|| version.digest.clone());
+        assert_eq!(*digest, version.digest, "round {round}");
+    }
+    assert_ne!(digests[0], digests[1]);
+    tell_median("code", took);
+    windows.look(&scene, swaps, swaps).await;
+    let whole = lives.end().await;
+    assert!(whole > swaps / 10, "{whole} lives under {swaps} swaps");
+    windows.assert_no_leak();
+    assert!(scene.history().await.versions.len() >= KEPT);
+    assert_eq!(scene.status().await.faults, 0);
+    same_socket(&scene, &socket);
+    scene.nothing_is_left();
+}
+
+#[tokio::test]
+async fn privileged_a_thousand_swaps_of_settings_under_load_fail_no_call_and_leak_nothing() {
+    let scene = Scene::with("").await;
+    let plain = fs::read_to_string(&scene.document).unwrap();
+    let texts = ["gold", "silver"].map(|tier| format!("{plain}  settings: {{ tier: {tier} }}\n"));
+    let lives = Lives::begin(&scene.host, "pvc").await;
+    let mut windows = Windows::default();
+    let mut numbers = Vec::new();
+    let mut took = Vec::new();
+    let swaps = rounds(SWAPS);
+    for round in 0..swaps {
+        windows.look(&scene, round, swaps).await;
+        builds::put(texts[round % texts.len()].as_bytes(), &scene.document).unwrap();
+        let begun = Instant::now();
+        let version = scene.swap_to_document().await.version.unwrap();
+        took.push(begun.elapsed());
+        numbers.push(version.number);
+    }
+    // Each was put to use, once, in its order.
+    numbers.dedup();
+    assert_eq!(numbers.len(), swaps);
+    assert!(numbers.is_sorted());
+    tell_median("settings", took);
+    windows.look(&scene, swaps, swaps).await;
+    let whole = lives.end().await;
+    assert!(whole > swaps / 10, "{whole} lives under {swaps} swaps");
+    windows.assert_no_leak();
+    scene.nothing_is_left();
+}
+
+#[tokio::test]
+async fn privileged_two_administrators_who_swap_at_once_are_both_answered_and_one_version_serves() {
+    let scene = Scene::with("").await;
+    let plugins = scene.two_builds();
+    let lives = Lives::begin(&scene.host, "pvc").await;
+    for _ in 0..50 {
+        let (one, two) = tokio::join!(scene.swap(&plugins[0]), scene.swap(&plugins[1]));
+        let served = scene.status().await.version.unwrap();
+        let numbers = [one, two].map(|done| done.version.unwrap());
+        assert!(
+            numbers
+                .iter()
+                .any(|it| it.number == served.number && it.digest == served.digest),
+            "{numbers:?} {served:?}"
+        );
+    }
+    lives.end().await;
+    scene.nothing_is_left();
+}
+
+#[tokio::test]
+async fn privileged_a_file_that_is_replaced_ten_times_a_second_is_never_loaded_by_halves() {
+    let scene = Scene::with("").await;
+    let lives = Lives::begin(&scene.host, "pvc").await;
+    let mut last = Vec::new();
+    for round in 0..100 {
+        last = builds::build_of("directory", &format!("build {round}")).unwrap();
+        // In turn as a careful administrator does, and as `cp` does.
+        if round % 2 == 0 {
+            builds::put(&last, &scene.component).unwrap();
+        } else {
+            builds::put_in_pieces(&last, &scene.component, 20).unwrap();
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    let digest = digest(&last);
+    let what = "the last build serves, and nothing is refused";
+    let status = scene
+        .until(what, |it| {
+            let serves = it.version.as_ref().is_some_and(|it| it.digest == digest);
+            serves && it.refused.is_none() && it.phase == Phase::Serving
+        })
+        .await;
+    assert_eq!(status.faults, 0);
+    lives.end().await;
+    // Half a component would be refused for what it is.
+    for refusal in scene.history().await.refusals {
+        let halves = ["not_a_component", "compile", "digest"];
+        assert!(!halves.contains(&refusal.kind.as_str()), "{refusal:?}");
+    }
+    scene.nothing_is_left();
+}
+
+#[tokio::test]
+async fn privileged_a_broken_component_is_refused_and_the_one_before_serves_on() {
+    let scene = Scene::with("").await;
+    let before = scene.status().await.version.unwrap();
+    let lives = Lives::begin(&scene.host, "pvc").await;
+    builds::put(b"\0asm\x01\0\0\0", &scene.component).unwrap();
+    let refused = scene
+        .until("it is refused", |it| it.refused.is_some())
+        .await;
+    assert_eq!(refused.version.unwrap().number, before.number);
+    let refusal = refused.refused.unwrap();
+    assert_eq!(refusal.kind, "not_a_component");
+    assert!(
+        refusal.reason.contains("is a core module"),
+        "{}",
+        refusal.reason
+    );
+    let again = scene
+        .client
+        .swap(DRIVER, &Swap::default())
+        .await
+        .unwrap_err();
+    assert!(again.to_string().contains("is a core module"), "{again}");
+    // A document that is none changes nothing either.
+    append(&scene.document, "  limitz: {}\n");
+    let unread = scene
+        .client
+        .swap(DRIVER, &Swap::default())
+        .await
+        .unwrap_err();
+    assert!(
+        unread.to_string().contains("did you mean `limits`"),
+        "{unread}"
+    );
+    lives.end().await;
+    scene.nothing_is_left();
+}
+
+/// No client had to connect anew.
+fn same_socket(scene: &Scene, before: &fs::Metadata) {
+    use std::os::unix::fs::MetadataExt;
+    let now = fs::metadata(scene.host.socket()).unwrap();
+    assert_eq!((now.dev(), now.ino()), (before.dev(), before.ino()));
+}
+
+fn digest(wasm: &[u8]) -> String {
+    use sha2::{Digest, Sha256};
+    let digest = Sha256::digest(wasm);
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}

@@ -1,0 +1,17 @@
+//! Volumes on real file systems and devices: conformance with CSI, contents, copies, faults of disks and attacks.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may end where it fails"
+)]
+
+mod attacks;
+mod concurrency;
+mod conformance;
+mod local_images;
+mod sanity;
+mod storage;
