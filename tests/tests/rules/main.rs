@@ -8,6 +8,7 @@
     reason = "clippy takes only functions marked as tests for tests, not what they call"
 )]
 
+mod book;
 mod crates;
 mod dependencies;
 mod docs;
