@@ -11,7 +11,7 @@ use crate::fault::Blame;
 use crate::health::Health;
 use crate::names::{GroupSnapshotId, NodeId, RequestedName, SnapshotId, VolumeId};
 use crate::plan::Plan;
-use crate::services::Offer;
+use crate::services::ServiceSet;
 use crate::snapshot::{GroupSnapshot, MetadataPage, Snapshot};
 use crate::topology::{Topology, TopologyRequirement};
 use crate::volume::{
@@ -292,7 +292,7 @@ pub trait Backend: Send + Sync + 'static {
     /// Which code runs.
     fn label(&self) -> &PluginLabel;
     /// What it offers.
-    fn offer(&self) -> &Offer;
+    fn offer(&self) -> &ServiceSet;
     /// `plugin-info.manifest`.
     fn manifest(&self) -> &Attributes;
 

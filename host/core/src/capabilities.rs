@@ -17,7 +17,7 @@ pub use profile::Profile;
 pub(crate) use served::{advertised_as, needs_no_plugin, serves};
 
 use crate::rpc::Rpc;
-use crate::services::{Feature, Offer, Service};
+use crate::services::{Feature, Service, ServiceSet};
 
 macro_rules! capabilities {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $csi:literal),+ $(,)? }) => {
@@ -142,7 +142,7 @@ impl Capabilities {
     /// The plugin's list does not depend on the role: it speaks of the plugin, which has both halves wherever one of them runs. Real
     /// drivers' node processes answer so, and csi-sanity takes it from the node's socket to decide whether to run its life-cycle specs
     /// against a controller endpoint of its own. So does the node's list, see [`Role::serves`].
-    pub fn derive(offer: &Offer, role: Role, profile: Profile, hidden: &Hidden) -> Self {
+    pub fn derive(offer: &ServiceSet, role: Role, profile: Profile, hidden: &Hidden) -> Self {
         let shown = |name| !hidden.hides(name);
         let plugin = PluginCapability::ALL
             .iter()
@@ -214,7 +214,7 @@ impl Capabilities {
 }
 
 fn plugin_has(
-    offer: &Offer,
+    offer: &ServiceSet,
     profile: Profile,
     hidden: &Hidden,
     capability: PluginCapability,
@@ -239,7 +239,7 @@ fn plugin_has(
 }
 
 fn controller_has(
-    offer: &Offer,
+    offer: &ServiceSet,
     profile: Profile,
     hidden: &Hidden,
     capability: ControllerCapability,
@@ -284,7 +284,7 @@ fn controller_has(
     }
 }
 
-fn node_has(offer: &Offer, profile: Profile, capability: NodeCapability) -> bool {
+fn node_has(offer: &ServiceSet, profile: Profile, capability: NodeCapability) -> bool {
     match capability {
         NodeCapability::StageUnstageVolume => offer.has(Service::NodeStage),
         // Statistics come from the kernel.

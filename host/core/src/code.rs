@@ -130,7 +130,7 @@ impl MountError {
             | MountError::Precondition { .. }
             | MountError::InUse { .. }
             | MountError::Unusable { .. } => Code::FailedPrecondition,
-            MountError::OtherwiseThere { .. } => Code::AlreadyExists,
+            MountError::AlreadyExists { .. } => Code::AlreadyExists,
             MountError::NotGranted { .. } => Code::PermissionDenied,
             MountError::Invalid { .. } => Code::InvalidArgument,
             MountError::Unsupported { .. } => Code::Unimplemented,

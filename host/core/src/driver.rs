@@ -9,7 +9,6 @@ mod controller;
 mod faults;
 mod group_controller;
 mod health;
-mod hold;
 mod hooks;
 mod identity;
 mod life;
@@ -18,27 +17,28 @@ mod node_info;
 mod node_watch;
 mod paging;
 mod pod_info;
+mod quiesce;
 mod requests;
 mod service;
+mod serving_policy;
 mod snapshot_metadata;
 mod snapshots;
 mod swap;
-mod terms;
 mod work;
 
 pub use crate::capabilities::{Hidden, Profile, Role};
 pub use calls::RunningCall;
 pub use faults::LastFault;
-pub use hold::{Held, Leaving};
 pub use pod_info::{EPHEMERAL, PodInfo, SERVICE_ACCOUNT_TOKENS};
+pub use quiesce::{Held, Leaving};
 pub use requests::{
     HealthPosition, ListSnapshotsRequest, ListVolumeHealthRequest, NodeExpandRequest,
     NodeHealthRequest, NodeInfo, NodePublishRequest, NodeStageRequest, NodeStats, NodeStatsRequest,
     PluginInfo, StorageHealth, VolumeHealth, VolumeHealthPage,
 };
 pub use service::LastService;
+pub use serving_policy::{ServingPolicy, VersionFault};
 pub use swap::Retired;
-pub use terms::{Terms, VersionFault};
 
 use crate::capabilities::{advertised_as, needs_no_plugin};
 use crate::claims::ClaimLock;
@@ -46,13 +46,13 @@ use crate::error::Error;
 use crate::mounter::{Mounter, VolumeKey};
 use crate::names::{DriverName, NodeId, VolumeId};
 use crate::rpc::Rpc;
-use crate::services::Offer;
+use crate::services::ServiceSet;
 use crate::state::StateStore;
 use arc_swap::ArcSwapOption;
 use faults::Faults;
 use health::Said;
-use hold::Holds;
 use hooks::Hooks;
+use quiesce::Holds;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock};
 use swap::Plugin;
@@ -72,7 +72,7 @@ pub struct DriverConfig {
     /// The node's name as the host knows it.
     pub node_id: NodeId,
     /// The document's, until a plugin brings its own.
-    pub terms: Terms,
+    pub policy: ServingPolicy,
 }
 
 /// One CSI driver.
@@ -107,7 +107,7 @@ pub struct Driver {
     /// What NodeGetInfo answered last.
     node_info: watch::Sender<Option<NodeInfo>>,
     faults: Faults,
-    offered: watch::Sender<Option<Offer>>,
+    offered: watch::Sender<Option<ServiceSet>>,
 }
 
 /// Whether it is still this host's turn.
@@ -181,8 +181,8 @@ impl Driver {
             return not_served("this process does not run that service (--role)");
         }
         let plugin = self.plugin.load_full();
-        let terms = plugin.as_ref().map(|plugin| &plugin.terms);
-        let hidden = &terms.unwrap_or(&self.config.terms).hidden;
+        let policy = plugin.as_ref().map(|plugin| &plugin.policy);
+        let hidden = &policy.unwrap_or(&self.config.policy).hidden;
         if advertised_as(rpc).any(|name| hidden.hides(name)) {
             return not_served("its capability is hidden (csi.hideCapabilities)");
         }

@@ -199,7 +199,7 @@ pub enum MountError {
     },
     /// There already, in another form.
     #[error("{what} already exists: {difference}")]
-    OtherwiseThere {
+    AlreadyExists {
         /// What.
         what: String,
         /// How it differs from what is wanted.
@@ -338,7 +338,7 @@ pub enum MountError {
 /// Callers hold the claims of the volume; every call is idempotent and leaves either all or nothing, across `kill -9` too.
 #[async_trait]
 pub trait Mounter: Send + Sync + 'static {
-    /// Whether a volume is staged. Staged with another capability: [`MountError::OtherwiseThere`].
+    /// Whether a volume is staged. Staged with another capability: [`MountError::AlreadyExists`].
     async fn staged(&self, query: StagedQuery) -> Result<Staged, MountError>;
     /// Checks the whole plan, journals, executes, verifies; undoes on failure.
     async fn stage(&self, request: StageVolume) -> Result<(), MountError>;

@@ -104,12 +104,12 @@ features! {
 
 /// What one version of a backend offers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Offer {
+pub struct ServiceSet {
     services: BTreeSet<Service>,
     features: BTreeSet<Feature>,
 }
 
-impl Offer {
+impl ServiceSet {
     /// From what was found at admission.
     pub fn new(
         services: impl IntoIterator<Item = Service>,

@@ -42,7 +42,7 @@ pub(crate) struct Incoming(Arc<Mutex<Shared>>);
 
 /// The connections of one round. It gets none any more once the next round has begun: it is left pending, so that whoever polls it last
 /// cannot be the one that is woken.
-pub(crate) struct Round {
+pub(crate) struct ListenerGeneration {
     number: u64,
     shared: Arc<Mutex<Shared>>,
 }
@@ -62,17 +62,17 @@ impl Incoming {
     }
 
     /// From now on connections come in here.
-    pub(crate) fn next_round(&self) -> Round {
+    pub(crate) fn next_round(&self) -> ListenerGeneration {
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         shared.round += 1;
-        Round {
+        ListenerGeneration {
             number: shared.round,
             shared: Arc::clone(&self.0),
         }
     }
 }
 
-impl Stream for Round {
+impl Stream for ListenerGeneration {
     type Item = io::Result<Connection>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

@@ -17,7 +17,7 @@ use crate::group_controller::GroupControllerService;
 use crate::identity::IdentityService;
 use crate::measure::CallMetrics;
 use crate::node::NodeService;
-use crate::rpc::Frame;
+use crate::rpc::RpcHandler;
 use crate::snapshot_metadata::SnapshotMetadataService;
 use crate::wire::DESCRIPTOR_SET;
 use crate::wire::csi::v1::{
@@ -118,7 +118,7 @@ impl NamedAnswer {
 
 /// All services of a driver, as its socket has them.
 fn services(driver: Arc<Driver>) -> Routes {
-    let frame = Frame::new(driver, CallMetrics::default());
+    let frame = RpcHandler::new(driver, CallMetrics::default());
     Routes::new(IdentityServer::new(IdentityService(frame.clone())))
         .add_service(ControllerServer::new(ControllerService(frame.clone())))
         .add_service(GroupControllerServer::new(GroupControllerService(

@@ -3,13 +3,13 @@
 use crate::answer::{controller as answer, health};
 use crate::page_token::PageTokens;
 use crate::parse;
-use crate::rpc::Frame;
+use crate::rpc::RpcHandler;
 use crate::wire::csi::v1 as wire;
 use tonic::{Request, Response, Status};
 use wasmount_core::rpc::Rpc;
 use wire::controller_server::Controller;
 
-pub(crate) struct ControllerService(pub(crate) Frame);
+pub(crate) struct ControllerService(pub(crate) RpcHandler);
 
 #[tonic::async_trait]
 impl Controller for ControllerService {

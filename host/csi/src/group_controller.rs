@@ -2,13 +2,13 @@
 
 use crate::answer::group_controller as answer;
 use crate::parse;
-use crate::rpc::Frame;
+use crate::rpc::RpcHandler;
 use crate::wire::csi::v1 as wire;
 use tonic::{Request, Response, Status};
 use wasmount_core::rpc::Rpc;
 use wire::group_controller_server::GroupController;
 
-pub(crate) struct GroupControllerService(pub(crate) Frame);
+pub(crate) struct GroupControllerService(pub(crate) RpcHandler);
 
 #[tonic::async_trait]
 impl GroupController for GroupControllerService {

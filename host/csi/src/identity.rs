@@ -2,13 +2,13 @@
 
 use crate::answer::identity as answer;
 use crate::parse;
-use crate::rpc::Frame;
+use crate::rpc::RpcHandler;
 use crate::wire::csi::v1 as wire;
 use tonic::{Request, Response, Status};
 use wasmount_core::rpc::Rpc;
 use wire::identity_server::Identity;
 
-pub(crate) struct IdentityService(pub(crate) Frame);
+pub(crate) struct IdentityService(pub(crate) RpcHandler);
 
 #[tonic::async_trait]
 impl Identity for IdentityService {

@@ -2,13 +2,13 @@
 
 use crate::answer::{health, node as answer};
 use crate::parse;
-use crate::rpc::Frame;
+use crate::rpc::RpcHandler;
 use crate::wire::csi::v1 as wire;
 use tonic::{Request, Response, Status};
 use wasmount_core::rpc::Rpc;
 use wire::node_server::Node;
 
-pub(crate) struct NodeService(pub(crate) Frame);
+pub(crate) struct NodeService(pub(crate) RpcHandler);
 
 #[tonic::async_trait]
 impl Node for NodeService {

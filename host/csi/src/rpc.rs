@@ -38,7 +38,7 @@ pub(crate) struct Arrival(pub(crate) Instant);
 
 /// What all services of one driver share.
 #[derive(Clone)]
-pub(crate) struct Frame {
+pub(crate) struct RpcHandler {
     driver: Arc<Driver>,
     metrics: CallMetrics,
     request_ids: Arc<RequestIds>,
@@ -60,7 +60,7 @@ pub(crate) struct IncomingCall {
     pub(crate) measured: Measured,
 }
 
-impl Frame {
+impl RpcHandler {
     pub(crate) fn new(driver: Arc<Driver>, metrics: CallMetrics) -> Self {
         // Random enough to tell two runs apart in a log, without a source that can fail.
         let run = std::hash::RandomState::new().hash_one(0_u8) as u32;

@@ -3,7 +3,7 @@
 //! Clients are sidecars and kubelet on the same machine, let in by the socket's mode. kubelet opens a connection for every call, so accepting
 //! must be cheap and a connection owns nothing but its descriptor. A client that is slow, silent, or sends what is not gRPC costs its own connection only.
 
-use crate::accept::{Incoming, Round};
+use crate::accept::{Incoming, ListenerGeneration};
 use crate::controller::ControllerService;
 use crate::group_controller::GroupControllerService;
 use crate::identity::IdentityService;
@@ -11,7 +11,7 @@ use crate::in_flight::InFlight;
 use crate::inbound::{Inbound, MESSAGE_BYTES};
 use crate::measure::CallMetrics;
 use crate::node::NodeService;
-use crate::rpc::{Arrival, Frame};
+use crate::rpc::{Arrival, RpcHandler};
 use crate::snapshot_metadata::SnapshotMetadataService;
 use crate::wire::csi::v1::{
     controller_server::ControllerServer, group_controller_server::GroupControllerServer,
@@ -79,7 +79,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     let mut grown = driver.capabilities_grown();
-    let frame = Frame::new(driver, metrics);
+    let frame = RpcHandler::new(driver, metrics);
     // The file is removed when this function ends in whatever way, being dropped included.
     let (listener, file) = socket.into_parts();
     let path = file.path();
@@ -135,8 +135,8 @@ pub async fn serve(
 
 /// Serves what comes in until it is over, and then what came in until it has ended. Whether every call was answered.
 async fn round(
-    frame: Frame,
-    incoming: Round,
+    frame: RpcHandler,
+    incoming: ListenerGeneration,
     over: CancellationToken,
     shutdown: CancellationToken,
 ) -> Result<bool, tonic::transport::Error> {

@@ -6,7 +6,7 @@
 use crate::answer::snapshot_metadata as answer;
 use crate::error::Error;
 use crate::parse::{self, ExtentsOf, WantedExtents};
-use crate::rpc::Frame;
+use crate::rpc::RpcHandler;
 use crate::wire::csi::v1 as wire;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -27,7 +27,7 @@ const EXTENTS_OF_A_PAGE: u32 = 10_000;
 /// Answers that wait for the client. One: a slow client must not make the host hold a whole volume's extents.
 const ANSWERS_AHEAD: usize = 1;
 
-pub(crate) struct SnapshotMetadataService(pub(crate) Frame);
+pub(crate) struct SnapshotMetadataService(pub(crate) RpcHandler);
 
 type Answers<A> = ReceiverStream<Result<A, Status>>;
 

@@ -94,7 +94,7 @@ fn is_fault_of_driver(error: &DriverError) -> bool {
             | MountError::NotFound { .. }
             | MountError::NotStaged { .. }
             | MountError::Precondition { .. }
-            | MountError::OtherwiseThere { .. }
+            | MountError::AlreadyExists { .. }
             | MountError::InUse { .. }
             | MountError::Unusable { .. }
             | MountError::OutOfRange { .. }

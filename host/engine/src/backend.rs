@@ -13,19 +13,19 @@ use wasmount_core::call::Call;
 use wasmount_core::health::Health;
 use wasmount_core::names::{GroupSnapshotId, NodeId, SnapshotId, VolumeId};
 use wasmount_core::plan::Plan;
-use wasmount_core::services::Offer;
+use wasmount_core::services::ServiceSet;
 use wasmount_core::snapshot::{GroupSnapshot, MetadataPage, Snapshot};
 use wasmount_core::volume::{Page, PageRequest, Volume, VolumeEntry};
 
 /// One admitted version of one backend. Each call runs in an instance of its own.
 pub struct WasmBackend {
     program: Program,
-    offer: Offer,
+    offer: ServiceSet,
     manifest: Attributes,
 }
 
 impl WasmBackend {
-    pub(crate) fn new(program: Program, offer: Offer, manifest: Attributes) -> Self {
+    pub(crate) fn new(program: Program, offer: ServiceSet, manifest: Attributes) -> Self {
         Self {
             program,
             offer,
@@ -44,7 +44,7 @@ impl Backend for WasmBackend {
         &self.program.label
     }
 
-    fn offer(&self) -> &Offer {
+    fn offer(&self) -> &ServiceSet {
         &self.offer
     }
 

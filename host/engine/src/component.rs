@@ -13,7 +13,7 @@ use std::sync::Arc;
 use wasmount_core::backend::{BackendError, PluginLabel};
 use wasmount_core::call::Call;
 use wasmount_core::document::Wasi;
-use wasmount_core::services::{Feature, Offer, Service};
+use wasmount_core::services::{Feature, Service, ServiceSet};
 
 /// A version that is not known yet, in errors of a plugin that has not said it.
 const UNKNOWN_VERSION: &str = "of unknown version";
@@ -176,7 +176,7 @@ impl Candidate {
         features: impl IntoIterator<Item = Feature>,
     ) -> WasmBackend {
         let candidate = self.named(&info);
-        let offer = Offer::new(candidate.services(), features);
+        let offer = ServiceSet::new(candidate.services(), features);
         WasmBackend::new(candidate.program, offer, info.manifest)
     }
 }

@@ -2,18 +2,18 @@
 //! it is wrong.
 //!
 //! Beside a kubelet the host reads and compares; kubelet writes, and does it again when the driver registers again. Without one the host writes
-//! what kubelet would. `facts` is what the driver says, `drift` what of it the objects do not say, `standing` when to act on that, `install`
-//! what to write; none of these opens anything. `watch`, `writer` and `steward` have the effects.
+//! what kubelet would. `facts` is what the driver says, `drift` what of it the objects do not say, `state` when to act on that, `install`
+//! what to write; none of these opens anything. `watch`, `writer` and `reconciler` have the effects.
 
 mod drift;
+mod driver_state;
 mod facts;
 mod install;
 mod node_ids;
-mod standing;
-mod steward;
+mod reconciler;
 mod watch;
 mod writer;
 
-pub use steward::{Hand, Renewal, Steward, clear_to_register};
+pub use reconciler::{CsiNodeReconciler, NodeWriter, Renewal, clear_to_register};
 pub use watch::{Observed, Seen, watch};
 pub use writer::Writer;

@@ -4,20 +4,20 @@
 //! Losing is noticed before another can win: a holder that could not renew for [`lease::RENEW_DEADLINE`] has lost, whatever the API server
 //! thinks. It does not know what the winner does.
 
+mod driver_lease;
 mod lease;
-mod seat;
 
-pub use seat::Withdrawal;
+pub use driver_lease::Withdrawal;
 
 use crate::error::KubernetesError;
 use crate::request::answered_within;
 use crate::unique;
+use driver_lease::DriverLease;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, PostParams};
 use kube::{Client, Error};
 use lease::{Observed, RENEW_DEADLINE, RETRY, Verdict};
-use seat::Seat;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ const LEASE_PREFIX: &str = "wasmount-";
 /// A host that wants to work for some drivers.
 pub struct Election {
     candidate: Candidate,
-    seats: Vec<Seat>,
+    driver_leases: Vec<DriverLease>,
 }
 
 /// A host that may. Every lease is renewed until it is lost, withdrawn or given back.
@@ -72,7 +72,7 @@ impl Election {
         leases.sort_unstable();
         Ok(Self {
             candidate: Candidate::new(client, namespace, host, || RETRY)?,
-            seats: leases.into_iter().map(Seat::of).collect(),
+            driver_leases: leases.into_iter().map(DriverLease::of).collect(),
         })
     }
 
@@ -88,15 +88,18 @@ impl Election {
         let patience = move || patience().max(RETRY);
         Ok(Self {
             candidate: Candidate::new(client, namespace, host, patience)?,
-            seats: vec![Seat::of(lease)],
+            driver_leases: vec![DriverLease::of(lease)],
         })
     }
 
     /// The way out for one of the drivers; none: it does not stand for election here.
     pub fn withdrawal(&self, driver: &DriverName) -> Option<Withdrawal> {
         let lease = lease_of(driver);
-        let seat = self.seats.iter().find(|seat| seat.lease == lease);
-        seat.map(Seat::withdrawal)
+        let driver_lease = self
+            .driver_leases
+            .iter()
+            .find(|driver_lease| driver_lease.lease == lease);
+        driver_lease.map(DriverLease::withdrawal)
     }
 
     /// Returns once every driver is ours that was not withdrawn; until then `waiting` is told, once each, who has one. What was won is held
@@ -105,14 +108,17 @@ impl Election {
         self,
         mut waiting: impl FnMut(&str, &str),
     ) -> Result<Leadership, KubernetesError> {
-        let Self { candidate, seats } = self;
+        let Self {
+            candidate,
+            driver_leases,
+        } = self;
         let mut leases = Vec::new();
         let mut renewals = JoinSet::new();
         let mut term = Term { until: Vec::new() };
-        for seat in seats {
-            let mut held = |by: &str| waiting(&seat.lease, by);
+        for driver_lease in driver_leases {
+            let mut held = |by: &str| waiting(&driver_lease.lease, by);
             let taken = tokio::select! {
-                taken = candidate.take(&seat, &mut held) => taken,
+                taken = candidate.take(&driver_lease, &mut held) => taken,
                 Some(lost) = ended(&mut renewals) => return Err(lost),
             };
             let Some(since) = taken else {
@@ -120,8 +126,8 @@ impl Election {
             };
             let (renewed, until) = watch::channel(Some(since + RENEW_DEADLINE));
             term.until.push(until);
-            leases.push(seat.lease.clone());
-            renewals.spawn(candidate.clone().renew(seat, renewed));
+            leases.push(driver_lease.lease.clone());
+            renewals.spawn(candidate.clone().renew(driver_lease, renewed));
         }
         Ok(Leadership {
             candidate,
@@ -179,11 +185,15 @@ impl Candidate {
     }
 
     /// Returns when the lease is ours, with the moment from which on it is; none: it was withdrawn before.
-    async fn take(&self, seat: &Seat, waiting: &mut impl FnMut(&str)) -> Option<Instant> {
+    async fn take(
+        &self,
+        driver_lease: &DriverLease,
+        waiting: &mut impl FnMut(&str),
+    ) -> Option<Instant> {
         let mut observed = None;
         let mut told = None;
-        let name = &seat.lease;
-        if !seat.take() {
+        let name = &driver_lease.lease;
+        if !driver_lease.take() {
             return None;
         }
         loop {
@@ -201,7 +211,7 @@ impl Candidate {
             // No request is cut off: it may be done all the same.
             tokio::select! {
                 () = sleep((self.patience)()) => {}
-                () = seat.withdrawn() => {
+                () = driver_lease.withdrawn() => {
                     // An attempt that failed may have been written.
                     self.give_back(name).await;
                     return None;
@@ -213,11 +223,11 @@ impl Candidate {
     /// Renews until it cannot, and says until when it has. None: it was withdrawn, and is given back.
     async fn renew(
         self,
-        seat: Seat,
+        driver_lease: DriverLease,
         until: watch::Sender<Option<Instant>>,
     ) -> Option<KubernetesError> {
         let mut deadline = until.borrow().unwrap_or_else(Instant::now);
-        let name = &seat.lease;
+        let name = &driver_lease.lease;
         let lost = |reason: String| {
             Some(KubernetesError::LeaseLost {
                 name: name.clone(),
@@ -229,7 +239,7 @@ impl Candidate {
             let attempt = async {
                 tokio::select! {
                     () = sleep(RETRY) => {}
-                    () = seat.withdrawn() => return None,
+                    () = driver_lease.withdrawn() => return None,
                 }
                 Some((Instant::now(), self.attempt(name, &mut None).await))
             };

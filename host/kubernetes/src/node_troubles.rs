@@ -3,8 +3,8 @@
 //!
 //! It does not know how a trouble is found.
 
+use crate::event_rate_limiter::EventRateLimiter;
 use crate::events::{About, Events};
-use crate::repeated::Repeated;
 use std::collections::BTreeMap;
 use std::time::Instant;
 use wasmount_core::names::DriverName;
@@ -27,7 +27,7 @@ pub type Troubles = BTreeMap<(TroubleKind, Option<DriverName>), String>;
 pub struct NodeTroubles {
     events: Events,
     node: About,
-    repeated: Repeated,
+    repeated: EventRateLimiter,
     told: Troubles,
 }
 
@@ -55,7 +55,7 @@ impl NodeTroubles {
         Self {
             events,
             node: About::Node { name: node },
-            repeated: Repeated::new(Instant::now()),
+            repeated: EventRateLimiter::new(Instant::now()),
             told: Troubles::new(),
         }
     }

@@ -4,8 +4,8 @@
 //! kubelet and the sidecars write the error's own words into events of theirs (`FailedMount`, `ProvisioningFailed`); those are not repeated.
 //! Nothing that a guest or a request chose stands in a note, but how the plugin calls itself. No call waits for an event.
 
+use crate::event_rate_limiter::EventRateLimiter;
 use crate::events::{About, Events};
-use crate::repeated::Repeated;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::broadcast::Receiver;
@@ -38,7 +38,7 @@ const SNAPSHOT: [&str; 2] = [
 
 /// Tells each fault of one driver, for as long as that lives. Without somebody to tell, the log and the metrics have to do.
 pub async fn tell_plugin_faults(events: Events, mut faults: Receiver<Arc<PluginFault>>) {
-    let mut repeated = Repeated::new(Instant::now());
+    let mut repeated = EventRateLimiter::new(Instant::now());
     loop {
         let fault = match faults.recv().await {
             Ok(fault) => fault,

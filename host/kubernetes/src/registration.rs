@@ -11,14 +11,15 @@
 
 mod binding;
 mod directory_watch;
+mod error;
 mod gap;
-mod trouble;
 
 use crate::events::{About, Events};
 use crate::status::{Gap, RegistrationStatus};
 use crate::wire::pluginregistration::PluginInfo;
 use binding::{Binding, Told};
 use directory_watch::DirectoryWatch;
+use error::{Pauses, RegistrationError};
 use futures::FutureExt;
 pub use gap::Beginning;
 use gap::Since;
@@ -29,11 +30,10 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
-use trouble::{Pauses, Trouble};
 use wasmount_core::driver::{Driver, LastService};
 use wasmount_core::error::Error;
 use wasmount_core::names::DriverName;
-use wasmount_socket::Standing;
+use wasmount_socket::SocketState;
 
 /// Made by every kubelet at its start, in its root directory, and watched from then on.
 const REGISTRY: &str = "plugins_registry";
@@ -50,7 +50,7 @@ const SILENCE: Duration = Duration::from_secs(300);
 
 /// Who is introduced, and where.
 #[derive(Debug, Clone)]
-pub struct Introduction {
+pub struct PluginRegistration {
     /// The driver's name.
     pub driver: DriverName,
     /// kubelet's directory: [`registry`].
@@ -61,7 +61,7 @@ pub struct Introduction {
 
 /// Keeps one driver registered.
 pub struct Registrar {
-    introduction: Introduction,
+    introduction: PluginRegistration,
     socket: PathBuf,
     node: About,
     events: Events,
@@ -84,7 +84,7 @@ pub fn registration_socket(registry: &Path, driver: &DriverName) -> PathBuf {
 
 impl Registrar {
     /// Touches nothing yet. Events go to `node`.
-    pub fn new(introduction: Introduction, node: About, events: Events) -> Arc<Self> {
+    pub fn new(introduction: PluginRegistration, node: About, events: Events) -> Arc<Self> {
         let socket = registration_socket(&introduction.registry, &introduction.driver);
         let status = RegistrationStatus {
             reason: Some("its plugin has not described this node yet".to_owned()),
@@ -135,20 +135,20 @@ impl Registrar {
         loop {
             let mut taken_at = None;
             let info = self.introduction.plugin_info();
-            let trouble = match Binding::make(&self.socket, info) {
+            let error = match Binding::make(&self.socket, info) {
                 Ok(binding) => {
                     self.is_bound(bound_before);
                     bound_before = true;
                     tokio::select! {
-                        trouble = self.watch(binding, &mut since, &mut taken_at) => trouble,
+                        error = self.watch(binding, &mut since, &mut taken_at) => error,
                         () = closed.cancelled() => return self.ended(),
                     }
                 }
-                Err(error) => Trouble::NotBound(in_full(&error)),
+                Err(error) => RegistrationError::NotBound(in_full(&error)),
             };
             let stood = taken_at.map(|taken: Instant| taken.elapsed());
-            let pause = pauses.after(&trouble, stood.unwrap_or_default());
-            self.say(&trouble, pause);
+            let pause = pauses.after(&error, stood.unwrap_or_default());
+            self.say(&error, pause);
             tokio::select! {
                 () = sleep(pause) => {}
                 () = closed.cancelled() => return self.ended(),
@@ -162,7 +162,7 @@ impl Registrar {
         mut binding: Binding,
         since: &mut Option<Since>,
         taken_at: &mut Option<Instant>,
-    ) -> Trouble {
+    ) -> RegistrationError {
         let directory = DirectoryWatch::begin(&self.introduction.registry);
         let silent_at = Instant::now() + SILENCE;
         // This binding is what was asked for.
@@ -170,11 +170,11 @@ impl Registrar {
         loop {
             // First, for what happened before the watch began.
             match binding.standing() {
-                Ok(Standing::Gone) => return Trouble::Removed,
-                Ok(Standing::Anothers) => return Trouble::Replaced,
-                Ok(Standing::Ours) => {}
+                Ok(SocketState::Gone) => return RegistrationError::Removed,
+                Ok(SocketState::Anothers) => return RegistrationError::Replaced,
+                Ok(SocketState::Ours) => {}
                 Err(error) => {
-                    return Trouble::NotBound(format!(
+                    return RegistrationError::NotBound(format!(
                         "its registration socket cannot be looked at: {error}"
                     ));
                 }
@@ -186,12 +186,12 @@ impl Registrar {
                         taken_at.get_or_insert_with(Instant::now);
                         self.is_registered(since.take());
                     }
-                    Some(Told::Refused(words)) => return Trouble::Refused(words),
-                    None => return Trouble::NotBound("its registration socket is not served any more".to_owned()),
+                    Some(Told::Refused(words)) => return RegistrationError::Refused(words),
+                    None => return RegistrationError::NotBound("its registration socket is not served any more".to_owned()),
                 },
                 () = directory.may_have_changed() => {}
-                () = self.renewal.notified() => return Trouble::Renewed,
-                () = sleep_until(silent_at), if taken_at.is_none() => return Trouble::Silent,
+                () = self.renewal.notified() => return RegistrationError::Renewed,
+                () = sleep_until(silent_at), if taken_at.is_none() => return RegistrationError::Silent,
             }
         }
     }
@@ -243,17 +243,17 @@ impl Registrar {
         }
     }
 
-    fn say(&self, trouble: &Trouble, pause: Duration) {
+    fn say(&self, error: &RegistrationError, pause: Duration) {
         let driver = &self.introduction.driver;
-        let reason = trouble.to_string();
+        let reason = error.to_string();
         self.status.send_modify(|status| {
             status.registered = false;
-            status.refusals += u64::from(matches!(trouble, Trouble::Refused(_)));
+            status.refusals += u64::from(matches!(error, RegistrationError::Refused(_)));
             status.reason = Some(reason.clone());
         });
         // Last, so that whoever reads the line finds it so.
         tracing::warn!(%driver, %reason, retry_seconds = pause.as_secs(), "the driver is not registered with kubelet");
-        if let Some(event) = trouble.event() {
+        if let Some(event) = error.event() {
             self.told.store(true, Ordering::Relaxed);
             let note = format!("the CSI driver {driver} is not registered: {reason}");
             let (events, node) = (self.events.clone(), self.node.clone());
@@ -270,7 +270,7 @@ impl Registrar {
     }
 }
 
-impl Introduction {
+impl PluginRegistration {
     fn plugin_info(&self) -> PluginInfo {
         PluginInfo {
             r#type: PLUGIN_TYPE.to_owned(),

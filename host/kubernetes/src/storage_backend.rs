@@ -12,8 +12,8 @@
 mod definition;
 mod kept;
 mod object;
-mod pace;
 mod phase;
+mod rate_limit;
 mod report;
 mod schema;
 mod secret;
@@ -24,8 +24,8 @@ mod watch;
 
 pub use definition::{definitions, object_of};
 pub use object::{Leaving, WantedBackend};
-pub use pace::Pace;
 pub use phase::{Phase, RolledBackBy};
+pub use rate_limit::RateLimit;
 pub use report::{BackendReport, Reporter, tell_reports};
 pub use secret::{SecretName, SecretReader, SecretUnread, secrets_changed};
 pub(crate) use summarise::lease;

@@ -24,6 +24,7 @@
 mod block;
 mod bound_device;
 mod confine;
+mod device_claims;
 mod durable;
 mod earlier_driver;
 mod exclusive;
@@ -40,7 +41,6 @@ mod in_use;
 mod journal;
 mod kubelet_path;
 mod kubelet_record;
-mod lent;
 mod local;
 mod mountinfo;
 #[cfg(test)]

@@ -15,7 +15,6 @@
 //! Everything here blocks; calls of guests are served on threads of their driver. A change is on stable storage, with its parent directory,
 //! when its call returns. It must not know what a driver is.
 
-mod census;
 mod copies;
 mod copy;
 mod copy_data;
@@ -34,6 +33,7 @@ mod promise;
 mod still;
 mod taken;
 mod trash;
+mod tree_fingerprint;
 mod users;
 mod wanted;
 

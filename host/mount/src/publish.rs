@@ -239,7 +239,7 @@ impl Node {
         let path = self.roots.check_text(&stage.path)?;
         let is_raw = request.capability.access_type == AccessType::Block;
         if is_raw != stage.capability.is_raw() {
-            return Err(MountError::OtherwiseThere {
+            return Err(MountError::AlreadyExists {
                 what: volume_words(&request.key),
                 difference: "it is staged with another access type".to_owned(),
             });
@@ -340,7 +340,7 @@ impl Publish<'_> {
     }
 
     fn otherwise(&self, difference: &str) -> MountError {
-        MountError::OtherwiseThere {
+        MountError::AlreadyExists {
             what: format!(
                 "{} at {}",
                 volume_words(&self.request.key),
@@ -359,7 +359,7 @@ fn refuse_other_label(
 ) -> Result<(), MountError> {
     match RecordedCapability::of(wanted).label {
         label if label.is_none() || label == stage.capability.label => Ok(()),
-        _ => Err(MountError::OtherwiseThere {
+        _ => Err(MountError::AlreadyExists {
             what: volume_words(key),
             difference: "it is staged without this SELinux label; unstage it first".to_owned(),
         }),

@@ -216,7 +216,7 @@ impl Location {
 
     /// What is there is in the way.
     pub(crate) fn occupied(&self, difference: &str) -> MountError {
-        MountError::OtherwiseThere {
+        MountError::AlreadyExists {
             what: self.path.clone(),
             difference: difference.to_owned(),
         }

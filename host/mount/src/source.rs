@@ -198,7 +198,7 @@ impl Preparation<'_> {
         is_read_only: bool,
     ) -> Result<BlockDevice, MountError> {
         let device = node_device::open(device, is_read_only)?;
-        self.node.refuse_lent(self.key, &device)?;
+        self.node.ensure_device_unclaimed(self.key, &device)?;
         Ok(device)
     }
 }

@@ -28,7 +28,7 @@ struct Stage<'r> {
 
 /// What a stage comes to.
 #[derive(Clone, Copy, Default)]
-struct There {
+struct MountState {
     /// Of the mount's root.
     identity: Option<Identity>,
     block: Option<BlockRecord>,
@@ -82,13 +82,13 @@ impl Node {
     fn stage_again(&self, stage: &Stage<'_>, mount: &SeenMount) -> Result<(), MountError> {
         let checked = stage.checked;
         if !is_shown(&checked.source, mount)? || !checked.flags.agree_with(mount.flags()?) {
-            return Err(MountError::OtherwiseThere {
+            return Err(MountError::AlreadyExists {
                 what: format!("a mount at {}", stage.path.text()),
                 difference: "it is not this volume's; unmount it first".to_owned(),
             });
         }
         // Staged just so, and the journal was lost.
-        let there = There {
+        let there = MountState {
             identity: Some(mount.identity),
             block: match &checked.source {
                 CheckedSource::Image(..) | CheckedSource::Device(..) => block_below(mount)?,
@@ -105,7 +105,7 @@ impl Node {
         let wanted = recorded_plan(&stage.request.plan).source;
         for (path, identity, _, shown) in self.journal.entry(key).settled_mounts() {
             if shown.source != wanted && is_certain(self.still_mounted(path, identity))? {
-                return Err(MountError::OtherwiseThere {
+                return Err(MountError::AlreadyExists {
                     what: volume_words(key),
                     difference: format!("another source of its is published at {path}"),
                 });
@@ -120,7 +120,7 @@ impl Node {
         let notes = self.durable.notes(key);
         let done = self
             .keep_notes(stage)
-            .and_then(|()| self.record_stage(stage, There::default(), Progress::Coming))
+            .and_then(|()| self.record_stage(stage, MountState::default(), Progress::Coming))
             .and_then(|()| self.make_stage(stage, directory));
         let Err(error) = done else {
             return Ok(());
@@ -144,13 +144,13 @@ impl Node {
             Some(device) => Prepared::Device(device),
             None => preparation.prepare(stage.checked)?,
         };
-        let there = There::of(&prepared);
+        let there = MountState::of(&prepared);
         self.record_stage(stage, there, Progress::Coming)?;
         if let Prepared::Device(device) = &prepared
             && device.backing.is_none()
         {
             // Once more, now that a volume that came at the same moment is recorded.
-            self.refuse_lent(key, device)?;
+            self.ensure_device_unclaimed(key, device)?;
         }
         match &prepared {
             Prepared::Mount(mount) => attach(mount, directory, stage.path, stage.checked.flags)?,
@@ -218,7 +218,7 @@ impl Node {
             return Ok(None);
         }
         if staged_at != *path {
-            return Err(MountError::OtherwiseThere {
+            return Err(MountError::AlreadyExists {
                 what: volume_words(key),
                 difference: format!("it is staged at {}", stage.path),
             });
@@ -255,7 +255,7 @@ impl Node {
     fn record_stage(
         &self,
         stage: &Stage<'_>,
-        there: There,
+        there: MountState,
         progress: Progress,
     ) -> Result<(), MountError> {
         let request = stage.request;
@@ -274,7 +274,7 @@ impl Node {
     }
 }
 
-impl There {
+impl MountState {
     fn of(prepared: &Prepared) -> Self {
         match prepared {
             Prepared::Mount(mount) => Self {
@@ -321,7 +321,7 @@ fn same_capability(
     if found.capability == RecordedCapability::of(wanted) {
         return Ok(());
     }
-    Err(MountError::OtherwiseThere {
+    Err(MountError::AlreadyExists {
         what: format!("{} at {}", volume_words(key), found.path),
         difference: "it is staged with another capability".to_owned(),
     })
@@ -335,7 +335,7 @@ fn same_plan(
     if found.plan.source == recorded_plan(&request.plan).source {
         return Ok(());
     }
-    Err(MountError::OtherwiseThere {
+    Err(MountError::AlreadyExists {
         what: format!("{} at {}", volume_words(key), found.path),
         difference: "it is staged from another source".to_owned(),
     })

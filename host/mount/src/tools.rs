@@ -60,7 +60,7 @@ pub(crate) struct ToolCall {
 
 /// How a program ended by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct ToolOutput {
     pub(crate) status: i32,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
@@ -90,7 +90,7 @@ impl Tools {
     }
 
     /// Runs a program to its end. Returns only when it is gone for good: until then the device that it works on is its own.
-    pub(crate) fn run(&self, tool: &ToolCall) -> Result<Said, MountError> {
+    pub(crate) fn run(&self, tool: &ToolCall) -> Result<ToolOutput, MountError> {
         let deadline = Instant::now() + tool.deadline;
         let mut child = self.start(tool)?;
         let mut stdout = Output::new(child.stdout.take());
@@ -111,7 +111,7 @@ impl Tools {
         // What lay in the pipes when it ended. Nobody writes any more.
         stdout.read();
         stderr.read();
-        let said = Said {
+        let said = ToolOutput {
             status: status.code().unwrap_or_default(),
             stdout: stdout.kept,
             stderr: String::from_utf8_lossy(&stderr.kept).into_owned(),
@@ -154,7 +154,7 @@ impl Tools {
 
 impl ToolCall {
     /// For an exit status that means failure.
-    pub(crate) fn failed(&self, said: &Said) -> MountError {
+    pub(crate) fn failed(&self, said: &ToolOutput) -> MountError {
         self.error(format!(
             "exit status {}; {}",
             said.status,
@@ -190,7 +190,7 @@ impl ToolCall {
     }
 }
 
-impl Said {
+impl ToolOutput {
     /// Beginning and end of what it said, escaped, since what is on a device may be in it. `mkfs.xfs` gives its reason first and its usage last.
     pub(crate) fn last_words(&self) -> String {
         let stdout = String::from_utf8_lossy(&self.stdout);

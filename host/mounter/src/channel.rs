@@ -32,7 +32,7 @@ pub(crate) struct Channel {
 
 /// Why a connection is of no more use.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Parted {
+pub(crate) enum Disconnected {
     /// Between two messages, as it should.
     #[error("the other side closed the connection")]
     Closed,
@@ -63,7 +63,7 @@ impl Channel {
     }
 
     /// Connects. A full queue of connections is waited for: `connect` of a Unix socket then says EAGAIN and has not begun anything.
-    pub(crate) async fn connect(path: &Path) -> Result<Self, Parted> {
+    pub(crate) async fn connect(path: &Path) -> Result<Self, Disconnected> {
         let deadline = Instant::now() + PATIENCE;
         let address = SocketAddrUnix::new(path).map_err(io::Error::from)?;
         loop {
@@ -79,54 +79,54 @@ impl Channel {
                 Err(rustix::io::Errno::AGAIN) if Instant::now() < deadline => {
                     sleep(CONNECT_AGAIN).await;
                 }
-                Err(errno) => return Err(Parted::System(errno.into())),
+                Err(errno) => return Err(Disconnected::System(errno.into())),
             }
         }
     }
 
     /// Sends ours and takes theirs.
-    pub(crate) async fn greet(&mut self, ours: Greeting) -> Result<Greeting, Parted> {
+    pub(crate) async fn greet(&mut self, ours: Greeting) -> Result<Greeting, Disconnected> {
         self.send_greeting(ours).await?;
         self.greeting().await
     }
 
-    pub(crate) async fn send_greeting(&self, greeting: Greeting) -> Result<(), Parted> {
+    pub(crate) async fn send_greeting(&self, greeting: Greeting) -> Result<(), Disconnected> {
         self.socket.send(&greeting.bytes()).await?;
         Ok(())
     }
 
     /// Theirs.
-    pub(crate) async fn greeting(&mut self) -> Result<Greeting, Parted> {
+    pub(crate) async fn greeting(&mut self) -> Result<Greeting, Disconnected> {
         // A later version's may be longer; what is cut off would not be read.
         let mut packet = [0; GREETING_BYTES];
         let came = timeout(PATIENCE, self.socket.recv(&mut packet)).await;
         let length = came
-            .map_err(|_| Parted::Slow {
+            .map_err(|_| Disconnected::Slow {
                 what: "its greeting",
             })??
             .bytes_read();
         if length == 0 {
-            return Err(Parted::Closed);
+            return Err(Disconnected::Closed);
         }
         Ok(Greeting::read(packet.get(..length).unwrap_or_default())?)
     }
 
     /// Sends a message.
-    pub(crate) async fn send(&self, message: &[u8]) -> Result<(), Parted> {
+    pub(crate) async fn send(&self, message: &[u8]) -> Result<(), Disconnected> {
         let sent = async {
             for packet in packets(message) {
                 self.socket.send(&packet).await?;
             }
             Ok(())
         };
-        let slow = |_| Parted::Slow {
+        let slow = |_| Disconnected::Slow {
             what: "reading a message",
         };
         timeout(PATIENCE, sent).await.map_err(slow)?
     }
 
     /// Waits as long as it takes for a message to begin, then takes it. One that needs more than one packet takes a place of `large`.
-    pub(crate) async fn receive(&mut self, large: &Semaphore) -> Result<Message, Parted> {
+    pub(crate) async fn receive(&mut self, large: &Semaphore) -> Result<Message, Disconnected> {
         let mut assembly = Assembly::default();
         let first = self.packet().await?;
         if let Some(message) = self.add(&mut assembly, first)? {
@@ -143,11 +143,11 @@ impl Channel {
                 }
             }
         };
-        let slow = |_| Parted::Slow {
+        let slow = |_| Disconnected::Slow {
             what: "sending a message",
         };
         match timeout_at(deadline, rest).await.map_err(slow)? {
-            Err(Parted::Closed) => Err(Parted::Half),
+            Err(Disconnected::Closed) => Err(Disconnected::Half),
             received => received,
         }
     }
@@ -168,10 +168,10 @@ impl Channel {
         let _ = self.socket.peek(&mut [0; 1]).await;
     }
 
-    async fn packet(&mut self) -> Result<usize, Parted> {
+    async fn packet(&mut self) -> Result<usize, Disconnected> {
         let came = self.socket.recv(&mut self.buffer).await?;
         match came.bytes_read() {
-            0 => Err(Parted::Closed),
+            0 => Err(Disconnected::Closed),
             bytes if came.truncated() => Err(Violation::Packet { bytes }.into()),
             bytes => Ok(bytes),
         }

@@ -4,9 +4,9 @@
 //! A connection carries one call at a time and is kept for the next. A call whose request did not go out whole is sent again on a new
 //! connection; after that only its caller may repeat it.
 
-use crate::channel::{Channel, Parted};
+use crate::channel::{Channel, Disconnected};
 use crate::protocol::{
-    Answer, Greeting, Life, Message, Reply, Request, VERSION, Violation, decode, encode,
+    Answer, BootId, Greeting, Message, Reply, Request, VERSION, Violation, decode, encode,
 };
 use async_trait::async_trait;
 use std::collections::BTreeMap;
@@ -35,12 +35,12 @@ const KEPT_FOR: Duration = Duration::from_secs(30);
 /// The node's mounts, in another process.
 pub struct SocketMounter {
     path: PathBuf,
-    life: Life,
+    life: BootId,
     calls: Semaphore,
     large: Semaphore,
     /// The last one used is the first to be used again.
     kept: Mutex<Vec<(Instant, Channel)>>,
-    theirs: Mutex<Option<Life>>,
+    theirs: Mutex<Option<BootId>>,
 }
 
 impl SocketMounter {
@@ -48,7 +48,7 @@ impl SocketMounter {
     pub fn new(path: impl Into<PathBuf>) -> io::Result<Self> {
         Ok(Self {
             path: path.into(),
-            life: Life::begin()?,
+            life: BootId::begin()?,
             calls: Semaphore::new(CALLS),
             // Answers come from the trusted side: as many as calls.
             large: Semaphore::new(CALLS),
@@ -58,7 +58,7 @@ impl SocketMounter {
     }
 
     /// The life of the mounter that was connected to last: another one has been started anew.
-    pub fn life(&self) -> Option<Life> {
+    pub fn life(&self) -> Option<BootId> {
         *self.theirs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -127,21 +127,21 @@ impl SocketMounter {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn absent(&self, why: &Parted) -> MountError {
+    fn absent(&self, why: &Disconnected) -> MountError {
         unreachable(format!(
             "cannot connect to {}: {why}; is `wasmount mounter` running, with this --socket and this user as --client-uid?",
             self.path.display()
         ))
     }
 
-    fn unheard(&self, why: &Parted) -> MountError {
+    fn unheard(&self, why: &Disconnected) -> MountError {
         unreachable(format!(
             "at {}: {why}; see the log of `wasmount mounter`, which says why it closes a connection",
             self.path.display()
         ))
     }
 
-    fn lost(&self, why: &Parted) -> MountError {
+    fn lost(&self, why: &Disconnected) -> MountError {
         unreachable(format!(
             "at {}: {why}; the call may have been made or not, and may be repeated",
             self.path.display()
@@ -150,7 +150,7 @@ impl SocketMounter {
 
     /// An answer to another question.
     fn confused(&self) -> MountError {
-        self.lost(&Parted::Violation(Violation::Unreadable))
+        self.lost(&Disconnected::Violation(Violation::Unreadable))
     }
 }
 

@@ -20,5 +20,5 @@ mod server;
 mod under_way;
 
 pub use client::SocketMounter;
-pub use protocol::{Life, VERSION};
+pub use protocol::{BootId, VERSION};
 pub use server::{ServerOptions, serve};

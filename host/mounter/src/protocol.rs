@@ -32,7 +32,7 @@ pub const VERSION: u32 = 4;
 const MAGIC: [u8; 8] = *b"wasmount";
 /// Bytes of a greeting.
 pub(crate) const GREETING_BYTES: usize = MAGIC.len() + size_of::<u32>() + LIFE_BYTES;
-/// Bytes of a [`Life`]: as many as a UUID has, so that no two are ever alike.
+/// Bytes of a [`BootId`]: as many as a UUID has, so that no two are ever alike.
 const LIFE_BYTES: usize = 16;
 /// Bytes before a packet's part of the message.
 const HEADER_BYTES: usize = size_of::<u32>();
@@ -51,7 +51,7 @@ pub(crate) type Message = Zeroizing<Vec<u8>>;
 /// One life of a process, from its start to its end: a random number. The server tells by it a client that was restarted, and the client a
 /// server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Life([u8; LIFE_BYTES]);
+pub struct BootId([u8; LIFE_BYTES]);
 
 /// How both sides begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(crate) struct Greeting {
     /// The protocol's.
     pub(crate) version: u32,
     /// Of the process that greets; zeroes where the version is another one, whose greeting may end differently.
-    pub(crate) life: Life,
+    pub(crate) life: BootId,
 }
 
 /// What a client asks: the methods of `Mounter`. It may hold secrets: no `Debug`.
@@ -154,7 +154,7 @@ pub(crate) enum Violation {
     Unwritable,
 }
 
-impl Life {
+impl BootId {
     /// A new one.
     pub(crate) fn begin() -> std::io::Result<Self> {
         let mut life = Self::UNKNOWN;
@@ -168,7 +168,7 @@ impl Life {
 
 impl Greeting {
     /// That of a process that was built with this file.
-    pub(crate) fn of(life: Life) -> Self {
+    pub(crate) fn of(life: BootId) -> Self {
         Self {
             version: VERSION,
             life,
@@ -188,9 +188,9 @@ impl Greeting {
         let (version, rest) = rest.split_first_chunk().ok_or(no_greeting)?;
         let version = u32::from_le_bytes(*version);
         let life = match rest.try_into() {
-            Ok(life) if version == VERSION => Life(life),
+            Ok(life) if version == VERSION => BootId(life),
             Err(_) if version == VERSION => return Err(no_greeting),
-            _ => Life::UNKNOWN,
+            _ => BootId::UNKNOWN,
         };
         Ok(Self { version, life })
     }

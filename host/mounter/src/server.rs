@@ -4,9 +4,9 @@
 //! Whatever is wrong with a connection costs that connection only, and one line of the log. A request that was taken is finished even if
 //! nobody waits for the answer any more. It must not know what a request does.
 
-use crate::channel::{Channel, Parted};
+use crate::channel::{Channel, Disconnected};
 use crate::perform::{perform, subjects};
-use crate::protocol::{Greeting, Life, Reply, Request, VERSION, decode, encode};
+use crate::protocol::{BootId, Greeting, Reply, Request, VERSION, decode, encode};
 use crate::under_way::UnderWay;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub struct ServerOptions {
 struct Server {
     mounter: Arc<dyn Mounter>,
     client_uid: u32,
-    life: Life,
+    life: BootId,
     under_way: Arc<UnderWay>,
     places: Arc<Semaphore>,
     large: Semaphore,
@@ -52,7 +52,7 @@ struct Server {
 #[derive(Debug, thiserror::Error)]
 enum Ended {
     #[error(transparent)]
-    Parted(#[from] Parted),
+    Disconnected(#[from] Disconnected),
     #[error(
         "its user has the number {uid}, and only {allowed} may connect (--client-uid of the mounter)"
     )]
@@ -80,7 +80,7 @@ pub async fn serve(
     let server = Arc::new(Server {
         mounter,
         client_uid,
-        life: Life::begin()?,
+        life: BootId::begin()?,
         under_way: Arc::default(),
         places: Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS))),
         large: Semaphore::new(LARGE_MESSAGES),
@@ -135,7 +135,7 @@ impl Server {
     async fn connection(self: Arc<Self>, socket: UnixSeqpacket, place: OwnedSemaphorePermit) {
         match self.converse(socket).await {
             // A client that goes while it waits for an answer was killed, or has no use for it.
-            Ok(()) | Err(Ended::Parted(Parted::Closed)) => {}
+            Ok(()) | Err(Ended::Disconnected(Disconnected::Closed)) => {}
             Err(why) => tracing::warn!(%why, "a connection was closed"),
         }
         drop(place);
@@ -143,7 +143,7 @@ impl Server {
 
     async fn converse(&self, socket: UnixSeqpacket) -> Result<(), Ended> {
         let allowed = self.client_uid;
-        let uid = socket.peer_cred().map_err(Parted::System)?.uid();
+        let uid = socket.peer_cred().map_err(Disconnected::System)?.uid();
         if uid != allowed {
             return Err(Ended::Stranger { uid, allowed });
         }
@@ -162,7 +162,7 @@ impl Server {
                 () = sleep(IDLE) => return Ok(()),
                 received = channel.receive(&self.large) => received?,
             };
-            let request = decode(&message).map_err(Parted::from)?;
+            let request = decode(&message).map_err(Disconnected::from)?;
             // Wiped now, not when the request is done.
             drop(message);
             let reply = self.answer(&channel, theirs.life, request).await?;
@@ -174,9 +174,9 @@ impl Server {
     async fn answer(
         &self,
         channel: &Channel,
-        caller: Life,
+        caller: BootId,
         request: Request,
-    ) -> Result<Reply, Parted> {
+    ) -> Result<Reply, Disconnected> {
         let ticket = match self.under_way.begin(caller, subjects(&request)) {
             Ok(ticket) => ticket,
             Err(refused) => return Ok(Err(refused)),
@@ -184,7 +184,7 @@ impl Server {
         // Asked after the entry was made: a client that is there now is found in the table by its next life, and a request that one left
         // in the socket before it died must not be done in the middle of its next life.
         if channel.is_over() {
-            return Err(Parted::Closed);
+            return Err(Disconnected::Closed);
         }
         let job = ticket.job();
         let mounter = Arc::clone(&self.mounter);
@@ -199,14 +199,14 @@ impl Server {
             }))),
             () = channel.over() => {
                 self.under_way.abandon(job);
-                Err(Parted::Closed)
+                Err(Disconnected::Closed)
             }
         }
     }
 }
 
 /// A reply that is too large is answered as an error: the call was made.
-fn encoded(reply: &Reply) -> Result<crate::protocol::Message, Parted> {
+fn encoded(reply: &Reply) -> Result<crate::protocol::Message, Disconnected> {
     match encode(reply) {
         Ok(message) => Ok(message),
         Err(violation) => {

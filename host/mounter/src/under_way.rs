@@ -4,7 +4,7 @@
 //! Calls of one life of a client hold claims and are trusted not to meet. A job of another life, or one whose connection has gone, has
 //! nobody who holds its claims any more: what it works on is refused to everybody until it has ended. It must not know what a job does.
 
-use crate::protocol::Life;
+use crate::protocol::BootId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wasmount_core::mounter::{MountError, VolumeKey};
@@ -22,7 +22,7 @@ struct Jobs {
 
 struct Job {
     /// Absent once the connection has gone.
-    caller: Option<Life>,
+    caller: Option<BootId>,
     subjects: Vec<Subject>,
 }
 
@@ -51,7 +51,7 @@ impl UnderWay {
     /// Enters a job, unless one that nobody answers for works on the same.
     pub(crate) fn begin(
         self: &Arc<Self>,
-        caller: Life,
+        caller: BootId,
         subjects: Vec<Subject>,
     ) -> Result<Ticket, MountError> {
         let mut jobs = self.lock();
@@ -159,8 +159,8 @@ mod tests {
         Subject::entry(driver(), "main", path)
     }
 
-    fn lives() -> [Life; 2] {
-        [Life::begin().unwrap(), Life::begin().unwrap()]
+    fn lives() -> [BootId; 2] {
+        [BootId::begin().unwrap(), BootId::begin().unwrap()]
     }
 
     fn is_refused(begun: &Result<Ticket, MountError>) -> bool {

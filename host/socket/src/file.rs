@@ -15,7 +15,7 @@ pub struct SocketFile {
 
 /// What lies under the name of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum SocketState {
     /// The file that was made here.
     Ours,
     /// Nothing: somebody removed it, or its directory.
@@ -41,13 +41,13 @@ impl SocketFile {
 
     /// What lies under its name now. The inode of a socket that is still open is not used again (unix(7) binds to it), so two that are equal
     /// are one.
-    pub fn standing(&self) -> std::io::Result<Standing> {
+    pub fn standing(&self) -> std::io::Result<SocketState> {
         match look(&self.path) {
             Ok(stat) if (stat.st_dev, stat.st_ino) == (self.device, self.inode) => {
-                Ok(Standing::Ours)
+                Ok(SocketState::Ours)
             }
-            Ok(_) => Ok(Standing::Anothers),
-            Err(Errno::NOENT | Errno::NOTDIR) => Ok(Standing::Gone),
+            Ok(_) => Ok(SocketState::Anothers),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(SocketState::Gone),
             Err(error) => Err(error.into()),
         }
     }
@@ -57,7 +57,7 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         let ours = self
             .standing()
-            .is_ok_and(|standing| standing == Standing::Ours);
+            .is_ok_and(|standing| standing == SocketState::Ours);
         if ours && let Err(error) = unlink(&self.path) {
             tracing::warn!(socket = %self.path.display(), %error, "the socket was not removed");
         }

@@ -15,7 +15,7 @@ mod leftover;
 
 pub use bound::{BoundSocket, Connections};
 pub use error::SocketError;
-pub use file::{SocketFile, Standing};
+pub use file::{SocketFile, SocketState};
 pub use leftover::remove_stale;
 
 /// Longest path of a Unix socket in bytes: `sun_path` has 108, the last one is NUL (unix(7)).

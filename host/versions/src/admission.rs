@@ -1,11 +1,11 @@
-//! Admission of a plugin in a file, in one go. Apart because whoever serves keeps versions, see [`crate::Keeper`]; this is for those who look
+//! Admission of a plugin in a file, in one go. Apart because whoever serves keeps versions, see [`crate::VersionReconciler`]; this is for those who look
 //! once. Until it is admitted nothing has changed; then its pools are opened, as its first call would do.
 
+use crate::admission_report::AdmissionReport;
+use crate::admission_steps::{Admitted, Proof, run_admission};
 use crate::plugin_file::{self, Component};
 use crate::pools::pools_in_doubt;
-use crate::prove::{Admitted, Proof, prove};
 use crate::refusal::Refusal;
-use crate::trail::Trail;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -37,7 +37,13 @@ pub async fn admit(
         kept: None,
         admitted_before: false,
     };
-    let mut admitted = prove(engine, component.into_wasm(), proof, &mut Trail::default()).await?;
+    let mut admitted = run_admission(
+        engine,
+        component.into_wasm(),
+        proof,
+        &mut AdmissionReport::default(),
+    )
+    .await?;
     if role != Role::Node && admitted.imports_pool {
         let deadline = Instant::now() + time;
         let doubts = pools_in_doubt(&mounter, &driver, grants, deadline).await;

@@ -12,7 +12,7 @@ pub(crate) use holds::{Failed, wish_digest};
 pub(crate) use identity::{Identity, settings_digest};
 
 use crate::desired::{Desired, Origin};
-use crate::keeper::RollbackRequest;
+use crate::reconciler::RollbackRequest;
 use crate::record::{Drained, Hold, VersionRecord, VersionState};
 use crate::refusal::Refusal;
 use crate::services::Kept;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use wasmount_core::capabilities::Profile;
 use wasmount_core::document::{PluginPlace, PluginSource};
-use wasmount_core::services::{Feature, Offer, Service};
+use wasmount_core::services::{Feature, Service, ServiceSet};
 
 /// The form in which it is written. A host that meets another one starts anew, and says so.
 pub(crate) const FORMAT: u32 = 1;
@@ -77,7 +77,7 @@ pub(crate) struct NewVersion {
     pub(crate) origin: Origin,
     pub(crate) signed_by: Vec<String>,
     pub(crate) desired: Desired,
-    pub(crate) offer: Offer,
+    pub(crate) offer: ServiceSet,
 }
 
 /// An artifact that was resolved before, so that nobody need be asked again.
@@ -175,7 +175,7 @@ impl History {
         let words = |words: &[String], word: &str| words.iter().any(|it| it == word);
         let services = Service::ALL.iter().copied();
         let features = Feature::ALL.iter().copied();
-        let offer = Offer::new(
+        let offer = ServiceSet::new(
             services.filter(|it| words(&snapshot.services, it.interface())),
             features.filter(|it| words(&snapshot.features, it.word())),
         );
@@ -287,7 +287,7 @@ impl History {
     }
 
     /// The current version served well. Whether that is new.
-    pub(crate) fn prove(&mut self) -> bool {
+    pub(crate) fn mark_proven(&mut self) -> bool {
         match self.current_mut() {
             Some(record) => !std::mem::replace(&mut record.proven, true),
             None => false,

@@ -10,34 +10,36 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod admission_report;
+mod admission_steps;
 mod desired;
 mod disk;
 mod history;
 mod imports;
-mod keeper;
 mod migration;
 mod plugin_file;
 mod pools;
-mod prove;
+mod reconciler;
 mod record;
 mod refusal;
 mod refused;
 mod secrets_mark;
 mod services;
 mod status;
-mod trail;
 mod trial;
 
 pub use admission::admit;
+pub use admission_report::{AdmissionReport, Step, StepOutcome, TakenStep};
+pub use admission_steps::{Admitted, Proof, run_admission};
 pub use desired::{Desired, DesiredFrom, Fetched, Origin, Sources};
-pub use keeper::{Keeper, KeeperParts, Migrates, RollbackRequest, SetGrants, SwapRequest};
 pub use plugin_file::{Component, PLUGIN_BYTES, check_kind, read as read_plugin};
-pub use prove::{Admitted, Proof, prove};
+pub use reconciler::{
+    KeeperParts, Migrates, RollbackRequest, SetGrants, SwapRequest, VersionReconciler,
+};
 pub use record::{Drained, HeldBy, Hold, VersionRecord, VersionState};
 pub use refusal::{Patience, Refusal, RefusalKind};
 pub use refused::PastRefusal;
 pub use services::Kept;
 pub use status::{
-    DrainOutcome, KeeperEvent, KeeperStatus, OldVersion, Outcome, Phase, RefusedVersion,
+    DrainOutcome, KeeperEvent, OldVersion, Outcome, Phase, ReconcilerStatus, RefusedVersion,
 };
-pub use trail::{Step, StepOutcome, TakenStep, Trail};

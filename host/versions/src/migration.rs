@@ -7,7 +7,7 @@ mod anew;
 mod content;
 mod maker;
 
-use crate::prove::call_at_admission;
+use crate::admission_steps::call_at_admission;
 use crate::refusal::Refusal;
 use content::{Content, content};
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,7 @@
 
 use wasmount_core::capabilities::{Capabilities, Hidden, Profile};
 use wasmount_core::driver::Role;
-use wasmount_core::services::{Offer, Service};
+use wasmount_core::services::{Service, ServiceSet};
 
 /// What the running version offers, and to whom.
 #[derive(Debug, Clone)]
@@ -13,7 +13,7 @@ pub struct Kept {
     /// How its plugin calls itself.
     pub plugin: String,
     /// Its services and features.
-    pub offer: Offer,
+    pub offer: ServiceSet,
     /// What of it is hidden.
     pub hidden: Hidden,
     /// Which CSI is spoken.
@@ -28,7 +28,7 @@ impl Kept {
 }
 
 /// What a version of `offer` would take away, by the names of CSI; services that CSI does not advertise by the contract's.
-pub(crate) fn removed(kept: &Kept, offer: &Offer, hidden: &Hidden) -> Vec<String> {
+pub(crate) fn removed(kept: &Kept, offer: &ServiceSet, hidden: &Hidden) -> Vec<String> {
     let everything = Hidden::default();
     let before = names(&kept.offer, kept.profile, &kept.hidden);
     let after = names(offer, kept.profile, &everything);
@@ -42,7 +42,7 @@ pub(crate) fn removed(kept: &Kept, offer: &Offer, hidden: &Hidden) -> Vec<String
 }
 
 /// Each once, in the order of CSI.
-fn names(offer: &Offer, profile: Profile, hidden: &Hidden) -> Vec<&'static str> {
+fn names(offer: &ServiceSet, profile: Profile, hidden: &Hidden) -> Vec<&'static str> {
     // Of all services, whatever this process serves: the sidecars of the other role know the driver by the same name.
     let Capabilities {
         plugin,
@@ -76,14 +76,14 @@ mod tests {
     fn kept(services: &[Service], features: &[Feature], hidden: &[&str]) -> Kept {
         Kept {
             plugin: "nas.example.com".to_owned(),
-            offer: Offer::new(services.iter().copied(), features.iter().copied()),
+            offer: ServiceSet::new(services.iter().copied(), features.iter().copied()),
             hidden: Hidden::parse(hidden).unwrap(),
             profile: Profile::V1_12,
         }
     }
 
     fn gone(kept: &Kept, services: &[Service], hidden: &[&str]) -> Vec<String> {
-        let offer = Offer::new(services.iter().copied(), []);
+        let offer = ServiceSet::new(services.iter().copied(), []);
         removed(kept, &offer, &Hidden::parse(hidden).unwrap())
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 /// How it stands with a backend.
 #[derive(Debug, Clone, PartialEq)]
-pub struct KeeperStatus {
+pub struct ReconcilerStatus {
     /// In one word.
     pub phase: Phase,
     /// The version that serves; none: no version does.
@@ -126,7 +126,7 @@ pub enum KeeperEvent {
     StillDraining(OldVersion),
 }
 
-impl KeeperStatus {
+impl ReconcilerStatus {
     /// Of a keeper that has just begun.
     pub(crate) fn loading() -> Self {
         Self {

@@ -29,12 +29,12 @@ mod mounter;
 mod mounter_watch;
 mod preflight;
 mod registration;
-mod rooms;
 mod secret_watch;
 mod secrets;
 mod serving;
 mod settled_file;
 mod shared_roots;
+mod shared_services;
 mod signals;
 mod sources;
 mod storage_backends;
@@ -53,8 +53,8 @@ pub(crate) use fetching::{FetchWork, fetch_as_child};
 pub(crate) use inspect::{Inspected, inspect};
 pub(crate) use kubernetes::{CsiNodeMode, KubernetesOptions, Registering};
 pub(crate) use mounter::{MounterOptions, mount};
-use rooms::Rooms;
 use serving::Serving;
+use shared_services::SharedServices;
 use signals::Signals;
 use std::fs::DirBuilder;
 use std::io;
@@ -200,11 +200,11 @@ async fn start(
     descriptors: u64,
     place: registration::Place,
 ) -> Result<Serving, Fault> {
-    let (rooms, documents) = Rooms::open(&options, backends, &readiness).await?;
+    let (services, documents) = SharedServices::open(&options, backends, &readiness).await?;
     let (role, node) = (options.role, options.node_id.clone());
     let serving = Serving::start(
         options,
-        rooms,
+        services,
         documents,
         &readiness,
         &metrics,

@@ -21,7 +21,7 @@ use wasmount_core::driver::Driver;
 use wasmount_core::fault::FaultKind;
 use wasmount_core::names::DriverName;
 use wasmount_csi::CallMetrics;
-use wasmount_versions::{Keeper, RefusalKind};
+use wasmount_versions::{RefusalKind, VersionReconciler};
 
 /// OpenMetrics 1.0, which Prometheus reads since 2.5.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -36,7 +36,7 @@ pub(crate) struct Metrics {
 /// What is shown of a driver that serves.
 struct Shown {
     driver: Arc<Driver>,
-    keeper: Arc<Keeper>,
+    reconciler: Arc<VersionReconciler>,
     counts: Arc<VersionCounts>,
 }
 
@@ -82,11 +82,15 @@ impl Metrics {
     }
 
     /// Shows this driver's plugin too: its faults, and its versions, which whoever watches them counts.
-    pub(crate) fn add(&self, driver: Arc<Driver>, keeper: Arc<Keeper>) -> Arc<VersionCounts> {
+    pub(crate) fn add(
+        &self,
+        driver: Arc<Driver>,
+        reconciler: Arc<VersionReconciler>,
+    ) -> Arc<VersionCounts> {
         let counts = Arc::<VersionCounts>::default();
         let shown = Shown {
             driver: driver.clone(),
-            keeper,
+            reconciler,
             counts: counts.clone(),
         };
         self.drivers().insert(driver.name().clone(), shown);
@@ -198,7 +202,7 @@ impl Metrics {
         let rollbacks = Family::<OfDriver, Counter>::default();
         let refusals = Family::<OfFault, Counter>::default();
         for (name, shown) in self.drivers().iter() {
-            if let Some(version) = shown.keeper.status().current {
+            if let Some(version) = shown.reconciler.status().current {
                 let labels = OfVersion {
                     driver: name.to_string(),
                     version: version.plugin_version,

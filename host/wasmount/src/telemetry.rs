@@ -2,9 +2,9 @@
 //!
 //! It does not know what is logged; no room hands it a request or a secret.
 
-mod spoken;
+mod log_capture;
 
-pub(crate) use spoken::{Said, Spoken};
+pub(crate) use log_capture::{LogCapture, Said};
 
 use crate::visible::steers;
 use clap::ValueEnum;

@@ -2,7 +2,7 @@
 //!
 //! It also holds the interfaces that mean nothing alone. It does not know the running version: what a swap may take away is `versions`'.
 
-use crate::services::{Feature, Offer, Service};
+use crate::services::{Feature, Service, ServiceSet};
 
 /// Something is claimed or exported without what it rests on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +46,7 @@ const PARTS: &[(&[Service], Service, &str)] = &[
 const CONTROLLER_IS_MISSING: &str = "needs the interface `controller`";
 
 /// Refuses features, and interfaces, that contradict the exports.
-pub fn check_features(offer: &Offer) -> Result<(), FeatureWithoutExport> {
+pub fn check_features(offer: &ServiceSet) -> Result<(), FeatureWithoutExport> {
     for (parts, whole, rule) in PARTS {
         let part = parts.iter().find(|part| offer.has(**part));
         if let Some(part) = part.filter(|_| !offer.has(*whole)) {
@@ -68,7 +68,7 @@ pub fn check_features(offer: &Offer) -> Result<(), FeatureWithoutExport> {
     }
 }
 
-fn contradiction(offer: &Offer, feature: Feature) -> Option<&'static str> {
+fn contradiction(offer: &ServiceSet, feature: Feature) -> Option<&'static str> {
     let controller = offer.has(Service::Controller);
     let publishes = offer.has(Service::ControllerPublish);
     let lists = offer.has(Service::VolumeListing) || offer.has(Service::VolumeLookup);
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     fn check(services: &[Service], features: &[Feature]) -> Result<(), &'static str> {
-        let offer = Offer::new(services.iter().copied(), features.iter().copied());
+        let offer = ServiceSet::new(services.iter().copied(), features.iter().copied());
         check_features(&offer).map_err(|error| error.claim)
     }
 

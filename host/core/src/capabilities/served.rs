@@ -6,7 +6,7 @@ use super::{
     Capabilities, ControllerCapability, GroupCapability, NodeCapability, PluginCapability,
 };
 use crate::rpc::Rpc;
-use crate::services::{Offer, Service};
+use crate::services::{Service, ServiceSet};
 
 /// What must be advertised for a call to be served.
 enum Needs {
@@ -72,7 +72,7 @@ fn needs(rpc: Rpc) -> Needs {
 }
 
 /// Whether a backend that offers this, and is advertised so, serves a call. The role is not looked at.
-pub(crate) fn serves(offer: &Offer, capabilities: &Capabilities, rpc: Rpc) -> bool {
+pub(crate) fn serves(offer: &ServiceSet, capabilities: &Capabilities, rpc: Rpc) -> bool {
     match needs(rpc) {
         Needs::Nothing => true,
         Needs::Plugin(capability) => capabilities.plugin.contains(&capability),

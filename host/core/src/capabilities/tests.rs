@@ -15,7 +15,7 @@ fn derive_as(
     features: &[Feature],
     hidden: &[&str],
 ) -> Capabilities {
-    let offer = Offer::new(services.iter().copied(), features.iter().copied());
+    let offer = ServiceSet::new(services.iter().copied(), features.iter().copied());
     Capabilities::derive(&offer, role, profile, &Hidden::parse(hidden).unwrap())
 }
 

@@ -231,7 +231,7 @@ impl Work {
     /// Brings listed volumes in line with what is advertised: no published nodes without the feature, a condition with VOLUME_CONDITION, a
     /// place where volumes have one.
     async fn complete(&self, entries: &mut [VolumeEntry], until: Instant) {
-        let (profile, hidden) = (self.driver.profile(), &self.terms().hidden);
+        let (profile, hidden) = (self.driver.profile(), &self.policy().hidden);
         let lists_nodes = !hidden.hides(ControllerCapability::ListVolumesPublishedNodes.name())
             && self
                 .plugin()

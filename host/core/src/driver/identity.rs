@@ -32,7 +32,7 @@ impl Driver {
     pub fn capabilities(&self) -> Capabilities {
         match self.plugin.load().as_ref() {
             Some(plugin) => plugin.capabilities.clone(),
-            None => Capabilities::without_plugin(self.config.role, &self.config.terms.hidden),
+            None => Capabilities::without_plugin(self.config.role, &self.config.policy.hidden),
         }
     }
 

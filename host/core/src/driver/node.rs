@@ -257,7 +257,7 @@ impl Work {
     /// Of what was staged nobody asks whose it is.
     fn require_pod_info(&self, request: &NodePublishRequest) -> Result<(), Error> {
         let name = self.driver.name();
-        let pod_info = self.terms().pod_info;
+        let pod_info = self.policy().pod_info;
         pod_info.require(name, &request.volume_context, &self.call.secrets)
     }
 

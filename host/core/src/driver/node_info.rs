@@ -34,7 +34,7 @@ struct KeptNode {
 
 /// What one plugin said of the node.
 #[derive(Default)]
-pub(super) struct SaidOfNode {
+pub(super) struct NodeInfoCache {
     said: ArcSwapOption<KeptNode>,
     /// One question at a time: an older answer must not follow a newer one.
     asking: Mutex<()>,

@@ -4,14 +4,14 @@
 //! It does not know why a version is replaced.
 
 use super::calls::{Calls, RunningCall, Ticket};
-use super::node_info::SaidOfNode;
-use super::{Driver, Terms, VersionFault};
+use super::node_info::NodeInfoCache;
+use super::{Driver, ServingPolicy, VersionFault};
 use crate::backend::Backend;
 use crate::capabilities::{Capabilities, Hidden, serves};
 use crate::error::Error;
 use crate::fault::FaultKind;
 use crate::rpc::Rpc;
-use crate::services::{Offer, Service};
+use crate::services::{Service, ServiceSet};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -23,10 +23,10 @@ use tokio::time::Instant;
 /// A backend in use, with what was derived from it: taken once by a call, so that a swap never shows in the middle of one.
 pub(super) struct Plugin {
     pub(super) backend: Arc<dyn Backend>,
-    pub(super) terms: Terms,
+    pub(super) policy: ServingPolicy,
     pub(super) capabilities: Capabilities,
     /// What it said of the node.
-    pub(super) node: SaidOfNode,
+    pub(super) node: NodeInfoCache,
     /// Those that ask it.
     calls: Calls,
     /// How many of them ended without a fault of it.
@@ -70,12 +70,12 @@ impl Retired {
 }
 
 impl Plugin {
-    fn new(backend: Arc<dyn Backend>, terms: Terms, capabilities: Capabilities) -> Self {
+    fn new(backend: Arc<dyn Backend>, policy: ServingPolicy, capabilities: Capabilities) -> Self {
         Self {
             backend,
-            terms,
+            policy,
             capabilities,
-            node: SaidOfNode::default(),
+            node: NodeInfoCache::default(),
             calls: Calls::new(),
             answered: AtomicU64::new(0),
             answered_about: Mutex::default(),
@@ -102,7 +102,7 @@ impl Plugin {
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         *faults.entry(kind).or_default() += 1;
         drop(faults);
-        if let Some(told) = &self.terms.faults {
+        if let Some(told) = &self.policy.faults {
             let subject = number_of(rpc, subject);
             let about = self.answered_about().get(&rpc).copied();
             // It fails when nobody listens, or too slowly.
@@ -124,9 +124,9 @@ impl Plugin {
 
 impl Entered {
     /// The plugin's, or without one the driver's.
-    pub(super) fn terms<'a>(&'a self, driver: &'a Driver) -> &'a Terms {
-        let terms = self.plugin.as_ref().map(|plugin| &plugin.terms);
-        terms.unwrap_or(&driver.config.terms)
+    pub(super) fn policy<'a>(&'a self, driver: &'a Driver) -> &'a ServingPolicy {
+        let policy = self.plugin.as_ref().map(|plugin| &plugin.policy);
+        policy.unwrap_or(&driver.config.policy)
     }
 
     /// Whether the call may ask the plugin.
@@ -137,15 +137,15 @@ impl Entered {
 
 impl Driver {
     /// From now on calls go to this backend; running ones keep theirs. Returns what it replaces.
-    pub fn put_to_use(&self, backend: Arc<dyn Backend>, terms: Terms) -> Option<Retired> {
+    pub fn put_to_use(&self, backend: Arc<dyn Backend>, policy: ServingPolicy) -> Option<Retired> {
         let capabilities = Capabilities::derive(
             backend.offer(),
             self.config.role,
             self.config.profile,
-            &terms.hidden,
+            &policy.hidden,
         );
         let offer = backend.offer().clone();
-        let plugin = Arc::new(Plugin::new(backend, terms, capabilities));
+        let plugin = Arc::new(Plugin::new(backend, policy, capabilities));
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         let replaced = self.plugin.swap(Some(Arc::clone(&plugin)));
         // Pairs with the one in `enter`: a call that was not seen to be counted sees the swap.
@@ -166,7 +166,7 @@ impl Driver {
     }
 
     /// What the backend in use offers, now and after each change; none: there was never one.
-    pub fn offers(&self) -> watch::Receiver<Option<Offer>> {
+    pub fn offers(&self) -> watch::Receiver<Option<ServiceSet>> {
         self.offered.subscribe()
     }
 
@@ -215,15 +215,15 @@ impl Driver {
     /// How long a call that begins now may take.
     pub(super) fn time_budget(&self) -> Duration {
         let plugin = self.plugin.load();
-        let terms = plugin.as_ref().map(|plugin| &plugin.terms);
-        terms.unwrap_or(&self.config.terms).time_budget
+        let policy = plugin.as_ref().map(|plugin| &plugin.policy);
+        policy.unwrap_or(&self.config.policy).time_budget
     }
 
     /// What is hidden now.
     pub(super) fn hidden(&self) -> Hidden {
         let plugin = self.plugin.load();
-        let terms = plugin.as_ref().map(|plugin| &plugin.terms);
-        terms.unwrap_or(&self.config.terms).hidden.clone()
+        let policy = plugin.as_ref().map(|plugin| &plugin.policy);
+        policy.unwrap_or(&self.config.policy).hidden.clone()
     }
 
     /// Every version that may have calls.
@@ -279,7 +279,7 @@ fn number_of(rpc: Rpc, subject: Option<&str>) -> u64 {
 }
 
 /// Whether a call may ask the plugin; the others are the kernel's and the journal's.
-fn asks_plugin(rpc: Rpc, offer: &Offer) -> bool {
+fn asks_plugin(rpc: Rpc, offer: &ServiceSet) -> bool {
     match rpc {
         Rpc::NodeUnpublishVolume | Rpc::NodeExpandVolume => false,
         Rpc::NodeUnstageVolume => offer.has(Service::NodeHooks),

@@ -6,7 +6,7 @@
 //! It does not know what a call does.
 
 use super::swap::{Entered, Plugin};
-use super::{Driver, Terms};
+use super::{Driver, ServingPolicy};
 use crate::backend::{Backend, BackendError};
 use crate::call::{Call, Incoming};
 use crate::capabilities::ControllerCapability;
@@ -32,9 +32,9 @@ pub(super) struct Work {
 }
 
 /// Logs a panic of a call's task, which may have nobody left to tell.
-struct Told(Rpc);
+struct PanicLogGuard(Rpc);
 
-impl Drop for Told {
+impl Drop for PanicLogGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
             tracing::error!(rpc = %self.0, "a call panicked: this is a bug of the host");
@@ -74,7 +74,7 @@ impl Driver {
             call: Call {
                 secrets: Arc::clone(&incoming.secrets),
                 cancelled: self.cancelled.child_token(),
-                ..Call::within(rpc, &incoming.request_id, entered.terms(self).time_budget)
+                ..Call::within(rpc, &incoming.request_id, entered.policy(self).time_budget)
             },
             entered,
             incoming,
@@ -83,7 +83,7 @@ impl Driver {
         let body = body(Arc::clone(&work));
         let (tell, told) = oneshot::channel();
         let task = async move {
-            let _told = Told(rpc);
+            let _told = PanicLogGuard(rpc);
             let answer = work.within_budget(body).await;
             let answer = answer.map_err(|error| match work.call.effect.is_set() {
                 true => error.after_effect(),
@@ -132,8 +132,8 @@ impl Work {
     }
 
     /// The terms that this call began with.
-    pub(super) fn terms(&self) -> &Terms {
-        self.entered.terms(&self.driver)
+    pub(super) fn policy(&self) -> &ServingPolicy {
+        self.entered.policy(&self.driver)
     }
 
     /// Counts how the call ended, for the driver and for the version that it asked.

@@ -191,7 +191,7 @@ impl MountError {
             MountError::OutsideRoots { .. }
             | MountError::NotStaged { .. }
             | MountError::Precondition { .. }
-            | MountError::OtherwiseThere { .. }
+            | MountError::AlreadyExists { .. }
             | MountError::InUse { .. }
             | MountError::OutOfRange { .. }
             | MountError::Unsupported { .. } => Owner::Request,

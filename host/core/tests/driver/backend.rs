@@ -16,7 +16,7 @@ use wasmount_core::code::Code;
 use wasmount_core::health::Health;
 use wasmount_core::names::{GroupSnapshotId, NodeId, SnapshotId, VolumeId};
 use wasmount_core::plan::{Plan, Source};
-use wasmount_core::services::Offer;
+use wasmount_core::services::ServiceSet;
 use wasmount_core::snapshot::{BlockType, GroupSnapshot, MetadataPage, Snapshot};
 use wasmount_core::topology::TopologyRequirement;
 use wasmount_core::volume::{Page, PageRequest, Volume, VolumeEntry, VolumeStatus};
@@ -49,12 +49,12 @@ pub(crate) struct FakeBackend {
     pub(crate) forgets_source: Mutex<bool>,
     pub(crate) volumes: Mutex<BTreeMap<String, Volume>>,
     label: PluginLabel,
-    offer: Offer,
+    offer: ServiceSet,
     manifest: Attributes,
 }
 
 impl FakeBackend {
-    pub(crate) fn new(offer: Offer) -> Self {
+    pub(crate) fn new(offer: ServiceSet) -> Self {
         Self {
             script: Script::default(),
             entries: Mutex::default(),
@@ -145,7 +145,7 @@ impl Backend for FakeBackend {
     fn label(&self) -> &PluginLabel {
         &self.label
     }
-    fn offer(&self) -> &Offer {
+    fn offer(&self) -> &ServiceSet {
         &self.offer
     }
     fn manifest(&self) -> &Attributes {

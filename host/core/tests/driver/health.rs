@@ -120,7 +120,7 @@ async fn what_an_earlier_version_of_a_backend_said_is_not_told_by_the_next() {
     bench.backend.health_of.lock().unwrap().clear();
     bench.driver.put_to_use(
         Arc::clone(&bench.backend) as Arc<dyn Backend>,
-        bench.terms.clone(),
+        bench.policy.clone(),
     );
     assert_eq!(health(&bench, "v").await.unwrap(), []);
 }

@@ -12,7 +12,7 @@ use wasmount_core::backend::NodeDescription;
 use wasmount_core::code::Code;
 use wasmount_core::driver::{Driver, NodeInfo, Role};
 use wasmount_core::names::NodeId;
-use wasmount_core::services::{Offer, Service};
+use wasmount_core::services::{Service, ServiceSet};
 use wasmount_core::topology::Topology;
 
 fn description(id: &str, zone: &str, max_volumes: u64) -> NodeDescription {
@@ -39,7 +39,7 @@ fn info(id: &str, zone: &str, max_volumes: u64) -> NodeInfo {
 }
 
 fn says(said: NodeDescription) -> Arc<FakeBackend> {
-    let offer = Offer::new(Service::ALL.iter().copied(), []);
+    let offer = ServiceSet::new(Service::ALL.iter().copied(), []);
     let backend = FakeBackend::new(offer);
     *backend.node.lock().unwrap() = said;
     Arc::new(backend)
@@ -49,7 +49,7 @@ fn says(said: NodeDescription) -> Arc<FakeBackend> {
 async fn a_backend_is_asked_once_and_its_answer_is_kept_durably() {
     let bench = bench_without_plugin(Role::All, &[]);
     let backend = says(description("storage-1", "a", 5));
-    bench.driver.put_to_use(backend.clone(), terms(&[]));
+    bench.driver.put_to_use(backend.clone(), policy(&[]));
     for _ in 0..3 {
         let answer = bench.driver.node_get_info(incoming()).await.unwrap();
         assert_eq!(answer, info("storage-1", "a", 5));
@@ -65,7 +65,7 @@ async fn another_version_may_change_the_volume_limit_and_nothing_else() {
         says(description("storage-1", "a", 5)),
         says(description("storage-2", "b", 9)),
     ] {
-        bench.driver.put_to_use(backend, terms(&[]));
+        bench.driver.put_to_use(backend, policy(&[]));
         bench.driver.node_get_info(incoming()).await.unwrap();
     }
     let answer = bench.driver.node_get_info(incoming()).await.unwrap();
@@ -77,11 +77,11 @@ async fn a_plugin_that_fails_leaves_what_was_kept_and_is_asked_again() {
     let bench = bench_without_plugin(Role::All, &[]);
     bench
         .driver
-        .put_to_use(says(description("storage-1", "a", 5)), terms(&[]));
+        .put_to_use(says(description("storage-1", "a", 5)), policy(&[]));
     bench.driver.node_get_info(incoming()).await.unwrap();
     let sick = says(description("storage-1", "a", 9));
     sick.script.on("node_info", Act::Fail(trapped()));
-    bench.driver.put_to_use(sick.clone(), terms(&[]));
+    bench.driver.put_to_use(sick.clone(), policy(&[]));
     let answer = bench.driver.node_get_info(incoming()).await.unwrap();
     assert_eq!(answer, info("storage-1", "a", 5));
     sick.script.off("node_info");
@@ -97,7 +97,7 @@ async fn a_driver_without_a_plugin_says_what_was_kept_and_nothing_before() {
 
     bench
         .driver
-        .put_to_use(says(description("storage-1", "a", 5)), terms(&[]));
+        .put_to_use(says(description("storage-1", "a", 5)), policy(&[]));
     bench.driver.node_get_info(incoming()).await.unwrap();
     let restarted = bench.restarted();
     let answer = restarted.node_get_info(incoming()).await.unwrap();
@@ -127,7 +127,7 @@ async fn a_limit_that_is_asked_anew_is_the_answer_from_then_on_and_whoever_follo
     assert_eq!(early.unwrap_err().code(), Code::Unavailable);
 
     let backend = says(description("storage-1", "a", 5));
-    bench.driver.put_to_use(backend.clone(), terms(&[]));
+    bench.driver.put_to_use(backend.clone(), policy(&[]));
     bench.driver.node_get_info(incoming()).await.unwrap();
     assert!(answers.has_changed().unwrap());
     let first = answers.borrow_and_update().clone();
@@ -152,7 +152,7 @@ async fn a_limit_that_is_asked_anew_is_the_answer_from_then_on_and_whoever_follo
 async fn a_refresh_that_fails_leaves_the_last_answer() {
     let bench = bench_without_plugin(Role::All, &[]);
     let backend = says(description("storage-1", "a", 5));
-    bench.driver.put_to_use(backend.clone(), terms(&[]));
+    bench.driver.put_to_use(backend.clone(), policy(&[]));
     bench.driver.node_get_info(incoming()).await.unwrap();
     backend.script.on("node_info", Act::Fail(trapped()));
     bench
@@ -179,7 +179,7 @@ async fn what_is_kept_is_told_at_once_and_the_limit_of_each_plugin_that_comes() 
     for limit in [5, 7] {
         bench
             .driver
-            .put_to_use(says(description("storage-1", "a", limit)), terms(&[]));
+            .put_to_use(says(description("storage-1", "a", limit)), policy(&[]));
         answers.changed().await.unwrap();
         let told = answers.borrow_and_update().clone();
         assert_eq!(told, Some(info("storage-1", "a", limit)));
@@ -192,7 +192,7 @@ async fn what_is_kept_is_told_at_once_and_the_limit_of_each_plugin_that_comes() 
     answers.changed().await.unwrap();
     let told = answers.borrow_and_update().clone();
     assert_eq!(told, Some(info("storage-1", "a", 7)));
-    upgraded.put_to_use(says(description("storage-1", "a", 9)), terms(&[]));
+    upgraded.put_to_use(says(description("storage-1", "a", 9)), policy(&[]));
     answers.changed().await.unwrap();
     let told = answers.borrow_and_update().clone();
     assert_eq!(told, Some(info("storage-1", "a", 9)));
@@ -203,7 +203,7 @@ async fn a_plugin_is_asked_again_until_it_answers_and_then_in_each_period() {
     let bench = bench_without_plugin(Role::All, &[]);
     let backend = says(description("storage-1", "a", 5));
     backend.script.on("node_info", Act::Fail(trapped()));
-    bench.driver.put_to_use(backend.clone(), terms(&[]));
+    bench.driver.put_to_use(backend.clone(), policy(&[]));
     let _task = follow(&bench.driver, Some(Duration::from_secs(60)));
     // After 0, 1, 3 and 7 s.
     sleep(Duration::from_secs(10)).await;
@@ -220,7 +220,7 @@ async fn a_plugin_is_asked_again_until_it_answers_and_then_in_each_period() {
 async fn without_a_period_a_plugin_that_has_answered_is_not_asked_again() {
     let bench = bench_without_plugin(Role::All, &[]);
     let backend = says(description("storage-1", "a", 5));
-    bench.driver.put_to_use(backend.clone(), terms(&[]));
+    bench.driver.put_to_use(backend.clone(), policy(&[]));
     let _task = follow(&bench.driver, None);
     sleep(Duration::from_secs(86_400)).await;
     assert_eq!(backend.script.count("node_info"), 1);

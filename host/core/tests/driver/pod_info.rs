@@ -5,7 +5,8 @@ use std::sync::Arc;
 use wasmount_core::call::Incoming;
 use wasmount_core::code::Code;
 use wasmount_core::driver::{
-    DriverConfig, EPHEMERAL, NodePublishRequest, PodInfo, Role, SERVICE_ACCOUNT_TOKENS, Terms,
+    DriverConfig, EPHEMERAL, NodePublishRequest, PodInfo, Role, SERVICE_ACCOUNT_TOKENS,
+    ServingPolicy,
 };
 use wasmount_core::services::Service;
 
@@ -17,9 +18,9 @@ const ALL: PodInfo = PodInfo {
 /// A driver that wants this, and whose backend offers these.
 fn wanting(pod_info: PodInfo, services: &[Service]) -> Bench {
     let config = DriverConfig {
-        terms: Terms {
+        policy: ServingPolicy {
             pod_info,
-            ..terms(&[])
+            ..policy(&[])
         },
         ..config(Role::All, &[])
     };

@@ -10,11 +10,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use wasmount_core::code::Code;
-use wasmount_core::driver::{Driver, Retired, Role, Terms};
+use wasmount_core::driver::{Driver, Retired, Role, ServingPolicy};
 use wasmount_core::error::Error;
 use wasmount_core::fault::FaultKind;
 use wasmount_core::rpc::Rpc;
-use wasmount_core::services::{Offer, Service};
+use wasmount_core::services::{Service, ServiceSet};
 
 /// Calls at a time.
 const AT_ONCE: usize = 8;
@@ -23,7 +23,10 @@ const SWAPS: usize = 1000;
 const SOON: Duration = Duration::from_secs(10);
 
 fn offering(services: &[Service]) -> Arc<FakeBackend> {
-    Arc::new(FakeBackend::new(Offer::new(services.iter().copied(), [])))
+    Arc::new(FakeBackend::new(ServiceSet::new(
+        services.iter().copied(),
+        [],
+    )))
 }
 
 fn whole() -> Arc<FakeBackend> {
@@ -33,7 +36,7 @@ fn whole() -> Arc<FakeBackend> {
 fn swapped(bench: &Bench, backend: &Arc<FakeBackend>) -> Retired {
     let retired = bench
         .driver
-        .put_to_use(backend.clone(), bench.terms.clone());
+        .put_to_use(backend.clone(), bench.policy.clone());
     retired.unwrap()
 }
 
@@ -128,20 +131,20 @@ async fn no_call_fails_while_versions_follow_one_another() {
 #[tokio::test]
 async fn terms_come_and_go_with_a_version() {
     let bench = full(&[]);
-    let hides = terms(&["CREATE_DELETE_VOLUME"]);
+    let hides = policy(&["CREATE_DELETE_VOLUME"]);
     bench.driver.put_to_use(whole(), hides);
     let refused = deleted(&bench.driver, "v").await.unwrap_err();
     assert_eq!(refused.code(), Code::Unimplemented);
-    bench.driver.put_to_use(whole(), terms(&[]));
+    bench.driver.put_to_use(whole(), policy(&[]));
     deleted(&bench.driver, "v").await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_has_the_time_of_the_version_that_it_began_with() {
     let bench = full(&[]);
-    let short = Terms {
+    let short = ServingPolicy {
         time_budget: Duration::from_secs(3),
-        ..terms(&[])
+        ..policy(&[])
     };
     let backend = whole();
     backend.script.on("delete_volume", Act::UntilCancelled);
@@ -301,7 +304,7 @@ async fn whoever_follows_hears_of_capabilities_that_are_new_and_of_no_others() {
     let swap = |services: &[Service]| {
         bench
             .driver
-            .put_to_use(offering(services), bench.terms.clone())
+            .put_to_use(offering(services), bench.policy.clone())
     };
     swap(&[Service::Controller]);
     assert!(!grown.has_changed().unwrap());
@@ -316,7 +319,7 @@ async fn whoever_follows_hears_of_capabilities_that_are_new_and_of_no_others() {
 async fn the_first_version_brings_nothing_that_a_client_does_not_know() {
     let bench = bench_without_plugin(Role::All, &[]);
     let grown = bench.driver.capabilities_grown();
-    let before = bench.driver.put_to_use(whole(), bench.terms.clone());
+    let before = bench.driver.put_to_use(whole(), bench.policy.clone());
     assert!(before.is_none());
     assert!(!grown.has_changed().unwrap());
 }
@@ -327,9 +330,9 @@ async fn faults_are_told_to_whoever_follows_their_version() {
     let (tell, mut told) = mpsc::channel(8);
     let backend = whole();
     backend.script.on("delete_volume", Act::Fail(trapped()));
-    let followed = Terms {
+    let followed = ServingPolicy {
         faults: Some(tell),
-        ..terms(&[])
+        ..policy(&[])
     };
     bench.driver.put_to_use(backend, followed);
     deleted(&bench.driver, "v").await.unwrap_err();
@@ -379,7 +382,7 @@ async fn calls_that_ask_the_plugin_are_named_until_they_end() {
 async fn a_read_whose_client_hangs_up_is_no_answer_of_a_version_and_one_that_ends_is() {
     let bench = full(&[]);
     let backend = whole();
-    bench.driver.put_to_use(backend.clone(), terms(&[]));
+    bench.driver.put_to_use(backend.clone(), policy(&[]));
     let read = || {
         bench
             .driver

@@ -11,11 +11,11 @@ use wasmount_core::backend::{CreateSnapshot, CreateVolume};
 use wasmount_core::call::Incoming;
 use wasmount_core::driver::{
     Driver, DriverConfig, Hidden, NodePublishRequest, NodeStageRequest, NodeStatsRequest, Profile,
-    Role, Terms,
+    Role, ServingPolicy,
 };
 use wasmount_core::error::Error;
 use wasmount_core::names::{DriverName, NodeId, NodePath, RequestedName, SnapshotId, VolumeId};
-use wasmount_core::services::{Feature, Offer, Service};
+use wasmount_core::services::{Feature, Service, ServiceSet};
 use wasmount_core::volume::{
     AccessMode, AccessType, CapacityRange, ContentSource, MountAccess, VolumeCapability,
 };
@@ -28,7 +28,7 @@ pub(crate) struct Bench {
     pub(crate) backend: Arc<FakeBackend>,
     pub(crate) mounter: Arc<FakeMounter>,
     pub(crate) state: Arc<FakeState>,
-    pub(crate) terms: Terms,
+    pub(crate) policy: ServingPolicy,
 }
 
 /// A driver whose backend offers these.
@@ -37,11 +37,11 @@ pub(crate) fn bench(services: &[Service], features: &[Feature]) -> Bench {
 }
 
 pub(crate) fn with_backend(bench: Bench, services: &[Service], features: &[Feature]) -> Bench {
-    let offer = Offer::new(services.iter().copied(), features.iter().copied());
+    let offer = ServiceSet::new(services.iter().copied(), features.iter().copied());
     let backend = Arc::new(FakeBackend::new(offer));
     bench
         .driver
-        .put_to_use(backend.clone(), bench.terms.clone());
+        .put_to_use(backend.clone(), bench.policy.clone());
     Bench { backend, ..bench }
 }
 
@@ -86,16 +86,16 @@ pub(crate) fn config(role: Role, hidden: &[&str]) -> DriverConfig {
         role,
         profile: Profile::V1_12,
         node_id: NodeId::parse("node_id", "host-node").unwrap(),
-        terms: terms(hidden),
+        policy: policy(hidden),
     }
 }
 
 /// The terms of a document that hides these.
-pub(crate) fn terms(hidden: &[&str]) -> Terms {
-    Terms {
+pub(crate) fn policy(hidden: &[&str]) -> ServingPolicy {
+    ServingPolicy {
         time_budget: BUDGET,
         hidden: Hidden::parse(hidden).unwrap(),
-        ..Terms::default()
+        ..ServingPolicy::default()
     }
 }
 
@@ -108,9 +108,9 @@ pub(crate) fn without_plugin(config: DriverConfig) -> Bench {
     let mounter = Arc::new(FakeMounter::default());
     let state = Arc::new(FakeState::default());
     Bench {
-        terms: config.terms.clone(),
+        policy: config.policy.clone(),
         driver: Driver::new(config, mounter.clone(), state.clone()),
-        backend: Arc::new(FakeBackend::new(Offer::new(
+        backend: Arc::new(FakeBackend::new(ServiceSet::new(
             Service::ALL.iter().copied(),
             [],
         ))),

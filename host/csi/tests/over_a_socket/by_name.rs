@@ -3,7 +3,7 @@
 use crate::support::Served;
 use serde_json::{Value, json};
 use wasmount_core::rpc::Rpc;
-use wasmount_core::services::Offer;
+use wasmount_core::services::ServiceSet;
 use wasmount_csi::by_name::{NamedAnswer, NamedCall};
 
 async fn make(served: &Served, rpc: &str, request: Value) -> NamedAnswer {
@@ -35,7 +35,7 @@ async fn a_call_is_answered_with_its_message_by_the_names_of_csi() {
 
 #[tokio::test]
 async fn a_refusal_has_the_code_and_the_words_that_a_client_hears() {
-    let served = Served::offering(Offer::default());
+    let served = Served::offering(ServiceSet::default());
     let answer = make(&served, "CreateVolume", create()).await;
     assert_eq!((answer.code, answer.code_name), (12, "UNIMPLEMENTED"));
     assert_eq!(

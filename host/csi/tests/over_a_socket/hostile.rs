@@ -11,7 +11,7 @@ use tonic::Code;
 use tonic::codegen::Bytes;
 use tonic::codegen::http::Request;
 use wasmount_core::driver::Role;
-use wasmount_core::services::Offer;
+use wasmount_core::services::ServiceSet;
 
 /// How every HTTP/2 connection begins, with an empty SETTINGS frame behind it (RFC 9113, 3.4 and 6.5).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -131,7 +131,7 @@ async fn a_call_is_answered_beside_two_thousand_idle_connections() {
 
 #[tokio::test]
 async fn a_driver_has_no_more_connections_than_it_may_and_the_next_client_waits() {
-    let offer = Offer::new([], []);
+    let offer = ServiceSet::new([], []);
     let served = Served::with_connections(Role::All, offer, 3);
     let connect = || UnixStream::connect(&served.socket);
     let mut idle = Vec::new();

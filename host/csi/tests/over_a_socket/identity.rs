@@ -8,7 +8,7 @@ use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 use wasmount_core::driver::Role;
 use wasmount_core::rpc::Rpc;
-use wasmount_core::services::{Offer, Service};
+use wasmount_core::services::{Service, ServiceSet};
 use wasmount_csi::wire::csi::v1 as wire;
 
 /// Calls any method with an empty message and looks at the status only.
@@ -169,7 +169,7 @@ async fn a_backend_with_everything_refuses_an_empty_message_where_a_field_is_req
 
 #[tokio::test]
 async fn what_the_backend_does_not_export_is_unimplemented_but_for_identity_and_tear_down() {
-    for (rpc, code) in codes(&Served::offering(Offer::default())).await {
+    for (rpc, code) in codes(&Served::offering(ServiceSet::default())).await {
         let expected = match rpc {
             Rpc::GetPluginInfo | Rpc::GetPluginCapabilities | Rpc::Probe => Code::Ok,
             // Served, and refused for its missing fields: an earlier version may have staged.
@@ -183,7 +183,7 @@ async fn what_the_backend_does_not_export_is_unimplemented_but_for_identity_and_
 #[tokio::test]
 async fn what_the_role_excludes_is_unimplemented() {
     for role in [Role::Controller, Role::Node] {
-        let offer = Offer::new(Service::ALL.iter().copied(), []);
+        let offer = ServiceSet::new(Service::ALL.iter().copied(), []);
         let served = Served::configured(in_1_13(config(role)), offer, CONNECTIONS);
         for (rpc, code) in codes(&served).await {
             assert_eq!(
@@ -197,7 +197,7 @@ async fn what_the_role_excludes_is_unimplemented() {
 
 #[tokio::test]
 async fn a_refusal_says_which_call_and_why() {
-    let served = Served::offering(Offer::new([Service::Controller], []));
+    let served = Served::offering(ServiceSet::new([Service::Controller], []));
     let answer = served
         .controller()
         .await

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use tonic::Code;
 use wasmount_core::driver::{DriverConfig, Role};
 use wasmount_core::names::DriverName;
-use wasmount_core::services::{Offer, Service};
+use wasmount_core::services::{Service, ServiceSet};
 use wasmount_csi::wire::csi::v1 as wire;
 
 async fn with_volumes(served: Served) -> Served {
@@ -102,7 +102,7 @@ async fn a_token_outlives_the_process_and_is_none_of_another_driver() {
         name: DriverName::parse("other.wasmount.io").unwrap(),
         ..config(Role::All)
     };
-    let offer = Offer::new(Service::ALL.iter().copied(), []);
+    let offer = ServiceSet::new(Service::ALL.iter().copied(), []);
     let other = with_volumes(Served::configured(other, offer, CONNECTIONS)).await;
     let next = with_volumes(Served::whole()).await;
     for (served, expected) in [(&next, None), (&other, Some(Code::Aborted))] {

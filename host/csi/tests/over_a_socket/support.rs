@@ -12,9 +12,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
-use wasmount_core::driver::{Driver, DriverConfig, Profile, Role, Terms};
+use wasmount_core::driver::{Driver, DriverConfig, Profile, Role, ServingPolicy};
 use wasmount_core::names::{DriverName, NodeId};
-use wasmount_core::services::{Feature, Offer, Service};
+use wasmount_core::services::{Feature, Service, ServiceSet};
 use wasmount_csi::CallMetrics;
 use wasmount_csi::server::{ServeError, serve};
 use wasmount_csi::wire::csi::v1::controller_client::ControllerClient;
@@ -40,9 +40,9 @@ pub(crate) fn config(role: Role) -> DriverConfig {
         role,
         profile: Profile::V1_12,
         node_id: NodeId::parse("node", "node-1").unwrap(),
-        terms: Terms {
+        policy: ServingPolicy {
             time_budget: PATIENCE,
-            ..Terms::default()
+            ..ServingPolicy::default()
         },
     }
 }
@@ -75,38 +75,38 @@ impl Served {
             Feature::Topology,
             Feature::SnapshotTopology,
         ];
-        Self::offering(Offer::new(Service::ALL.iter().copied(), features))
+        Self::offering(ServiceSet::new(Service::ALL.iter().copied(), features))
     }
 
     /// The same for clients of CSI 1.13.
     pub(crate) fn whole_in_1_13() -> Self {
         let features = [Feature::Topology, Feature::SnapshotTopology];
-        let offer = Offer::new(Service::ALL.iter().copied(), features);
+        let offer = ServiceSet::new(Service::ALL.iter().copied(), features);
         Self::configured(in_1_13(config(Role::All)), offer, CONNECTIONS)
     }
 
-    pub(crate) fn offering(offer: Offer) -> Self {
+    pub(crate) fn offering(offer: ServiceSet) -> Self {
         Self::in_role(Role::All, offer)
     }
 
-    pub(crate) fn in_role(role: Role, offer: Offer) -> Self {
+    pub(crate) fn in_role(role: Role, offer: ServiceSet) -> Self {
         Self::with_connections(role, offer, CONNECTIONS)
     }
 
-    pub(crate) fn with_connections(role: Role, offer: Offer, most: usize) -> Self {
+    pub(crate) fn with_connections(role: Role, offer: ServiceSet, most: usize) -> Self {
         Self::configured(config(role), offer, most)
     }
 
-    pub(crate) fn configured(config: DriverConfig, offer: Offer, most: usize) -> Self {
+    pub(crate) fn configured(config: DriverConfig, offer: ServiceSet, most: usize) -> Self {
         let backend = Arc::new(MemoryBackend::new(offer));
         let mounter = Arc::new(MemoryMounter::default());
-        let terms = config.terms.clone();
+        let policy = config.policy.clone();
         let driver = Driver::new(
             config,
             Arc::clone(&mounter) as _,
             Arc::new(MemoryStore::default()),
         );
-        driver.put_to_use(Arc::clone(&backend) as _, terms);
+        driver.put_to_use(Arc::clone(&backend) as _, policy);
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("csi.sock");
         let bound = BoundSocket::bind(&socket, Connections::Stream).unwrap();

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
-use wasmount_core::driver::{Role, Terms};
-use wasmount_core::services::{Offer, Service};
+use wasmount_core::driver::{Role, ServingPolicy};
+use wasmount_core::services::{Service, ServiceSet};
 use wasmount_csi::wire::csi::v1 as wire;
 
 /// Far longer than a server takes to send a client away.
@@ -20,13 +20,15 @@ const POOR: [Service; 2] = [Service::Controller, Service::NodeStage];
 const RICH: [Service; 3] = [Service::Controller, Service::NodeStage, Service::Capacity];
 
 fn swap(served: &Served, services: &[Service]) {
-    let offer = Offer::new(services.iter().copied(), []);
+    let offer = ServiceSet::new(services.iter().copied(), []);
     let backend = Arc::new(MemoryBackend::new(offer));
-    served.driver.put_to_use(backend as _, Terms::default());
+    served
+        .driver
+        .put_to_use(backend as _, ServingPolicy::default());
 }
 
 fn served() -> Served {
-    Served::in_role(Role::All, Offer::new(POOR, []))
+    Served::in_role(Role::All, ServiceSet::new(POOR, []))
 }
 
 /// A client that speaks HTTP/2 up to its first settings and then listens.

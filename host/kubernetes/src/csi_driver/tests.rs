@@ -5,10 +5,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntr
 use serde_json::{Value, json};
 use wasmount_core::capabilities::{Hidden, Profile};
 use wasmount_core::driver::Role;
-use wasmount_core::services::{Feature, Offer, Service};
+use wasmount_core::services::{Feature, Service, ServiceSet};
 
 fn advertised(services: &[Service], features: &[Feature], hidden: &[&str]) -> Capabilities {
-    let offer = Offer::new(services.iter().copied(), features.iter().copied());
+    let offer = ServiceSet::new(services.iter().copied(), features.iter().copied());
     let hidden = Hidden::parse(hidden).unwrap();
     Capabilities::derive(&offer, Role::All, Profile::V1_12, &hidden)
 }

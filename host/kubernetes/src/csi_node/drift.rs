@@ -53,7 +53,7 @@ pub(super) enum Remedy {
     /// Whoever writes CSINode, when it writes again.
     Writing,
     /// The same, and it may do so by itself after its period (`nodeAllocatableUpdatePeriodSeconds`).
-    Patience,
+    DriftPolicy,
     /// A person: kubelet would refuse the driver, and take its entry away.
     Person,
 }
@@ -62,7 +62,7 @@ impl Drift {
     pub(super) fn remedy(&self) -> Remedy {
         match self {
             Drift::NoNode | Drift::Label { .. } | Drift::UnreadableAnnotation => Remedy::Person,
-            Drift::Count { .. } => Remedy::Patience,
+            Drift::Count { .. } => Remedy::DriftPolicy,
             Drift::NoCsiNode
             | Drift::NoEntry
             | Drift::NodeId { .. }

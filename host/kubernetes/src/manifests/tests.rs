@@ -11,10 +11,10 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use wasmount_core::capabilities::{Hidden, Profile};
 use wasmount_core::driver::Role;
-use wasmount_core::services::{Feature, Offer, Service};
+use wasmount_core::services::{Feature, Service, ServiceSet};
 
 fn backend(services: &[Service], features: &[Feature]) -> Backend {
-    let offer = Offer::new(services.iter().copied(), features.iter().copied());
+    let offer = ServiceSet::new(services.iter().copied(), features.iter().copied());
     let hidden = Hidden::default();
     let capabilities = Capabilities::derive(&offer, Role::All, Profile::V1_12, &hidden);
     let driver = DriverName::parse("a.example").unwrap();

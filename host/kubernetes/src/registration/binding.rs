@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
-use wasmount_socket::{BoundSocket, Connections, SocketError, SocketFile, Standing};
+use wasmount_socket::{BoundSocket, Connections, SocketError, SocketFile, SocketState};
 
 /// How long an answer may take to leave after the socket is gone: kubelet's own patience with NotifyRegistrationStatus.
 const ANSWERING: Duration = Duration::from_secs(5);
@@ -82,7 +82,7 @@ impl Binding {
     }
 
     /// What lies under its name.
-    pub(super) fn standing(&self) -> io::Result<Standing> {
+    pub(super) fn standing(&self) -> io::Result<SocketState> {
         self.file.standing()
     }
 }

@@ -26,7 +26,7 @@ impl Scene {
     }
 
     fn of(directory: TempDir, since: Option<Since>, api: Option<Client>) -> Self {
-        let introduction = Introduction {
+        let introduction = PluginRegistration {
             driver: DriverName::parse("a.b").unwrap(),
             registry: directory.path().to_owned(),
             endpoint: PathBuf::from("/plugins/a.b/csi.sock"),

@@ -3,7 +3,9 @@
 //!
 //! Objects of their own, not a list in the status: no two hosts then write the same object. It does not know what the words are for.
 
-use super::{API_VERSION, BackendObject, KIND, Pace, Phase, REPORT_KIND, RolledBackBy, reports};
+use super::{
+    API_VERSION, BackendObject, KIND, Phase, REPORT_KIND, RateLimit, RolledBackBy, reports,
+};
 use crate::FIELD_MANAGER;
 use crate::error::KubernetesError;
 use crate::request::answered;
@@ -94,7 +96,7 @@ pub(super) struct ReportSpec {
 pub async fn tell_reports(
     reporter: Reporter,
     mut reports: watch::Receiver<BTreeMap<String, BackendReport>>,
-    pace: Pace,
+    rate_limit: RateLimit,
 ) {
     let mut written: BTreeMap<String, BackendReport> = BTreeMap::new();
     let mut next_sign = Instant::now() + HEARTBEAT;
@@ -126,7 +128,7 @@ pub async fn tell_reports(
             _ => {}
         }
         // Not sooner than that, whatever changes.
-        sleep(pace.pause()).await;
+        sleep(rate_limit.pause()).await;
         if failed.is_some() {
             continue;
         }
@@ -139,7 +141,7 @@ pub async fn tell_reports(
                 next_sign = Instant::now() + HEARTBEAT;
             }
         }
-        sleep(pace.some()).await;
+        sleep(rate_limit.some()).await;
     }
 }
 
@@ -265,8 +267,8 @@ mod tests {
             on_node: true,
         };
         let (sender, reports) = watch::channel(all(Phase::Loading));
-        let (_hosts, pace) = watch::channel(1);
-        let told = tokio::spawn(tell_reports(reporter, reports, Pace::of(pace)));
+        let (_hosts, rate_limit) = watch::channel(1);
+        let told = tokio::spawn(tell_reports(reporter, reports, RateLimit::of(rate_limit)));
         let phases = || {
             let asked = asked.lock().unwrap();
             let phase = |it: &crate::api_double::Asked| it.body["spec"]["phase"].clone();

@@ -7,7 +7,7 @@ mod round;
 
 use super::report::ReportObject;
 use super::watch::reason;
-use super::{Pace, StorageBackends, reports};
+use super::{RateLimit, StorageBackends, reports};
 use crate::election::Election;
 use crate::error::KubernetesError;
 use futures::StreamExt;
@@ -69,8 +69,8 @@ pub async fn summarise(who: Summarising, backends: &StorageBackends) {
 }
 
 async fn elected(who: &Summarising, backends: &StorageBackends) -> Result<(), KubernetesError> {
-    let pace = backends.pace();
-    let patience = pace.clone();
+    let rate_limit = backends.rate_limit();
+    let patience = rate_limit.clone();
     let election = Election::of_lease(
         who.client.clone(),
         &who.namespace,
@@ -91,12 +91,12 @@ async fn elected(who: &Summarising, backends: &StorageBackends) -> Result<(), Ku
     tracing::info!("this host writes the status of StorageBackends");
     tokio::select! {
         lost = leadership.lost() => lost.map_or(Ok(()), Err),
-        () = work(who, backends, &pace) => Ok(()),
+        () = work(who, backends, &rate_limit) => Ok(()),
     }
 }
 
 /// Never returns.
-async fn work(who: &Summarising, backends: &StorageBackends, pace: &Pace) {
+async fn work(who: &Summarising, backends: &StorageBackends, rate_limit: &RateLimit) {
     let api = Api::<ReportObject>::all_with(who.client.clone(), &reports());
     let config = watcher::Config::default().page_size(LIST_PAGE);
     let events = watcher(api, config)
@@ -110,7 +110,7 @@ async fn work(who: &Summarising, backends: &StorageBackends, pace: &Pace) {
     let mut lost = false;
     loop {
         // What comes together is written together.
-        let soon = Instant::now() + pace.pause();
+        let soon = Instant::now() + rate_limit.pause();
         tokio::select! {
             event = events.next() => match event {
                 Some(Ok(event)) => {

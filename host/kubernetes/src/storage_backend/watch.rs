@@ -5,7 +5,7 @@
 
 use super::kept::{self, Kept};
 use super::object::{WantedBackend, wanted};
-use super::{BackendObject, Pace, backends};
+use super::{BackendObject, RateLimit, backends};
 use crate::error::{causes, words};
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -93,8 +93,8 @@ impl StorageBackends {
     }
 
     /// By how many hosts there are.
-    pub fn pace(&self) -> Pace {
-        Pace::of(self.hosts.subscribe())
+    pub fn rate_limit(&self) -> RateLimit {
+        RateLimit::of(self.hosts.subscribe())
     }
 
     /// The host is done with a backend that is gone.

@@ -9,7 +9,7 @@ use super::bytes::read_at;
 use super::{FsType, btrfs, ext4, tool_call, unusable, xfs};
 use crate::block::BlockDevice;
 use crate::failure::shown;
-use crate::tools::{Said, Tools};
+use crate::tools::{ToolOutput, Tools};
 use std::time::Duration;
 use wasmount_core::mounter::MountError;
 
@@ -57,7 +57,7 @@ pub(super) fn look(tools: &Tools, device: &BlockDevice) -> Result<Content, Mount
 }
 
 /// What `blkid` means; absent: it failed.
-fn parse(said: &Said) -> Option<Content> {
+fn parse(said: &ToolOutput) -> Option<Content> {
     match said.status {
         0 => {}
         NOTHING => return Some(Content::Blank),
@@ -124,8 +124,8 @@ fn unsigned(device: &BlockDevice) -> Result<Content, MountError> {
 mod tests {
     use super::*;
 
-    fn said(status: i32, stdout: &str) -> Said {
-        Said {
+    fn said(status: i32, stdout: &str) -> ToolOutput {
+        ToolOutput {
             status,
             stdout: stdout.as_bytes().to_vec(),
             stderr: String::new(),

@@ -7,7 +7,7 @@ use super::bytes::{array, le16, le32, read_at};
 use super::decision::repair;
 use super::{FsType, Uuid, tool_call, unusable, words};
 use crate::block::BlockDevice;
-use crate::tools::{Said, Tools};
+use crate::tools::{ToolOutput, Tools};
 use std::time::Duration;
 use wasmount_core::mounter::MountError;
 
@@ -143,13 +143,13 @@ fn check(tools: &Tools, device: &BlockDevice, arguments: &[&str]) -> Result<(), 
 }
 
 /// Whether `e2fsck` could not begin because of the superblock's checksum (libext2fs' words for `EXT2_ET_SB_CSUM_INVALID`).
-fn is_torn(said: &Said) -> bool {
+fn is_torn(said: &ToolOutput) -> bool {
     said.stderr
         .contains("Superblock checksum does not match superblock")
 }
 
 /// Whether `resize2fs` was refused by the kernel (its words for `EPERM`).
-fn is_forbidden(said: &Said) -> bool {
+fn is_forbidden(said: &ToolOutput) -> bool {
     said.stderr.contains("Permission denied to resize")
         || said.stderr.contains("Operation not permitted")
 }

@@ -67,7 +67,7 @@ pub(super) fn are_done(pool: &Pool, pairs: &[Pair]) -> Result<bool, MountError> 
             let there = pairs.iter().zip(moments);
             let there = there.filter(|(_, moment)| moment.is_some());
             let targets: Vec<_> = there.map(|(pair, _)| pair.target.to_string()).collect();
-            Err(MountError::OtherwiseThere {
+            Err(MountError::AlreadyExists {
                 what: targets.join(", "),
                 difference: "they are copies of several moments, or the others of their group are gone; remove them, and copy the group anew".to_owned(),
             })

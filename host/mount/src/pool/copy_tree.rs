@@ -6,11 +6,11 @@
 //! most 50 KiB, are 10 MiB. It knows neither pools nor promises.
 
 use crate::confine::open_confined;
-use crate::pool::census::{self, Census, changed};
 use crate::pool::copy::Copying;
 use crate::pool::copy_data::{self, CopyError};
 use crate::pool::copy_links::Links;
 use crate::pool::open::DIRECTORY;
+use crate::pool::tree_fingerprint::{self, TreeFingerprint, changed};
 use rustix::fs::{
     AtFlags, Dir, FileType, Gid, Mode, OFlags, Statx, StatxFlags, Timespec, Timestamps, Uid,
     XattrFlags,
@@ -31,7 +31,7 @@ struct TreeCopy<'a> {
     /// Whether a file shares blocks with its source.
     shares: bool,
     /// Of everything, before it was read.
-    census: Census,
+    census: TreeFingerprint,
 }
 
 /// Copies a tree, as it is at one moment, into the empty directory `name`. Returns it open, and whether it shares blocks with its source.
@@ -49,12 +49,12 @@ pub(super) fn tree(
         links: Links::new(parent, name),
         devices: 0,
         shares: false,
-        census: Census::default(),
+        census: TreeFingerprint::default(),
     };
     let status = copy.census.top(from)?;
     copy.directory(from, to.as_fd(), &status, 0)?;
     // Each entry is now as it was before it was read, so all of them were so at the moment between.
-    if census::count(from)? != copy.census.end() {
+    if tree_fingerprint::count(from)? != copy.census.end() {
         return Err(CopyError::Written);
     }
     if copy.devices > 0 {

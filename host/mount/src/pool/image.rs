@@ -34,7 +34,7 @@ pub(super) fn create(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
     }
     match made {
         // Somebody made it at this moment.
-        Err(MountError::OtherwiseThere { .. }) => match pool.look(parent.as_fd(), place)? {
+        Err(MountError::AlreadyExists { .. }) => match pool.look(parent.as_fd(), place)? {
             Some(status) => check_same(place, &status, size),
             None => made,
         },

@@ -83,7 +83,7 @@ impl Place {
 
     /// Something else than what is wanted is there.
     pub(super) fn otherwise_there(&self, difference: impl Into<String>) -> MountError {
-        MountError::OtherwiseThere {
+        MountError::AlreadyExists {
             what: self.to_string(),
             difference: difference.into(),
         }

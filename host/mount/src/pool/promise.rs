@@ -6,12 +6,12 @@
 
 use crate::confine::open_confined;
 use crate::failure::kernel;
-use crate::pool::census;
 use crate::pool::directory;
 use crate::pool::ledger::{Inode, Record};
 use crate::pool::open::{DIRECTORY, Pool, ledger_failed};
 use crate::pool::place::Place;
 use crate::pool::taken::{outstanding, taken};
+use crate::pool::tree_fingerprint;
 use crate::walk::{Next, if_there, walk};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
@@ -240,7 +240,7 @@ pub(super) fn inherit(place: &Place, parent: &OwnedFd, made: &OwnedFd) -> Result
 fn assign(tree: impl AsFd, project: u32) -> Result<(), Errno> {
     quota::set_project(&tree, project, true)?;
     let put = |directory: BorrowedFd<'_>, name: &CStr| {
-        let Some(status) = if_there(census::look(directory, name))? else {
+        let Some(status) = if_there(tree_fingerprint::look(directory, name))? else {
             return Ok(Next::Pass);
         };
         let (flags, is_directory) = match directory::file_type(&status) {

@@ -167,7 +167,7 @@ fn kind(result: Result<PoolReply, MountError>) -> &'static str {
         Ok(_) => "ok",
         Err(MountError::NotFound { .. }) => "not found",
         Err(MountError::Invalid { .. }) => "invalid",
-        Err(MountError::OtherwiseThere { .. }) => "otherwise there",
+        Err(MountError::AlreadyExists { .. }) => "otherwise there",
         Err(MountError::InUse { .. }) => "in use",
         Err(MountError::NotGranted { .. }) => "not granted",
         Err(MountError::Unsupported { .. }) => "unsupported",

@@ -125,7 +125,7 @@ fn many_run_at_a_time_and_a_slow_one_delays_no_other() {
 
 #[test]
 fn an_error_repeats_the_end_of_an_output_escaped() {
-    let said = Said {
+    let said = ToolOutput {
         status: 1,
         stdout: b"not this".to_vec(),
         stderr: format!("{}\x1b[31mlast", "x".repeat(5000)),

@@ -379,7 +379,7 @@ pub(crate) fn variant<T: std::fmt::Debug>(result: Result<T, MountError>) -> &'st
         MountError::NotFound { .. } => "NotFound",
         MountError::NotStaged { .. } => "NotStaged",
         MountError::Precondition { .. } => "Precondition",
-        MountError::OtherwiseThere { .. } => "OtherwiseThere",
+        MountError::AlreadyExists { .. } => "OtherwiseThere",
         MountError::InUse { .. } => "InUse",
         MountError::NotGranted { .. } => "NotGranted",
         MountError::Invalid { .. } => "Invalid",

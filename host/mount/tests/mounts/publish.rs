@@ -46,7 +46,7 @@ fn privileged_a_target_that_is_not_empty_is_refused_and_taken_once_it_is() {
         fs::write(&content, "x").unwrap();
         let error = bench.publish("v", "a").await.unwrap_err();
         assert!(error.to_string().contains("move that away"), "{error}");
-        assert!(matches!(error, MountError::OtherwiseThere { .. }));
+        assert!(matches!(error, MountError::AlreadyExists { .. }));
         assert_eq!(bench.mounts_at(&bench.target("a")), 0);
         assert_eq!(fs::read(&content).unwrap(), b"x");
         fs::remove_file(&content).unwrap();

@@ -291,7 +291,7 @@ fn packets_out_of_step_are_refused() {
 
 #[test]
 fn a_greeting_is_understood_as_far_as_its_version_is() {
-    let life = Life::begin().unwrap();
+    let life = BootId::begin().unwrap();
     let ours = Greeting::of(life);
     assert_eq!(Greeting::read(&ours.bytes()), Ok(ours));
     let later = |rest: &[u8]| [&MAGIC[..], &7u32.to_le_bytes(), rest].concat();

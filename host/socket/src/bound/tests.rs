@@ -1,7 +1,7 @@
 //! Sockets in a temporary directory.
 
 use super::*;
-use crate::{Standing, remove_stale};
+use crate::{SocketState, remove_stale};
 use rustix::fs::inotify;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream};
@@ -212,13 +212,13 @@ fn a_file_knows_whether_its_name_still_leads_to_it() {
     std::fs::create_dir(&inner).unwrap();
     let path = inner.join("a.sock");
     let (_listener, file) = bind_stream(&path).unwrap().into_parts();
-    assert_eq!(file.standing().unwrap(), Standing::Ours);
+    assert_eq!(file.standing().unwrap(), SocketState::Ours);
     std::fs::remove_file(&path).unwrap();
-    assert_eq!(file.standing().unwrap(), Standing::Gone);
+    assert_eq!(file.standing().unwrap(), SocketState::Gone);
     let _other = StdListener::bind(&path).unwrap();
-    assert_eq!(file.standing().unwrap(), Standing::Anothers);
+    assert_eq!(file.standing().unwrap(), SocketState::Anothers);
     std::fs::remove_dir_all(&inner).unwrap();
-    assert_eq!(file.standing().unwrap(), Standing::Gone);
+    assert_eq!(file.standing().unwrap(), SocketState::Gone);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wasmount_core::document::{StorageBackend, raw};
-use wasmount_core::services::{Offer, Service};
+use wasmount_core::services::{Service, ServiceSet};
 
 pub(crate) fn document(plugin: serde_json::Value, setting: &str) -> StorageBackend {
     let document: raw::Document = serde_json::from_value(json!({
@@ -45,7 +45,7 @@ pub(crate) fn new_version(code: &str, setting: &str) -> NewVersion {
         origin: Origin::File(PathBuf::from(code)),
         signed_by: Vec::new(),
         desired,
-        offer: Offer::new([Service::Controller, Service::NodeStage], []),
+        offer: ServiceSet::new([Service::Controller, Service::NodeStage], []),
     }
 }
 

@@ -129,7 +129,7 @@ fn the_serving_version_and_the_last_proven_one_stay_before_all_others() {
     assert_eq!(kept(&history), [6]);
     // Versions that failed one after another do not push out the one that works.
     let mut history = history_of(2);
-    assert!(history.prove());
+    assert!(history.mark_proven());
     for failed in 3..8 {
         history.admit(
             new_version(&format!("bad-{failed}"), "a"),
@@ -212,7 +212,7 @@ fn the_services_of_the_current_version_are_found_again() {
     let kept = history.kept_services(Profile::V1_12).unwrap();
     assert_eq!(
         kept.offer,
-        Offer::new([Service::Controller, Service::NodeStage], [])
+        ServiceSet::new([Service::Controller, Service::NodeStage], [])
     );
     assert!(History::default().kept_services(Profile::V1_12).is_none());
 }

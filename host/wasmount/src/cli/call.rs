@@ -13,12 +13,12 @@ use super::show;
 use super::subject::{CacheFlags, SecretFlags, subject};
 use crate::fault::Fault;
 use crate::host::{Pools, Workbench, block_on, changes};
-use crate::telemetry::Spoken;
+use crate::telemetry::LogCapture;
 use clap::Args;
 use report::Report;
 use std::path::PathBuf;
 use wasmount_csi::by_name::NamedCall;
-use wasmount_versions::Trail;
+use wasmount_versions::AdmissionReport;
 
 /// Make one CSI call on a plugin, without a host: answer, plan, records, log and use
 #[derive(Debug, Args)]
@@ -111,21 +111,21 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     };
     let pools = flags.pools();
     let cache = flags.cache.directory()?;
-    let spoken = Spoken::listen();
+    let log_capture = LogCapture::listen();
     let (rpc, profile) = (call.rpc(), flags.csi_profile.into());
     let called = block_on(async {
         let workbench = Workbench::set_up(configured, &pools, cache).await?;
-        let admitted = workbench.admit(&mut Trail::default()).await;
+        let admitted = workbench.admit(&mut AdmissionReport::default()).await;
         let admitted = admitted.map_err(Fault::room("the plugin cannot serve"))?;
         // What it said at its admission is no part of the call.
-        drop(spoken.take());
+        drop(log_capture.take());
         workbench.call(admitted, call, profile, &before).await
     })?;
     if let Some(file) = &flags.state {
         state_file::write(file, &called.records)?;
     }
     let changes = changes(&before, &called.records);
-    let report = Report::new(rpc, called, changes, spoken.take());
+    let report = Report::new(rpc, called, changes, log_capture.take());
     if flags.json {
         show::print_json(&report.json())?;
     } else {

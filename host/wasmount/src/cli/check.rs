@@ -5,12 +5,12 @@ use super::show::{self, Table, Tone, harmless, milliseconds};
 use super::subject::{CacheFlags, SecretFlags, subject};
 use crate::fault::Fault;
 use crate::host::{Pools, Workbench, block_on};
-use crate::telemetry::{Spoken, on_one_line};
+use crate::telemetry::{LogCapture, on_one_line};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
-use wasmount_versions::{Admitted, Refusal, Step, StepOutcome, Trail};
+use wasmount_versions::{AdmissionReport, Admitted, Refusal, Step, StepOutcome};
 
 /// Take a component through admission, step by step, without serving it
 #[derive(Debug, Args)]
@@ -57,14 +57,14 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let mut configured = subject(&flags.file, Some(&flags.backend), &[])?;
     flags.secrets.put(&mut configured)?;
     let cache = flags.cache.directory()?;
-    drop(Spoken::listen());
-    let (trail, admitted) = block_on(async {
+    drop(LogCapture::listen());
+    let (report, admitted) = block_on(async {
         let workbench = Workbench::set_up(configured, &Pools::Closed, cache).await?;
-        let mut trail = Trail::default();
-        let admitted = workbench.admit(&mut trail).await;
-        Ok((trail, admitted))
+        let mut report = AdmissionReport::default();
+        let admitted = workbench.admit(&mut report).await;
+        Ok((report, admitted))
     })?;
-    let rows = rows(&trail);
+    let rows = rows(&report);
     if flags.json {
         show::print_json(&as_json(&rows, &admitted))?;
     } else {
@@ -77,9 +77,9 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
 }
 
 /// All steps in their order; those after a refusal were not taken.
-fn rows(trail: &Trail) -> Vec<Row> {
+fn rows(report: &AdmissionReport) -> Vec<Row> {
     let row = |step: Step| {
-        let taken = trail.steps().iter().find(|taken| taken.step == step);
+        let taken = report.steps().iter().find(|taken| taken.step == step);
         let Some(taken) = taken else {
             return Row {
                 step,
@@ -173,10 +173,10 @@ mod tests {
 
     #[test]
     fn steps_after_a_refusal_are_skipped() {
-        let mut trail = Trail::default();
-        trail.passed(Step::Size, "7 bytes");
-        trail.refused(Step::Digest, "another one");
-        let rows = rows(&trail);
+        let mut report = AdmissionReport::default();
+        report.passed(Step::Size, "7 bytes");
+        report.refused(Step::Digest, "another one");
+        let rows = rows(&report);
         assert_eq!(rows.len(), Step::ALL.len());
         let words: Vec<_> = rows.iter().map(|row| row.word).collect();
         assert_eq!(words.get(..3), Some(&["ok", "refused", "skipped"][..]));

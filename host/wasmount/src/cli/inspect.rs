@@ -15,7 +15,7 @@ use crate::config::Configured;
 use crate::fault::Fault;
 use crate::host::{Place, Pools, Workbench, block_on};
 use crate::regular_file;
-use crate::telemetry::Spoken;
+use crate::telemetry::LogCapture;
 use clap::Args;
 use report::{Found, Origin, Report};
 use signatures::Signatures;
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use wasmount_artifact::Resolved;
 use wasmount_core::document::PluginPlace;
 use wasmount_engine::{EngineError, LoadedComponent};
-use wasmount_versions::{Refusal, Trail};
+use wasmount_versions::{AdmissionReport, Refusal};
 
 /// Largest component that is read, in bytes: what admission takes.
 const COMPONENT_BYTES: u64 = 64 << 20;
@@ -83,7 +83,7 @@ struct Brought {
 /// Looks and prints.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     flags.consistent()?;
-    drop(Spoken::listen());
+    drop(LogCapture::listen());
     let cache = flags.cache.directory()?;
     // Where it is shows when it was brought.
     let mut configured = document(flags.backend.as_deref(), &[])?;
@@ -113,7 +113,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     })?;
     let signatures = match brought.signatures {
         Some(signatures) => signatures,
-        None => Signatures::beside(file, &signers, &found.trail),
+        None => Signatures::beside(file, &signers, &found.report),
     };
     if let Some(reason) = signatures.refused().filter(|_| found.admitted.is_ok()) {
         let reason = reason.to_owned();
@@ -182,8 +182,8 @@ fn bring(flags: &Flags, configured: &Configured) -> Result<Brought, Fault> {
 
 async fn look(workbench: &Workbench, file: &Path) -> Result<Found, Fault> {
     // First, for its words about what is no component at all.
-    let mut trail = Trail::default();
-    let admitted = workbench.admit(&mut trail).await;
+    let mut report = AdmissionReport::default();
+    let admitted = workbench.admit(&mut report).await;
     if let Err(refusal) = &admitted
         && is_no_component(refusal)
     {
@@ -195,7 +195,7 @@ async fn look(workbench: &Workbench, file: &Path) -> Result<Found, Fault> {
     let digest = loaded.digest().to_owned();
     Ok(Found {
         identity: workbench.identity(loaded).await,
-        trail,
+        report,
         admitted,
         imports,
         exports,

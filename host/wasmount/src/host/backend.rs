@@ -22,14 +22,14 @@ use tokio::sync::watch;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use wasmount_core::document::Grants;
-use wasmount_core::driver::{Driver, DriverConfig, Role, Terms};
+use wasmount_core::driver::{Driver, DriverConfig, Role, ServingPolicy};
 use wasmount_core::names::DriverName;
 use wasmount_csi::server;
 use wasmount_kubernetes::csi_node::Renewal;
 use wasmount_kubernetes::storage_backend::SecretReader;
 use wasmount_kubernetes::tell_plugin_faults;
 use wasmount_socket::{BoundSocket, Connections, SocketError};
-use wasmount_versions::{Desired, Keeper, KeeperParts, Migrates, SetGrants};
+use wasmount_versions::{Desired, KeeperParts, Migrates, SetGrants, VersionReconciler};
 
 /// What kubelet gives a plugin's directory.
 const SOCKET_DIRECTORY_MODE: u32 = 0o750;
@@ -39,7 +39,7 @@ pub(super) const VERSIONS: &str = "versions";
 /// A backend that is served.
 pub(super) struct Backend {
     pub(super) driver: Arc<Driver>,
-    pub(super) keeper: Arc<Keeper>,
+    pub(super) reconciler: Arc<VersionReconciler>,
     /// What its document says, in the newest form.
     pub(super) desired: watch::Sender<Desired>,
     registration: Option<Registration>,
@@ -65,14 +65,14 @@ impl Backend {
             role: options.role,
             profile: options.profile,
             node_id: options.node_id.clone(),
-            terms: Terms::of(document),
+            policy: ServingPolicy::of(document),
         };
-        let rooms = &common.rooms;
-        let driver = Driver::new(config, rooms.mounter.clone(), rooms.state.clone());
+        let services = &common.services;
+        let driver = Driver::new(config, services.mounter.clone(), services.state.clone());
         if options.controller.elects {
             driver.stand_by();
         }
-        if let Some(reason) = &rooms.lost_records {
+        if let Some(reason) = &services.lost_records {
             driver.lose_records(reason.clone());
         }
         // What is staged by an earlier host is known by its grants.
@@ -80,7 +80,7 @@ impl Backend {
             .await
             .map_err(Fault::room("the grants of a document are not usable"))?;
         // With a mounter of its own process, as soon as that answers.
-        if rooms.remote.is_none() {
+        if services.remote.is_none() {
             mounter_watch::recover(&driver).await;
         }
         common.readiness.add(&name);
@@ -104,7 +104,7 @@ impl Backend {
         let clear = common.csi_nodes.clear_to_register(&driver, &common.cluster);
         let (cluster, readiness) = (&common.cluster, &common.readiness);
         common.place.clear(&name);
-        let succeeded = rooms.succeeded;
+        let succeeded = services.succeeded;
         let registration = common
             .place
             .begin(&driver, path, succeeded, clear, cluster, readiness);
@@ -114,10 +114,10 @@ impl Backend {
             versions.display()
         )))?;
         let parts = KeeperParts {
-            engine: rooms.engine.clone(),
+            engine: services.engine.clone(),
             driver: driver.clone(),
-            state: rooms.state.clone(),
-            mounter: rooms.mounter.clone(),
+            state: services.state.clone(),
+            mounter: services.mounter.clone(),
             node_name: Some(options.node_id.to_string()),
             role: options.role,
             sources: Arc::new(HostSources {
@@ -127,10 +127,10 @@ impl Backend {
             migrates: migrates(options),
             grants: set_grants(common, &name),
         };
-        let keeper = Keeper::start(parts, desired.clone()).await;
+        let reconciler = VersionReconciler::start(parts, desired.clone()).await;
         let mut backend = Self {
             driver,
-            keeper,
+            reconciler,
             desired: watch::Sender::new(desired),
             registration,
             server,
@@ -161,19 +161,19 @@ impl Backend {
         let events = cluster.events();
         background.spawn(tell_plugin_faults(events.clone(), driver.faults()));
         background.spawn(storage_watch::watch(driver.clone(), readiness.clone()));
-        let counts = common.metrics.add(driver.clone(), self.keeper.clone());
-        background.spawn(version_watch::count(self.keeper.clone(), counts));
+        let counts = common.metrics.add(driver.clone(), self.reconciler.clone());
+        background.spawn(version_watch::count(self.reconciler.clone(), counts));
         let about = version_watch::about(driver, cluster);
         let told = version_watch::tell(
-            self.keeper.clone(),
+            self.reconciler.clone(),
             driver.name().clone(),
             events.clone(),
             about,
         );
         background.spawn(told);
-        let (keeper, driver) = (self.keeper.clone(), driver.clone());
+        let (reconciler, driver) = (self.reconciler.clone(), driver.clone());
         background.spawn(version_watch::watch(
-            keeper,
+            reconciler,
             driver.name().clone(),
             readiness.clone(),
         ));
@@ -189,8 +189,8 @@ impl Backend {
                 readiness.clone(),
             ));
         }
-        let (keeper, desired) = (self.keeper.clone(), self.desired.subscribe());
-        background.spawn(follow_files(keeper, desired));
+        let (reconciler, desired) = (self.reconciler.clone(), self.desired.subscribe());
+        background.spawn(follow_files(reconciler, desired));
     }
 
     /// Its document says something else now; whether it does.
@@ -201,7 +201,7 @@ impl Backend {
             is_other
         });
         if changed {
-            self.keeper.want(desired);
+            self.reconciler.want(desired);
         }
         changed
     }
@@ -209,7 +209,7 @@ impl Backend {
     /// Lets running calls end within `grace`; how many changes had not ended.
     pub(super) async fn finish(&mut self, grace: Duration) -> usize {
         self.background.abort_all();
-        self.keeper.stop().await;
+        self.reconciler.stop().await;
         self.driver.shutdown(grace).await
     }
 
@@ -237,11 +237,11 @@ fn migrates(options: &HostOptions) -> Migrates {
 }
 
 /// Has the keeper look again whenever a file changes that the document points to.
-async fn follow_files(keeper: Arc<Keeper>, mut desired: watch::Receiver<Desired>) {
+async fn follow_files(reconciler: Arc<VersionReconciler>, mut desired: watch::Receiver<Desired>) {
     let files = watch::Sender::new(sources::files(&desired.borrow_and_update()));
     let following = follow(files.subscribe(), Looks::new(), |changed| {
         tracing::debug!(?changed, "files of a backend have changed");
-        keeper.look_again();
+        reconciler.look_again();
     });
     let keeping = async {
         while desired.changed().await.is_ok() {
@@ -272,7 +272,7 @@ pub(super) async fn grant(
     driver: &DriverName,
     grants: Option<Grants>,
 ) -> io::Result<()> {
-    let Some(local) = common.rooms.local.clone() else {
+    let Some(local) = common.services.local.clone() else {
         return Ok(());
     };
     let (data_dir, driver) = (common.options.data_dir.clone(), driver.clone());

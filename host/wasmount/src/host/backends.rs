@@ -13,7 +13,7 @@ use super::controller::Elections;
 use super::csi_node::CsiNodes;
 use super::kubernetes::Cluster;
 use super::registration::Place;
-use super::rooms::Rooms;
+use super::shared_services::SharedServices;
 use crate::fault::{Fault, chain};
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
@@ -27,7 +27,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use wasmount_core::driver::{Driver, Leaving, Role};
 use wasmount_core::names::DriverName;
-use wasmount_versions::{Desired, DesiredFrom, Keeper};
+use wasmount_versions::{Desired, DesiredFrom, VersionReconciler};
 
 /// How long calls may go on before a driver is taken away. 10 s: as long as kubelet and the sidecars wait for most of them.
 const LAST_CALLS: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ const LAST_CALLS: Duration = Duration::from_secs(10);
 /// What all backends of a host share.
 pub(super) struct Common {
     pub(super) options: HostOptions,
-    pub(super) rooms: Rooms,
+    pub(super) services: SharedServices,
     pub(super) cluster: Cluster,
     pub(super) csi_nodes: CsiNodes,
     pub(super) place: Place,
@@ -49,10 +49,10 @@ pub(super) struct Common {
 
 /// Tells the host of what it cannot go on with.
 #[derive(Clone)]
-pub(super) struct Broken(pub(super) mpsc::UnboundedSender<Breach>);
+pub(super) struct Broken(pub(super) mpsc::UnboundedSender<FatalError>);
 
 /// Why a host cannot go on.
-pub(super) struct Breach {
+pub(super) struct FatalError {
     /// In words.
     pub(super) fault: Fault,
     /// Another host may work already.
@@ -78,7 +78,7 @@ pub(crate) struct Seen {
     /// The driver.
     pub(crate) driver: Arc<Driver>,
     /// Its versions.
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) reconciler: Arc<VersionReconciler>,
     /// What its document says.
     pub(crate) desired: watch::Receiver<Desired>,
     /// Why its document is not followed.
@@ -100,12 +100,12 @@ impl Broken {
     /// Ends the host, with its running calls ended first.
     pub(super) fn fault(&self, fault: Fault) {
         // Nobody listens to a host that ends.
-        let _ = self.0.send(Breach { fault, lost: false });
+        let _ = self.0.send(FatalError { fault, lost: false });
     }
 
     /// Ends the host at once.
     pub(super) fn lost(&self, fault: Fault) {
-        let _ = self.0.send(Breach { fault, lost: true });
+        let _ = self.0.send(FatalError { fault, lost: true });
     }
 }
 
@@ -161,7 +161,7 @@ impl Backends {
                 return Err(fault.into());
             }
         };
-        let candidate = (backend.driver.clone(), backend.keeper.clone());
+        let candidate = (backend.driver.clone(), backend.reconciler.clone());
         self.enter(&mut running, name, backend);
         match &self.common.elections {
             Some(elections) => Ok(elections.stand(&[candidate])?),
@@ -182,7 +182,7 @@ impl Backends {
         for desired in all {
             let name = desired.document.driver_name.clone();
             let backend = Backend::start(&self.common, desired, count).await?;
-            drivers.push((backend.driver.clone(), backend.keeper.clone()));
+            drivers.push((backend.driver.clone(), backend.reconciler.clone()));
             self.enter(&mut running, name, backend);
         }
         let mut served = coming;
@@ -202,11 +202,11 @@ impl Backends {
     ) {
         let seen = Seen {
             driver: backend.driver.clone(),
-            keeper: backend.keeper.clone(),
+            reconciler: backend.reconciler.clone(),
             desired: backend.desired.subscribe(),
             trouble: None,
         };
-        let mut status = backend.keeper.watch();
+        let mut status = backend.reconciler.watch();
         lock(&self.seen).insert(name.clone(), seen);
         running.insert(name, backend);
         let changes = self.changes.clone();
@@ -276,9 +276,9 @@ impl Backends {
         let driver = backend.driver.name();
         let is_object = matches!(backend.desired.borrow().from, DesiredFrom::Object(_));
         if !is_object {
-            let engine = &self.common.rooms.engine;
+            let engine = &self.common.services.engine;
             engine.retain_compiled(driver, &[]).await;
-        } else if let Err(error) = backend.keeper.forget().await {
+        } else if let Err(error) = backend.reconciler.forget().await {
             tracing::warn!(%driver, error = chain(&error), "what is kept of the versions of a driver that has gone stays");
         }
     }
@@ -287,7 +287,7 @@ impl Backends {
         let driver = name.clone();
         match self
             .common
-            .rooms
+            .services
             .mounter
             .volumes_in_use(driver.clone())
             .await

@@ -38,7 +38,7 @@ type Answer<T> = Result<Json<T>, Refusal>;
 
 /// What the routes share.
 #[derive(Clone)]
-struct Desk {
+struct AdminState {
     backends: Arc<Backends>,
     changes: Arc<Semaphore>,
     drains: Arc<Semaphore>,
@@ -49,12 +49,12 @@ pub(super) fn start(backends: &Arc<Backends>, background: &mut JoinSet<()>) {
     let socket = &backends.common().options.admin_socket;
     match bind(socket) {
         Ok(bound) => {
-            let desk = Desk {
+            let state = AdminState {
                 backends: backends.clone(),
                 changes: Arc::new(Semaphore::new(CHANGES)),
                 drains: Arc::new(Semaphore::new(DRAINS)),
             };
-            background.spawn(run(bound, routes(desk)));
+            background.spawn(run(bound, routes(state)));
         }
         Err(error) => {
             let error = chain(&error);
@@ -78,7 +78,7 @@ async fn run(bound: BoundSocket, routes: Router) {
     drop(file);
 }
 
-fn routes(desk: Desk) -> Router {
+fn routes(state: AdminState) -> Router {
     Router::new()
         .route(paths::STATUS, get(status))
         .route(paths::HISTORY, get(history))
@@ -95,10 +95,10 @@ fn routes(desk: Desk) -> Router {
                 "this host does not know that question: is the command newer than it?",
             )
         })
-        .with_state(desk)
+        .with_state(state)
 }
 
-impl Desk {
+impl AdminState {
     fn driver(&self, name: &str) -> Result<(DriverName, Seen), Refusal> {
         let unknown = || {
             let known: Vec<String> = self
@@ -128,7 +128,7 @@ impl Desk {
         &self,
         driver: &DriverName,
     ) -> Result<Vec<wasmount_core::mounter::VolumeInUse>, String> {
-        let mounter = &self.backends.common().rooms.mounter;
+        let mounter = &self.backends.common().services.mounter;
         match timeout(MOUNTER, mounter.volumes_in_use(driver.clone())).await {
             Ok(Ok(volumes)) => Ok(volumes),
             Ok(Err(error)) => Err(error.to_string()),
@@ -155,10 +155,10 @@ fn place(
     Ok(place)
 }
 
-async fn status(State(desk): State<Desk>) -> Json<HostStatus> {
-    let report = desk.backends.common().readiness.report();
-    let all = desk.backends.all();
-    let counts = all.keys().map(|name| desk.volumes_in_use(name));
+async fn status(State(state): State<AdminState>) -> Json<HostStatus> {
+    let report = state.backends.common().readiness.report();
+    let all = state.backends.all();
+    let counts = all.keys().map(|name| state.volumes_in_use(name));
     let counts = futures::future::join_all(counts).await;
     let drivers = all.iter().zip(counts);
     let drivers = drivers.map(|((name, seen), volumes)| {
@@ -166,13 +166,13 @@ async fn status(State(desk): State<Desk>) -> Json<HostStatus> {
         words::driver(name, seen, &report, volumes)
     });
     let drivers = drivers.collect();
-    let options = &desk.backends.common().options;
+    let options = &state.backends.common().options;
     Json(words::host(options, &report, drivers))
 }
 
-async fn history(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer<History> {
-    let (_, seen) = desk.driver(&driver)?;
-    let (versions, refusals) = (seen.keeper.history(), seen.keeper.refusals());
+async fn history(State(state): State<AdminState>, Path(driver): Path<String>) -> Answer<History> {
+    let (_, seen) = state.driver(&driver)?;
+    let (versions, refusals) = (seen.reconciler.history(), seen.reconciler.refusals());
     Ok(Json(History {
         driver,
         versions: versions.into_iter().map(words::past).collect(),
@@ -180,9 +180,9 @@ async fn history(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer
     }))
 }
 
-async fn volumes(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer<Volumes> {
-    let (name, _) = desk.driver(&driver)?;
-    let volumes = desk.volumes_in_use(&name).await.map_err(|reason| {
+async fn volumes(State(state): State<AdminState>, Path(driver): Path<String>) -> Answer<Volumes> {
+    let (name, _) = state.driver(&driver)?;
+    let volumes = state.volumes_in_use(&name).await.map_err(|reason| {
         Refusal::new(
             RefusalKind::Failed,
             format!("which volumes are in use cannot be told: {reason}"),
@@ -195,16 +195,16 @@ async fn volumes(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer
 }
 
 async fn swap(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     Path(driver): Path<String>,
     Json(swap): Json<Swap>,
 ) -> Answer<Done> {
-    let (_, seen) = desk.driver(&driver)?;
-    let _change = desk.change(&driver, "swap")?;
+    let (_, seen) = state.driver(&driver)?;
+    let _change = state.change(&driver, "swap")?;
     // Who has just written the document must not race with who follows it.
     let file = file_of(&seen.desired.borrow().from).cloned();
     if let Some(file) = file {
-        let followed = documents::apply(&desk.backends, &file).await;
+        let followed = documents::apply(&state.backends, &file).await;
         followed.map_err(|reason| Refusal::new(RefusalKind::Refused, reason))?;
     }
     let desired = match swap.plugin {
@@ -218,7 +218,7 @@ async fn swap(
         allow_service_change: swap.allow_service_change,
         desired,
     };
-    let outcome = seen.keeper.swap(request).await;
+    let outcome = seen.reconciler.swap(request).await;
     outcome
         .map(words::done)
         .map(Json)
@@ -260,26 +260,26 @@ fn with_plugin(mut desired: Desired, plugin: Plugin) -> Result<Desired, Refusal>
 }
 
 async fn rollback(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     Path(driver): Path<String>,
     Json(rollback): Json<Rollback>,
 ) -> Answer<Done> {
-    let (_, seen) = desk.driver(&driver)?;
-    let _change = desk.change(&driver, "rollback")?;
+    let (_, seen) = state.driver(&driver)?;
+    let _change = state.change(&driver, "rollback")?;
     let Rollback { to, from } = rollback;
     let request = RollbackRequest { to, from };
-    let outcome = seen.keeper.rollback(request).await;
+    let outcome = seen.reconciler.rollback(request).await;
     outcome
         .map(words::done)
         .map(Json)
         .map_err(|refusal| words::refusal(&refusal))
 }
 
-async fn pause(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer<Done> {
-    let (_, seen) = desk.driver(&driver)?;
-    let _change = desk.change(&driver, "pause")?;
-    let was = seen.keeper.status().paused;
-    seen.keeper
+async fn pause(State(state): State<AdminState>, Path(driver): Path<String>) -> Answer<Done> {
+    let (_, seen) = state.driver(&driver)?;
+    let _change = state.change(&driver, "pause")?;
+    let was = seen.reconciler.status().paused;
+    seen.reconciler
         .pause()
         .await
         .map_err(|refusal| words::refusal(&refusal))?;
@@ -287,17 +287,17 @@ async fn pause(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer<D
     Ok(Json(words::said(said, !was, &seen)))
 }
 
-async fn resume(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer<Done> {
-    let (_, seen) = desk.driver(&driver)?;
-    let _change = desk.change(&driver, "resume")?;
-    let status = seen.keeper.status();
+async fn resume(State(state): State<AdminState>, Path(driver): Path<String>) -> Answer<Done> {
+    let (_, seen) = state.driver(&driver)?;
+    let _change = state.change(&driver, "resume")?;
+    let status = seen.reconciler.status();
     let was = status.paused || status.drained.is_some();
     let resumed = async {
-        seen.keeper.undrain().await?;
-        seen.keeper.resume().await
+        seen.reconciler.undrain().await?;
+        seen.reconciler.resume().await
     };
     resumed.await.map_err(|refusal| words::refusal(&refusal))?;
-    let said = match seen.keeper.status().held {
+    let said = match seen.reconciler.status().held {
         _ if seen.driver.is_leaving() => format!(
             "{driver} is being taken away and takes no new work; should it stay, it is not drained"
         ),
@@ -311,21 +311,21 @@ async fn resume(State(desk): State<Desk>, Path(driver): Path<String>) -> Answer<
 }
 
 async fn drain(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     Path(driver): Path<String>,
     Json(drain): Json<Drain>,
 ) -> Answer<Drained> {
-    let (name, seen) = desk.driver(&driver)?;
-    let _change = place(&desk.drains, DRAINS, "drains", &driver, "drain")?;
+    let (name, seen) = state.driver(&driver)?;
+    let _change = place(&state.drains, DRAINS, "drains", &driver, "drain")?;
     let Drain {
         reason,
         patience_seconds,
     } = drain;
     let reason = reason.unwrap_or_else(|| DRAINED.to_owned());
     let patience = Duration::from_secs(patience_seconds);
-    let drained = seen.keeper.drain(reason, patience).await;
+    let drained = seen.reconciler.drain(reason, patience).await;
     let drained = drained.map_err(|refusal| words::refusal(&refusal))?;
-    let volumes = desk.volumes_in_use(&name).await;
+    let volumes = state.volumes_in_use(&name).await;
     Ok(Json(Drained {
         calls_in_flight: drained.calls as u64,
         volumes_in_use: volumes.ok().map(|volumes| volumes.len() as u64),
@@ -333,18 +333,18 @@ async fn drain(
 }
 
 async fn delete(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     Path(driver): Path<String>,
     Json(delete): Json<Delete>,
 ) -> Answer<Done> {
-    let (name, seen) = desk.driver(&driver)?;
-    let change = desk.change(&driver, "delete")?;
+    let (name, seen) = state.driver(&driver)?;
+    let change = state.change(&driver, "delete")?;
     let removal = match delete.force {
         true => Removal::Forced,
         false => Removal::IfUnused,
     };
-    let served = seen.keeper.status().current.map(words::version);
-    let backends = desk.backends.clone();
+    let served = seen.reconciler.status().current.map(words::version);
+    let backends = state.backends.clone();
     // Half of it must not be done.
     let removed = tokio::spawn(async move {
         let removed = backends.remove(&name, removal).await;

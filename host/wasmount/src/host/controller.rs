@@ -20,7 +20,7 @@ use wasmount_core::driver::Driver;
 use wasmount_core::names::DriverName;
 use wasmount_core::state::StateStore;
 use wasmount_kubernetes::{Election, KubernetesStore, Term, Withdrawal, connect};
-use wasmount_versions::Keeper;
+use wasmount_versions::VersionReconciler;
 
 /// Between two attempts to take the records over. 2 s: it needs the API server, which may be away for a moment.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -57,7 +57,7 @@ pub(super) struct Shared {
 /// A driver that stands by, who has its versions, and how it is withdrawn. An election keeps nothing alive of a driver that goes.
 struct Candidate {
     driver: Weak<Driver>,
-    keeper: Weak<Keeper>,
+    reconciler: Weak<VersionReconciler>,
     withdrawal: Withdrawal,
 }
 
@@ -124,7 +124,10 @@ impl Elections {
     }
 
     /// Has the drivers, which stand by, work as soon as this host is elected for all of them. When it may work no more, the host ends.
-    pub(super) fn stand(&self, drivers: &[(Arc<Driver>, Arc<Keeper>)]) -> Result<(), Fault> {
+    pub(super) fn stand(
+        &self,
+        drivers: &[(Arc<Driver>, Arc<VersionReconciler>)],
+    ) -> Result<(), Fault> {
         let election = Election::new(
             self.shared.client.clone(),
             &self.shared.namespace,
@@ -132,13 +135,13 @@ impl Elections {
             drivers.iter().map(|(driver, _)| driver.name()),
         )
         .map_err(Fault::room("no election is possible"))?;
-        let candidates = drivers.iter().filter_map(|(driver, keeper)| {
+        let candidates = drivers.iter().filter_map(|(driver, reconciler)| {
             let withdrawal = election.withdrawal(driver.name())?;
             let mut withdrawals = self.withdrawals();
             withdrawals.insert(driver.name().clone(), withdrawal.clone());
             Some(Candidate {
                 driver: Arc::downgrade(driver),
-                keeper: Arc::downgrade(keeper),
+                reconciler: Arc::downgrade(reconciler),
                 withdrawal,
             })
         });
@@ -238,10 +241,10 @@ async fn begin(candidate: &Candidate, term: &Term) {
             let Some(driver) = candidate.driver.upgrade() else {
                 return;
             };
-            let Some(keeper) = candidate.keeper.upgrade() else {
+            let Some(reconciler) = candidate.reconciler.upgrade() else {
                 return;
             };
-            let Err(refusal) = keeper.take_over(may.clone()).await else {
+            let Err(refusal) = reconciler.take_over(may.clone()).await else {
                 return driver.work_while(may.clone());
             };
             tracing::error!(
@@ -249,7 +252,7 @@ async fn begin(candidate: &Candidate, term: &Term) {
                 reason = chain(&refusal),
                 "the records cannot be taken over: the driver is not ready, and it is tried again"
             );
-            drop((driver, keeper));
+            drop((driver, reconciler));
             sleep(AGAIN).await;
         }
     };

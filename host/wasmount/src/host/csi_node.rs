@@ -16,7 +16,7 @@ use wasmount_core::document::CsiDriver;
 use wasmount_core::driver::Driver;
 use wasmount_core::names::DriverName;
 use wasmount_kubernetes::csi_node::{
-    Hand, Renewal, Seen, Steward, Writer, clear_to_register, watch,
+    CsiNodeReconciler, NodeWriter, Renewal, Seen, Writer, clear_to_register, watch,
 };
 
 /// What all drivers of a host share; nothing where nobody looks at CSINode.
@@ -96,20 +96,20 @@ impl CsiNodes {
             return;
         };
         let (name, readiness) = (driver.name().clone(), readiness.clone());
-        let steward = Steward {
+        let reconciler = CsiNodeReconciler {
             driver: name.clone(),
             node_name: cluster.node_name().to_owned(),
             answers: driver.node_info_answers(),
             seen: seen.clone(),
             hand: match &self.writer {
-                Some(writer) => Hand::Own(writer.clone()),
-                None => Hand::Kubelet(renewal),
+                Some(writer) => NodeWriter::Own(writer.clone()),
+                None => NodeWriter::Kubelet(renewal),
             },
             update_period,
             client: client.clone(),
             events: cluster.events().clone(),
             tell: Arc::new(move |status| readiness.set_listing(&name, status)),
         };
-        background.spawn(steward.run());
+        background.spawn(reconciler.run());
     }
 }

@@ -5,13 +5,13 @@ use super::workbench::{Pools, Workbench, block_on};
 use crate::config::Configured;
 use crate::fault::Fault;
 use wasmount_core::backend::Backend;
-use wasmount_core::services::Offer;
-use wasmount_versions::{Admitted, Trail};
+use wasmount_core::services::ServiceSet;
+use wasmount_versions::{AdmissionReport, Admitted};
 
 /// What was found.
 pub(crate) struct Inspected {
     /// Services and features.
-    pub(crate) offer: Offer,
+    pub(crate) offer: ServiceSet,
     /// What its administrator should know.
     pub(crate) warnings: Vec<String>,
 }
@@ -23,7 +23,7 @@ pub(crate) fn inspect(backend: &Configured) -> Result<Inspected, Fault> {
         let Admitted {
             backend, warnings, ..
         } = workbench
-            .admit(&mut Trail::default())
+            .admit(&mut AdmissionReport::default())
             .await
             .map_err(Fault::room("the plugin cannot serve"))?;
         Ok(Inspected {

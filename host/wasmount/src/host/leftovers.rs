@@ -4,7 +4,7 @@
 //! What a plugin stored is never touched here, nor what is kept of a backend's versions: its document may be there again.
 
 use super::backend::VERSIONS;
-use super::rooms::Rooms;
+use super::shared_services::SharedServices;
 use super::workbench::sweep_temporary;
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,11 @@ use wasmount_core::names::DriverName;
 const COMPONENT: &str = "wasm";
 
 /// Removes it. `served` are the drivers that begin now or follow at once.
-pub(super) async fn sweep(rooms: &Rooms, data_dir: &Path, served: BTreeSet<DriverName>) {
+pub(super) async fn sweep(
+    services: &SharedServices,
+    data_dir: &Path,
+    served: BTreeSet<DriverName>,
+) {
     let versions = data_dir.join(VERSIONS);
     let looked = spawn_blocking(move || {
         sweep_temporary();
@@ -27,7 +31,7 @@ pub(super) async fn sweep(rooms: &Rooms, data_dir: &Path, served: BTreeSet<Drive
     });
     // The host is going down: the next start does it.
     let Ok(claimed) = looked.await else { return };
-    rooms.engine.sweep_compiled(&claimed).await;
+    services.engine.sweep_compiled(&claimed).await;
 }
 
 /// Digests of the components that a driver may go back to: each lies there under its own. None for a driver that is new.

@@ -3,7 +3,7 @@
 
 use super::backend::VERSIONS;
 use super::private_directory;
-use super::rooms::COMPILED;
+use super::shared_services::COMPILED;
 use super::storage_backends::KEPT;
 use crate::config::Configured;
 use crate::fault::Fault;

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use wasmount_core::driver::Driver;
 use wasmount_core::names::DriverName;
 use wasmount_kubernetes::{
-    Beginning, Introduction, Registrar, RegistrationStatus, registration_socket, registry,
+    Beginning, PluginRegistration, Registrar, RegistrationStatus, registration_socket, registry,
 };
 use wasmount_socket::{SocketError, remove_stale};
 
@@ -102,7 +102,7 @@ impl Place {
         cluster: &Cluster,
         readiness: &Arc<Readiness>,
     ) -> Option<Registration> {
-        let introduction = Introduction {
+        let introduction = PluginRegistration {
             driver: driver.name().clone(),
             registry: self.registry.clone()?,
             endpoint,

@@ -22,7 +22,7 @@ pub(super) async fn watch(backends: Arc<Backends>) {
             for (driver, seen) in backends.all() {
                 if named(&seen.desired.borrow().document).contains(name) {
                     tracing::info!(%driver, "a Secret of the backend has changed");
-                    seen.keeper.look_again();
+                    seen.reconciler.look_again();
                 }
             }
         };

@@ -1,12 +1,12 @@
 //! A host at work, from bound sockets to the last answer. Apart from opening the rooms because from here on clients are served, and nothing may
 //! wait for a plugin.
 
-use super::backends::{Backends, Breach, Broken, Common};
+use super::backends::{Backends, Broken, Common, FatalError};
 use super::controller::Elections;
 use super::csi_node::CsiNodes;
 use super::documents::Documents;
 use super::kubernetes::Cluster;
-use super::rooms::Rooms;
+use super::shared_services::SharedServices;
 use super::{
     HostOptions, control, documents, events, leftovers, mounter_watch, registration, secret_watch,
     shared_roots, storage_backends,
@@ -31,7 +31,7 @@ pub(super) struct Serving {
     background: JoinSet<()>,
     /// The same, for what must go before the backends do.
     control: JoinSet<()>,
-    breaches: mpsc::UnboundedReceiver<Breach>,
+    breaches: mpsc::UnboundedReceiver<FatalError>,
     /// Another host may work already.
     lost: bool,
 }
@@ -40,7 +40,7 @@ impl Serving {
     /// Serves each backend, and follows what may change.
     pub(super) async fn start(
         options: HostOptions,
-        rooms: Rooms,
+        services: SharedServices,
         documents: Documents,
         readiness: &Arc<Readiness>,
         metrics: &Arc<Metrics>,
@@ -52,14 +52,17 @@ impl Serving {
         let csi_nodes = CsiNodes::begin(&options, &cluster, &mut background);
         let (broken, breaches) = mpsc::unbounded_channel();
         let broken = Broken(broken);
-        let shared = rooms.shared.as_ref().filter(|_| options.controller.elects);
+        let shared = services
+            .shared
+            .as_ref()
+            .filter(|_| options.controller.elects);
         let elections = shared.map(|shared| {
             let (readiness, broken) = (readiness.clone(), broken.clone());
             Elections::new(shared, &options, readiness, broken)
         });
         let backends = Backends::new(Common {
             options,
-            rooms,
+            services,
             cluster,
             csi_nodes,
             place,
@@ -82,7 +85,7 @@ impl Serving {
         let named = all.iter().map(|it| it.document.driver_name.clone());
         let served = named.chain(coming.iter().cloned()).collect();
         let common = backends.common();
-        leftovers::sweep(&common.rooms, &common.options.data_dir, served).await;
+        leftovers::sweep(&common.services, &common.options.data_dir, served).await;
         backends
             .begin(all.into_iter().map(documents::desired).collect(), coming)
             .await?;
@@ -110,11 +113,11 @@ impl Serving {
     /// Keeps the host unready while nobody can mount, or kubelet would not see it.
     fn watch_mounts(&mut self, readiness: &Arc<Readiness>) {
         let common = self.backends.common();
-        let (options, rooms) = (&common.options, &common.rooms);
+        let (options, services) = (&common.options, &common.services);
         let for_kubelet =
             options.role != Role::Controller && shared_roots::beside_kubelet(&options.kubelet_dir);
         let readiness = readiness.clone();
-        match &rooms.remote {
+        match &services.remote {
             Some(remote) => {
                 let (remote, backends) = (remote.clone(), self.backends.clone());
                 let drivers = move || {
@@ -125,7 +128,7 @@ impl Serving {
                 self.background.spawn(watch);
             }
             None if for_kubelet => {
-                let watch = shared_roots::watch(rooms.mounter.clone(), readiness);
+                let watch = shared_roots::watch(services.mounter.clone(), readiness);
                 self.background.spawn(watch);
             }
             None => readiness.set_host(None),
@@ -135,7 +138,7 @@ impl Serving {
     /// Returns when a socket stops serving by itself, which none should, or when this host may work no more.
     pub(super) async fn broken(&mut self) -> Fault {
         match self.breaches.recv().await {
-            Some(Breach { fault, lost }) => {
+            Some(FatalError { fault, lost }) => {
                 self.lost = lost;
                 fault
             }

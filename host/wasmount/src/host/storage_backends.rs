@@ -86,7 +86,7 @@ impl Objects {
             host: host.clone(),
             on_node: common.options.role != Role::Controller,
         };
-        background.spawn(tell_reports(reporter, reported, objects.pace()));
+        background.spawn(tell_reports(reporter, reported, objects.rate_limit()));
         if options.summarises {
             let who = Summarising {
                 namespace: client.default_namespace().to_owned(),

@@ -13,7 +13,9 @@ use tokio::time::Instant;
 use wasmount_core::driver::{Driver, Role};
 use wasmount_core::names::DriverName;
 use wasmount_kubernetes::{About, Events};
-use wasmount_versions::{Keeper, KeeperEvent, KeeperStatus, OldVersion, Outcome, VersionRecord};
+use wasmount_versions::{
+    KeeperEvent, OldVersion, Outcome, ReconcilerStatus, VersionReconciler, VersionRecord,
+};
 
 /// Between two Events of swaps. 10 s: who swaps more often looks at the log, and an API server has better things to keep.
 const SWAPS_APART: Duration = Duration::from_secs(10);
@@ -30,8 +32,12 @@ struct Told {
 }
 
 /// Keeps readiness up to date with what serves.
-pub(super) async fn watch(keeper: Arc<Keeper>, driver: DriverName, readiness: Arc<Readiness>) {
-    let mut statuses = keeper.watch();
+pub(super) async fn watch(
+    reconciler: Arc<VersionReconciler>,
+    driver: DriverName,
+    readiness: Arc<Readiness>,
+) {
+    let mut statuses = reconciler.watch();
     loop {
         let lacks = lacks_plugin(&statuses.borrow_and_update());
         readiness.set_plugin(&driver, lacks);
@@ -42,7 +48,7 @@ pub(super) async fn watch(keeper: Arc<Keeper>, driver: DriverName, readiness: Ar
 }
 
 /// Why no version serves; none: one does.
-fn lacks_plugin(status: &KeeperStatus) -> Option<String> {
+fn lacks_plugin(status: &ReconcilerStatus) -> Option<String> {
     if status.current.is_some() {
         return None;
     }
@@ -51,8 +57,8 @@ fn lacks_plugin(status: &KeeperStatus) -> Option<String> {
 }
 
 /// Counts what happens.
-pub(super) async fn count(keeper: Arc<Keeper>, counts: Arc<VersionCounts>) {
-    let mut events = keeper.events();
+pub(super) async fn count(reconciler: Arc<VersionReconciler>, counts: Arc<VersionCounts>) {
+    let mut events = reconciler.events();
     loop {
         match events.recv().await {
             Ok(event) => match event.as_ref() {
@@ -80,8 +86,13 @@ pub(super) fn about(driver: &Driver, cluster: &Cluster) -> About {
 }
 
 /// Writes Events. The log has the keeper's own lines.
-pub(super) async fn tell(keeper: Arc<Keeper>, driver: DriverName, events: Events, about: About) {
-    let mut happened = keeper.events();
+pub(super) async fn tell(
+    reconciler: Arc<VersionReconciler>,
+    driver: DriverName,
+    events: Events,
+    about: About,
+) {
+    let mut happened = reconciler.events();
     let mut last_swap: Option<Instant> = None;
     loop {
         let event = match happened.recv().await {

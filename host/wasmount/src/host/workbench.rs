@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wasmount_core::call::Call;
 use wasmount_core::document::Wasi;
-use wasmount_core::driver::{Driver, DriverConfig, Profile, Role, Terms};
+use wasmount_core::driver::{Driver, DriverConfig, Profile, Role, ServingPolicy};
 use wasmount_core::mounter::Mounter;
 use wasmount_core::names::NodeId;
 use wasmount_core::rpc::Rpc;
@@ -40,7 +40,7 @@ use wasmount_core::services::Service;
 use wasmount_csi::by_name::{NamedAnswer, NamedCall};
 use wasmount_engine::{BackendParts, Engine, EngineOptions, LoadedComponent, PluginInfo, Usage};
 use wasmount_state::RedbStore;
-use wasmount_versions::{Admitted, Proof, Refusal, Trail, prove};
+use wasmount_versions::{AdmissionReport, Admitted, Proof, Refusal, run_admission};
 
 /// The node that a plugin finds itself on.
 const NODE: &str = "workbench";
@@ -131,11 +131,11 @@ impl Workbench {
 
     /// Everything that a host asks of a plugin before it serves, but for its pools: those are the cluster's, and none is opened here. Each step
     /// is noted.
-    pub(crate) async fn admit(&self, trail: &mut Trail) -> Result<Admitted, Refusal> {
+    pub(crate) async fn admit(&self, report: &mut AdmissionReport) -> Result<Admitted, Refusal> {
         let Configured {
             document, folder, ..
         } = &self.configured;
-        let wasm = source::component(&document.plugin, folder, trail).await?;
+        let wasm = source::component(&document.plugin, folder, report).await?;
         let proof = Proof {
             wasi: document.plugin.wasi,
             grants: &document.grants,
@@ -144,7 +144,7 @@ impl Workbench {
             kept: None,
             admitted_before: false,
         };
-        prove(&self.engine, wasm, proof, trail).await
+        run_admission(&self.engine, wasm, proof, report).await
     }
 
     /// What a backend is given here.
@@ -180,10 +180,10 @@ impl Workbench {
             role: Role::All,
             profile,
             node_id: node,
-            terms: Terms::of(document),
+            policy: ServingPolicy::of(document),
         };
         let driver = Driver::new(config, self.mounter.clone(), self.state.clone());
-        driver.put_to_use(admitted.backend, Terms::of(document));
+        driver.put_to_use(admitted.backend, ServingPolicy::of(document));
         // Those of the admission are not this call's.
         let usages: Arc<Mutex<Vec<Usage>>> = Arc::default();
         let told = Arc::clone(&usages);

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use wasmount_core::names::DriverName;
 use wasmount_kubernetes::Events;
-use wasmount_kubernetes::csi_node::{self, Hand, Steward, Writer};
+use wasmount_kubernetes::csi_node::{self, CsiNodeReconciler, NodeWriter, Writer};
 use wasmount_tests::rounds::rounds;
 
 const SECOND: &str = "second.example.com";
@@ -213,12 +213,12 @@ async fn in_a_storm_of_writers_nobody_loses_a_write() {
         answers.push(sender);
         let data_dir = Path::new("/var/lib").join(name);
         let client = cluster.client.clone();
-        let steward = Steward {
+        let reconciler = CsiNodeReconciler {
             driver: DriverName::parse(name).unwrap(),
             node_name: cluster.node.clone(),
             answers: receiver,
             seen: seen.clone(),
-            hand: Hand::Own(Arc::new(Writer::new(
+            hand: NodeWriter::Own(Arc::new(Writer::new(
                 client.clone(),
                 cluster.node.clone(),
                 &data_dir,
@@ -228,7 +228,7 @@ async fn in_a_storm_of_writers_nobody_loses_a_write() {
             client,
             tell: Arc::new(|_| {}),
         };
-        tasks.spawn(steward.run());
+        tasks.spawn(reconciler.run());
     }
     let csi_nodes = cluster.csi_nodes();
     for round in 1..=rounds(100) {

@@ -11,7 +11,7 @@ use wasmount_core::attributes::Attributes;
 use wasmount_core::driver::NodeInfo;
 use wasmount_core::names::{DriverName, NodeId};
 use wasmount_core::topology::Topology;
-use wasmount_kubernetes::csi_node::{self, Hand, Renewal, Seen, Steward};
+use wasmount_kubernetes::csi_node::{self, CsiNodeReconciler, NodeWriter, Renewal, Seen};
 use wasmount_kubernetes::{Events, ListingStatus, RegistrationStatus};
 
 /// It ends when it is dropped.
@@ -61,12 +61,12 @@ impl Watched {
         let renewals = Arc::new(AtomicUsize::new(0));
         let counted = renewals.clone();
         let (tell, status) = watch::channel(ListingStatus::default());
-        let steward = Steward {
+        let reconciler = CsiNodeReconciler {
             driver: DriverName::parse(&*answer.driver).unwrap(),
             node_name: cluster.node.clone(),
             answers: answers.subscribe(),
             seen: seen.clone(),
-            hand: Hand::Kubelet(Some(Renewal {
+            hand: NodeWriter::Kubelet(Some(Renewal {
                 registration: registration.subscribe(),
                 renew: Arc::new(move || {
                     counted.fetch_add(1, Ordering::SeqCst);
@@ -80,7 +80,7 @@ impl Watched {
                 tell.send_replace(status);
             }),
         };
-        tasks.spawn(steward.run());
+        tasks.spawn(reconciler.run());
         Self {
             answers,
             seen,

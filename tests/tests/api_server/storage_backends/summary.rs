@@ -36,7 +36,7 @@ impl Host {
             host: name.to_owned(),
             on_node: true,
         };
-        work.spawn(tell_reports(reporter, reported, backends.pace()));
+        work.spawn(tell_reports(reporter, reported, backends.rate_limit()));
         let who = Summarising {
             client: scene.client.clone(),
             host: name.to_owned(),

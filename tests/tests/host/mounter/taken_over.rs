@@ -167,7 +167,7 @@ async fn privileged_a_staging_directory_with_content_is_rejected() {
     let content = own.staging.join("content");
     fs::write(&content, "kept").unwrap();
     let answer = attacker.stage("own", &own.staging).await;
-    let refused = matches!(answer, Err(MountError::OtherwiseThere { .. }));
+    let refused = matches!(answer, Err(MountError::AlreadyExists { .. }));
     assert!(refused, "{answer:?}");
     assert_eq!(fs::read_to_string(&content).unwrap(), "kept");
     fs::remove_file(content).unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::capabilities::{Hidden, Profile, Role};
 
-fn served(offer: &Offer, rpc: Rpc) -> bool {
+fn served(offer: &ServiceSet, rpc: Rpc) -> bool {
     serves(
         offer,
         &Capabilities::derive(offer, Role::All, Profile::V1_13, &Hidden::default()),
@@ -13,7 +13,7 @@ fn served(offer: &Offer, rpc: Rpc) -> bool {
 
 #[test]
 fn a_backend_that_exports_everything_serves_everything() {
-    let offer = Offer::new(Service::ALL.iter().copied(), []);
+    let offer = ServiceSet::new(Service::ALL.iter().copied(), []);
     for rpc in Rpc::ALL {
         assert!(served(&offer, *rpc), "{rpc}");
     }
@@ -21,7 +21,7 @@ fn a_backend_that_exports_everything_serves_everything() {
 
 #[test]
 fn a_backend_that_exports_nothing_serves_identity_and_tear_down() {
-    let offer = Offer::default();
+    let offer = ServiceSet::default();
     let rest: Vec<_> = Rpc::ALL
         .iter()
         .filter(|rpc| served(&offer, **rpc))
@@ -134,10 +134,10 @@ fn each_interface_brings_its_calls_and_no_others() {
         ),
     ];
     for (services, brought) in table {
-        let with = Offer::new(services.iter().copied(), []);
+        let with = ServiceSet::new(services.iter().copied(), []);
         let without = match services {
-            [rest @ .., _] => Offer::new(rest.iter().copied(), []),
-            [] => Offer::default(),
+            [rest @ .., _] => ServiceSet::new(rest.iter().copied(), []),
+            [] => ServiceSet::default(),
         };
         let mut gained: Vec<_> = Rpc::ALL
             .iter()

@@ -157,7 +157,7 @@ fn what_the_plugin_does_not_decide_is_not_its_own() {
             Owner::Request,
         ),
         (
-            MountError::OtherwiseThere {
+            MountError::AlreadyExists {
                 what: what(),
                 difference: reason(),
             }

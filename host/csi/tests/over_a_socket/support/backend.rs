@@ -11,7 +11,7 @@ use wasmount_core::backend::{BackendError, PluginLabel};
 use wasmount_core::code::Code;
 use wasmount_core::names::{SnapshotId, VolumeId};
 use wasmount_core::plan::{Plan, Source};
-use wasmount_core::services::Offer;
+use wasmount_core::services::ServiceSet;
 use wasmount_core::snapshot::{BlockType, Extent, GroupSnapshot, MetadataPage, Snapshot};
 use wasmount_core::topology::Topology;
 use wasmount_core::volume::{Volume, VolumeCondition, VolumeEntry, VolumeStatus};
@@ -27,7 +27,7 @@ const MOMENT: u64 = 1_500_000_000;
 
 pub(crate) struct MemoryBackend {
     label: PluginLabel,
-    offer: Offer,
+    offer: ServiceSet,
     manifest: Attributes,
     volumes: Mutex<BTreeMap<String, Volume>>,
     snapshots: Mutex<BTreeMap<String, Snapshot>>,
@@ -48,7 +48,7 @@ pub(crate) struct MemoryBackend {
 }
 
 impl MemoryBackend {
-    pub(crate) fn new(offer: Offer) -> Self {
+    pub(crate) fn new(offer: ServiceSet) -> Self {
         Self {
             label: PluginLabel {
                 name: "memory".to_owned(),

@@ -40,7 +40,7 @@ impl Mounter for MemoryMounter {
         match self.staged.lock().unwrap().get(query.staging_path.as_str()) {
             None => Ok(Staged::No),
             Some(capability) if *capability == query.capability => Ok(Staged::AsWanted),
-            Some(_) => Err(MountError::OtherwiseThere {
+            Some(_) => Err(MountError::AlreadyExists {
                 what: query.staging_path.to_string(),
                 difference: "another capability".to_owned(),
             }),

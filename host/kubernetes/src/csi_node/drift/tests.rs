@@ -61,13 +61,13 @@ fn each_fact_of_csi_node_is_noticed_by_itself() {
         (
             &format!("{entry}/allocatable/count"),
             json!(4),
-            Remedy::Patience,
+            Remedy::DriftPolicy,
             "CSINode has the allocatable.count 4, the driver says 3",
         ),
         (
             &format!("{entry}/allocatable"),
             json!(null),
-            Remedy::Patience,
+            Remedy::DriftPolicy,
             "CSINode has the allocatable.count none, the driver says 3",
         ),
         (

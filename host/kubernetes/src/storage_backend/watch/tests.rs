@@ -93,7 +93,7 @@ fn a_status_that_changes_is_no_change_of_what_is_wanted() {
     reported.status = Some(json!({ "hosts": { "total": 5000 } }));
     backends.take(Event::Apply(reported));
     assert!(!wanted.has_changed().unwrap());
-    assert_eq!(backends.pace().pause().as_secs(), 50);
+    assert_eq!(backends.rate_limit().pause().as_secs(), 50);
     let mut changed = spec();
     changed["settings"] = json!({ "a": "b" });
     backends.take(Event::Apply(object("a", changed)));

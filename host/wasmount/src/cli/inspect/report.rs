@@ -12,9 +12,9 @@ use std::path::PathBuf;
 use wasmount_core::capabilities::{Capabilities, Hidden};
 use wasmount_core::document::Reference;
 use wasmount_core::driver::{Profile, Role};
-use wasmount_core::services::{Feature, Offer, Service};
+use wasmount_core::services::{Feature, Service, ServiceSet};
 use wasmount_engine::{CONTRACT_LINE, CONTRACT_PACKAGE};
-use wasmount_versions::{Admitted, Refusal, Trail};
+use wasmount_versions::{AdmissionReport, Admitted, Refusal};
 
 /// What a component was found to be.
 pub(super) struct Found {
@@ -23,7 +23,7 @@ pub(super) struct Found {
     /// Whether a host would serve it.
     pub(super) admitted: Result<Admitted, Refusal>,
     /// How that was found.
-    pub(super) trail: Trail,
+    pub(super) report: AdmissionReport,
     /// Names.
     pub(super) imports: Vec<String>,
     /// Names.
@@ -47,7 +47,7 @@ pub(super) enum Origin {
 pub(super) struct Report {
     origin: Origin,
     found: Found,
-    offer: Offer,
+    offer: ServiceSet,
     makers: Makers,
     signatures: Signatures,
     verdict: Verdict,
@@ -96,7 +96,7 @@ impl Report {
         let Found {
             identity,
             admitted: _,
-            trail: _,
+            report: _,
             imports,
             exports,
             digest,
@@ -265,11 +265,11 @@ impl fmt::Display for Origin {
     }
 }
 
-fn offer(found: &Found) -> Offer {
+fn offer(found: &Found) -> ServiceSet {
     if let Ok(identity) = &found.identity {
         let words = identity.info.features.iter();
         let features = words.filter_map(|word| Feature::of_word(word));
-        return Offer::new(identity.services.iter().copied(), features);
+        return ServiceSet::new(identity.services.iter().copied(), features);
     }
     // It cannot be asked, so its names must do.
     let interfaces = found.exports.iter().filter_map(|name| {
@@ -281,7 +281,7 @@ fn offer(found: &Found) -> Offer {
         .iter()
         .copied()
         .filter(|service| interfaces.contains(&service.interface()));
-    Offer::new(exported, [])
+    ServiceSet::new(exported, [])
 }
 
 fn verdict(found: &Found, has_document: bool) -> Verdict {

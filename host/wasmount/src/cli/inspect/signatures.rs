@@ -10,7 +10,7 @@ use wasmount_artifact::{
     Beside, Extent, Judged, RawManifest, Registry, Resolved, gathered_beside, judged,
 };
 use wasmount_core::document::Signers;
-use wasmount_versions::{Step, StepOutcome, Trail};
+use wasmount_versions::{AdmissionReport, Step, StepOutcome};
 
 /// The answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,13 +25,13 @@ pub(super) struct Signatures {
 
 impl Signatures {
     /// Beside a file; they were judged when it was admitted.
-    pub(super) fn beside(file: &Path, signers: &Signers, trail: &Trail) -> Self {
+    pub(super) fn beside(file: &Path, signers: &Signers, report: &AdmissionReport) -> Self {
         let files = [signature_file(file), bundle_file(file)];
         let [signature, bundle] = files.each_ref().map(|path| content(path));
         let beside = Beside { signature, bundle };
         let places = files.into_iter().filter(|path| path.is_file());
         let step = |taken: &&wasmount_versions::TakenStep| taken.step == Step::Signature;
-        let taken = trail.steps().iter().find(step);
+        let taken = report.steps().iter().find(step);
         Self {
             places: places.map(|path| path.display().to_string()).collect(),
             judged: taken

@@ -14,7 +14,7 @@ use wasmount_core::driver::{LastFault, Role};
 use wasmount_core::mounter::VolumeInUse;
 use wasmount_core::names::DriverName;
 use wasmount_versions::{
-    Drained, KeeperStatus, OldVersion, Outcome, PastRefusal as Past, Phase as Kept,
+    Drained, OldVersion, Outcome, PastRefusal as Past, Phase as Kept, ReconcilerStatus,
     RefusalKind as Why, RefusedVersion, VersionRecord, VersionState,
 };
 
@@ -45,7 +45,7 @@ pub(super) fn driver(
     report: &Report,
     volumes_in_use: Option<u64>,
 ) -> DriverStatus {
-    let status = seen.keeper.status();
+    let status = seen.reconciler.status();
     let (backend, document) = {
         let desired = seen.desired.borrow();
         let document = backends::words(&desired.from);
@@ -71,7 +71,7 @@ pub(super) fn driver(
     }
 }
 
-fn phase(status: &KeeperStatus) -> Phase {
+fn phase(status: &ReconcilerStatus) -> Phase {
     match status.phase {
         Kept::Loading => Phase::Loading,
         Kept::Serving if status.refused.as_ref().is_some_and(|it| it.by_document) => Phase::Refused,
@@ -84,7 +84,7 @@ fn phase(status: &KeeperStatus) -> Phase {
 }
 
 /// All that keeps it from being as its document says.
-fn reason(status: &KeeperStatus, seen: &Seen) -> Option<String> {
+fn reason(status: &ReconcilerStatus, seen: &Seen) -> Option<String> {
     let held = status.held.as_ref().map(|held| {
         let (number, reason) = (held.number, &held.reason);
         format!("held at version {number} ({reason}); `wasmount swap` lifts it")
@@ -241,7 +241,7 @@ pub(super) fn said(said: String, changed: bool, seen: &Seen) -> Done {
     Done {
         said,
         changed,
-        version: seen.keeper.status().current.map(version),
+        version: seen.reconciler.status().current.map(version),
         warnings: Vec::new(),
     }
 }

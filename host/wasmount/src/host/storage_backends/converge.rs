@@ -247,7 +247,7 @@ impl Converging {
             let held = self.held.get(&it.name)?;
             let applied = held.applied.as_ref();
             let seen = applied.and_then(|it| self.backends.seen(&it.driver));
-            let status = seen.map(|seen| seen.keeper.status());
+            let status = seen.map(|seen| seen.reconciler.status());
             let generation = match (&held.known, applied) {
                 (None, Some(applied)) => applied.generation,
                 // Seen, and not served.

@@ -4,7 +4,7 @@
 //! It asks nobody.
 
 use wasmount_kubernetes::storage_backend::{BackendReport, Phase, RolledBackBy};
-use wasmount_versions::{HeldBy, KeeperStatus, Phase as Keeping, RefusalKind};
+use wasmount_versions::{HeldBy, Phase as Keeping, ReconcilerStatus, RefusalKind};
 
 /// What is known of a backend beside its versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) fn report(
     uid: &str,
     generation: i64,
     known: Option<&Known>,
-    status: Option<&KeeperStatus>,
+    status: Option<&ReconcilerStatus>,
 ) -> BackendReport {
     let current = status.and_then(|it| it.current.as_ref());
     let (phase, reason) = match (known, status) {
@@ -64,7 +64,7 @@ pub(super) fn report(
     }
 }
 
-fn standing(status: &KeeperStatus) -> (Phase, Option<String>) {
+fn standing(status: &ReconcilerStatus) -> (Phase, Option<String>) {
     // The rest is of an earlier wish, and so of an earlier generation.
     if status.settled < status.wanted {
         return (Phase::Loading, None);
@@ -98,7 +98,7 @@ fn standing(status: &KeeperStatus) -> (Phase, Option<String>) {
     }
 }
 
-fn rolled_back_by(status: &KeeperStatus) -> Option<RolledBackBy> {
+fn rolled_back_by(status: &ReconcilerStatus) -> Option<RolledBackBy> {
     match status.held.as_ref()?.by {
         HeldBy::Faults { .. } => Some(RolledBackBy::PluginFaults),
         HeldBy::Rollback => Some(RolledBackBy::Administrator),
@@ -112,8 +112,8 @@ mod tests {
     use std::time::SystemTime;
     use wasmount_versions::{Hold, Origin, RefusedVersion, VersionRecord, VersionState};
 
-    fn status(phase: Keeping) -> KeeperStatus {
-        KeeperStatus {
+    fn status(phase: Keeping) -> ReconcilerStatus {
+        ReconcilerStatus {
             phase,
             current: Some(VersionRecord {
                 number: 1,
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    fn told(known: Option<&Known>, status: &KeeperStatus) -> (Phase, Option<String>) {
+    fn told(known: Option<&Known>, status: &ReconcilerStatus) -> (Phase, Option<String>) {
         let told = report("u", 2, known, Some(status));
         assert_eq!((told.generation, told.version.as_deref()), (2, Some("1.0")));
         (told.phase, told.reason)

@@ -6,7 +6,7 @@ use std::path::Path;
 use wasmount_artifact::signature::{KEY_BYTES, SignerKeys, bundle_file, signature_file};
 use wasmount_artifact::{Beside, FetchRequest, Wanted, fetch};
 use wasmount_core::document::{PluginPlace, PluginSource, Signers};
-use wasmount_versions::{Component, Refusal, Step, Trail, read_plugin};
+use wasmount_versions::{AdmissionReport, Component, Refusal, Step, read_plugin};
 
 /// Largest file of a signature that is read, in bytes: what the policy takes of one.
 const SIGNATURE_BYTES: u64 = 64 << 10;
@@ -15,20 +15,20 @@ const SIGNATURE_BYTES: u64 = 64 << 10;
 pub(super) async fn component(
     plugin: &PluginSource,
     folder: &Path,
-    trail: &mut Trail,
+    report: &mut AdmissionReport,
 ) -> Result<Vec<u8>, Refusal> {
     let wasm = read_plugin(plugin, folder).await;
-    let wasm = trail.take(Step::Size, wasm, |wasm| format!("{} bytes", wasm.len()))?;
+    let wasm = report.take(Step::Size, wasm, |wasm| format!("{} bytes", wasm.len()))?;
     let wanted = match &plugin.digest {
         Some(_) => "as the document wants it",
         None => "the document names none",
     };
     let component = Component::of(wasm).await?;
     let digest = component.check_digest(plugin.digest.as_deref());
-    trail.take(Step::Digest, digest, |()| wanted.to_owned())?;
+    report.take(Step::Digest, digest, |()| wanted.to_owned())?;
     let signed = signed(plugin, folder, component.into_wasm()).await;
     let signed = signed.map_err(|reason| Refusal::Signature { reason });
-    let (wasm, _) = trail.take(Step::Signature, signed, |(_, signers)| {
+    let (wasm, _) = report.take(Step::Signature, signed, |(_, signers)| {
         match signers.as_slice() {
             [] => "the document wants nobody's".to_owned(),
             signers => format!("by {}", signers.join(", ")),

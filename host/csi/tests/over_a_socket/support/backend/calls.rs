@@ -10,7 +10,7 @@ use wasmount_core::code::Code;
 use wasmount_core::health::{Health, HealthStatus};
 use wasmount_core::names::{GroupSnapshotId, NodeId, SnapshotId, VolumeId};
 use wasmount_core::plan::Plan;
-use wasmount_core::services::Offer;
+use wasmount_core::services::ServiceSet;
 use wasmount_core::snapshot::{GroupSnapshot, MetadataPage, Snapshot};
 use wasmount_core::volume::{Page, PageRequest, Volume, VolumeEntry};
 
@@ -20,7 +20,7 @@ impl Backend for MemoryBackend {
         &self.label
     }
 
-    fn offer(&self) -> &Offer {
+    fn offer(&self) -> &ServiceSet {
         &self.offer
     }
 

@@ -1,0 +1,192 @@
+//! When a difference is acted on. Apart because it is all about time, and so is given the time: kubelet writes Node and CSINode one after the
+//! other, takes an entry away before it writes it anew, and refreshes limits at its own pace; none of that is drift.
+//!
+//! It does not know how a difference is mended.
+
+use super::drift::{Drift, Remedy, sentence};
+use crate::status::ListingStatus;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long differences may last, and how often they are mended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DriftPolicy {
+    /// Any.
+    pub(super) settling: Duration,
+    /// A limit alone.
+    pub(super) counting: Duration,
+    /// From the first mending to the second; doubled after each.
+    pub(super) first_pause: Duration,
+    /// And at most so long. Who stayed listed for this long starts anew.
+    pub(super) longest_pause: Duration,
+}
+
+/// Whether the driver should be listed by now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Registered {
+    /// Whoever writes was told of the driver.
+    Yes,
+    /// Not yet, or not now: no entry is what is to be expected.
+    No,
+    /// Somebody else registers, and cannot be asked.
+    Unknown,
+}
+
+/// How a driver stands, over time.
+#[derive(Debug)]
+pub(super) struct DriverState {
+    patience: DriftPolicy,
+    status: ListingStatus,
+    /// Since when there is any difference besides a limit, and since when in the limit.
+    since: [Option<Instant>; 2],
+    /// A difference that lasted was told.
+    told: bool,
+    listed_since: Option<Instant>,
+    pause: Duration,
+    next_mending: Option<Instant>,
+}
+
+/// What is to be done now.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    /// To be told to people.
+    pub(super) tell: Option<Tell>,
+    /// The writer is to write again.
+    pub(super) mend: bool,
+    /// When to look again, if nothing changes before.
+    pub(super) wake: Option<Instant>,
+}
+
+/// What is told to people.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Tell {
+    /// A difference lasts.
+    Drifted(String),
+    /// All is as the driver says, again.
+    Listed,
+}
+
+impl DriverState {
+    pub(super) fn new(patience: DriftPolicy) -> Self {
+        Self {
+            patience,
+            status: ListingStatus::default(),
+            since: [None; 2],
+            told: false,
+            listed_since: None,
+            pause: patience.first_pause,
+            next_mending: None,
+        }
+    }
+
+    /// For readiness.
+    pub(super) fn status(&self) -> &ListingStatus {
+        &self.status
+    }
+
+    /// Nothing can be compared, or written.
+    pub(super) fn not_listed(&mut self, reason: String) {
+        self.status.listed = false;
+        self.status.reason = Some(reason);
+    }
+
+    /// Takes what is different now.
+    pub(super) fn step(&mut self, now: Instant, drifts: &[Drift], registered: Registered) -> Step {
+        if drifts.is_empty() {
+            return self.listed(now);
+        }
+        let was_listed = self.listed_since.is_some();
+        let expected = was_listed || registered == Registered::Yes;
+        if expected {
+            self.count_from(now, drifts);
+        } else {
+            self.since = [None; 2];
+        }
+        let due = self.due();
+        let lasts = due.is_some_and(|due| due <= now);
+        if !lasts && self.status.listed {
+            return Step::wait(due);
+        }
+        let text = sentence(drifts);
+        self.status.listed = false;
+        self.status.reason = Some(text.clone());
+        if !lasts {
+            return Step::wait(due);
+        }
+        let mut tell = None;
+        if !self.told {
+            self.told = true;
+            self.begin_mending(now);
+            self.status.drifts += u64::from(was_listed);
+            tell = Some(Tell::Drifted(text));
+        }
+        let by_a_person = drifts.iter().any(|it| it.remedy() == Remedy::Person);
+        let may_mend = registered == Registered::Yes && !by_a_person;
+        let mend = may_mend && self.next_mending.is_none_or(|next| next <= now);
+        if mend {
+            self.next_mending = Some(now + self.pause);
+            self.pause = (self.pause * 2).min(self.patience.longest_pause);
+        }
+        Step {
+            tell,
+            mend,
+            wake: self.next_mending.filter(|_| may_mend),
+        }
+    }
+
+    fn listed(&mut self, now: Instant) -> Step {
+        self.status.listed = true;
+        self.status.reason = None;
+        self.since = [None; 2];
+        if self.told || self.listed_since.is_none() {
+            self.listed_since = Some(now);
+        }
+        let tell = self.told.then_some(Tell::Listed);
+        self.told = false;
+        Step {
+            tell,
+            mend: false,
+            wake: None,
+        }
+    }
+
+    /// Who was listed long enough is mended at once, and then with short pauses again.
+    fn begin_mending(&mut self, now: Instant) {
+        let listed_for = self.listed_since.map(|since| now.duration_since(since));
+        if listed_for.is_none_or(|time| time >= self.patience.longest_pause) {
+            self.pause = self.patience.first_pause;
+            self.next_mending = None;
+        }
+    }
+
+    fn count_from(&mut self, now: Instant, drifts: &[Drift]) {
+        let of_limit = |drift: &Drift| drift.remedy() == Remedy::DriftPolicy;
+        let present = [
+            drifts.iter().any(|drift| !of_limit(drift)),
+            drifts.iter().any(of_limit),
+        ];
+        for (since, present) in self.since.iter_mut().zip(present) {
+            *since = present.then(|| since.unwrap_or(now));
+        }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        let [since, limit_since] = self.since;
+        let due = since.map(|since| since + self.patience.settling);
+        let limit_due = limit_since.map(|since| since + self.patience.counting);
+        due.into_iter().chain(limit_due).min()
+    }
+}
+
+impl Step {
+    fn wait(wake: Option<Instant>) -> Self {
+        Self {
+            tell: None,
+            mend: false,
+            wake,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! Times are given, so every promise about waiting is shown to the second.
+
+use super::*;
+
+const SETTLING: u64 = 5;
+const COUNTING: u64 = 20;
+
+/// A standing with its own clock.
+struct Clock {
+    start: Instant,
+    state: DriverState,
+}
+
+impl Clock {
+    fn new() -> Self {
+        Self {
+            start: Instant::now(),
+            state: DriverState::new(DriftPolicy {
+                settling: Duration::from_secs(SETTLING),
+                counting: Duration::from_secs(COUNTING),
+                first_pause: Duration::from_secs(10),
+                longest_pause: Duration::from_secs(40),
+            }),
+        }
+    }
+
+    fn listed_since_zero() -> Self {
+        let mut clock = Self::new();
+        assert_eq!(clock.at(0, &[], Registered::Yes).tell, None);
+        assert!(clock.state.status().listed);
+        clock
+    }
+
+    fn at(&mut self, seconds: u64, drifts: &[Drift], registered: Registered) -> Step {
+        let now = self.start + Duration::from_secs(seconds);
+        self.state.step(now, drifts, registered)
+    }
+
+    fn after(&self, seconds: u64) -> Option<Instant> {
+        Some(self.start + Duration::from_secs(seconds))
+    }
+}
+
+fn count() -> Drift {
+    Drift::Count {
+        found: Some(1),
+        said: Some(2),
+    }
+}
+
+fn label() -> Drift {
+    Drift::Label {
+        key: "zone".to_owned(),
+        found: "b".to_owned(),
+        said: "a".to_owned(),
+    }
+}
+
+fn told(step: &Step) -> bool {
+    matches!(step.tell, Some(Tell::Drifted(_)))
+}
+
+#[test]
+fn what_settles_in_time_is_never_told() {
+    let mut clock = Clock::listed_since_zero();
+    let step = clock.at(100, &[Drift::NoEntry], Registered::Yes);
+    assert_eq!(step, Step::wait(clock.after(105)));
+    assert!(clock.state.status().listed);
+    let step = clock.at(104, &[Drift::NoEntry], Registered::No);
+    assert_eq!(step, Step::wait(clock.after(105)));
+    let step = clock.at(104, &[], Registered::Yes);
+    assert_eq!((step.tell, step.mend), (None, false));
+    assert_eq!(clock.state.status().drifts, 0);
+}
+
+#[test]
+fn what_lasts_is_told_once_and_mended_with_growing_pauses() {
+    let mut clock = Clock::listed_since_zero();
+    clock.at(100, &[Drift::NoEntry], Registered::Yes);
+    let step = clock.at(105, &[Drift::NoEntry], Registered::Yes);
+    assert!(told(&step) && step.mend);
+    assert_eq!(step.wake, clock.after(115));
+    for (seconds, mend, next) in [
+        (106, false, 115),
+        (115, true, 135),
+        (134, false, 135),
+        (135, true, 175),
+        (175, true, 215),
+    ] {
+        let step = clock.at(seconds, &[Drift::NoEntry], Registered::Yes);
+        assert_eq!((step.mend, &step.tell), (mend, &None), "{seconds}");
+        assert_eq!(step.wake, clock.after(next), "{seconds}");
+    }
+    let status = clock.state.status();
+    assert_eq!((status.listed, status.drifts), (false, 1));
+    assert_eq!(
+        status.reason.as_deref(),
+        Some("CSINode does not list the driver")
+    );
+    assert_eq!(clock.at(216, &[], Registered::Yes).tell, Some(Tell::Listed));
+    assert!(clock.state.status().listed);
+}
+
+#[test]
+fn who_was_listed_for_long_is_mended_at_once_and_who_was_not_waits() {
+    let mut clock = Clock::listed_since_zero();
+    clock.at(100, &[Drift::NoEntry], Registered::Yes);
+    assert!(clock.at(105, &[Drift::NoEntry], Registered::Yes).mend);
+    clock.at(106, &[], Registered::Yes);
+    // Another writer takes it away again and again.
+    clock.at(107, &[Drift::NoEntry], Registered::Yes);
+    let step = clock.at(112, &[Drift::NoEntry], Registered::Yes);
+    assert!(told(&step) && !step.mend);
+    assert_eq!(step.wake, clock.after(115));
+    assert!(clock.at(115, &[Drift::NoEntry], Registered::Yes).mend);
+    clock.at(116, &[], Registered::Yes);
+    clock.at(156, &[Drift::NoEntry], Registered::Yes);
+    let step = clock.at(161, &[Drift::NoEntry], Registered::Yes);
+    assert!(step.mend);
+    assert_eq!(step.wake, clock.after(171));
+}
+
+#[test]
+fn a_limit_alone_may_be_behind_for_longer() {
+    let mut clock = Clock::listed_since_zero();
+    clock.at(100, &[count()], Registered::Yes);
+    let step = clock.at(119, &[count()], Registered::Yes);
+    assert_eq!(step, Step::wait(clock.after(120)));
+    assert!(clock.state.status().listed);
+    assert!(clock.at(120, &[count()], Registered::Yes).mend);
+}
+
+#[test]
+fn a_limit_that_is_behind_makes_nothing_else_wait() {
+    let mut clock = Clock::listed_since_zero();
+    clock.at(100, &[count()], Registered::Yes);
+    let step = clock.at(103, &[count(), Drift::NoEntry], Registered::Yes);
+    assert_eq!(step, Step::wait(clock.after(108)));
+    assert!(
+        clock
+            .at(108, &[count(), Drift::NoEntry], Registered::Yes)
+            .mend
+    );
+}
+
+#[test]
+fn what_only_a_person_can_mend_is_told_and_not_tried() {
+    let mut clock = Clock::listed_since_zero();
+    clock.at(100, &[label(), Drift::NoEntry], Registered::Yes);
+    let step = clock.at(105, &[label(), Drift::NoEntry], Registered::Yes);
+    assert!(told(&step) && !step.mend);
+    assert_eq!(step.wake, None);
+    // The person has done it.
+    let step = clock.at(200, &[Drift::NoEntry], Registered::Yes);
+    assert!(step.mend && step.tell.is_none());
+}
+
+#[test]
+fn who_is_not_registered_yet_is_unready_but_has_not_drifted() {
+    let mut clock = Clock::new();
+    for seconds in [0, 60] {
+        for registered in [Registered::No, Registered::Unknown] {
+            let step = clock.at(seconds, &[Drift::NoEntry], registered);
+            assert_eq!(step, Step::wait(None));
+        }
+    }
+    let status = clock.state.status();
+    assert_eq!((status.listed, status.drifts), (false, 0));
+    // kubelet says that it has the driver, and CSINode has no entry.
+    let step = clock.at(61, &[Drift::NoEntry], Registered::Yes);
+    assert_eq!(step, Step::wait(clock.after(66)));
+    let step = clock.at(66, &[Drift::NoEntry], Registered::Yes);
+    assert!(told(&step) && step.mend);
+}
+
+#[test]
+fn who_cannot_register_again_only_tells() {
+    let mut clock = Clock::listed_since_zero();
+    clock.at(100, &[Drift::NoEntry], Registered::Unknown);
+    let step = clock.at(105, &[Drift::NoEntry], Registered::Unknown);
+    assert!(told(&step) && !step.mend);
+    assert_eq!(clock.state.status().drifts, 1);
+}

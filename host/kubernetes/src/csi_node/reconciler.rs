@@ -1,0 +1,321 @@
+//! One task a driver that keeps its place in CSINode true: looks whenever an answer or an object changes, tells readiness and people, has the
+//! objects written again, and takes the startup taint off. Apart because it joins what the other modules decide, and holds no rule itself.
+//!
+//! Writing is kubelet's, by another registration, or the host's own; to this task both are a hand that writes.
+
+use super::drift::{Drift, collisions, drifts, sentence};
+use super::driver_state::{DriftPolicy, DriverState, Registered, Tell};
+use super::facts::DriverFacts;
+use super::watch::{Observed, Seen};
+use super::writer::Writer;
+use crate::error::KubernetesError;
+use crate::events::{About, Events};
+use crate::guarded_patch::somebody_else_wrote;
+use crate::status::{ListingStatus, RegistrationStatus};
+use crate::taints;
+use kube::Client;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+use wasmount_core::driver::NodeInfo;
+use wasmount_core::names::DriverName;
+
+/// How long differences may last beside a kubelet. 5 s: it unregisters and registers in rounds of 1 s, and writes Node and CSINode with up to
+/// 0.3 s of retries each.
+const SETTLING: Duration = Duration::from_secs(5);
+/// Between registrations of one driver that do not help, at first and at last: each takes the entry away for a moment.
+const FIRST_RENEWAL_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_RENEWAL_PAUSE: Duration = Duration::from_secs(300);
+/// The same for the host's own writing, which disturbs nobody.
+const FIRST_WRITING_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_WRITING_PAUSE: Duration = Duration::from_secs(60);
+/// How many of kubelet's periods a limit may be behind. 2: the driver and kubelet ask in turn, each once a period.
+const PERIODS: u32 = 2;
+/// Until the taint is tried again, when its removal was refused.
+const TAINT_PAUSE: Duration = Duration::from_secs(10);
+/// How long registration waits for the API server to say what the Node is. 5 s: kubelet does without it as well.
+const PREFLIGHT: Duration = Duration::from_secs(5);
+
+/// How a driver is registered again.
+#[derive(Clone)]
+pub struct Renewal {
+    /// Whether kubelet has it.
+    pub registration: watch::Receiver<RegistrationStatus>,
+    /// Takes the registration socket away and binds it again.
+    pub renew: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// Who writes the objects.
+#[derive(Clone)]
+pub enum NodeWriter {
+    /// kubelet; none: somebody else registers the driver, and differences are only told.
+    Kubelet(Option<Renewal>),
+    /// The host.
+    Own(Arc<Writer>),
+}
+
+/// One driver's.
+pub struct CsiNodeReconciler {
+    /// The driver.
+    pub driver: DriverName,
+    /// Name of Node and CSINode.
+    pub node_name: String,
+    /// What it answers ([`wasmount_core::driver::Driver::node_info_answers`]).
+    pub answers: watch::Receiver<Option<NodeInfo>>,
+    /// The objects ([`super::watch()`]).
+    pub seen: watch::Receiver<Seen>,
+    /// Who writes them.
+    pub hand: NodeWriter,
+    /// `nodeAllocatableUpdatePeriodSeconds`.
+    pub update_period: Option<Duration>,
+    /// For the taint.
+    pub client: Client,
+    /// For people.
+    pub events: Events,
+    /// For readiness.
+    pub tell: Arc<dyn Fn(ListingStatus) + Send + Sync>,
+}
+
+impl CsiNodeReconciler {
+    /// Never ends.
+    pub async fn run(mut self) {
+        let mut state = DriverState::new(self.patience());
+        let mut told = None;
+        let mut next_taint = Instant::now();
+        loop {
+            let now = Instant::now();
+            let seen = self.seen.borrow_and_update().clone();
+            let mut wake = None;
+            match self.compare(&seen) {
+                Err(reason) => state.not_listed(reason),
+                Ok((facts, found)) => {
+                    let step = state.step(now, &found, self.registered());
+                    wake = step.wake;
+                    // Readiness first, so that whoever finds the event finds it so.
+                    self.tell_if_new(&mut told, &state);
+                    if step.mend {
+                        self.mend(&facts, &mut state).await;
+                    }
+                    if let Some(tell) = step.tell {
+                        self.tell_people(tell, &state).await;
+                    }
+                }
+            }
+            self.tell_if_new(&mut told, &state);
+            if state.status().listed && next_taint <= now && !self.untaint(&seen).await {
+                next_taint = now + TAINT_PAUSE;
+            }
+            let taint = (next_taint > now).then_some(next_taint);
+            self.changed(wake.into_iter().chain(taint).min()).await;
+        }
+    }
+
+    fn patience(&self) -> DriftPolicy {
+        let periods = self.update_period.map(|period| period * PERIODS);
+        match &self.hand {
+            NodeWriter::Kubelet(_) => DriftPolicy {
+                settling: SETTLING,
+                counting: periods.unwrap_or(SETTLING),
+                first_pause: FIRST_RENEWAL_PAUSE,
+                longest_pause: LONGEST_RENEWAL_PAUSE,
+            },
+            NodeWriter::Own(_) => DriftPolicy {
+                settling: Duration::ZERO,
+                counting: Duration::ZERO,
+                first_pause: FIRST_WRITING_PAUSE,
+                longest_pause: LONGEST_WRITING_PAUSE,
+            },
+        }
+    }
+
+    /// What differs from what the driver says; or why that is not known.
+    fn compare(&mut self, seen: &Seen) -> Result<(DriverFacts, Vec<Drift>), String> {
+        let Some(info) = self.answers.borrow_and_update().clone() else {
+            return Err("the driver has not answered NodeGetInfo yet".to_owned());
+        };
+        let facts = DriverFacts::new(self.driver.clone(), info);
+        let found = drifts(&facts, seen.node.known()?, seen.csi_node.known()?);
+        Ok((facts, found))
+    }
+
+    fn registered(&mut self) -> Registered {
+        match &mut self.hand {
+            NodeWriter::Own(_) => Registered::Yes,
+            NodeWriter::Kubelet(None) => Registered::Unknown,
+            NodeWriter::Kubelet(Some(renewal)) => {
+                match renewal.registration.borrow_and_update().registered {
+                    true => Registered::Yes,
+                    false => Registered::No,
+                }
+            }
+        }
+    }
+
+    fn tell_if_new(&self, told: &mut Option<ListingStatus>, state: &DriverState) {
+        let status = state.status();
+        if told.as_ref() != Some(status) {
+            if status.listed {
+                tracing::info!(driver = %self.driver, "listed: CSINode and Node say what the driver says");
+            }
+            (self.tell)(status.clone());
+            *told = Some(status.clone());
+        }
+    }
+
+    fn about(&self) -> About {
+        About::Node {
+            name: self.node_name.clone(),
+        }
+    }
+
+    async fn tell_people(&self, tell: Tell, state: &DriverState) {
+        let driver = &self.driver;
+        match tell {
+            // The host's first own writing is no news of that kind.
+            Tell::Drifted(reason)
+                if matches!(self.hand, NodeWriter::Own(_)) && state.status().drifts == 0 =>
+            {
+                tracing::info!(%driver, reason, "not in CSINode yet");
+            }
+            Tell::Drifted(reason) => {
+                tracing::warn!(%driver, reason, "CSINode and Node do not say what the driver says");
+                let note = format!("CSI driver {driver}: {reason}");
+                self.events
+                    .warn(&self.about(), "CSINodeDrift", "Compare", note)
+                    .await;
+            }
+            Tell::Listed => {
+                let note =
+                    format!("CSI driver {driver}: CSINode and Node say what the driver says");
+                self.events
+                    .inform(&self.about(), "CSINodeListed", "Compare", note)
+                    .await;
+            }
+        }
+    }
+
+    async fn mend(&self, facts: &DriverFacts, state: &mut DriverState) {
+        match &self.hand {
+            NodeWriter::Kubelet(Some(renewal)) => {
+                tracing::info!(driver = %self.driver, "registering again, so that kubelet writes CSINode again");
+                (renewal.renew)();
+            }
+            NodeWriter::Kubelet(None) => {}
+            NodeWriter::Own(writer) => {
+                if let Err(error) = writer.install(facts).await {
+                    let reason = error.in_words();
+                    tracing::warn!(driver = %self.driver, reason, "CSINode was not written");
+                    let note = format!("CSI driver {}: {reason}", self.driver);
+                    self.events
+                        .warn(&self.about(), "CSINodeNotWritten", "Write", note)
+                        .await;
+                    state.not_listed(reason);
+                }
+            }
+        }
+    }
+
+    /// False when the removal is to be tried again later: of what changes meanwhile, the watch tells.
+    async fn untaint(&self, seen: &Seen) -> bool {
+        let Observed::Present(node) = &seen.node else {
+            return true;
+        };
+        let driver = &self.driver;
+        let Some(patch) = taints::removal(node, driver.as_str()) else {
+            return true;
+        };
+        let taint = taints::key(driver.as_str());
+        match taints::remove(&self.client, &self.node_name, patch).await {
+            Ok(()) => {
+                tracing::info!(%driver, taint, "startup taint removed");
+                let note = format!("CSI driver {driver} is listed: removed the taint {taint}");
+                self.events
+                    .inform(&self.about(), "StartupTaintRemoved", "Untaint", note)
+                    .await;
+                true
+            }
+            Err(KubernetesError::Api { source, .. }) if somebody_else_wrote(&source) => true,
+            Err(error) => {
+                tracing::warn!(%driver, taint, reason = error.in_words(), "startup taint not removed");
+                false
+            }
+        }
+    }
+
+    /// Returns when there is something to look at. A sender that is gone says nothing any more.
+    async fn changed(&mut self, wake: Option<Instant>) {
+        let registration = async {
+            match &mut self.hand {
+                NodeWriter::Kubelet(Some(renewal)) => next(&mut renewal.registration).await,
+                _ => pending().await,
+            }
+        };
+        let time = async {
+            match wake {
+                Some(wake) => sleep_until(wake).await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = next(&mut self.answers) => {}
+            () = next(&mut self.seen) => {}
+            () = registration => {}
+            () = time => {}
+        }
+    }
+}
+
+/// Returns when nothing that is known stands in the way of registering with kubelet. A topology label with another value does: kubelet would
+/// refuse the driver, and take its entry away; that is said once, and waited out. With a silent API server it returns soon.
+pub async fn clear_to_register(
+    driver: DriverName,
+    mut answers: watch::Receiver<Option<NodeInfo>>,
+    node_name: String,
+    mut seen: watch::Receiver<Seen>,
+    events: Events,
+) {
+    // Its topology does not change after the first answer.
+    let Ok(Some(info)) = answers.wait_for(Option::is_some).await.as_deref().cloned() else {
+        return;
+    };
+    let facts = DriverFacts::new(driver, info);
+    let known = seen.wait_for(|seen| !matches!(seen.node, Observed::Unknown(_)));
+    let _ = timeout(PREFLIGHT, known).await;
+    let mut last = String::new();
+    loop {
+        let found = match &seen.borrow_and_update().node {
+            Observed::Present(node) => sentence(&collisions(&facts, node)),
+            _ => String::new(),
+        };
+        if found.is_empty() {
+            return;
+        }
+        if found != last {
+            let driver = facts.driver();
+            tracing::warn!(driver, reason = found, "not registered with kubelet");
+            let note = format!("CSI driver {driver} is not registered: {found}");
+            let name = node_name.clone();
+            events
+                .warn(
+                    &About::Node { name },
+                    "CSITopologyCollision",
+                    "Register",
+                    note,
+                )
+                .await;
+            last = found;
+        }
+        next(&mut seen).await;
+    }
+}
+
+async fn next<T>(of: &mut watch::Receiver<T>) {
+    if of.changed().await.is_err() {
+        pending::<()>().await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! How often something is said again. Apart because what fails is tried for ever, and every event is a write to the API server, which all
+//! others need as well.
+//!
+//! It knows no event: only who is spoken to, of what, and when it was.
+
+use crate::events::About;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// How long the same is not said again of the same. 30 min: an event is kept for 1 h (`--event-ttl`), so that a fault which lasts is always
+/// to be seen.
+const AGAIN: Duration = Duration::from_secs(30 * 60);
+/// What was said is remembered of so many: 2,000, ten times the pods of a large node. Beyond that the oldest is forgotten first.
+const REMEMBERED: usize = 2000;
+/// So many may be said in a row: 30, a fault of each pod of a node.
+const BURST: u32 = 30;
+/// And then one in this time. 10 s: six events a minute of each host are no load, and are more than anybody reads.
+const EACH: Duration = Duration::from_secs(10);
+
+/// What was said.
+#[derive(Debug)]
+pub(crate) struct EventRateLimiter {
+    said: HashMap<(About, String), Instant>,
+    left: u32,
+    counted: Instant,
+}
+
+impl EventRateLimiter {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            said: HashMap::new(),
+            left: BURST,
+            counted: now,
+        }
+    }
+
+    /// Whether `what` may be said of `about` now. If so it counts as said.
+    pub(crate) fn may_say(&mut self, about: &About, what: &str, now: Instant) -> bool {
+        self.said
+            .retain(|_, said| now.saturating_duration_since(*said) < AGAIN);
+        let key = (about.clone(), what.to_owned());
+        if self.said.contains_key(&key) || !self.takes_one(now) {
+            return false;
+        }
+        if self.said.len() >= REMEMBERED {
+            let oldest = self.said.iter().min_by_key(|(_, said)| **said);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                self.said.remove(&oldest);
+            }
+        }
+        self.said.insert(key, now);
+        true
+    }
+
+    /// It did not arrive: the next time counts as the first.
+    pub(crate) fn not_said(&mut self, about: &About, what: &str) {
+        self.said.remove(&(about.clone(), what.to_owned()));
+    }
+
+    fn takes_one(&mut self, now: Instant) -> bool {
+        while self.left < BURST && now.saturating_duration_since(self.counted) >= EACH {
+            self.left += 1;
+            self.counted += EACH;
+        }
+        if self.left == BURST {
+            self.counted = now;
+        }
+        let taken = self.left.checked_sub(1);
+        self.left = taken.unwrap_or(0);
+        taken.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str) -> About {
+        About::Node {
+            name: name.to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_same_is_said_once_in_half_an_hour() {
+        let start = Instant::now();
+        let mut repeated = EventRateLimiter::new(start);
+        let at = |minutes: u64| start + Duration::from_secs(60 * minutes);
+        assert!(repeated.may_say(&node("a"), "x", at(0)));
+        for minutes in 0..30 {
+            assert!(!repeated.may_say(&node("a"), "x", at(minutes)));
+        }
+        assert!(repeated.may_say(&node("a"), "x", at(30)));
+        assert!(repeated.may_say(&node("a"), "y", at(30)), "another fault");
+        assert!(repeated.may_say(&node("b"), "x", at(30)), "another object");
+    }
+
+    #[test]
+    fn what_did_not_arrive_is_said_again_at_once() {
+        let now = Instant::now();
+        let mut repeated = EventRateLimiter::new(now);
+        assert!(repeated.may_say(&node("a"), "x", now));
+        repeated.not_said(&node("a"), "x");
+        assert!(repeated.may_say(&node("a"), "x", now));
+    }
+
+    #[test]
+    fn of_very_many_a_few_are_said_at_once_and_the_rest_slowly() {
+        let start = Instant::now();
+        let mut repeated = EventRateLimiter::new(start);
+        let mut said = |now: Instant| {
+            (0..1000)
+                .filter(|i| repeated.may_say(&node(&i.to_string()), "x", now))
+                .count()
+        };
+        assert_eq!(said(start), 30);
+        assert_eq!(said(start + Duration::from_secs(9)), 0);
+        assert_eq!(said(start + Duration::from_secs(10)), 1);
+        assert_eq!(said(start + Duration::from_secs(60)), 5);
+    }
+
+    #[test]
+    fn what_is_remembered_has_a_bound() {
+        let mut now = Instant::now();
+        let mut repeated = EventRateLimiter::new(now);
+        for i in 0..3000 {
+            repeated.left = BURST;
+            now += Duration::from_millis(1);
+            assert!(repeated.may_say(&node(&i.to_string()), "x", now));
+        }
+        assert_eq!(repeated.said.len(), REMEMBERED);
+        repeated.left = BURST;
+        assert!(
+            !repeated.may_say(&node("2999"), "x", now),
+            "the newest stay"
+        );
+    }
+}

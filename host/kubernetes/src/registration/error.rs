@@ -1,0 +1,162 @@
+//! What ends a binding of the registration socket, what it is called, and how long to wait before the next one. Apart because it is the
+//! policy of registration: pure, without socket or clock.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Pause after the first trouble; doubled after each further one. 1 s is kubelet's own period between two looks at its plugins.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Longest pause, and how long a registration must have stood for the next trouble to be a first one again. 60 s: what a person who mends a
+/// node waits for, and no load for kubelet.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Doublings of the first pause that reach the longest.
+const MOST_DOUBLINGS: u32 = 6;
+
+/// Why the socket must be bound again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum RegistrationError {
+    /// kubelet has not taken the driver, and said why.
+    Refused(String),
+    /// There is no socket to be had, or nothing to serve it with.
+    NotBound(String),
+    /// Somebody removed the socket.
+    Removed,
+    /// Somebody put another in its place.
+    Replaced,
+    /// kubelet has said nothing for a long time: it may have missed that the socket appeared.
+    Silent,
+    /// kubelet is to ask again, because of what the API server says.
+    Renewed,
+}
+
+/// The pauses of one driver.
+#[derive(Debug, Default)]
+pub(super) struct Pauses {
+    troubles: u32,
+}
+
+impl RegistrationError {
+    /// Reason of the Event on the Node, for what a person has to look at.
+    pub(super) fn event(&self) -> Option<&'static str> {
+        match self {
+            RegistrationError::Refused(_) => Some("DriverRegistrationRefused"),
+            RegistrationError::NotBound(_) | RegistrationError::Replaced => {
+                Some("DriverRegistrationBlocked")
+            }
+            RegistrationError::Removed | RegistrationError::Silent | RegistrationError::Renewed => {
+                None
+            }
+        }
+    }
+}
+
+impl fmt::Display for RegistrationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RegistrationError::Refused(words) => write!(f, "kubelet refused it: {words}"),
+            RegistrationError::NotBound(reason) => f.write_str(reason),
+            RegistrationError::Removed => f.write_str("somebody removed its registration socket"),
+            RegistrationError::Replaced => {
+                f.write_str("somebody put another socket in place of its registration socket")
+            }
+            RegistrationError::Silent => {
+                f.write_str("kubelet does not take it, and does not say why")
+            }
+            RegistrationError::Renewed => f.write_str("it is being registered again"),
+        }
+    }
+}
+
+impl Pauses {
+    /// How long to wait before binding again. `stood`: how long kubelet had taken the driver.
+    pub(super) fn after(&mut self, error: &RegistrationError, stood: Duration) -> Duration {
+        if stood >= LONGEST_PAUSE {
+            self.troubles = 0;
+        }
+        let before = self.troubles;
+        match error {
+            // Whoever asks for it has its own pauses, and kubelet's silence was long.
+            RegistrationError::Renewed | RegistrationError::Silent => return Duration::ZERO,
+            RegistrationError::Refused(_)
+            | RegistrationError::NotBound(_)
+            | RegistrationError::Removed
+            | RegistrationError::Replaced => {
+                self.troubles = before.saturating_add(1);
+            }
+        }
+        // A slip of somebody's hand costs pods nothing; who does it again and again is not fought.
+        if before == 0 && *error == RegistrationError::Removed {
+            return Duration::ZERO;
+        }
+        (FIRST_PAUSE * (1 << before.min(MOST_DOUBLINGS))).min(LONGEST_PAUSE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused() -> RegistrationError {
+        RegistrationError::Refused("no".to_owned())
+    }
+
+    fn seconds(
+        pauses: &mut Pauses,
+        error: &RegistrationError,
+        times: usize,
+        stood: u64,
+    ) -> Vec<u64> {
+        let stood = Duration::from_secs(stood);
+        (0..times)
+            .map(|_| pauses.after(error, stood).as_secs())
+            .collect()
+    }
+
+    #[test]
+    fn pauses_double_from_one_second_to_a_minute_and_stay_there() {
+        for error in [
+            refused(),
+            RegistrationError::NotBound(String::new()),
+            RegistrationError::Replaced,
+        ] {
+            let pauses = seconds(&mut Pauses::default(), &error, 9, 0);
+            assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60], "{error}");
+        }
+        let mut tired = Pauses { troubles: u32::MAX };
+        assert_eq!(seconds(&mut tired, &refused(), 2, 0), [60, 60]);
+    }
+
+    #[test]
+    fn a_socket_that_is_removed_comes_back_at_once_and_is_not_fought_for() {
+        let pauses = seconds(&mut Pauses::default(), &RegistrationError::Removed, 5, 59);
+        assert_eq!(pauses, [0, 2, 4, 8, 16]);
+    }
+
+    #[test]
+    fn a_registration_that_stood_for_a_minute_makes_the_next_trouble_a_first_one() {
+        let mut pauses = Pauses::default();
+        assert_eq!(seconds(&mut pauses, &refused(), 4, 0), [1, 2, 4, 8]);
+        assert_eq!(seconds(&mut pauses, &refused(), 1, 59), [16]);
+        assert_eq!(seconds(&mut pauses, &refused(), 1, 60), [1]);
+        assert_eq!(
+            seconds(&mut pauses, &RegistrationError::Removed, 1, 60),
+            [0]
+        );
+    }
+
+    #[test]
+    fn what_is_asked_for_does_not_wait_and_costs_no_pause_later() {
+        let mut pauses = Pauses::default();
+        for asked in [RegistrationError::Renewed, RegistrationError::Silent] {
+            assert_eq!(seconds(&mut pauses, &asked, 3, 0), [0, 0, 0]);
+        }
+        assert_eq!(seconds(&mut pauses, &refused(), 1, 0), [1]);
+    }
+
+    #[test]
+    fn kubelets_words_are_told() {
+        assert_eq!(refused().to_string(), "kubelet refused it: no");
+    }
+}

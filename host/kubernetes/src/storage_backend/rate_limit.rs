@@ -1,0 +1,80 @@
+//! How often a host asks and writes, by how many hosts there are: what all of them together ask of the API server stays the same. Apart because
+//! it is one sum, and every writer of the room keeps to it.
+//!
+//! It does not know what is written.
+
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Share of each host. 10 ms: a hundred requests a second of all hosts together, a twentieth of what an API server with default limits takes
+/// (`--max-requests-inflight`, 400 at a time).
+const SHARE: Duration = Duration::from_millis(10);
+/// Least pause. 1 s: a person who watches sees that as at once.
+const LEAST: Duration = Duration::from_secs(1);
+/// Longest pause: 2 min. Above 12,000 hosts the sum grows; Kubernetes ends at 5,000 nodes.
+const MOST: Duration = Duration::from_secs(120);
+
+/// How many hosts there are, as far as it is known.
+#[derive(Debug, Clone)]
+pub struct RateLimit(watch::Receiver<u64>);
+
+impl RateLimit {
+    /// By a number that changes.
+    pub(super) fn of(hosts: watch::Receiver<u64>) -> Self {
+        Self(hosts)
+    }
+
+    /// Between two requests of the same kind.
+    pub(super) fn pause(&self) -> Duration {
+        pause(*self.0.borrow())
+    }
+
+    /// Some part of that, another one each time, so that hosts that learn the same at once do not say so at once.
+    pub(super) fn some(&self) -> Duration {
+        part(self.pause(), random())
+    }
+}
+
+fn pause(hosts: u64) -> Duration {
+    let hosts = u32::try_from(hosts).unwrap_or(u32::MAX);
+    SHARE.saturating_mul(hosts).clamp(LEAST, MOST)
+}
+
+/// `share` of 65,535 parts.
+fn part(pause: Duration, share: u16) -> Duration {
+    pause.mul_f64(f64::from(share) / f64::from(u16::MAX))
+}
+
+/// The same for all if the kernel gives no randomness: slower, not wrong.
+pub(super) fn random() -> u16 {
+    let mut bytes = [0; 2];
+    let flags = rustix::rand::GetRandomFlags::empty();
+    match rustix::rand::getrandom(&mut bytes, flags) {
+        Ok(_) => u16::from_ne_bytes(bytes),
+        Err(_) => u16::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_hosts_together_ask_no_more_than_a_hundred_times_a_second() {
+        for hosts in [100_u32, 1000, 5000, 12_000] {
+            let each = pause(u64::from(hosts)).as_secs_f64();
+            assert!(f64::from(hosts) / each <= 100.01, "{hosts}: {each}");
+        }
+        assert_eq!(pause(0), LEAST);
+        assert_eq!(pause(3), LEAST);
+        assert_eq!(pause(u64::MAX), MOST);
+    }
+
+    #[test]
+    fn a_part_is_between_nothing_and_all() {
+        assert_eq!(part(MOST, 0), Duration::ZERO);
+        assert_eq!(part(MOST, u16::MAX), MOST);
+        let half = part(Duration::from_secs(2), u16::MAX / 2);
+        assert!(half > Duration::from_millis(990) && half < Duration::from_millis(1010));
+    }
+}

@@ -1,0 +1,317 @@
+//! Keeps one backend at the version that is wanted. Apart from its parts because this is what others hold: wishes go in, a status comes out,
+//! and an actor of its own does the work, one thing at a time.
+//!
+//! Who asks is never waited for by the calls of clients, and the other way round.
+
+mod actor;
+mod attempt;
+mod command;
+mod commit;
+mod quiesce;
+mod records;
+mod retry;
+
+use crate::desired::{Desired, Sources};
+use crate::disk;
+use crate::history::History;
+use crate::record::VersionRecord;
+use crate::refusal::Refusal;
+use crate::refused::PastRefusal;
+use crate::status::{DrainOutcome, KeeperEvent, OldVersion, Outcome, ReconcilerStatus};
+use actor::Actor;
+use command::{Command, Reply, Wanted};
+use futures::future::BoxFuture;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use wasmount_core::document::Grants;
+use wasmount_core::driver::{Driver, Retired, Role};
+use wasmount_core::mounter::Mounter;
+use wasmount_core::state::StateStore;
+use wasmount_engine::Engine;
+
+/// Commands that may wait for the actor; who sends more waits. 16: they are people's.
+const COMMANDS: usize = 16;
+/// Events that a slow listener may have ahead of it. 64: listeners tell people.
+const EVENTS: usize = 64;
+
+/// Has the mount room grant this from now on; in words why not.
+pub type SetGrants = Arc<dyn Fn(Grants) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+/// What a keeper works with.
+#[derive(Clone)]
+pub struct KeeperParts {
+    /// Runs components.
+    pub engine: Arc<Engine>,
+    /// The driver that is served.
+    pub driver: Arc<Driver>,
+    /// Records.
+    pub state: Arc<dyn StateStore>,
+    /// Mounts and pools.
+    pub mounter: Arc<dyn Mounter>,
+    /// Where this host runs; absent when it is a controller outside of the nodes.
+    pub node_name: Option<String>,
+    /// Which services this process serves.
+    pub role: Role,
+    /// Where components and secrets come from.
+    pub sources: Arc<dyn Sources>,
+    /// The keeper's own directory: `<data>/versions/<driver>`. Made if need be; its parent must be there.
+    pub directory: PathBuf,
+    /// Who changes the backend's records when a version wants another form of them.
+    pub migrates: Migrates,
+    /// Puts grants to use.
+    pub grants: SetGrants,
+}
+
+/// Who changes records: one process of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Migrates {
+    /// Another process.
+    AnotherProcess,
+    /// This one: it is alone with them.
+    ThisProcess,
+    /// Of several that share them, the one that works ([`Driver::works`]).
+    TheElected,
+}
+
+impl KeeperParts {
+    /// Whether this process may change records now.
+    pub(crate) fn may_migrate(&self) -> bool {
+        match self.migrates {
+            Migrates::AnotherProcess => false,
+            Migrates::ThisProcess => true,
+            Migrates::TheElected => self.driver.works(),
+        }
+    }
+}
+
+/// What is to be swapped to.
+#[derive(Debug, Clone, Default)]
+pub struct SwapRequest {
+    /// Services and features may go.
+    pub allow_service_change: bool,
+    /// Other than the document; held there until the next swap.
+    pub desired: Option<Desired>,
+}
+
+/// Where to go back to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RollbackRequest {
+    /// None: to the version before.
+    pub to: Option<u64>,
+    /// Only if this version serves; none: whichever does.
+    pub from: Option<u64>,
+}
+
+/// Keeps one backend. Dropped, it stops; what serves goes on.
+pub struct VersionReconciler {
+    driver: Arc<Driver>,
+    engine: Arc<Engine>,
+    directory: PathBuf,
+    shared: Arc<Shared>,
+    commands: mpsc::Sender<Command>,
+    actor: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the keeper and its actor both see.
+struct Shared {
+    wanted: Mutex<Wanted>,
+    wake: Notify,
+    status: watch::Sender<ReconcilerStatus>,
+    history: Mutex<History>,
+    refusals: Mutex<Vec<PastRefusal>>,
+    draining: Mutex<Vec<(u64, Retired)>>,
+    events: broadcast::Sender<Arc<KeeperEvent>>,
+}
+
+impl VersionReconciler {
+    /// Serves what served last, if anything did, and converges to what is desired, in the background.
+    pub async fn start(parts: KeeperParts, desired: Desired) -> Arc<Self> {
+        let driver = Arc::clone(&parts.driver);
+        let (engine, directory) = (Arc::clone(&parts.engine), parts.directory.clone());
+        let (commands, received) = mpsc::channel(COMMANDS);
+        let shared = Arc::new(Shared {
+            wanted: Mutex::new(Wanted::first(desired)),
+            wake: Notify::new(),
+            status: watch::Sender::new(ReconcilerStatus::loading()),
+            history: Mutex::default(),
+            refusals: Mutex::default(),
+            draining: Mutex::default(),
+            events: broadcast::Sender::new(EVENTS),
+        });
+        let actor = Actor::new(parts, Arc::clone(&shared), received);
+        let task = tokio::spawn(actor.run());
+        Arc::new(Self {
+            driver,
+            engine,
+            directory,
+            shared,
+            commands,
+            actor: Mutex::new(Some(task)),
+        })
+    }
+
+    /// The document changed. Returns the number of this wish, for [`ReconcilerStatus::settled`].
+    pub fn want(&self, desired: Desired) -> u64 {
+        let number = self.wanted().want(desired);
+        self.shared.wake.notify_one();
+        number
+    }
+
+    /// Something that the document points to may have changed: component, signature, secret.
+    pub fn look_again(&self) {
+        self.wanted().look_again();
+        self.shared.wake.notify_one();
+    }
+
+    /// Swaps now, and says what became of it. Lifts whatever holds the backend at another version.
+    pub async fn swap(&self, request: SwapRequest) -> Result<Outcome, Refusal> {
+        self.ask(|reply| Command::Swap(Box::new(request), reply))
+            .await
+    }
+
+    /// Goes back, from disk. The backend is held there until a swap.
+    pub async fn rollback(&self, request: RollbackRequest) -> Result<Outcome, Refusal> {
+        self.ask(|reply| Command::Rollback(request, reply)).await
+    }
+
+    /// Nothing changes by itself from now on, across restarts; a failing version is still taken back.
+    pub async fn pause(&self) -> Result<(), Refusal> {
+        self.ask(|reply| Command::Pause(true, reply)).await
+    }
+
+    /// The document is followed again.
+    pub async fn resume(&self) -> Result<(), Refusal> {
+        self.ask(|reply| Command::Pause(false, reply)).await
+    }
+
+    /// Takes no new work from now on, across restarts, until [`VersionReconciler::undrain`], and waits at most `patience` for running calls to end. If that
+    /// cannot be written down, work is taken as before.
+    pub async fn drain(&self, reason: String, patience: Duration) -> Result<DrainOutcome, Refusal> {
+        self.ask(|reply| Command::Drain(Some(reason), reply))
+            .await?;
+        // What still runs then is said.
+        let _ = timeout(patience, self.driver.idle()).await;
+        Ok(DrainOutcome {
+            calls: self.driver.calls_in_flight(),
+        })
+    }
+
+    /// Takes work again.
+    pub async fn undrain(&self) -> Result<(), Refusal> {
+        self.ask(|reply| Command::Drain(None, reply)).await
+    }
+
+    /// This process is about to work, where another one has: what it has of the records becomes what the version wants that serves here. Until it
+    /// succeeds no call may be made. `may`: whether its turn lasts.
+    pub async fn take_over(
+        &self,
+        may: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<(), Refusal> {
+        self.ask(|reply| Command::TakeOver(Box::new(may), reply))
+            .await
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> ReconcilerStatus {
+        let mut status = self.shared.status.borrow().clone();
+        status.draining = self.shared.draining();
+        // After the rest: what was asked for before this call is in it, whether or not the actor has looked yet.
+        status.wanted = self.wanted().number();
+        status
+    }
+
+    /// The same, and each change of it, but for how many calls old versions have and what the actor has not yet looked at.
+    pub fn watch(&self) -> watch::Receiver<ReconcilerStatus> {
+        self.shared.status.subscribe()
+    }
+
+    /// What happens from now on.
+    pub fn events(&self) -> broadcast::Receiver<Arc<KeeperEvent>> {
+        self.shared.events.subscribe()
+    }
+
+    /// Versions that are remembered, the newest first.
+    pub fn history(&self) -> Vec<VersionRecord> {
+        let history = self.shared.history.lock();
+        let history = history.unwrap_or_else(PoisonError::into_inner).clone();
+        history.records()
+    }
+
+    /// Candidates that were refused, the newest first.
+    pub fn refusals(&self) -> Vec<PastRefusal> {
+        let refusals = self.shared.refusals.lock();
+        refusals.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Digests of components that this backend may need at any moment: the compiled forms of the others may go.
+    pub fn kept_digests(&self) -> Vec<String> {
+        let history = self.history();
+        let kept = history.iter().filter(|record| record.is_kept);
+        kept.map(|record| record.digest.clone()).collect()
+    }
+
+    /// Stops changing anything. What serves goes on.
+    pub async fn stop(&self) {
+        let actor = {
+            let mut actor = self.actor.lock().unwrap_or_else(PoisonError::into_inner);
+            actor.take()
+        };
+        if let Some(actor) = actor {
+            // Fails only if the actor has ended already.
+            let _ = self.commands.send(Command::Stop).await;
+            let _ = actor.await;
+        }
+    }
+
+    /// Stops, and forgets all versions: the backend is gone.
+    pub async fn forget(&self) -> Result<(), Refusal> {
+        self.stop().await;
+        let driver = self.driver.name();
+        self.engine.retain_compiled(driver, &[]).await;
+        disk::remove(self.directory.clone()).await
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Refusal> {
+        let (reply, replied) = oneshot::channel();
+        if self.commands.send(command(reply)).await.is_err() {
+            return Err(Refusal::Stopped);
+        }
+        replied.await.unwrap_or(Err(Refusal::Stopped))
+    }
+
+    fn wanted(&self) -> std::sync::MutexGuard<'_, Wanted> {
+        let wanted = self.shared.wanted.lock();
+        wanted.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for VersionReconciler {
+    fn drop(&mut self) {
+        let mut actor = self.actor.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(actor) = actor.take() {
+            actor.abort();
+        }
+    }
+}
+
+impl Shared {
+    /// Old versions that have calls; the others are forgotten.
+    fn draining(&self) -> Vec<OldVersion> {
+        let mut draining = self.draining.lock().unwrap_or_else(PoisonError::into_inner);
+        draining.retain(|(_, version)| version.calls_in_flight() > 0);
+        let versions = draining.iter().map(|(number, version)| OldVersion {
+            number: *number,
+            calls: version.calls_in_flight(),
+        });
+        versions.collect()
+    }
+
+    fn tell(&self, event: KeeperEvent) {
+        // It fails when nobody listens.
+        let _ = self.events.send(Arc::new(event));
+    }
+}

@@ -1,0 +1,57 @@
+//! Remembers what was refused. Apart because what is not remembered changes nothing: a full disk is no reason to refuse more.
+
+use super::outcome::said;
+use super::{Actor, Purpose};
+use crate::disk::Disk;
+use crate::reconciler::attempt::CandidateKey;
+use crate::refusal::{Refusal, RefusalKind};
+use crate::status::RefusedVersion;
+use std::sync::{Arc, PoisonError};
+use std::time::SystemTime;
+
+impl Actor {
+    /// A candidate may not serve. A way back that is closed is no candidate, and neither is what something else came before.
+    pub(super) async fn remember(
+        &mut self,
+        purpose: &Purpose,
+        refusal: &Refusal,
+        (exact, origin): (Option<&CandidateKey>, String),
+        disk: &Arc<Disk>,
+    ) {
+        let is_of_candidate = !matches!(purpose, Purpose::Back { .. })
+            && !matches!(
+                refusal.kind(),
+                RefusalKind::History | RefusalKind::Overtaken
+            );
+        if !is_of_candidate {
+            return;
+        }
+        let refused = RefusedVersion {
+            by_document: !matches!(purpose, Purpose::Swap { pinned: true, .. }),
+            digest: exact
+                .map(|exact| exact.identity.digest.clone())
+                .or_else(|| found(refusal)),
+            kind: refusal.kind(),
+            reason: said(refusal),
+            at: SystemTime::now(),
+        };
+        self.refusals.note(refused, origin);
+        self.tell_refusals();
+        if let Err(error) = disk.write_refusals(&self.refusals).await {
+            tracing::warn!(driver = %self.parts.driver.name(), %error, "what was refused is not known any more after a restart");
+        }
+    }
+
+    pub(super) fn tell_refusals(&self) {
+        let told = self.shared.refusals.lock();
+        *told.unwrap_or_else(PoisonError::into_inner) = self.refusals.newest_first();
+    }
+}
+
+/// What was there in the place of what was meant.
+fn found(refusal: &Refusal) -> Option<String> {
+    match refusal {
+        Refusal::OtherDigest { found, .. } => Some(found.clone()),
+        _ => None,
+    }
+}

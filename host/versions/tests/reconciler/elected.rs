@@ -1,0 +1,209 @@
+//! Several controllers with one set of records, of which one is elected: only that one changes them, and whoever takes over knows whose they are.
+
+use crate::bench::*;
+use crate::memory::Memory;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use wasmount_core::names::{DriverName, VolumeId};
+use wasmount_versions::{Phase, RefusalKind, SwapRequest};
+
+fn schema(version: u32) -> Value {
+    json!({ "settings": { "schema": version.to_string() } })
+}
+
+/// Records as objects of Kubernetes.
+fn shared() -> (Arc<Memory>, DriverName) {
+    let memory = Arc::<Memory>::default();
+    memory.lose_transactions();
+    let name = DriverName::parse("shared.wasmount.io").unwrap();
+    (memory, name)
+}
+
+/// It is elected.
+async fn leads(bench: &Bench) {
+    bench.reconciler.take_over(|| true).await.unwrap();
+    bench.driver.work_while(|| true);
+}
+
+async fn make(bench: &Bench, name: &str) -> VolumeId {
+    let made = bench.driver.create_volume(incoming(), create(name)).await;
+    made.unwrap().id
+}
+
+async fn origin(bench: &Bench, id: &VolumeId) -> String {
+    let found = bench.driver.controller_get_volume(incoming(), id.clone());
+    let volume = found.await.unwrap().volume;
+    volume.context.get("origin").unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn only_the_elected_host_changes_records_and_the_other_follows_it() {
+    let (memory, name) = shared();
+    let leader = Bench::beside(memory.clone(), &name, schema(1)).await;
+    let other = Bench::beside(memory.clone(), &name, schema(1)).await;
+    leads(&leader).await;
+    let id = make(&leader, "one").await;
+    let status = other.want(schema(2)).await;
+    let refused = status.refused.unwrap();
+    assert_eq!(refused.kind, RefusalKind::Migration);
+    assert!(
+        refused.reason.contains("which the elected controller does"),
+        "{}",
+        refused.reason
+    );
+    assert_eq!(other.number(), 1);
+    // It was not changed: the version that adds reads no record of the first.
+    assert_eq!(origin(&leader, &id).await, "1.0.0");
+    leader.want(schema(2)).await;
+    assert_eq!(leader.number(), 2);
+    assert_eq!(origin(&leader, &id).await, "1.0.0");
+    let newer = make(&leader, "two").await;
+    // The other one sees that by itself.
+    other.until_serves(2).await;
+    leader.driver.stand_by();
+    leads(&other).await;
+    // The records were not changed once more, as if they were those of version 1.
+    assert_eq!(origin(&other, &newer).await, "2.0.0");
+    assert_eq!(origin(&other, &id).await, "1.0.0");
+}
+
+#[tokio::test]
+async fn a_host_that_takes_over_changes_records_that_are_not_those_of_its_version() {
+    let (memory, name) = shared();
+    let leader = Bench::beside(memory.clone(), &name, schema(1)).await;
+    leads(&leader).await;
+    let id = make(&leader, "one").await;
+    // It has served version 2 alone, before there was a record.
+    let (elsewhere, _) = shared();
+    let other = Bench::beside(elsewhere, &name, schema(2)).await;
+    let other = other.on(memory.clone(), schema(2)).await;
+    assert_eq!(other.number(), 1);
+    leader.driver.stand_by();
+    leads(&other).await;
+    assert_eq!(origin(&other, &id).await, "1.0.0");
+    let newer = make(&other, "two").await;
+    assert_eq!(origin(&other, &newer).await, "2.0.0");
+    // And the first one again, which can read what was added to.
+    other.driver.stand_by();
+    leads(&leader).await;
+    assert_eq!(origin(&leader, &newer).await, "1.0.0");
+}
+
+#[tokio::test]
+async fn records_that_others_share_are_never_rewritten() {
+    let (memory, name) = shared();
+    let leader = Bench::beside(memory.clone(), &name, schema(1)).await;
+    leads(&leader).await;
+    let id = make(&leader, "one").await;
+    let refusal = {
+        leader.want(schema(3)).await;
+        let again = leader.reconciler.swap(SwapRequest::default()).await;
+        again.unwrap_err().to_string()
+    };
+    assert!(refusal.contains("objects of Kubernetes"), "{refusal}");
+    assert_eq!(leader.number(), 1);
+    assert_eq!(origin(&leader, &id).await, "1.0.0");
+    // One that would take over with such a version does not.
+    let (elsewhere, _) = shared();
+    let other = Bench::beside(elsewhere, &name, schema(3)).await;
+    let other = other.on(memory.clone(), schema(3)).await;
+    let refusal = other.reconciler.take_over(|| true).await.unwrap_err();
+    assert!(
+        refusal.to_string().contains("objects of Kubernetes"),
+        "{refusal}"
+    );
+    // And nobody does whose turn is over.
+    leader.reconciler.take_over(|| false).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_version_that_serves_again_only_after_its_host_was_elected_looks_at_the_records_too() {
+    let (memory, name) = shared();
+    let leader = Bench::beside(memory.clone(), &name, schema(1)).await;
+    leads(&leader).await;
+    let id = make(&leader, "one").await;
+    let (elsewhere, _) = shared();
+    let other = Bench::beside(elsewhere, &name, schema(2)).await;
+    *other.sources.secret.lock().unwrap() = None;
+    let other = other.restarted_on(memory.clone(), schema(2)).await;
+    other
+        .until("it waits", |it| it.phase == Phase::Waiting)
+        .await;
+    leader.driver.stand_by();
+    // As if it came right before the host heard that it may work.
+    other.reconciler.take_over(|| true).await.unwrap();
+    *other.sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
+    other.until("it serves", |it| it.current.is_some()).await;
+    other.driver.work_while(|| true);
+    assert_eq!(origin(&other, &id).await, "1.0.0");
+    let newer = make(&other, "two").await;
+    assert_eq!(origin(&other, &newer).await, "2.0.0");
+    // It said whose they are: the first one knows what it takes over.
+    other.driver.stand_by();
+    leads(&leader).await;
+    assert_eq!(origin(&leader, &newer).await, "1.0.0");
+}
+
+#[tokio::test]
+async fn a_version_that_cannot_serve_again_over_the_records_gives_way_to_what_is_wanted() {
+    let (memory, name) = shared();
+    let leader = Bench::beside(memory.clone(), &name, schema(2)).await;
+    leads(&leader).await;
+    let id = make(&leader, "one").await;
+    let (elsewhere, _) = shared();
+    let wary = json!({ "settings": { "schema": "1", "wary": "yes" } });
+    let other = Bench::beside(elsewhere, &name, wary).await;
+    *other.sources.secret.lock().unwrap() = None;
+    let other = other.restarted_on(memory.clone(), schema(2)).await;
+    other
+        .until("it waits", |it| it.phase == Phase::Waiting)
+        .await;
+    leader.driver.stand_by();
+    leads(&other).await;
+    *other.sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
+    other.until("it serves", |it| it.current.is_some()).await;
+    assert_eq!(other.number(), 2);
+    assert_eq!(origin(&other, &id).await, "2.0.0");
+}
+
+#[tokio::test]
+async fn who_is_elected_goes_back_with_the_records_and_who_stands_by_waits_for_it() {
+    let (memory, name) = shared();
+    let leader = Bench::beside(memory.clone(), &name, schema(2)).await;
+    let other = Bench::beside(memory.clone(), &name, schema(2)).await;
+    leads(&leader).await;
+    leader.want(schema(1)).await;
+    other.want(schema(1)).await;
+    let id = make(&leader, "one").await;
+    let refusal = other.back(None).await.unwrap_err();
+    assert_eq!(refusal.kind(), RefusalKind::Migration);
+    assert!(
+        refusal
+            .to_string()
+            .contains("which the elected controller does"),
+        "{refusal}"
+    );
+    assert_eq!(other.number(), 2);
+    assert_eq!(leader.back(None).await.unwrap().now.number, 1);
+    assert_eq!(origin(&leader, &id).await, "1.0.0");
+    assert_eq!(other.back(None).await.unwrap().now.number, 1);
+}
+
+#[tokio::test]
+async fn a_host_that_stands_by_changes_nothing_while_it_admits() {
+    let (memory, name) = shared();
+    let leader = Bench::beside(memory.clone(), &name, schema(1)).await;
+    leads(&leader).await;
+    let id = make(&leader, "one").await;
+    let other = Bench::beside(memory.clone(), &name, schema(1)).await;
+    let before = memory.events();
+    put(&build("misbehave", 2), &other.plugin());
+    for behaviour in ["destroy-as-another", "destroy-in-check", "destroy-in-probe"] {
+        let status = other.want(behaving(behaviour)).await;
+        assert!(status.refused.is_some(), "{behaviour}: {status:?}");
+    }
+    let since = memory.events().split_off(before.len());
+    let is_reading = |event: &String| event.starts_with("pool List");
+    assert!(since.iter().all(is_reading), "{since:?}");
+    assert_eq!(origin(&leader, &id).await, "1.0.0");
+}

@@ -1,0 +1,272 @@
+//! Versions that fail after they were admitted: taken back once, by themselves, and not put to use again by themselves.
+
+use crate::bench::*;
+use crate::written;
+use std::fs;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+use wasmount_core::names::VolumeId;
+use wasmount_versions::{HeldBy, KeeperEvent, Phase, SwapRequest};
+
+/// The first version of each test serves well, the second one has trapped as often as it may.
+async fn failed(bench: &Bench) {
+    bench.want(trial("good", 3, "60s")).await;
+    bench.calls().await;
+    bench.want(trial("bad", 3, "60s")).await;
+    assert_eq!(bench.number(), 3);
+    for _ in 0..3 {
+        bench.traps().await;
+    }
+    bench.until_serves(2).await;
+}
+
+#[tokio::test]
+async fn a_version_that_traps_on_every_call_is_taken_back_and_calls_recover() {
+    let bench = Bench::serving().await;
+    let mut events = bench.reconciler.events();
+    failed(&bench).await;
+    let status = bench.reconciler.status();
+    assert_eq!(status.phase, Phase::RolledBack);
+    let held = status.held.unwrap();
+    assert_eq!(held.by, HeldBy::Faults { failed: 3 });
+    assert!(
+        held.reason.contains("version 3 had 3 faults") && held.reason.contains("trapped"),
+        "{}",
+        held.reason
+    );
+    assert!(bench.is_rolled_back(3));
+    bench.calls().await;
+    let rolled_back = timeout(PATIENCE, async {
+        loop {
+            if let KeeperEvent::RolledBack {
+                from,
+                to,
+                by_itself,
+                ..
+            } = &*events.recv().await.unwrap()
+            {
+                return (*from, to.number, *by_itself);
+            }
+        }
+    });
+    assert_eq!(rolled_back.await.unwrap(), (3, 2, true));
+}
+
+#[tokio::test]
+async fn a_way_back_that_is_closed_for_a_while_is_taken_when_it_is_open() {
+    let bench = Bench::serving().await;
+    bench.want(trial("good", 3, "60s")).await;
+    bench.calls().await;
+    bench.want(trial("bad", 3, "60s")).await;
+    let mut events = bench.reconciler.events();
+    let history = written::next(&bench.folder.path().join("versions"));
+    let before = fs::read(&history).unwrap();
+    fs::remove_file(&history).unwrap();
+    // The disk takes nothing.
+    fs::create_dir(&history).unwrap();
+    for _ in 0..3 {
+        bench.traps().await;
+    }
+    let said = timeout(PATIENCE, async {
+        loop {
+            if let KeeperEvent::CannotRollBack { number, reason } = &*events.recv().await.unwrap() {
+                return (*number, reason.clone());
+            }
+        }
+    });
+    let (number, reason) = said.await.unwrap();
+    assert_eq!(number, 3);
+    assert!(reason.contains("mend the disk"), "{reason}");
+    assert_eq!(bench.number(), 3);
+    fs::remove_dir(&history).unwrap();
+    fs::write(&history, before).unwrap();
+    for _ in 0..3 {
+        bench.traps().await;
+    }
+    bench.until_serves(2).await;
+    assert!(bench.is_rolled_back(3));
+    bench.calls().await;
+}
+
+#[tokio::test]
+async fn what_failed_does_not_come_again_by_itself_not_even_after_a_restart() {
+    let bench = Bench::serving().await;
+    failed(&bench).await;
+    bench.want(trial("bad", 3, "60s")).await;
+    assert_eq!(bench.number(), 2);
+    let bench = bench.restarted(trial("bad", 3, "60s")).await;
+    let status = bench.until("it is settled", |it| it.settled >= 1).await;
+    assert_eq!((bench.number(), status.phase), (2, Phase::RolledBack));
+    assert!(
+        status
+            .held
+            .unwrap()
+            .reason
+            .contains("version 3 had 3 faults")
+    );
+}
+
+/// A version that was swapped to by hand and is not proven yet, after a restart. The document means the one before.
+async fn pinned_and_restarted(window: &str) -> Bench {
+    let bench = Bench::serving().await;
+    bench.want(trial("good", 3, window)).await;
+    bench.calls().await;
+    let pinned = SwapRequest {
+        desired: Some(bench.desired(trial("pinned", 3, window))),
+        ..SwapRequest::default()
+    };
+    assert_eq!(bench.reconciler.swap(pinned).await.unwrap().now.number, 3);
+    let bench = bench.restarted(trial("good", 3, window)).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    assert_eq!(bench.number(), 3);
+    bench
+}
+
+#[tokio::test]
+async fn a_version_that_was_swapped_to_by_hand_is_on_trial_after_a_restart_too() {
+    let bench = pinned_and_restarted("60s").await;
+    for _ in 0..3 {
+        bench.traps().await;
+    }
+    bench.until_serves(2).await;
+    assert!(bench.is_rolled_back(3));
+
+    let bench = pinned_and_restarted("1s").await;
+    bench.calls().await;
+    bench
+        .until("it is proven", |it| it.current.as_ref().unwrap().proven)
+        .await;
+    assert_eq!(bench.number(), 3);
+}
+
+#[tokio::test]
+async fn a_version_that_was_gone_back_to_is_on_no_trial_after_a_restart() {
+    let bench = Bench::serving().await;
+    bench.want(trial("good", 2, "60s")).await;
+    bench.traps().await;
+    bench.want(trial("other", 2, "60s")).await;
+    bench.back(None).await.unwrap();
+    let bench = bench.restarted(trial("other", 2, "60s")).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    for _ in 0..4 {
+        bench.traps().await;
+    }
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(bench.number(), 2);
+}
+
+#[tokio::test]
+async fn another_document_or_a_swap_ends_the_rollback() {
+    let bench = Bench::serving().await;
+    failed(&bench).await;
+    let status = bench.want(trial("mended", 3, "60s")).await;
+    assert_eq!((bench.number(), status.phase), (4, Phase::Serving));
+    assert_eq!(status.held, None);
+
+    let bench = Bench::serving().await;
+    failed(&bench).await;
+    let outcome = bench.reconciler.swap(SwapRequest::default()).await.unwrap();
+    assert_eq!(
+        outcome.now.number, 4,
+        "the same code and settings, as asked"
+    );
+}
+
+#[tokio::test]
+async fn why_a_swap_by_hand_was_taken_back_is_told_until_something_else_is_wanted() {
+    let bench = Bench::serving().await;
+    bench.want(trial("good", 3, "60s")).await;
+    bench.calls().await;
+    let by_hand = SwapRequest {
+        desired: Some(bench.desired(trial("bad", 3, "60s"))),
+        ..SwapRequest::default()
+    };
+    bench.reconciler.swap(by_hand).await.unwrap();
+    for _ in 0..3 {
+        bench.traps().await;
+    }
+    bench.until_serves(2).await;
+    // The document means what serves, and did all the time.
+    let status = bench.want(trial("good", 3, "60s")).await;
+    assert_eq!(status.phase, Phase::RolledBack);
+    assert_eq!(status.held.unwrap().by, HeldBy::Faults { failed: 3 });
+    let status = bench.want(trial("other", 3, "60s")).await;
+    assert_eq!((status.phase, status.held), (Phase::Serving, None));
+}
+
+#[tokio::test]
+async fn the_version_that_came_back_is_not_taken_back_again() {
+    let bench = Bench::serving().await;
+    failed(&bench).await;
+    for _ in 0..5 {
+        bench.traps().await;
+    }
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(bench.number(), 2);
+}
+
+#[tokio::test]
+async fn where_there_is_nothing_to_go_back_to_the_version_stays_and_that_is_said() {
+    let bench = Bench::starting("misbehave", trial("first", 2, "60s")).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    let mut events = bench.reconciler.events();
+    for _ in 0..2 {
+        bench.traps().await;
+    }
+    let event = timeout(PATIENCE, events.recv()).await.unwrap().unwrap();
+    assert!(
+        matches!(&*event, KeeperEvent::CannotRollBack { number: 1, .. }),
+        "{event:?}"
+    );
+    assert_eq!(bench.number(), 1);
+    bench.calls().await;
+}
+
+#[tokio::test]
+async fn a_version_that_served_well_for_a_whole_window_is_proven_and_stays() {
+    let bench = Bench::serving().await;
+    bench.want(trial("one", 2, "1s")).await;
+    bench.want(trial("two", 2, "1s")).await;
+    bench.calls().await;
+    bench
+        .until("it is proven", |it| it.current.as_ref().unwrap().proven)
+        .await;
+    for _ in 0..4 {
+        bench.traps().await;
+    }
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(bench.number(), 3);
+}
+
+#[tokio::test]
+async fn a_version_that_hangs_in_every_call_is_not_proven_by_clients_that_hang_up() {
+    let bench = Bench::serving().await;
+    bench.want(trial("hangs", 2, "1s")).await;
+    for _ in 0..3 {
+        let id = VolumeId::parse("id", "wait-until-cancelled").unwrap();
+        let call = bench.driver.controller_get_volume(incoming(), id);
+        assert!(timeout(Duration::from_millis(500), call).await.is_err());
+    }
+    sleep(Duration::from_millis(1500)).await;
+    assert_eq!(bench.driver.calls_answered(), 0);
+    assert!(!bench.record(2).proven);
+    bench.calls().await;
+    bench
+        .until("it is proven", |it| it.current.as_ref().unwrap().proven)
+        .await;
+}
+
+#[tokio::test]
+async fn what_the_backend_answers_is_no_fault_and_neither_are_faults_far_apart() {
+    let bench = Bench::serving().await;
+    bench.want(trial("one", 3, "60s")).await;
+    bench.want(trial("two", 3, "60s")).await;
+    for _ in 0..2 {
+        bench.traps().await;
+    }
+    for _ in 0..5 {
+        bench.calls().await;
+    }
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(bench.number(), 3);
+}

@@ -1,0 +1,311 @@
+//! Records that a version wants in another form: changed with the swap or not at all, and the way back as long as it is open.
+//!
+//! The plugin has three versions, chosen by a setting: the second adds to the records of the first, the third rewrites those of both.
+
+use crate::bench::*;
+use crate::written;
+use serde_json::{Value, json};
+use std::time::Duration;
+use wasmount_core::names::VolumeId;
+use wasmount_core::state::{Expect, Keyspace, KeyspaceOwner, StateStore};
+use wasmount_versions::{Phase, Refusal, RefusalKind, SwapRequest};
+
+pub(crate) fn schema(version: u32) -> Value {
+    json!({ "settings": { "schema": version.to_string() } })
+}
+
+pub(crate) async fn serving(spec: Value) -> Bench {
+    let bench = Bench::starting("migrant", spec).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    bench
+}
+
+pub(crate) async fn make(bench: &Bench, name: &str) -> String {
+    let made = bench.driver.create_volume(incoming(), create(name)).await;
+    made.unwrap().id.to_string()
+}
+
+/// Which version made a volume, as the one that serves reads it.
+pub(crate) async fn origin(bench: &Bench, id: &str) -> Option<String> {
+    let id = VolumeId::parse("id", id).unwrap();
+    let found = bench.driver.controller_get_volume(incoming(), id).await;
+    let volume = found.ok()?.volume;
+    volume.context.get("origin").map(str::to_owned)
+}
+
+fn records(bench: &Bench) -> Keyspace {
+    Keyspace {
+        driver: bench.driver.name().clone(),
+        owner: KeyspaceOwner::Backend,
+    }
+}
+
+/// All records, as text.
+pub(crate) async fn all(bench: &Bench) -> Vec<(String, String)> {
+    let entries = bench
+        .memory
+        .scan(&records(bench), "", None, 1000)
+        .await
+        .unwrap();
+    entries
+        .into_iter()
+        .map(|entry| (entry.key, String::from_utf8(entry.value).unwrap()))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_version_that_adds_finds_all_records_in_its_form_and_the_way_back_stays_open() {
+    let bench = serving(schema(1)).await;
+    let id = make(&bench, "one").await;
+    bench.want(schema(2)).await;
+    assert_eq!(bench.number(), 2);
+    assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
+    let newer = make(&bench, "two").await;
+    assert_eq!(bench.back(None).await.unwrap().now.number, 1);
+    // The first version passes over what it does not know.
+    assert!(origin(&bench, &id).await.is_some());
+    assert!(origin(&bench, &newer).await.is_some());
+}
+
+#[tokio::test]
+async fn a_version_that_rewrites_can_be_taken_back_as_long_as_nothing_was_written() {
+    let bench = serving(schema(1)).await;
+    let id = make(&bench, "one").await;
+    let before = all(&bench).await;
+    bench.want(schema(3)).await;
+    assert_eq!(bench.number(), 2);
+    assert_ne!(all(&bench).await, before);
+    assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
+    assert_eq!(bench.back(None).await.unwrap().now.number, 1);
+    assert_eq!(all(&bench).await, before);
+    assert!(origin(&bench, &id).await.is_some());
+    // And forward again, as if nothing had been.
+    let outcome = bench.reconciler.swap(SwapRequest::default()).await.unwrap();
+    assert_eq!(outcome.now.number, 3);
+    assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
+}
+
+#[tokio::test]
+async fn after_the_first_write_the_way_back_is_refused_in_words() {
+    let bench = serving(schema(1)).await;
+    make(&bench, "one").await;
+    bench.want(schema(3)).await;
+    let newer = make(&bench, "two").await;
+    let there = all(&bench).await;
+    let refusal = bench.back(None).await.unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "version 1 cannot read what was written since version 2 took its records over; go forward with a mended version instead"
+    );
+    assert_eq!((bench.number(), all(&bench).await), (2, there));
+    assert_eq!(origin(&bench, &newer).await.as_deref(), Some("3.0.0"));
+}
+
+#[tokio::test]
+async fn a_removal_is_a_write() {
+    let bench = serving(schema(1)).await;
+    let id = make(&bench, "one").await;
+    bench.want(schema(3)).await;
+    bench.delete(&id).await.unwrap();
+    let refusal = bench.back(None).await.unwrap_err();
+    assert!(
+        matches!(
+            refusal,
+            Refusal::Written {
+                number: 1,
+                since: 2
+            }
+        ),
+        "{refusal}"
+    );
+}
+
+#[tokio::test]
+async fn a_migration_that_fails_leaves_version_and_records_as_they_were() {
+    let bench = serving(schema(1)).await;
+    let id = make(&bench, "one").await;
+    let before = all(&bench).await;
+    let stuck = json!({ "settings": { "schema": "3", "stuck": id } });
+    let status = bench.want(stuck).await;
+    let refused = status.refused.unwrap();
+    assert_eq!(refused.kind, RefusalKind::Migration);
+    assert!(refused.reason.contains("stuck at"), "{}", refused.reason);
+    assert_eq!((bench.number(), all(&bench).await), (1, before));
+    make(&bench, "two").await;
+}
+
+#[tokio::test]
+async fn records_that_a_version_cannot_read_keep_the_one_before_and_it_says_the_way() {
+    let bench = serving(schema(3)).await;
+    make(&bench, "one").await;
+    let status = bench.want(schema(1)).await;
+    let refused = status.refused.unwrap();
+    assert_eq!(refused.kind, RefusalKind::Migration);
+    assert!(
+        refused
+            .reason
+            .contains("records of version 3.0.0 cannot be read by an older one"),
+        "{}",
+        refused.reason
+    );
+    assert_eq!(bench.number(), 1);
+}
+
+#[tokio::test]
+async fn records_that_do_not_fit_are_refused_before_one_is_written() {
+    let bench = serving(schema(1)).await;
+    make(&bench, "one").await;
+    let before = all(&bench).await;
+    let tight = json!({ "settings": { "schema": "3" }, "limits": { "stateBytes": "150" } });
+    let refused = bench.want(tight).await.refused.unwrap();
+    assert_eq!(refused.kind, RefusalKind::Migration);
+    assert!(
+        refused.reason.contains("limits.stateBytes is 150"),
+        "{}",
+        refused.reason
+    );
+    assert_eq!((bench.number(), all(&bench).await), (1, before));
+}
+
+#[tokio::test]
+async fn without_transactions_what_adds_is_written_and_what_rewrites_is_refused() {
+    let bench = serving(schema(1)).await;
+    bench.memory.lose_transactions();
+    let id = make(&bench, "one").await;
+    let refused = bench.want(schema(3)).await.refused.unwrap();
+    assert_eq!(refused.kind, RefusalKind::Migration);
+    assert!(
+        refused.reason.contains("objects of Kubernetes"),
+        "{}",
+        refused.reason
+    );
+    assert_eq!(bench.number(), 1);
+    bench.want(schema(2)).await;
+    assert_eq!(bench.number(), 2);
+    assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
+}
+
+#[tokio::test]
+async fn calls_wait_while_records_are_changed_and_none_fails() {
+    let bench = serving(schema(1)).await;
+    for number in 0..400 {
+        let space = records(&bench);
+        let key = format!("volume-{number}");
+        bench
+            .memory
+            .put(&space, &key, b"4096".to_vec(), Expect::Any)
+            .await
+            .unwrap();
+    }
+    let driver = bench.driver.clone();
+    let calls = tokio::spawn(async move {
+        for number in 0..200 {
+            let id = VolumeId::parse("id", format!("volume-{number}")).unwrap();
+            driver.controller_get_volume(incoming(), id).await.unwrap();
+        }
+    });
+    bench.want(schema(2)).await;
+    bench.want(schema(3)).await;
+    assert_eq!(bench.number(), 3);
+    calls.await.unwrap();
+    // Two pages and more: each record came once.
+    let origins = all(&bench).await;
+    assert_eq!(
+        origins.len(),
+        800,
+        "a record and its place in the index each"
+    );
+}
+
+#[tokio::test]
+async fn a_host_that_ends_before_the_records_were_changed_starts_with_the_version_before() {
+    let bench = serving(schema(1)).await;
+    let id = make(&bench, "one").await;
+    bench.memory.fill_disk();
+    let status = bench.want(schema(3)).await;
+    assert_eq!(status.refused.unwrap().kind, RefusalKind::Migration);
+    bench.memory.empty_disk();
+    // As if it had been killed right after it named the version that was to come.
+    let versions = bench.folder.path().join("versions");
+    let mut history = written::newest(&versions);
+    let mut coming = history.clone();
+    coming["current"] = json!(2);
+    history["prepared"] = coming;
+    written::write(&versions, &history);
+    let bench = bench.restarted(schema(1)).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    assert_eq!(bench.number(), 1);
+    assert!(origin(&bench, &id).await.is_some());
+}
+
+#[tokio::test]
+async fn a_host_that_ends_after_the_records_were_changed_starts_with_the_version_that_came() {
+    let bench = serving(schema(1)).await;
+    let id = make(&bench, "one").await;
+    let versions = bench.folder.path().join("versions");
+    let before = written::newest(&versions);
+    bench.want(schema(3)).await;
+    // As if it had been killed right before it wrote down that the version serves.
+    let after = written::newest(&versions);
+    let mut killed = before;
+    killed["prepared"] = after;
+    written::write(&versions, &killed);
+    let bench = bench.restarted(schema(3)).await;
+    let status = bench.until("it serves", |it| it.settled >= 1).await;
+    assert_eq!((bench.number(), status.phase), (2, Phase::Serving));
+    assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
+    assert_eq!(bench.back(None).await.unwrap().now.number, 1);
+}
+
+#[tokio::test]
+async fn a_call_that_does_not_end_keeps_the_records_from_being_changed() {
+    let bench = serving(json!({
+        "settings": { "schema": "1" },
+        "versions": { "drain": "1s" },
+    }))
+    .await;
+    let held = bench.memory.hold();
+    let driver = bench.driver.clone();
+    let call = tokio::spawn(async move { driver.create_volume(incoming(), create("one")).await });
+    while bench.driver.calls_in_flight() == 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let waiting = json!({
+        "settings": { "schema": "3" },
+        "versions": { "drain": "1s" },
+    });
+    let refused = bench.want(waiting).await.refused.unwrap();
+    assert_eq!(refused.kind, RefusalKind::Migration);
+    assert!(
+        refused
+            .reason
+            .contains("1 call of the running version did not end within 1 s (versions.drain), and none may run meanwhile: CreateVolume for 1 s; "),
+        "{}",
+        refused.reason
+    );
+    assert_eq!(bench.number(), 1);
+    drop(held);
+    call.await.unwrap().unwrap();
+    // By itself, once the call has ended.
+    bench.until_serves(2).await;
+}
+
+#[tokio::test]
+async fn a_call_that_ends_before_the_drain_deadline_is_waited_for_and_its_record_is_changed() {
+    let bench = serving(schema(1)).await;
+    let held = bench.memory.hold();
+    let driver = bench.driver.clone();
+    let call = tokio::spawn(async move { driver.create_volume(incoming(), create("one")).await });
+    while bench.driver.calls_in_flight() == 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let wish = bench.reconciler.want(bench.desired(schema(3)));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(bench.number(), 1);
+    drop(held);
+    let made = call.await.unwrap().unwrap();
+    let status = bench.until("it is settled", |it| it.settled >= wish).await;
+    assert_eq!((bench.number(), status.refused), (2, None));
+    let origin = origin(&bench, &made.id.to_string()).await;
+    assert_eq!(origin.as_deref(), Some("1.0.0"));
+}

@@ -1,0 +1,217 @@
+//! Records on the way back to an older version, and forward again to one that was left: nothing serves over records that it cannot read. Apart
+//! from swaps because here no version is new, and a mark of what was rewritten may say more than any plan.
+
+use crate::bench::*;
+use crate::migrate::{all, make, origin, schema, serving};
+use crate::written;
+use serde_json::{Value, json};
+use std::fs;
+use wasmount_core::state::{Keyspace, KeyspaceOwner, StateStore};
+use wasmount_versions::{RefusalKind, SwapRequest};
+
+/// The same with a setting that no version reads.
+fn schema_with(version: u32, setting: &str) -> Value {
+    json!({ "settings": { "schema": version.to_string(), "setting": setting } })
+}
+
+/// The same, and so many versions are kept.
+fn keeping(version: u32, setting: &str, keep: u32) -> Value {
+    let mut spec = schema_with(version, setting);
+    spec["versions"] = json!({ "keep": keep });
+    spec
+}
+
+/// What the host has noted of migrations.
+async fn notes(bench: &Bench) -> Vec<String> {
+    // It is tidied before the next command.
+    bench.reconciler.undrain().await.unwrap();
+    let space = Keyspace {
+        driver: bench.driver.name().clone(),
+        owner: KeyspaceOwner::Host,
+    };
+    let entries = bench.memory.scan(&space, "", None, 1000).await.unwrap();
+    let keys = entries.into_iter().map(|entry| entry.key);
+    keys.filter(|key| key.starts_with("migration/") || key.starts_with("replaced/"))
+        .collect()
+}
+
+/// Which version made each volume.
+async fn origins(bench: &Bench, ids: &[String]) -> Vec<Option<String>> {
+    let mut origins = Vec::new();
+    for id in ids {
+        origins.push(origin(bench, id).await);
+    }
+    origins
+}
+
+fn versions(words: &[&str]) -> Vec<Option<String>> {
+    words.iter().map(|word| Some((*word).to_owned())).collect()
+}
+
+#[tokio::test]
+async fn forward_again_to_a_version_that_rewrites_is_to_rewrite_again() {
+    let bench = serving(schema(1)).await;
+    let mut ids = vec![make(&bench, "one").await];
+    bench.want(schema(3)).await;
+    bench.back(None).await.unwrap();
+    ids.push(make(&bench, "two").await);
+    let before = all(&bench).await;
+    assert_eq!(bench.back(Some(2)).await.unwrap().now.number, 2);
+    assert_eq!(origins(&bench, &ids).await, versions(&["1.0.0", "1.0.0"]));
+    // The way back is open as it was the first time, and ends as it did.
+    assert_eq!(bench.back(Some(1)).await.unwrap().now.number, 1);
+    assert_eq!(all(&bench).await, before);
+    bench.back(Some(2)).await.unwrap();
+    make(&bench, "three").await;
+    let refusal = bench.back(Some(1)).await.unwrap_err().to_string();
+    assert!(
+        refusal.starts_with("version 1 cannot read what was written since version 2"),
+        "{refusal}"
+    );
+}
+
+#[tokio::test]
+async fn forward_again_to_a_version_that_adds_is_to_add_to_what_came_meanwhile() {
+    let bench = serving(schema(1)).await;
+    let mut ids = vec![make(&bench, "one").await];
+    bench.want(schema(2)).await;
+    ids.push(make(&bench, "two").await);
+    bench.back(None).await.unwrap();
+    ids.push(make(&bench, "three").await);
+    assert_eq!(bench.back(Some(2)).await.unwrap().now.number, 2);
+    assert_eq!(
+        origins(&bench, &ids).await,
+        versions(&["1.0.0", "2.0.0", "1.0.0"])
+    );
+    // And a swap to it finds it so.
+    let outcome = bench.reconciler.swap(SwapRequest::default()).await.unwrap();
+    assert_eq!((outcome.now.number, outcome.changed), (2, false));
+}
+
+#[tokio::test]
+async fn a_version_that_comes_back_is_asked_what_it_makes_of_records_of_the_one_that_it_follows() {
+    let bench = serving(schema(2)).await;
+    let mut ids = vec![make(&bench, "one").await];
+    // It reads what is there, and writes what the other does not read.
+    bench.want(schema(1)).await;
+    ids.push(make(&bench, "two").await);
+    assert_eq!(bench.back(None).await.unwrap().now.number, 1);
+    assert_eq!(origins(&bench, &ids).await, versions(&["2.0.0", "1.0.0"]));
+}
+
+#[tokio::test]
+async fn a_version_that_only_added_keeps_the_way_back_open_to_one_that_does_not_know_it() {
+    let wary = json!({ "settings": { "schema": "1", "wary": "yes" } });
+    let bench = serving(wary).await;
+    let mut ids = vec![make(&bench, "one").await];
+    bench.want(schema(2)).await;
+    ids.push(make(&bench, "two").await);
+    assert_eq!(bench.back(None).await.unwrap().now.number, 1);
+    assert_eq!(origins(&bench, &ids).await, versions(&["1.0.0", "1.0.0"]));
+}
+
+#[tokio::test]
+async fn an_older_version_that_would_rewrite_what_a_later_one_wrote_is_refused_and_may_be_swapped_to()
+ {
+    let bench = serving(schema(1)).await;
+    let id = make(&bench, "one").await;
+    bench.want(schema(3)).await;
+    bench.back(None).await.unwrap();
+    let pinned = SwapRequest {
+        desired: Some(bench.desired(schema_with(1, "other"))),
+        ..SwapRequest::default()
+    };
+    bench.reconciler.swap(pinned).await.unwrap();
+    let before = all(&bench).await;
+    let refusal = bench.back(Some(2)).await.unwrap_err();
+    assert_eq!(refusal.kind(), RefusalKind::Migration);
+    assert!(
+        refusal
+            .to_string()
+            .contains("version 2 would rewrite them, which only a version does that comes anew: swap to it instead"),
+        "{refusal}"
+    );
+    assert_eq!((bench.number(), all(&bench).await), (3, before));
+    let outcome = bench.reconciler.swap(SwapRequest::default()).await.unwrap();
+    assert_eq!(outcome.now.number, 4);
+    assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
+}
+
+#[tokio::test]
+async fn what_is_put_back_is_served_by_a_version_that_reads_it_and_by_no_other() {
+    let bench = serving(schema(2)).await;
+    make(&bench, "one").await;
+    bench.want(schema_with(2, "other")).await;
+    bench.want(schema(1)).await;
+    let id = make(&bench, "two").await;
+    let before = all(&bench).await;
+    bench.want(schema(3)).await;
+    let refusal = bench.back(Some(1)).await.unwrap_err();
+    assert_eq!(refusal.kind(), RefusalKind::Migration);
+    assert!(
+        refusal
+            .to_string()
+            .ends_with("what can be put back is of version 3, in another form than that of version 1; go back to version 3 first"),
+        "{refusal}"
+    );
+    assert_eq!(bench.number(), 4);
+    assert_eq!(bench.back(Some(3)).await.unwrap().now.number, 3);
+    assert_eq!(all(&bench).await, before);
+    // From there it is its own to plan.
+    assert_eq!(bench.back(Some(1)).await.unwrap().now.number, 1);
+    assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
+}
+
+#[tokio::test]
+async fn the_way_back_to_a_version_that_is_kept_is_not_forgotten_with_one_that_is_not() {
+    let bench = serving(keeping(1, "first", 3)).await;
+    let id = make(&bench, "one").await;
+    bench.want(keeping(1, "second", 3)).await;
+    bench.want(keeping(1, "third", 3)).await;
+    bench.back(Some(1)).await.unwrap();
+    let before = all(&bench).await;
+    bench.want(keeping(3, "fourth", 3)).await;
+    bench.reconciler.swap(SwapRequest::default()).await.unwrap();
+    let fifth = SwapRequest {
+        desired: Some(bench.desired(keeping(3, "fifth", 3))),
+        ..SwapRequest::default()
+    };
+    bench.reconciler.swap(fifth).await.unwrap();
+    let kept = |number| bench.record(number).is_kept;
+    assert_eq!([1, 2, 3, 4, 5].map(kept), [false, true, false, true, true]);
+    assert_ne!(notes(&bench).await, Vec::<String>::new());
+    assert_eq!(bench.back(Some(2)).await.unwrap().now.number, 2);
+    assert_eq!(all(&bench).await, before);
+    assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
+}
+
+#[tokio::test]
+async fn the_way_back_is_forgotten_with_the_last_version_that_it_leads_to() {
+    let bench = serving(keeping(1, "first", 2)).await;
+    make(&bench, "one").await;
+    bench.want(keeping(3, "second", 2)).await;
+    assert_ne!(notes(&bench).await, Vec::<String>::new());
+    bench.want(keeping(3, "third", 2)).await;
+    assert!(!bench.record(1).is_kept);
+    assert_eq!(notes(&bench).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_host_that_ends_after_records_were_put_back_starts_with_the_version_that_they_are_of() {
+    let bench = serving(schema(1)).await;
+    let id = make(&bench, "one").await;
+    bench.want(schema_with(1, "other")).await;
+    let before = all(&bench).await;
+    bench.want(schema(3)).await;
+    bench.back(Some(1)).await.unwrap();
+    // As if it had been killed while it wrote down that the version serves: the half is known, and the text before it counts.
+    let versions = bench.folder.path().join("versions");
+    let next = written::next(&versions);
+    let files = written::files(&versions);
+    let newest = files.iter().find(|file| **file != next).unwrap();
+    fs::write(newest, "").unwrap();
+    let bench = bench.restarted(schema(3)).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    assert_eq!((bench.number(), all(&bench).await), (1, before));
+    assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
+}

@@ -1,0 +1,263 @@
+//! What waits for calls of clients, and what does not: records and grants change when none runs, and everything else goes on meanwhile.
+
+use crate::bench::*;
+use crate::written;
+use serde_json::{Value, json};
+use std::future::Future;
+use std::time::Duration;
+use tokio::sync::OwnedRwLockWriteGuard;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use wasmount_core::error::Error;
+use wasmount_core::names::VolumeId;
+use wasmount_core::volume::Volume;
+use wasmount_versions::{KeeperEvent, OldVersion, Refusal, RefusalKind, SwapRequest};
+
+/// Far less than what anything here would wait for in vain: `versions.drain` is a minute.
+const SOON: Duration = Duration::from_secs(20);
+/// What calls are waited for before grants change.
+const BEFORE_GRANTS: Duration = Duration::from_secs(5);
+
+/// A call that does not end before it may.
+struct Stuck {
+    gate: OwnedRwLockWriteGuard<()>,
+    call: JoinHandle<Result<Volume, Error>>,
+}
+
+impl Stuck {
+    async fn on(bench: &Bench) -> Self {
+        let gate = bench.memory.hold();
+        let driver = bench.driver.clone();
+        let call =
+            tokio::spawn(async move { driver.create_volume(incoming(), create("one")).await });
+        while bench.driver.calls_in_flight() == 0 {
+            sleep(Duration::from_millis(2)).await;
+        }
+        Self { gate, call }
+    }
+
+    /// No caller notices what was decided meanwhile.
+    async fn ends_well(self) {
+        drop(self.gate);
+        soon(self.call).await.unwrap().unwrap();
+    }
+}
+
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    timeout(SOON, what).await.unwrap()
+}
+
+fn schema(version: u32) -> Value {
+    json!({ "settings": { "schema": version.to_string() } })
+}
+
+fn granting(path: &str, drain: &str) -> Value {
+    json!({
+        "settings": { "schema": "1" },
+        "grants": { "pools": { "volumes": { "path": path } } },
+        "versions": { "drain": drain },
+    })
+}
+
+/// Two versions have served, whose records have one form.
+async fn serving() -> Bench {
+    let bench = Bench::starting("migrant", schema(1)).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    let mut second = schema(1);
+    second["settings"]["other"] = json!("x");
+    bench.want(second).await;
+    assert_eq!(bench.number(), 2);
+    bench
+}
+
+/// Returns when calls are held: the version that rewrites has been admitted and waits.
+async fn waits(bench: &Bench) {
+    soon(async {
+        loop {
+            let id = VolumeId::parse("id", "none").unwrap();
+            let asked = bench.driver.controller_get_volume(incoming(), id);
+            if timeout(Duration::from_millis(200), asked).await.is_err() {
+                return;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rollback_does_not_wait_for_calls_that_a_migration_waits_for() {
+    let bench = serving().await;
+    let stuck = Stuck::on(&bench).await;
+    let third = SwapRequest {
+        desired: Some(bench.desired(schema(3))),
+        ..SwapRequest::default()
+    };
+    let reconciler = bench.reconciler.clone();
+    let swap = tokio::spawn(async move { reconciler.swap(third).await });
+    waits(&bench).await;
+    assert_eq!(soon(bench.back(None)).await.unwrap().now.number, 1);
+    let refusal = swap.await.unwrap().unwrap_err();
+    assert!(matches!(refusal, Refusal::Overtaken), "{refusal}");
+    stuck.ends_well().await;
+}
+
+#[tokio::test]
+async fn a_keeper_ends_while_a_migration_waits_and_calls_go_on() {
+    let bench = serving().await;
+    let stuck = Stuck::on(&bench).await;
+    bench.reconciler.want(bench.desired(schema(3)));
+    waits(&bench).await;
+    soon(bench.reconciler.stop()).await;
+    let id = VolumeId::parse("id", "none").unwrap();
+    let found = soon(bench.driver.controller_get_volume(incoming(), id)).await;
+    assert!(matches!(found, Err(Error::Backend(_))), "{found:?}");
+    stuck.ends_well().await;
+    assert_eq!(bench.number(), 2);
+}
+
+#[tokio::test]
+async fn a_drain_and_another_document_do_not_wait_for_them_either() {
+    let bench = serving().await;
+    let stuck = Stuck::on(&bench).await;
+    bench.reconciler.want(bench.desired(schema(3)));
+    waits(&bench).await;
+    let drained = bench
+        .reconciler
+        .drain("new disks".to_owned(), Duration::ZERO);
+    assert_eq!(soon(drained).await.unwrap().calls, 1);
+    assert!(bench.reconciler.status().drained.is_some());
+    soon(bench.want(schema(1))).await;
+    assert_eq!(bench.number(), 3);
+    stuck.ends_well().await;
+}
+
+#[tokio::test]
+async fn grants_of_a_new_version_do_not_change_under_a_call_and_come_when_it_has_ended() {
+    let bench = serving().await;
+    let stuck = Stuck::on(&bench).await;
+    let status = bench.want(granting("/srv/volumes", "60s")).await;
+    let refused = status.refused.unwrap();
+    assert_eq!(refused.kind, RefusalKind::Grants);
+    assert!(
+        refused.reason.contains("calls of the running version did not end within 5 s, and other grants may take from them what they use: CreateVolume; "),
+        "{}",
+        refused.reason
+    );
+    assert_eq!(bench.number(), 2);
+    assert_eq!(bench.granted.lock().unwrap().len(), 1);
+    stuck.ends_well().await;
+    // By itself.
+    bench.until_serves(3).await;
+    assert_eq!(bench.granted.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn grants_of_a_version_that_is_gone_back_to_do_not_wait_for_a_call_that_hangs() {
+    let bench = serving().await;
+    bench.want(granting("/srv/volumes", "60s")).await;
+    assert_eq!(bench.number(), 3);
+    let stuck = Stuck::on(&bench).await;
+    let began = Instant::now();
+    assert_eq!(soon(bench.back(None)).await.unwrap().now.number, 2);
+    assert!(began.elapsed() >= BEFORE_GRANTS);
+    assert_eq!(bench.granted.lock().unwrap().len(), 3);
+    stuck.ends_well().await;
+}
+
+#[tokio::test]
+async fn calls_of_an_old_version_that_outlast_its_drain_are_told_of_and_end_well() {
+    let bench = serving().await;
+    let stuck = Stuck::on(&bench).await;
+    let mut events = bench.reconciler.events();
+    let mut third = schema(1);
+    third["versions"] = json!({ "drain": "1s" });
+    bench.want(third).await;
+    assert_eq!(bench.number(), 3);
+    let late = soon(async {
+        loop {
+            if let KeeperEvent::StillDraining(late) = &*events.recv().await.unwrap() {
+                return late.clone();
+            }
+        }
+    });
+    let expected = OldVersion {
+        number: 2,
+        calls: 1,
+    };
+    assert_eq!(late.await, expected);
+    assert_eq!(bench.reconciler.status().draining, [expected]);
+    stuck.ends_well().await;
+    assert_eq!(bench.reconciler.status().draining, []);
+}
+
+#[tokio::test]
+async fn calls_of_an_old_version_that_end_within_its_drain_are_not_told_of() {
+    let bench = serving().await;
+    let stuck = Stuck::on(&bench).await;
+    let mut events = bench.reconciler.events();
+    let mut third = schema(1);
+    third["versions"] = json!({ "drain": "1s" });
+    bench.want(third).await;
+    stuck.ends_well().await;
+    sleep(Duration::from_millis(1500)).await;
+    while let Ok(event) = events.try_recv() {
+        assert!(matches!(&*event, KeeperEvent::Swapped(_)), "{event:?}");
+    }
+}
+
+/// Of `misbehave`; a call takes at most three seconds.
+fn short(behaviour: &str) -> Value {
+    json!({
+        "settings": { "behaviour": behaviour },
+        "limits": { "time": "3s" },
+        "versions": { "drain": "1s", "rollback": { "faults": 3, "window": "60s" } },
+    })
+}
+
+#[tokio::test]
+async fn a_way_back_that_a_call_closed_is_taken_when_the_version_has_faults_again() {
+    let bench = Bench::starting("misbehave", short("good")).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.reconciler.stop().await;
+    // As if an older plugin had made the records.
+    let versions = bench.folder.path().join("versions");
+    let mut history = written::newest(&versions);
+    history["entries"][0]["record"]["plugin_version"] = json!("0.0.1");
+    written::write(&versions, &history);
+    let bench = bench.restarted(short("good")).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.want(short("migrate")).await;
+    assert_eq!(bench.number(), 2);
+
+    let mut events = bench.reconciler.events();
+    let driver = bench.driver.clone();
+    let call = tokio::spawn(async move {
+        let id = VolumeId::parse("id", "wait-until-cancelled").unwrap();
+        driver.delete_volume(incoming(), id).await
+    });
+    while bench.driver.calls_in_flight() == 0 {
+        sleep(Duration::from_millis(2)).await;
+    }
+    for _ in 0..3 {
+        bench.traps().await;
+    }
+    let said = soon(async {
+        loop {
+            if let KeeperEvent::CannotRollBack { reason, .. } = &*events.recv().await.unwrap() {
+                return reason.clone();
+            }
+        }
+    });
+    let said = said.await;
+    assert!(
+        said.contains("1 call of the running version did not end within 1 s"),
+        "{said}"
+    );
+    let _ = call.await.unwrap();
+    for _ in 0..3 {
+        bench.traps().await;
+    }
+    bench.until_serves(1).await;
+    assert!(bench.is_rolled_back(2));
+}

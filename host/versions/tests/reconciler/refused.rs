@@ -1,0 +1,116 @@
+//! What was refused, as it is remembered.
+
+use crate::bench::*;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::time::Duration;
+use tokio::time::sleep;
+use wasmount_versions::{RefusalKind, SwapRequest};
+
+#[tokio::test]
+async fn what_was_refused_is_remembered_counted_and_known_after_a_restart() {
+    let bench = Bench::serving().await;
+    let digest = bench.record(1).digest;
+    bench.want(behaving("bad-settings")).await;
+    let refusals = bench.reconciler.refusals();
+    assert_eq!(refusals.len(), 1, "{refusals:#?}");
+    assert_eq!(refusals[0].digest.as_deref(), Some(digest.as_str()));
+    assert_eq!(refusals[0].origin, bench.plugin().display().to_string());
+    assert_eq!(refusals[0].kind, "settings");
+    assert!(
+        refusals[0].reason.contains("`endpoint` is missing"),
+        "{}",
+        refusals[0].reason
+    );
+    assert_eq!(refusals[0].times, 1);
+    let again = bench.reconciler.swap(SwapRequest::default()).await;
+    assert!(again.is_err());
+    assert_eq!(bench.reconciler.refusals()[0].times, 2);
+
+    let bench = bench.restarted(json!({})).await;
+    bench.until("it serves", |it| it.settled >= 1).await;
+    assert_eq!(bench.reconciler.refusals()[0].times, 2);
+    bench.replace(b"no component");
+    bench
+        .until("it is refused", |it| it.refused.is_some())
+        .await;
+    let refusals = bench.reconciler.refusals();
+    let kinds: Vec<_> = refusals.iter().map(|it| it.kind.as_str()).collect();
+    assert_eq!(kinds, ["not_a_component", "settings"]);
+    // None of it was a version.
+    assert_eq!(bench.reconciler.history().len(), 1);
+}
+
+#[tokio::test]
+async fn a_refusal_that_cannot_be_written_down_is_told_and_stops_nothing() {
+    let bench = Bench::serving().await;
+    // Nothing can be renamed to it.
+    fs::create_dir(bench.folder.path().join("versions/refusals.json")).unwrap();
+    let status = bench.want(behaving("bad-settings")).await;
+    assert_eq!(status.refused.unwrap().kind, RefusalKind::Settings);
+    assert_eq!(bench.reconciler.refusals().len(), 1);
+    bench.calls().await;
+    bench.want(behaving("other")).await;
+    assert_eq!(bench.number(), 2);
+    let bench = bench.restarted(behaving("other")).await;
+    bench.until("it serves", |it| it.current.is_some()).await;
+    assert_eq!(bench.reconciler.refusals(), []);
+}
+
+#[tokio::test]
+async fn a_way_back_that_is_closed_is_no_candidate() {
+    let bench = Bench::serving().await;
+    bench.back(None).await.unwrap_err();
+    bench.back(Some(7)).await.unwrap_err();
+    assert_eq!(bench.reconciler.refusals(), []);
+}
+
+fn digest(wasm: &[u8]) -> String {
+    let digits = Sha256::digest(wasm);
+    let digits: String = digits.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{digits}")
+}
+
+async fn is_compiled(wasm: &[u8]) -> bool {
+    engine().load_compiled(&digest(wasm)).await.is_some()
+}
+
+#[tokio::test]
+async fn compiled_code_of_a_refused_component_is_removed() {
+    let bench = Bench::serving().await;
+    let refused = build("misbehave", 8);
+    put(&refused, &bench.plugin());
+    let status = bench.want(behaving("bad-settings")).await;
+    assert_eq!(status.refused.unwrap().digest, Some(digest(&refused)));
+    // A command waits for what is done after an answer.
+    bench.reconciler.undrain().await.unwrap();
+    assert!(!is_compiled(&refused).await);
+    // Mended, the same component serves.
+    bench.want(behaving("other")).await;
+    assert_eq!(bench.record(2).digest, digest(&refused));
+}
+
+#[tokio::test]
+async fn compiled_code_of_an_abandoned_attempt_is_removed() {
+    let bench = Bench::serving().await;
+    for (mark, abandon) in [(9, false), (10, true)] {
+        let left = build("misbehave", mark);
+        put(&left, &bench.plugin());
+        bench
+            .reconciler
+            .want(bench.desired(behaving("sleep-in-check")));
+        while !is_compiled(&left).await {
+            sleep(Duration::from_millis(5)).await;
+        }
+        if abandon {
+            bench.reconciler.pause().await.unwrap();
+        } else {
+            put(&build("misbehave", 1), &bench.plugin());
+            bench.want(json!({})).await;
+        }
+        bench.reconciler.undrain().await.unwrap();
+        assert!(!is_compiled(&left).await, "{mark}");
+    }
+    assert_eq!(bench.number(), 1);
+}

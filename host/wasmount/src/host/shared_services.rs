@@ -1,0 +1,204 @@
+//! The rooms that all drivers of a host share, opened in their order: data directory, store, mounts, engine. Apart because opening them
+//! blocks, and because a second host must be seen to wait at the first step, before it touches anything.
+
+use super::backend::VERSIONS;
+use super::compiler::ChildCompiler;
+use super::controller::Shared;
+use super::documents::Documents;
+use super::local_mounts::LocalMounts;
+use super::{HostOptions, MountsOptions};
+use crate::config::Configured;
+use crate::fault::Fault;
+use crate::readiness::Readiness;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::task::spawn_blocking;
+use wasmount_core::document::Limits;
+use wasmount_core::driver::Role;
+use wasmount_core::mounter::Mounter;
+use wasmount_core::state::StateStore;
+use wasmount_engine::{Engine, EngineOptions};
+use wasmount_mount::LocalMounter;
+use wasmount_mounter::SocketMounter;
+use wasmount_state::{DataDirLock, LockError, RedbStore};
+
+/// In the data directory: compiled plugins.
+pub(super) const COMPILED: &str = "compiled";
+
+/// What every driver is given.
+#[derive(Clone)]
+pub(super) struct SharedServices {
+    /// Runs plugins.
+    pub(super) engine: Arc<Engine>,
+    /// Mounts and pools.
+    pub(super) mounter: Arc<dyn Mounter>,
+    /// The same, where it is in this process.
+    pub(super) local: Option<Arc<LocalMounter>>,
+    /// The same, where it is another process.
+    pub(super) remote: Option<Arc<SocketMounter>>,
+    /// Records. Those in the data directory hold its lock.
+    pub(super) state: Arc<dyn StateStore>,
+    /// Where other hosts see them.
+    pub(super) shared: Option<Shared>,
+    _lock: Option<Arc<DataDirLock>>,
+    /// When the host before let go of the data directory; none: nobody had it.
+    pub(super) succeeded: Option<SystemTime>,
+    /// That the records are lost, and what to do; none: they are there.
+    pub(super) lost_records: Option<String>,
+}
+
+/// The state store of the data directory, not opened yet.
+struct LocalRecords {
+    are_needed: bool,
+    accepts_empty: bool,
+}
+
+/// Who mounts, not opened yet.
+enum Mounts {
+    Here(LocalMounts),
+    Elsewhere(PathBuf),
+}
+
+impl SharedServices {
+    /// Waits for the data directory as long as it takes, then opens all, for the documents as they are by then.
+    pub(super) async fn open(
+        options: &HostOptions,
+        backends: Vec<Configured>,
+        readiness: &Readiness,
+    ) -> Result<(Self, Documents), Fault> {
+        let shared = Shared::reach(options).await?;
+        let (lock, succeeded) = data_directory(&options.data_dir, readiness).await?;
+        let documents = blocking(move || Documents::read_again(&backends)).await?;
+        let data_dir = &options.data_dir;
+        let mounts = match &options.mounts {
+            MountsOptions::Here {
+                run_dir,
+                path_roots,
+            } => {
+                let (run_dir, roots) = (run_dir.clone(), path_roots.clone());
+                let sockets = &options.socket_dir;
+                let backends = &documents.all;
+                Mounts::Here(LocalMounts::new(
+                    data_dir, run_dir, roots, sockets, backends,
+                ))
+            }
+            MountsOptions::Elsewhere { socket } => Mounts::Elsewhere(socket.clone()),
+        };
+        let all = documents.all.iter();
+        let limits: Vec<Limits> = all.map(|backend| backend.document.limits.clone()).collect();
+        let engine = EngineOptions {
+            compiler: Arc::new(ChildCompiler),
+            ..EngineOptions::for_backends(Some(data_dir.join(COMPILED)), &limits)
+        };
+        let records = LocalRecords {
+            // Records are the controller service's.
+            are_needed: options.role != Role::Node,
+            accepts_empty: options.accepts_empty_state,
+        };
+        let services = blocking(move || {
+            let (state, lock, lost_records): (Arc<dyn StateStore>, _, _) = match &shared {
+                Some(shared) => (shared.store(), Some(Arc::new(lock)), None),
+                None => {
+                    let (store, lost) = records.open(lock)?;
+                    (store, None, lost)
+                }
+            };
+            let (mounter, local, remote): (Arc<dyn Mounter>, _, _) = match mounts {
+                Mounts::Here(mounts) => {
+                    let local = mounts.open()?;
+                    (local.clone(), Some(local), None)
+                }
+                Mounts::Elsewhere(socket) => {
+                    let remote = SocketMounter::new(socket)
+                        .map_err(Fault::room("the mounter's client cannot be made"))?;
+                    let remote = Arc::new(remote);
+                    (remote.clone(), None, Some(remote))
+                }
+            };
+            Ok(Self {
+                state,
+                succeeded,
+                lost_records,
+                shared,
+                _lock: lock,
+                mounter,
+                local,
+                remote,
+                engine: Engine::new(engine)
+                    .map_err(Fault::room("plugins cannot be run on this machine"))?,
+            })
+        });
+        let services = services.await?;
+        if let Some(reason) = &services.lost_records {
+            tracing::error!("{reason}");
+            readiness.set_lost_records(reason.clone());
+        }
+        Ok((services, documents))
+    }
+}
+
+impl LocalRecords {
+    /// Opens them, and tells whether they are lost. What an administrator accepted is no loss any more, also at later starts.
+    fn open(self, lock: DataDirLock) -> Result<(Arc<RedbStore>, Option<String>), Fault> {
+        let directory = lock.directory().to_owned();
+        let is_expected = self.are_needed && has_history(&directory);
+        let store = RedbStore::open_locked(lock, is_expected)
+            .map_err(Fault::room("the state store is not usable"))?;
+        let unusable = Fault::room("the state store is not usable");
+        let is_lost = match self.accepts_empty {
+            true => store.accept_loss().map(|()| false),
+            false => store.is_lost(),
+        };
+        let lost = is_lost.map_err(unusable)?.then(|| {
+            format!(
+                "the state store in {} is gone, and an empty one is in its place: volumes and snapshots are neither created nor deleted; restore it from a copy, or start once with --accept-empty-state",
+                directory.display()
+            )
+        });
+        Ok((store, lost))
+    }
+}
+
+/// Whether drivers were served from a data directory. Their histories are written after the store was made.
+fn has_history(directory: &Path) -> bool {
+    let drivers = std::fs::read_dir(directory.join(VERSIONS));
+    drivers.is_ok_and(|mut drivers| drivers.next().is_some())
+}
+
+/// The lock, and when another let go of it; a second host says that it waits, here and in its readiness.
+async fn data_directory(
+    directory: &Path,
+    readiness: &Readiness,
+) -> Result<(DataDirLock, Option<SystemTime>), Fault> {
+    let mut succeeded = None;
+    let lock = match lock(directory.to_owned(), false).await? {
+        Err(LockError::Held { directory }) => {
+            let waiting = format!(
+                "waiting for the other host that uses the data directory {}",
+                directory.display()
+            );
+            // First, so that whoever reads the line finds the host unready.
+            readiness.set_host(Some(waiting.clone()));
+            tracing::warn!("{waiting}");
+            let lock = lock(directory, true).await?;
+            succeeded = Some(SystemTime::now());
+            lock
+        }
+        tried => tried,
+    };
+    let lock = lock.map_err(Fault::room("the data directory is not usable"))?;
+    Ok((lock, succeeded))
+}
+
+async fn lock(directory: PathBuf, wait: bool) -> Result<Result<DataDirLock, LockError>, Fault> {
+    blocking(move || Ok(DataDirLock::acquire(&directory, wait))).await
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+) -> Result<T, Fault> {
+    spawn_blocking(work)
+        .await
+        .map_err(Fault::room("the start was stopped"))?
+}

@@ -1,0 +1,90 @@
+//! What a plugin says, kept instead of written: for a command that shows it beside the answer. Apart from the log because it is an answer
+//! here, and nobody's file.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// Where the engine says what plugins say.
+const GUESTS: &str = "wasmount::guest";
+
+/// One line of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Said {
+    /// As it called it; standard output is INFO, standard error WARN.
+    pub(crate) level: Level,
+    /// Secrets were replaced.
+    pub(crate) text: String,
+}
+
+/// All that plugins say in this process. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LogCapture(Arc<Mutex<Vec<Said>>>);
+
+struct Message(String);
+
+impl LogCapture {
+    /// Listens from here on, for the life of the process.
+    pub(crate) fn listen() -> Self {
+        let log_capture = Self::default();
+        // Who listens already goes on.
+        let _ = tracing_subscriber::registry()
+            .with(log_capture.clone())
+            .try_init();
+        log_capture
+    }
+
+    /// What was said since the last time.
+    pub(crate) fn take(&self) -> Vec<Said> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<S: Subscriber> Layer<S> for LogCapture {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        metadata.target() == GUESTS
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        let said = Said {
+            level: *event.metadata().level(),
+            text: message.0,
+        };
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.push(said);
+    }
+}
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_plugin_says_is_kept_and_what_the_host_says_is_not() {
+        let log_capture = LogCapture::default();
+        let subscriber = tracing_subscriber::registry().with(log_capture.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::debug!(target: "wasmount::guest", driver = "a.b", "made {}", 7);
+            tracing::error!(target: "wasmount_csi::status", "call failed");
+        });
+        let said = Said {
+            level: Level::DEBUG,
+            text: "made 7".to_owned(),
+        };
+        assert_eq!(log_capture.take(), [said]);
+        assert_eq!(log_capture.take(), []);
+    }
+}
