@@ -70,7 +70,7 @@ async fn of_two_processes_one_wins_each_key_of_a_real_api_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn ten_thousand_records_of_a_real_api_server_are_scanned_in_order() {
+async fn records_of_a_real_api_server_are_scanned_in_order() {
     let plane = Plane::shared().await;
     let (writer, reader) = (plane.store().await, plane.store().await);
     let space = space("many");

@@ -12,7 +12,6 @@ use tokio::task::JoinSet;
 use wasmount_core::names::DriverName;
 use wasmount_kubernetes::Events;
 use wasmount_kubernetes::csi_node::{self, CsiNodeReconciler, NodeWriter, Writer};
-use wasmount_tests::rounds::rounds;
 
 const SECOND: &str = "second.example.com";
 const FOREIGN: &str = "foreign.example.com";
@@ -231,7 +230,7 @@ async fn in_a_storm_of_writers_nobody_loses_a_write() {
         tasks.spawn(reconciler.run());
     }
     let csi_nodes = cluster.csi_nodes();
-    for round in 1..=rounds(100) {
+    for round in 1..=100 {
         // As kubelet does: the whole object, again after a conflict.
         loop {
             let mut object = csi_nodes.get(&cluster.node).await.unwrap();

@@ -76,7 +76,7 @@ fn members(group: &VolumeGroupSnapshot) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn privileged_fifty_volumes_are_taken_together_and_restored_one_by_one() {
+async fn privileged_a_group_snapshot_restores_each_member() {
     let mut driver = Driver::over("xfs").await;
     let mut volumes = Vec::new();
     for number in 0..rounds(MEMBERS) {
