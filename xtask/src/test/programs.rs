@@ -98,9 +98,15 @@ impl Program {
         self.name == "tests/cluster"
     }
 
-    /// As cargo runs it: in the directory of its package.
-    pub(super) fn command(&self) -> Command {
-        let mut command = Command::new(&self.file);
+    /// As cargo runs it: in the directory of its package. One that `yields` to others runs at a lower priority.
+    pub(super) fn command(&self, yields: bool) -> Command {
+        let mut command = match yields {
+            true => Command::new("nice"),
+            false => Command::new(&self.file),
+        };
+        if yields {
+            command.arg(&self.file);
+        }
         command
             .current_dir(&self.directory)
             .env("CARGO_MANIFEST_DIR", &self.directory);

@@ -34,6 +34,9 @@ const LONGEST: [&str; 7] = [
     "mount/mounts",
 ];
 
+/// Programs whose tests follow one another through a whole cluster, and so take longest whatever runs beside them. All others yield to them.
+const PRIORITY: [&str; 2] = ["tests/cluster", "tests/cluster_up"];
+
 /// A program whose tests fill the processors, or compare memory over time: it runs after all others.
 const ALONE: &str = "tests/load";
 
@@ -122,7 +125,8 @@ impl Job {
     fn run(self, settings: &Settings<'_>) -> Result<Report, Failure> {
         let (name, mut command) = match self {
             Job::Program(program) => {
-                let mut command = program.command();
+                let yields = !PRIORITY.contains(&program.name.as_str());
+                let mut command = program.command(yields);
                 command.env("RUST_TEST_THREADS", TESTS_AT_ONCE.to_string());
                 // The program of the cluster has a `main` of its own, which knows fewer flags.
                 if !program.has_own_main() {
