@@ -1,8 +1,7 @@
-//! Which volume is attached to which node, in records of the backend's store: for storage that does not keep such a list itself. Apart
-//! because the rules of ControllerPublishVolume are the same for all of it: what is there already, what is in the way, how many a node takes.
+//! Which volume is attached to which node, in records of the backend's store: for storage that does not keep such a list itself.
 //!
-//! It attaches nothing, and does not know whether volume or node exist. A volume's record says how it is attached; a node's record says how
-//! many volumes it has, so that two calls cannot both take its last place.
+//! It attaches nothing, and does not know whether volume or node exist. A volume's record says how it is attached; a node's record says how many
+//! volumes it has, so that two calls cannot both take its last place.
 
 use crate::controller_publish::ControllerPublishArgs;
 use crate::error::{Code, Error};

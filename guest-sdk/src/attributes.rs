@@ -1,4 +1,4 @@
-//! String maps of CSI: parameters, contexts, settings, topology segments. Apart because requests and answers of all services carry them.
+//! String maps of CSI: parameters, contexts, settings, topology segments.
 //!
 //! They arrive as a list of pairs with unique keys; [`AttributesExt`] reads it as the map that it is.
 

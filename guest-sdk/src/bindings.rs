@@ -1,9 +1,7 @@
-//! What `wit-bindgen` makes of the contract: one `generate!` for everything that the host offers, then one a service. Apart because it is
-//! the only generated code, the only place with `unsafe`, and nobody should read it.
+//! What `wit-bindgen` makes of the contract: one `generate!` for everything that the host offers, then one a service.
 //!
-//! One world a service, because the section that promises an export sits inside of the generated `export!`: a component then promises
-//! exactly the services that it names, and imports exactly the functions that it calls. A service knows no other; the shared types come
-//! from `imports`.
+//! One world a service, because the section that promises an export sits inside of the generated `export!`: a component then promises exactly the
+//! services that it names, and imports exactly the functions that it calls. A service knows no other; the shared types come from `imports`.
 
 /// The shared types, and what the host offers.
 pub mod imports {

@@ -1,7 +1,6 @@
-//! The call at hand: its budget, its name in the logs, and the settings that the administrator gave. Apart because it is what every service
-//! may ask.
+//! The call at hand: its budget, its name in the logs, and the settings that the administrator gave.
 //!
-//! It does not know what the call is about; that stands in the arguments. Secrets are [`crate::secrets`].
+//! Secrets are [`crate::secrets`].
 
 use crate::attributes::Attributes;
 use crate::imports;

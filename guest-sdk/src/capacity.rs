@@ -1,4 +1,4 @@
-//! How much can still be made. Apart because a backend may not know.
+//! How much can still be made.
 //!
 //! It does not reserve anything: between this answer and the next volume others may take the space.
 

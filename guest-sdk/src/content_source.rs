@@ -1,5 +1,4 @@
-//! What a volume began as a copy of, in a record of the backend's: it must be echoed for as long as the volume lives. Apart because the form
-//! in which it is stored must not follow the generated type.
+//! What a volume began as a copy of, in a record of the backend's: it must be echoed for as long as the volume lives.
 
 use crate::error::Error;
 use crate::volume::ContentSource;

@@ -1,6 +1,4 @@
-//! Creating and deleting volumes. Apart because nearly every backend offers it and every other controller service builds on it.
-//!
-//! It does not know nodes: what a volume is on a node is said in [`crate::NodeStage`].
+//! Creating and deleting volumes.
 
 use crate::bindings::controller::exports::wasmount::csi::controller::Guest;
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! Growth of a volume, the controller's part. Apart because not every backend can.
+//! Growth of a volume, the controller's part.
 //!
 //! It does not grow the file system: the host does, on the node.
 

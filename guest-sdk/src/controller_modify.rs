@@ -1,4 +1,4 @@
-//! Changing a volume that exists by its VolumeAttributesClass. Apart because few backends can.
+//! Changing a volume that exists by its VolumeAttributesClass.
 //!
 //! It does not change the size: that is [`crate::ControllerExpand`].
 

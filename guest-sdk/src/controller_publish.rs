@@ -1,4 +1,4 @@
-//! Attaching a volume to a node and detaching it, for storage that needs it. Apart because node-local and network file systems do not.
+//! Attaching a volume to a node and detaching it, for storage that needs it.
 //!
 //! It does not mount: that is the node's.
 

@@ -1,5 +1,4 @@
-//! Failed calls: a gRPC code, which decides what Kubernetes does next, and a message, which the user reads in an event. Apart because every
-//! service answers with it.
+//! Failed calls: a gRPC code, which decides what Kubernetes does next, and a message, which the user reads in an event.
 //!
 //! It knows no service: which codes a function may answer stands at that function in `wit/wasmount.wit`.
 

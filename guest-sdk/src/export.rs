@@ -1,7 +1,6 @@
-//! `export!`: from types that implement the service traits to the exports of a component. Apart because it alone knows how both are joined.
+//! `export!`: from types that implement the service traits to the exports of a component.
 //!
-//! Only what is named is exported, and what is exported is what the driver advertises. Outside of Wasm the macro checks the same and
-//! exports nothing.
+//! Only what is named is exported, and what is exported is what the driver advertises. Outside of Wasm the macro checks the same and exports nothing.
 
 use std::marker::PhantomData;
 

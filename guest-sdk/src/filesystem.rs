@@ -1,5 +1,4 @@
-//! How small an image can be: each file system's tool takes a least size, and the host makes three kinds. Apart because every backend of
-//! images must refuse what would fail only on the node, when the pod waits.
+//! How small an image can be: each file system's tool takes a least size, and the host makes three kinds.
 //!
 //! It makes nothing: the host does, on the node.
 

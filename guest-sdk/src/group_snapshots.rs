@@ -1,4 +1,4 @@
-//! Snapshots of several volumes at one moment. Apart because few backends can.
+//! Snapshots of several volumes at one moment.
 //!
 //! Its members are snapshots like others; [`crate::Snapshots`] serves them one by one.
 

@@ -1,7 +1,5 @@
-//! Ids out of names. A client repeats `CreateVolume` with the same name until it has an answer, so the same name must give the same id;
-//! apart because most backends need exactly this, and because a name is not an id: it reaches 128 bytes and holds any character.
-//!
-//! It does not know what exists: an id of this form need not belong to anything.
+//! Ids out of names. A client repeats `CreateVolume` with the same name until it has an answer, so the same name must give the same id; apart because
+//! most backends need exactly this, and because a name is not an id: it reaches 128 bytes and holds any character.
 
 use crate::error::Error;
 use sha2::{Digest, Sha256};

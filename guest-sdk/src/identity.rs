@@ -1,4 +1,4 @@
-//! Who the backend is. Apart from the other services because it is the only one that every backend offers.
+//! Who the backend is.
 //!
 //! It does not list capabilities: what is exported is what the driver advertises; only what no export can show is a feature.
 

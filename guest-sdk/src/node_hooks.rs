@@ -1,4 +1,4 @@
-//! To be told before a volume goes from this node. Apart because the host can undo everything alone, and few backends want to hear of it.
+//! To be told before a volume goes from this node.
 //!
 //! It cannot keep a volume: after three tries the host goes on.
 

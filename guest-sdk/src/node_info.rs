@@ -1,4 +1,4 @@
-//! What the storage knows of this node. Apart because most backends have nothing to add to what the host knows.
+//! What the storage knows of this node.
 //!
 //! It does not register the node: the host does.
 

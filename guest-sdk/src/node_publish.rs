@@ -1,4 +1,4 @@
-//! What a volume is for one pod, for volumes without a stage step, such as inline ephemeral ones. Apart because most backends have none.
+//! What a volume is for one pod, for volumes without a stage step, such as inline ephemeral ones.
 //!
 //! It does not mount and never unmounts: it records a [`Plan`], the rest is the host's.
 

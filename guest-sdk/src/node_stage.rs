@@ -1,4 +1,4 @@
-//! What a volume is on this node. Apart because it is the whole node part of most backends.
+//! What a volume is on this node.
 //!
 //! It does not mount and never unmounts: it records a [`Plan`], the rest is the host's.
 

@@ -1,5 +1,5 @@
-//! The plan of a volume: what it is, recorded in `node-stage` or `node-publish`. Apart because recording does nothing: after the call has
-//! succeeded, the host checks the plan against the grants, writes it to its journal and carries it out; later it undoes it without asking.
+//! The plan of a volume: what it is, recorded in `node-stage` or `node-publish`. After the call has succeeded, the host checks the plan against the
+//! grants, writes it to its journal and carries it out; later it undoes it without asking.
 //!
 //! It does not mount, format or attach. Access type, file system check, read-only, growth and tear-down are the host's.
 

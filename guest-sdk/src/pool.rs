@@ -1,8 +1,6 @@
-//! Storage pools: directory trees and images in a place that the administrator granted. Apart because a pool is the only storage that a
-//! backend without a network reaches, from the controller as well as from the node.
+//! Storage pools: directory trees and images in a place that the administrator granted.
 //!
-//! It does not know where a pool lies; paths are relative, and there is no way out. Everything is idempotent: creating what exists alike
-//! and removing what is absent succeed. A pool that was not granted answers `permission-denied`.
+//! Everything is idempotent: creating what exists alike and removing what is absent succeed. A pool that was not granted answers `permission-denied`.
 
 mod content;
 mod health;

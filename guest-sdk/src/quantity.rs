@@ -1,7 +1,4 @@
-//! Sizes as Kubernetes writes them: `64Mi`, `1G`, `4096`. Apart because parameters and settings of most backends hold one, and each would
-//! read it a little differently.
-//!
-//! It does not know fractions and exponents (`0.5Gi`, `1e6`): nobody writes a size of a volume so.
+//! Sizes as Kubernetes writes them: `64Mi`, `1G`, `4096`.
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::fmt;

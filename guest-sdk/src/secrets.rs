@@ -1,5 +1,4 @@
-//! Secrets of the call at hand and of the backend. Apart so that they stand in no request: what can be printed holds none, and a component
-//! that calls nothing here cannot read any.
+//! Secrets of the call at hand and of the backend.
 //!
 //! A step of a plan takes a secret by name ([`crate::Plan::filesystem`]); such a secret need not be read at all.
 

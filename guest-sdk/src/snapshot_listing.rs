@@ -1,4 +1,4 @@
-//! Listing snapshots. Apart from making them, since many backends cannot enumerate what they hold.
+//! Listing snapshots.
 //!
 //! A list by id never arrives here: the host asks [`crate::Snapshots`].
 

@@ -1,4 +1,4 @@
-//! Which parts of a snapshot hold data, and what differs between two: for backup tools. Apart because only block storage can say.
+//! Which parts of a snapshot hold data, and what differs between two: for backup tools.
 //!
 //! It does not stream: it answers pages, the host streams them.
 

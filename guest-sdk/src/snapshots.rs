@@ -1,4 +1,4 @@
-//! Snapshots of one volume. Apart because not every backend can make them.
+//! Snapshots of one volume.
 //!
 //! It does not list them: that is [`crate::SnapshotListing`], which many backends cannot.
 

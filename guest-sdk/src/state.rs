@@ -1,9 +1,7 @@
-//! Durable records of this backend, each with a revision. Apart because it is the only memory that a backend has: every call runs in a
-//! fresh instance.
+//! Durable records of this backend, each with a revision.
 //!
-//! It belongs to the controller service: while a node call runs, every function answers `failed-precondition`. What the node must know
-//! travels in the id and the contexts of the volume. A write is visible to other calls at once, and on stable storage before the call at
-//! hand is answered.
+//! It belongs to the controller service: while a node call runs, every function answers `failed-precondition`. What the node must know travels in the
+//! id and the contexts of the volume. A write is visible to other calls at once, and on stable storage before the call at hand is answered.
 
 mod collection;
 mod pages;

@@ -1,8 +1,7 @@
-//! What becomes of the records of an older version. Apart from [`crate::state`] because no call of a client runs then, and nothing is written
-//! unless all of it is.
+//! What becomes of the records of an older version.
 //!
-//! A version that only reads more than the one before needs none of this: read both forms, write the new one. It is for records that must
-//! look otherwise before the first call: keys in another order, an index, a form that the code no longer reads.
+//! A version that only reads more than the one before needs none of this: read both forms, write the new one. It is for records that must look
+//! otherwise before the first call: keys in another order, an index, a form that the code no longer reads.
 
 use crate::bindings::state_migration::exports::wasmount::csi::state_migration::Guest;
 use crate::error::Error;

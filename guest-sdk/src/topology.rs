@@ -1,7 +1,4 @@
-//! Where volumes are, and where they shall be: the questions that a backend with the feature `topology` asks of CSI's topologies. Apart from
-//! the other words because most backends are reachable from everywhere.
-//!
-//! It does not know this node: its backend says where it is.
+//! Where volumes are, and where they shall be: the questions that a backend with the feature `topology` asks of CSI's topologies.
 
 use crate::call;
 use crate::capacity::CapacityArgs;

@@ -1,7 +1,4 @@
-//! The words that several services share: a volume, what it must be able to do, how large it may be. Apart because requests and answers of
-//! most services are made of them; the questions that every backend asks of them are answered here once.
-//!
-//! It does not know where a volume lies: that is the backend's.
+//! The words that several services share: a volume, what it must be able to do, how large it may be.
 
 use crate::error::Error;
 use std::time::{SystemTime, UNIX_EPOCH};

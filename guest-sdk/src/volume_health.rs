@@ -1,6 +1,4 @@
-//! What is wrong with a volume, as the storage sees it. Apart because the host asks often and caches the answer.
-//!
-//! It does not know the node's view: the host adds that.
+//! What is wrong with a volume, as the storage sees it.
 
 use crate::bindings::volume_health::exports::wasmount::csi::volume_health::Guest;
 use crate::error::Error;

@@ -1,6 +1,4 @@
-//! Listing all volumes. Apart because many backends cannot enumerate what they hold.
-//!
-//! It does not know the client's page size limits: the host asks for what it needs.
+//! Listing all volumes.
 
 use crate::bindings::volume_listing::exports::wasmount::csi::volume_listing::Guest;
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! Looking up one volume. Apart because it can be offered without listing all.
+//! Looking up one volume.
 //!
 //! It does not judge health beyond a condition: that is [`crate::VolumeHealth`].
 

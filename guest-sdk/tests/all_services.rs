@@ -1,5 +1,5 @@
-//! One type offers all eighteen services: every name that `export!` takes belongs to a trait of the same service, and a trait can be
-//! written with the types that the crate shows. Apart because the macro is for other crates.
+//! One type offers all eighteen services: every name that `export!` takes belongs to a trait of the same service, and a trait can be written with the
+//! types that the crate shows.
 #![forbid(unsafe_code)]
 
 use wasmount_guest::*;

@@ -1,7 +1,5 @@
-//! Builds of one plugin that differ in their bytes alone: what an administrator swaps. Apart because many tests need two of them, and because a
-//! component must stay one: what is added is a custom section, which every engine passes over (component model, `Binary.md`).
-//!
-//! It does not know what serves them.
+//! Builds of one plugin that differ in their bytes alone: what an administrator swaps. What is added is a custom section, which every engine passes
+//! over (component model, `Binary.md`).
 
 use std::fs;
 use std::io::Write;

@@ -1,5 +1,4 @@
-//! A child of a host, which compiles or fetches, as the kernel sees it (proc(5)). Apart because it is reading of tables, and because several
-//! tests ask whether such a process may do as little as is promised.
+//! A child of a host, which compiles or fetches, as the kernel sees it (proc(5)).
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;

@@ -1,5 +1,4 @@
-//! A whole cluster for tests: the one of `cargo xtask cluster`, with drivers and sidecars in it, and what a test asks of it. Apart from the
-//! other fixtures because one cluster serves all tests of a program, each in a namespace of its own.
+//! A whole cluster for tests: the one of `cargo xtask cluster`, with drivers and sidecars in it, and what a test asks of it.
 //!
 //! What is in there is real; nothing here plays kubelet or a sidecar.
 

@@ -1,4 +1,4 @@
-//! Snapshots and clones: how each is asked for. Apart because every promise about copies begins with these calls.
+//! Snapshots and clones: how each is asked for.
 
 use crate::kinds::Kind;
 use crate::orchestrator::{Orchestrator, Volume, patiently};

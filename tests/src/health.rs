@@ -1,5 +1,4 @@
-//! The health checks of a host, asked as kubelet asks them. Apart because each question is a connection of its own, and the address must be
-//! one that nobody else has.
+//! The health checks of a host, asked as kubelet asks them.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,5 +1,4 @@
-//! The kinds of volumes that plugins/hostpath makes: how each is asked for, and how a pod writes and reads it. Apart because most promises
-//! hold for all of them, and a test then is one text with the kind as its parameter.
+//! The kinds of volumes that plugins/hostpath makes: how each is asked for, and how a pod writes and reads it.
 
 use crate::orchestrator::{Orchestrator, Volume};
 use crate::requests;

@@ -1,6 +1,4 @@
-//! What a host must not leave behind once every volume is torn down: mounts, targets, loop devices, journal entries, half-written files, pool
-//! trees. Apart
-//! because every test that kills, fills or attacks ends with this question, and because it must not ask the host.
+//! What a host must not leave behind once every volume is torn down: mounts, targets, loop devices, journal entries, half-written files, pool trees.
 
 use crate::host::Host;
 use crate::loop_devices;

@@ -1,5 +1,4 @@
-//! Loop devices of this machine, from sysfs, by the file behind each. Apart because they are everybody's: a test looks at those alone that
-//! stand on files of its own.
+//! Loop devices of this machine, from sysfs, by the file behind each.
 
 use std::fs;
 use std::path::Path;

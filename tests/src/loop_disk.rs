@@ -1,5 +1,4 @@
-//! A disk of its own, as a file: a file system that is mounted over a host's directory, stands still or loses its power. Apart from the small
-//! disk, which is memory, because only a disk with a journal has something to lose.
+//! A disk of its own, as a file: a file system that is mounted over a host's directory, stands still or loses its power.
 
 use crate::loop_devices;
 use std::fs::{self, File};
@@ -146,7 +145,7 @@ mod tests {
     const BYTES: u64 = 16 << 20;
 
     #[test]
-    fn privileged_a_disk_that_goes_takes_the_loop_devices_on_its_files_along() {
+    fn privileged_a_removed_disk_takes_its_loop_devices_along() {
         needs_root();
         namespace::enter();
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,4 @@
-//! `wasmount mounter` beside a host: its real command line, its socket, its life apart from the host's. Apart because a test kills one of the
-//! two and not the other.
+//! `wasmount mounter` beside a host: its real command line, its socket, its life apart from the host's.
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect};
 use std::ffi::OsString;

@@ -1,5 +1,4 @@
-//! The token of a service account as kubelet projects it into a pod: bound to the pod, and with it to the node. Apart because admission policies
-//! tell nodes apart by nothing else.
+//! The token of a service account as kubelet projects it into a pod: bound to the pod, and with it to the node.
 
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};

@@ -1,5 +1,5 @@
-//! A way to a server that can be cut without an end of any connection, as a broken network cuts it: what is sent is neither refused nor lost
-//! at once, it just never arrives. Apart because a server that is stopped closes its connections, which everybody notices.
+//! A way to a server that can be cut without an end of any connection, as a broken network cuts it: what is sent is neither refused nor lost at once,
+//! it just never arrives.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,4 +1,4 @@
-//! Requests as a well-behaved orchestrator makes them; a test changes the one field that it is about. Apart so that a test shows only that.
+//! Requests as a well-behaved orchestrator makes them; a test changes the one field that it is about.
 
 use std::path::Path;
 use wasmount_csi::wire::csi::v1::volume_capability::access_mode::Mode;

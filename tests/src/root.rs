@@ -1,4 +1,4 @@
-//! The right that tests with `privileged_` in front of their name need. Apart so that all of them say the same when it is missing.
+//! The right that tests with `privileged_` in front of their name need.
 
 /// Fails the calling test in one line if it does not run as root.
 ///

@@ -1,5 +1,4 @@
-//! csi-sanity, the test suite of the CSI project, against running hosts. Apart because its report is Ginkgo's, and because the tool is built
-//! from Go sources that the project pins.
+//! csi-sanity, the test suite of the CSI project, against running hosts.
 
 use serde_json::Value;
 use std::fs;
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_missed_connection_and_nothing_else_is_a_reason_to_run_again() {
+    fn only_a_missed_connection_is_retried() {
         let outcome = |failed: &[&str]| SanityOutcome {
             failed: failed.iter().map(|it| (*it).to_owned()).collect(),
             ..SanityOutcome::default()

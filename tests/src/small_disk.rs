@@ -1,5 +1,4 @@
-//! A file system in memory that a test can fill to the last byte. Apart because it is mounted beneath a host's own directories, and must go
-//! before the host's place is looked over.
+//! A file system in memory that a test can fill to the last byte.
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 use std::ffi::CString;

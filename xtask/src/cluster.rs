@@ -1,5 +1,4 @@
-//! Kubernetes on this machine, of pinned programs: its control plane alone, or a whole node in namespaces of its own. Apart because a person
-//! tries Wasmount in it and tests run in it, and both must have the same one.
+//! Kubernetes on this machine, of pinned programs: its control plane alone, or a whole node in namespaces of its own.
 //!
 //! It knows Kubernetes and nothing of storage: what runs in a cluster is brought by whoever starts it.
 

@@ -1,5 +1,4 @@
-//! `cargo xtask deny`: cargo-deny over both workspaces. Apart from `cargo xtask test`, since building cargo-deny costs more CPU than all
-//! other tools together; the rules that can be held by `cargo metadata` alone are held on every run, by `tests/tests/rules.rs`.
+//! `cargo xtask deny`: cargo-deny over both workspaces.
 
 use crate::command;
 use crate::failure::Failure;

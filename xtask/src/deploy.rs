@@ -1,5 +1,4 @@
-//! `cargo xtask deploy`: the printed part of `deploy/`. Apart because those files have one source, `wasmount manifests`: a test prints them again
-//! and compares.
+//! `cargo xtask deploy`: the printed part of `deploy/`.
 //!
 //! An overlay's `backend.yaml` and all `kustomization.yaml` are written by hand.
 

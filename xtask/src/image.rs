@@ -1,5 +1,4 @@
-//! Images of containers as files, made without a daemon: `cargo xtask image`, and what a cluster on this machine imports instead of pulling
-//! it. Apart because a build of ours must depend on no registry and on no right to talk to somebody's daemon.
+//! Images of containers as files, made without a daemon: `cargo xtask image`, and what a cluster on this machine imports instead of pulling it.
 //!
 //! What is in Wasmount's own image is `deploy/Containerfile`'s, of the same packages; this is the other way to build it.
 

@@ -1,5 +1,5 @@
-//! The project's commands as a library: what `cargo xtask` runs, and what the whole-system tests share with it (a place to serve in, the
-//! driver as a process, its clients, the pinned tools). Apart from `main.rs`, so that tests and demo start the driver in one and the same way.
+//! The project's commands as a library: what `cargo xtask` runs, and what the whole-system tests share with it (a place to serve in, the driver as a
+//! process, its clients, the pinned tools).
 //!
 //! It knows the host only from outside: its command line, its socket and the kernel's mount table.
 

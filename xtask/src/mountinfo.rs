@@ -1,5 +1,4 @@
-//! The kernel's mount table as an outside observer reads it (proc_pid_mountinfo(5)). Apart from the host's own reader on purpose: it is what
-//! tests and the demo check the host by.
+//! The kernel's mount table as an outside observer reads it (proc_pid_mountinfo(5)).
 
 use crate::failure::Failure;
 use rustix::mount::UnmountFlags;

@@ -1,5 +1,5 @@
-//! A temporary directory in which a driver serves: its data, its sockets, a kubelet directory, its log. Apart because taking it away is
-//! delicate: nothing may be removed through a mount, and what an earlier, killed run left must go without disturbing one that is running.
+//! A temporary directory in which a driver serves: its data, its sockets, a kubelet directory, its log. Nothing may be removed through a mount, and
+//! what an earlier, killed run left must go without disturbing one that is running.
 //!
 //! A place in use holds a lock that the kernel drops with its process; a place whose lock is free is a leftover.
 

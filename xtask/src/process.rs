@@ -1,7 +1,7 @@
-//! A long-running process of the host's: started, ended or killed. Apart because a host may be two processes, and both must end with us.
+//! A long-running process of the host's: started, ended or killed.
 //!
-//! It runs in a process group of its own, so that Ctrl-C reaches only us and we tear down in order; and it is told to end when the thread
-//! that started it ends (`setpriv --pdeathsig`), so that a killed test or demo leaves no driver behind.
+//! It runs in a process group of its own, so that Ctrl-C reaches only us and we tear down in order; and it is told to end when the thread that
+//! started it ends (`setpriv --pdeathsig`), so that a killed test or demo leaves no driver behind.
 
 use crate::command;
 use crate::failure::Failure;

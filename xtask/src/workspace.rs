@@ -1,7 +1,7 @@
-//! Where the parts of the checkout and of its target directory lie. Apart so that no other file joins paths of the layout.
+//! Where the parts of the checkout and of its target directory lie.
 //!
-//! The target directory is the one that the running program was built into: what cargo was told (`--target-dir`, `CARGO_TARGET_DIR`) then
-//! holds for everything that is built from here, and what is shared is built once.
+//! The target directory is the one that the running program was built into: what cargo was told (`--target-dir`, `CARGO_TARGET_DIR`) then holds for
+//! everything that is built from here, and what is shared is built once.
 
 use crate::command;
 use crate::failure::Failure;

@@ -1,7 +1,4 @@
-//! String maps read into types: serde over text, where a number is written in digits. Apart because it is serde's side of the matter; whoever
-//! reads parameters need not see it.
-//!
-//! It does not know which keys there may be: the type does.
+//! String maps read into types: serde over text, where a number is written in digits.
 
 use crate::error::Error;
 use serde::de::value::{self, MapDeserializer};

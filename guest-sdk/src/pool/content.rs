@@ -1,5 +1,4 @@
-//! What lies in a pool, tree or image alike: most backends treat both the same but for their making. Apart from the pool's own calls because
-//! these are made of them.
+//! What lies in a pool, tree or image alike: most backends treat both the same but for their making.
 //!
 //! It remembers nothing: what a volume is called and how large it may be is the backend's.
 

@@ -1,5 +1,4 @@
-//! Whether a volume's content is still in its pool. Apart because the same question comes to the controller, which has a record, and to the
-//! node, which has none and looks where the volume could be.
+//! Whether a volume's content is still in its pool.
 //!
 //! It does not look inside: a damaged file system shows on the node.
 
@@ -61,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn without_records_all_pools_are_searched_and_another_error_is_told() {
+    fn without_records_all_pools_are_searched() {
         testing::reset();
         testing::add_pool("others", 1000);
         testing::add_pool("volumes", 1000);

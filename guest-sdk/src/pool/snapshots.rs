@@ -1,8 +1,7 @@
-//! Snapshots that are copies in a pool, and groups of them, with their records: the whole of CSI's snapshots for backends whose volumes lie
-//! in pools. Apart from the pool because here something is remembered; such a backend has no other way to do it right.
+//! Snapshots that are copies in a pool, and groups of them, with their records: the whole of CSI's snapshots for backends whose volumes lie in pools.
 //!
-//! A copy may outlive the call that began it. So the record of a snapshot comes first, and says later that its copy was seen to be whole;
-//! a copy that was lost with its host is begun again by whoever asks. It does not know volumes: the backend says where their content lies.
+//! A copy may outlive the call that began it. So the record of a snapshot comes first, and says later that its copy was seen to be whole; a copy that
+//! was lost with its host is begun again by whoever asks.
 
 use super::Content;
 use crate::error::{Code, Error};

@@ -1,8 +1,7 @@
-//! Things of one kind that a backend remembers, each under an id made of its name: volumes, snapshots, buckets. Apart from the store because
-//! here a record has a type, a schema and an owner of its key.
+//! Things of one kind that a backend remembers, each under an id made of its name: volumes, snapshots, buckets.
 //!
-//! A record is a JSON object that names its schema (`{"schema":1, ..}`): a store is read by people too, and outlives the version of the
-//! backend that wrote it. It does not know what is in a record.
+//! A record is a JSON object that names its schema (`{"schema":1, ..}`): a store is read by people too, and outlives the version of the backend that
+//! wrote it.
 
 use super::{change, create, delete, get, page};
 use crate::error::Error;
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_change_writes_nothing_and_an_id_from_elsewhere_has_no_record() {
+    fn a_rejected_change_writes_nothing() {
         testing::reset();
         let id = BUCKETS.id("pvc-1");
         BUCKETS.create(&id, &bucket(None)).unwrap();
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_schema_is_read_and_a_newer_or_damaged_one_is_not_guessed_at() {
+    fn an_older_schema_is_read_and_a_newer_one_is_rejected() {
         testing::reset();
         let id = BUCKETS.id("pvc-1");
         let read = |text: &str| {

@@ -1,7 +1,5 @@
-//! Pages over records, in the order of their keys: a token is the last key of the page before, so what comes and goes meanwhile moves
-//! nothing, and each record is listed once. Apart because every list of a backend is one.
-//!
-//! It does not know what an entry looks like: whoever lists makes it of the record.
+//! Pages over records, in the order of their keys: a token is the last key of the page before, so what comes and goes meanwhile moves nothing, and
+//! each record is listed once.
 
 use super::{Record, Value, scan};
 use crate::error::Error;
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_from_elsewhere_or_a_record_that_cannot_be_shown_ends_the_list() {
+    fn a_foreign_token_or_broken_record_ends_the_list() {
         testing::reset();
         let code = |answer: Result<(Vec<u64>, _), Error>| answer.map_err(|error| error.code);
         assert_eq!(code(odd(Some("w/1".to_owned()))), Err(Code::Aborted));

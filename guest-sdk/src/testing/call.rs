@@ -1,4 +1,4 @@
-//! The interface `call` in memory: budget, settings and log of the call at hand. Apart from the other fakes because nothing in it can fail.
+//! The interface `call` in memory: budget, settings and log of the call at hand.
 //!
 //! It does not count time: the budget is what the test set.
 

@@ -1,7 +1,4 @@
-//! The interface `node-plan` in memory: takes the steps of a node call and hands them to the test. Apart from the other fakes because only
-//! node calls may use it.
-//!
-//! It does not check grants: what a policy refuses is not known here.
+//! The interface `node-plan` in memory: takes the steps of a node call and hands them to the test.
 
 use super::attempt;
 use crate::error::Error;

@@ -1,7 +1,4 @@
-//! The interface `pool` in memory: directories and images with sizes and promises, but no contents. Apart from the other fakes because it
-//! has most rules.
-//!
-//! It does not know what a staged volume uses, so it never refuses to remove anything.
+//! The interface `pool` in memory: directories and images with sizes and promises, but no contents.
 
 mod copies;
 mod tree;

@@ -1,4 +1,4 @@
-//! The interface `secrets` in memory. Apart from the other fakes because its two scopes must never mix.
+//! The interface `secrets` in memory.
 //!
 //! It does not count uses, as the host does.
 

@@ -1,4 +1,4 @@
-//! The interface `state` in memory, with revisions and conflicts. Apart from the other fakes because only this one is closed to node calls.
+//! The interface `state` in memory, with revisions and conflicts.
 //!
 //! It keeps the host's limits and its order of keys; it does not know durability.
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_never_comes_through_ends_with_the_time_of_the_call() {
+    fn a_change_that_never_succeeds_ends_with_the_call() {
         testing::reset();
         testing::set_remaining(std::time::Duration::ZERO);
         let answer = state::change("a", |value: &mut Option<u64>| {

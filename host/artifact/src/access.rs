@@ -1,4 +1,4 @@
-//! What a registry is reached with: who we are, whom we trust, how long we wait. Apart because it holds a password, which nothing here prints.
+//! What a registry is reached with: who we are, whom we trust, how long we wait.
 
 use crate::patience::Patience;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,8 @@
-//! Signatures that lie beside an artifact in its registry, as they came, one after the other. Apart because two have a use for them: whoever checks
-//! them, and whoever takes them along in a bundle. What they say is not read here.
+//! Signatures that lie beside an artifact in its registry, as they came, one after the other. What they say is not read here.
 //!
 //! They lie in two places: cosign's at a tag that is named after the digest, Sigstore's bundles among the referrers. Whoever may write to the
-//! registry can put something broken there, and a registry loses things: what cannot be had is passed over with a remark, and hides nothing
-//! that can. Nothing is held while the next is looked at, so that rubbish costs time, and no memory.
+//! registry can put something broken there, and a registry loses things: what cannot be had is passed over with a remark, and hides nothing that can.
+//! Nothing is held while the next is looked at, so that rubbish costs time, and no memory.
 
 mod kept;
 mod unread;
@@ -363,7 +362,7 @@ mod tests {
     use crate::media_type::OCI_MANIFEST;
 
     #[test]
-    fn signatures_are_told_from_other_things_that_speak_of_an_artifact() {
+    fn signatures_are_told_apart_from_other_referrers() {
         for (kind, signs) in [
             (Some("application/vnd.dev.sigstore.bundle.v0.3+json"), true),
             (

@@ -1,5 +1,5 @@
 //! An artifact with everything that belongs to it, as one file for where no registry is reached: a tar of an OCI image layout (OCI image
-//! specification 1.1, "Image Layout"), which other tools read too. Apart because a file comes from anywhere: `read` believes nothing of it.
+//! specification 1.1, "Image Layout"), which other tools read too.
 //!
 //! It holds one component, its config and manifest, and signatures that lay beside it.
 

@@ -1,5 +1,4 @@
-//! What a registry wants to see before it answers (`WWW-Authenticate`). Apart because it is a small grammar of its own (RFC 9110, "Challenges";
-//! RFC 6750; the token specification of the OCI distribution project), read from a stranger.
+//! What a registry wants to see before it answers (`WWW-Authenticate`).
 
 /// What is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]

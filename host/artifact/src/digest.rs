@@ -1,5 +1,4 @@
-//! The digest of some bytes, as the OCI image specification writes it. Apart because everything that comes from a registry is checked against
-//! one, and two texts that mean one digest must not exist: SHA-256 only, in lower case.
+//! The digest of some bytes, as the OCI image specification writes it.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};

@@ -1,5 +1,5 @@
-//! Who we are to a registry, as docker's `config.json` has it. Apart because it is a file of others' form: docker, podman, skopeo and
-//! Kubernetes' Secrets of the type `kubernetes.io/dockerconfigjson` write it.
+//! Who we are to a registry, as docker's `config.json` has it. Docker, podman, skopeo and Kubernetes' Secrets of the type
+//! `kubernetes.io/dockerconfigjson` write it.
 //!
 //! Helpers that hold passwords are programs, and are not run: a node has none.
 

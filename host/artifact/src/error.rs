@@ -1,5 +1,4 @@
-//! What can go wrong between a registry and us. Apart because whoever waits for a plugin must learn what failed, on what, and what to do, and
-//! because it travels: the process that fetches is not the one that tells.
+//! What can go wrong between a registry and us.
 
 use serde::{Deserialize, Serialize};
 

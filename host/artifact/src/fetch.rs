@@ -1,6 +1,4 @@
-//! Everything between a name and a component that may be looked at: resolved, signatures checked, fetched, digest compared. Apart because it is the
-//! work of a process of its own, which may do nothing else (it speaks TLS, HTTP and JSON with strangers, and reads their signatures): request
-//! and answer travel as bytes (`message`).
+//! Everything between a name and a component that may be looked at: resolved, signatures checked, fetched, digest compared.
 
 mod message;
 

@@ -1,5 +1,4 @@
-//! Whether an artifact is signed by whom it must be: what lies beside it in its registry, read and judged one thing after the other. Apart because
-//! it joins the two, and because nothing is held of what proves nothing: the process that does it has little memory, and strangers fill a registry.
+//! Whether an artifact is signed by whom it must be: what lies beside it in its registry, read and judged one thing after the other.
 
 use crate::attached::{Attachment, Parts};
 use crate::fetch::{FetchError, SIGNATURE};

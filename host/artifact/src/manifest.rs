@@ -1,5 +1,5 @@
-//! What a registry says an artifact is made of (OCI image specification 1.1, "Image Manifest" and "Image Index"). Apart because it is a
-//! stranger's JSON that decides what is fetched next: it is read once into types that hold only what is used, and chosen from without a registry.
+//! What a registry says an artifact is made of (OCI image specification 1.1, "Image Manifest" and "Image Index"). It is read once into types that
+//! hold only what is used, and chosen from without a registry.
 
 use crate::digest::Digest;
 use crate::media_type::{

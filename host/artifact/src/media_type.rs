@@ -1,5 +1,4 @@
-//! The media types that are spoken here. Apart because they are others' words: the OCI image specification's, the CNCF Wasm working group's,
-//! those that came before it, and cosign's.
+//! The media types that are spoken here. The OCI image specification's, the CNCF Wasm working group's, those that came before it, and cosign's.
 
 /// A manifest (OCI image specification 1.1, "Image Manifest").
 pub(crate) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";

@@ -1,5 +1,4 @@
-//! Where a request goes, and where it may be sent on to. Apart because a registry that sends us elsewhere is a stranger who says where our
-//! password goes: it goes to one host only, and never from TLS to plain text.
+//! Where a request goes, and where it may be sent on to.
 
 use http::Uri;
 use http::uri::Scheme;

@@ -1,5 +1,4 @@
-//! How long is waited for a registry, and what is tried again. Apart because it is decided without a registry: what came of an attempt goes
-//! in, the pause before the next comes out.
+//! How long is waited for a registry, and what is tried again.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Who is told how far a transfer is. Apart because the one who moves bytes must not know of terminals.
+//! Who is told how far a transfer is.
 
 /// What happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Fetches a component by its name. Apart because of the order: the name becomes a digest once, everything after that goes by digests, and
-//! whoever wants signatures looks at them in between, before the component itself is fetched.
+//! Fetches a component by its name. The name becomes a digest once, everything after that goes by digests, and whoever wants signatures looks at them
+//! in between, before the component itself is fetched.
 
 use crate::COMPONENT_BYTES;
 use crate::digest::Digest;

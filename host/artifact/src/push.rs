@@ -1,4 +1,4 @@
-//! Puts a component into a registry as a CNCF Wasm OCI artifact. Apart because it is a bundle that goes to a registry: both are made in one way.
+//! Puts a component into a registry as a CNCF Wasm OCI artifact.
 
 use crate::bundle::{Bundle, is_of_file};
 use crate::digest::Digest;

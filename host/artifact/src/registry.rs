@@ -1,6 +1,5 @@
-//! One repository of a registry, spoken to by the OCI distribution specification 1.1. Apart because everything that may go wrong on a network
-//! goes wrong here, and nowhere else: an attempt is one `exchange`, what it answers is read by `body` and judged by `answer`, and what may
-//! pass is tried again.
+//! One repository of a registry, spoken to by the OCI distribution specification 1.1. An attempt is one `exchange`, what it answers is read by `body`
+//! and judged by `answer`, and what may pass is tried again.
 //!
 //! It moves manifests and blobs. What they are for it does not know.
 

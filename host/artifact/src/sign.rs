@@ -1,7 +1,5 @@
 //! Puts a signature beside an artifact, where cosign puts it: a manifest at the tag `sha256-<hex>.sig` with a layer for each signature (cosign,
-//! `specs/SIGNATURE_SPEC.md`). Apart because it is a vendor's work, with a private key.
-//!
-//! It does not know where the key came from.
+//! `specs/SIGNATURE_SPEC.md`).
 
 use crate::attached::cosign_tag;
 use crate::error::RegistryError;

@@ -1,8 +1,7 @@
-//! Signatures as cosign makes and reads them: keys, what is signed, where a signature lies, and whose are wanted. Apart because it is the part of
-//! this room that must be right before a byte of a component is compiled.
+//! Signatures as cosign makes and reads them: keys, what is signed, where a signature lies, and whose are wanted.
 //!
-//! It knows neither registries nor files: bytes come in, bytes or a verdict go out. Formats are those of cosign 3 and of the Sigstore bundle
-//! 0.3; only signatures by keys are read. Certificates, transparency logs and time stamps are looked at by nobody here.
+//! It knows neither registries nor files: bytes come in, bytes or a verdict go out. Formats are those of cosign 3 and of the Sigstore bundle 0.3;
+//! only signatures by keys are read. Certificates, transparency logs and time stamps are looked at by nobody here.
 
 mod beside;
 mod bundle;

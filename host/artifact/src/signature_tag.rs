@@ -1,5 +1,4 @@
-//! Signatures are added at the tag where cosign keeps them: a manifest with a layer for each. Apart because several write to it, and a registry
-//! knows no "only if it is as I read it": what is there is kept, and what was written is looked for again.
+//! Signatures are added at the tag where cosign keeps them: a manifest with a layer for each.
 
 use crate::attached::{BLOBS, cosign_tag};
 use crate::digest::Digest;

@@ -1,5 +1,4 @@
-//! Which certificates make a registry trusted: the system's and those that are named beside. Apart because where a system has them is known to
-//! no specification.
+//! Which certificates make a registry trusted: the system's and those that are named beside.
 //!
 //! The list is that of OpenSSL's builds on common systems; all of them are files that a distribution keeps.
 

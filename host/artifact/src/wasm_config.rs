@@ -1,5 +1,4 @@
-//! The config and the annotations of a component's artifact (CNCF Wasm OCI artifact). Apart because they are said once, when it is pushed, for
-//! people and catalogues: nobody here believes them afterwards.
+//! The config and the annotations of a component's artifact (CNCF Wasm OCI artifact).
 
 use crate::digest::Digest;
 use crate::media_type::WASM_ARCHITECTURE;

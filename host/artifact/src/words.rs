@@ -1,5 +1,4 @@
-//! Words of strangers, as an error, a log and a terminal may have them: short, of one line, and in the order in which they are written. Apart because
-//! every reader of what a registry or a file says needs the same.
+//! Words of strangers, as an error, a log and a terminal may have them: short, of one line, and in the order in which they are written.
 
 /// Most characters that are quoted of one thing, such as a media type: enough to find it.
 pub(crate) const QUOTED_CHARACTERS: usize = 100;

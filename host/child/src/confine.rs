@@ -1,4 +1,4 @@
-//! The child's side: gives up, for good, everything that its work does not need. Apart because the order matters and each step says why.
+//! The child's side: gives up, for good, everything that its work does not need.
 //!
 //! It must run before any other thread is started: identity, rights and Landlock are each thread's own, and are inherited by new ones.
 
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_cpu_are_what_the_bounds_say_and_nothing_is_written_to_disk() {
+    fn child_memory_and_cpu_are_bounded_and_nothing_is_written() {
         let limits = limits(&bounds());
         assert!(limits.contains(&(Resource::Data, 1 << 30, 1 << 30)));
         assert!(limits.contains(&(Resource::As, 3 << 30, 3 << 30)));

@@ -1,4 +1,4 @@
-//! From the way in which a child ended to what that means. Apart because it is pure, and a table of what systems and libraries do.
+//! From the way in which a child ended to what that means.
 
 use crate::{Bounds, ChildError};
 use rustix::process::Signal;

@@ -1,5 +1,4 @@
-//! What can become of a child, each told apart: whoever asked must know whether the work is at fault, or the moment. Apart because these are
-//! sentences for administrators.
+//! What can become of a child, each told apart: whoever asked must know whether the work is at fault, or the moment.
 
 use std::io;
 

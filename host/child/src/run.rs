@@ -1,5 +1,4 @@
-//! The parent's side: starts a child, feeds it, hears it within its bounds, and leaves nothing of it behind. Apart because only this side may
-//! be trusted.
+//! The parent's side: starts a child, feeds it, hears it within its bounds, and leaves nothing of it behind.
 
 use crate::end::Ended;
 use crate::{ChildError, Task, spawner, system_calls, walls};

@@ -1,5 +1,4 @@
-//! A child's whole life, from its confinement to its last word. Apart because every kind of work goes this way, and because it ends the
-//! process: nothing may come after it.
+//! A child's whole life, from its confinement to its last word.
 
 use crate::end::{REFUSED, UNCONFINED};
 use crate::{Bounds, ChildError, confine};

@@ -1,5 +1,4 @@
-//! The thread that starts children. Apart because the kernel kills a child when the *thread* that started it ends, and threads of a runtime
-//! come and go: this one stays as long as the process.
+//! The thread that starts children.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,8 +1,7 @@
-//! seccomp: the system calls that are left to a child, by name. Apart because it is the kernel's vocabulary, and because it is the wall that
-//! does not hang on a user, a number of descriptors or a kernel's modules: whoever cannot ask for a file or a process gets none.
+//! seccomp: the system calls that are left to a child, by name.
 //!
-//! What is not on a list is refused with EPERM, so that a library that tries something gets on without it, and somebody who breaks out learns
-//! nothing by being killed.
+//! What is not on a list is refused with EPERM, so that a library that tries something gets on without it, and somebody who breaks out learns nothing
+//! by being killed.
 
 use crate::Bounds;
 use libc::c_long;

@@ -1,5 +1,4 @@
-//! Landlock: files and network that a child does not reach, whoever it runs as. Apart because it is a library's vocabulary, and because a
-//! kernel may have all, some or none of it: it stands behind the other walls and not in place of one.
+//! Landlock: files and network that a child does not reach, whoever it runs as.
 
 use crate::Bounds;
 use landlock::{

@@ -1,5 +1,4 @@
-//! The side of the command: one connection for each question. Apart because it must not wait for ever for a host that hangs, nor read for ever
-//! from one that does not stop talking.
+//! The side of the command: one connection for each question.
 
 use crate::error::ControlError;
 use crate::refusal::{Refusal, RefusalKind};

@@ -1,5 +1,4 @@
-//! Where each thing is asked for. Apart because both sides need the same words; the names of drivers need no escaping, for CSI lets them have
-//! letters, digits, `-` and `.` alone.
+//! Where each thing is asked for.
 
 /// GET: [`crate::words::HostStatus`].
 pub const STATUS: &str = "/v1/status";

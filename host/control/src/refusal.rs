@@ -1,4 +1,4 @@
-//! How a host says no. Apart because the code of HTTP is for machines and the words are for the administrator, and both sides need the same.
+//! How a host says no.
 
 use axum::Json;
 use axum::http::StatusCode;

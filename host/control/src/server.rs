@@ -1,5 +1,4 @@
-//! The side of the host: who may connect, and how long anybody may take. Apart because every bound of the admin socket stands here; what is
-//! answered is the routes'.
+//! The side of the host: who may connect, and how long anybody may take.
 //!
 //! A connection carries one request. One that says nothing, or does not read, costs its own place for some seconds and nobody else anything.
 

@@ -1,4 +1,4 @@
-//! What crosses: requests and answers. Apart because they are a promise to whoever reads `--json`: a field is added, never changed.
+//! What crosses: requests and answers.
 //!
 //! Times are RFC 3339 in UTC. No value of a setting or a secret is ever among these words.
 

@@ -1,6 +1,4 @@
-//! A string map of CSI: parameters and contexts. Apart because requests, answers, settings and topologies all are one.
-//!
-//! It does not know secrets: those are [`crate::secrets::Secrets`], which cannot be printed.
+//! A string map of CSI: parameters and contexts.
 
 use crate::names::InvalidWord;
 use serde::{Deserialize, Serialize};

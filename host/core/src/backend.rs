@@ -1,8 +1,7 @@
-//! The trait of a storage backend: CSI's calls without the wire. Apart because it has two real implementations: a component in the engine,
-//! and native code in tests and benchmarks.
+//! The trait of a storage backend: CSI's calls without the wire.
 //!
-//! Arguments are as CSI's, less what the host does itself. Answers were checked by the implementation: ids, maps and capacities are within
-//! their limits, a capacity is inside the range that was asked. When a call returns, what it wrote is durable.
+//! Arguments are as CSI's, less what the host does itself. Answers were checked by the implementation: ids, maps and capacities are within their
+//! limits, a capacity is inside the range that was asked. When a call returns, what it wrote is durable.
 
 use crate::attributes::Attributes;
 use crate::call::Call;

@@ -1,5 +1,4 @@
-//! What belongs to one call beside its arguments: its name, its secrets, the time that it may take. Apart because every room passes it on
-//! and none may print it whole.
+//! What belongs to one call beside its arguments: its name, its secrets, the time that it may take.
 
 use crate::fault::{Origin, RequestWords};
 use crate::rpc::Rpc;

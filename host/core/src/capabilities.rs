@@ -1,8 +1,7 @@
-//! What a driver advertises, derived from what its backend offers. Apart because it is pure: the same function answers kubelet, sidecars,
-//! admission and `inspect`.
+//! What a driver advertises, derived from what its backend offers.
 //!
-//! What is advertised is what is served: `served` reads the derived lists, so the two cannot part. It knows neither the wire
-//! numbers (`csi`) nor how an export was found (`engine`).
+//! What is advertised is what is served: `served` reads the derived lists, so the two cannot part. It knows neither the wire numbers (`csi`) nor how
+//! an export was found (`engine`).
 
 mod features;
 mod hidden;

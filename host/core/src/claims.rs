@@ -1,8 +1,7 @@
-//! Claims: which calls of one driver may run beside one another. Apart because it is the answer to CSI's only rule about concurrency
-//! ("ABORTED: an operation is pending for this volume") and can be checked without a driver.
+//! Claims: which calls of one driver may run beside one another.
 //!
-//! `table` is pure data, `rules` says which call claims what, `lock` puts the table behind a mutex. Controller and node of one process
-//! share a table: a delete is excluded while the same volume is being staged.
+//! `table` is pure data, `rules` says which call claims what, `lock` puts the table behind a mutex. Controller and node of one process share a table:
+//! a delete is excluded while the same volume is being staged.
 
 mod lock;
 mod rules;

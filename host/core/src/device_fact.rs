@@ -1,8 +1,7 @@
-//! The facts by which a block device of a node is told from all others. Apart because a plan names them, an administrator grants by them, and
-//! the node is searched for them: all three must mean the same.
+//! The facts by which a block device of a node is told from all others.
 //!
-//! Labels and UUIDs are missing on purpose: they come from what a volume holds, so whoever writes to one volume could take on the name of
-//! another. It must not know where a node keeps the facts.
+//! Labels and UUIDs are missing on purpose: they come from what a volume holds, so whoever writes to one volume could take on the name of another. It
+//! must not know where a node keeps the facts.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
-//! The `StorageBackend` document after parsing: what an administrator says about one backend. Apart because three rooms read a part each:
-//! the mount room its grants, the engine its limits, the binary the rest. The same document is a local YAML file and, later, a CRD.
+//! The `StorageBackend` document after parsing: what an administrator says about one backend. The same document is a local YAML file and, later, a
+//! CRD.
 //!
-//! It knows neither YAML nor files: [`raw`] is the shape on disk, `check` turns it into these words, and parsing text is the binary's,
-//! which can point at a line.
+//! It knows neither YAML nor files: [`raw`] is the shape on disk, `check` turns it into these words, and parsing text is the binary's, which can
+//! point at a line.
 
 pub mod amounts;
 mod check;

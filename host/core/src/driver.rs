@@ -1,8 +1,7 @@
-//! One CSI driver name: joins a backend, the node's mounts and the store. Apart because it is where decisions are made; every call reads
-//! claims, decision, effects.
+//! One CSI driver name: joins a backend, the node's mounts and the store.
 //!
-//! One file a CSI service, with the same name in `csi` and `engine`; `work` runs a call in a task of its own, `life` recovers and shuts
-//! down. It knows no wire, no wasm and no system call.
+//! One file a CSI service, with the same name in `csi` and `engine`; `work` runs a call in a task of its own, `life` recovers and shuts down. It
+//! knows no wire, no wasm and no system call.
 
 mod calls;
 mod controller;

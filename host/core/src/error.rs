@@ -1,5 +1,4 @@
-//! Why a call failed, for the driver's callers. Apart because it joins what three rooms can say; what a client is told of it stands in
-//! [`crate::code`].
+//! Why a call failed, for the driver's callers.
 
 use crate::backend::{BackendError, PluginLabel};
 use crate::mounter::MountError;

@@ -1,8 +1,7 @@
-//! Faults of a plugin: failures that somebody has to mend in the plugin or its document, and no user in a request. Apart because the driver
-//! finds them, and others count them and tell people.
+//! Faults of a plugin: failures that somebody has to mend in the plugin or its document, and no user in a request.
 //!
-//! It holds no word that a request or a guest chose, other than how the plugin calls itself: what is told of a fault reaches people who may
-//! not see the volume's secrets.
+//! It holds no word that a request or a guest chose, other than how the plugin calls itself: what is told of a fault reaches people who may not see
+//! the volume's secrets.
 
 mod owner;
 

@@ -1,7 +1,4 @@
-//! What is wrong with a volume or with the storage behind it: CSI 1.13's words, from which the volume conditions of CSI 1.12 are made. Apart
-//! because three sides speak of it: a backend, the mount room, and the client.
-//!
-//! It does not know who found something, nor which version of CSI a client speaks.
+//! What is wrong with a volume or with the storage behind it: CSI 1.13's words, from which the volume conditions of CSI 1.12 are made.
 
 use crate::volume::VolumeCondition;
 use serde::{Deserialize, Serialize};
@@ -136,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_is_abnormal_when_anything_was_found_and_says_all_of_it() {
+    fn a_condition_with_findings_is_abnormal_and_lists_all() {
         let found = [
             finding(HealthStatus::Degraded, "Slow", "1 s a read"),
             finding(HealthStatus::Other(9), "Odd", ""),

@@ -1,7 +1,4 @@
-//! Records of an older version on their way to a new one: the words. Apart from the store because nothing of this is stored, and from the
-//! backend because no client can ask for it.
-//!
-//! It does not know who pages through the records, nor who writes what becomes of them.
+//! Records of an older version on their way to a new one: the words.
 
 /// Most records of a page.
 pub const MIGRATION_PAGE_ENTRIES: usize = 256;

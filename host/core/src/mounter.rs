@@ -1,5 +1,4 @@
-//! The trait of the privileged room: everything that touches the node's mounts, devices and pools. Apart because it can run in this process
-//! or in one of its own, so all arguments are owned and serialisable, and the other side checks them again.
+//! The trait of the privileged room: everything that touches the node's mounts, devices and pools.
 //!
 //! Every request names the driver: grants, roots and journal belong to a driver and live on the other side.
 

@@ -1,10 +1,9 @@
 //! Identifiers and paths as they arrive: opaque, non-empty, bounded. One type each, so that no two can be mixed up.
 //!
-//! They are apart because every room speaks of them. They do not know what a name stands for: whether a path lies below a root is the
-//! mount room's question, whether a volume exists is the backend's.
+//! They are apart because every room speaks of them.
 //!
-//! Incoming identifiers are taken leniently (real ones exceed the specification's 128 bytes, Azure's reach 170), what a plugin returns is
-//! checked strictly where it is returned.
+//! Incoming identifiers are taken leniently (real ones exceed the specification's 128 bytes, Azure's reach 170), what a plugin returns is checked
+//! strictly where it is returned.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

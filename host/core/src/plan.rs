@@ -1,5 +1,4 @@
-//! The plan that `node-stage` and `node-publish` record: what a volume is, as data. Apart because the engine records it, the mount room
-//! checks and executes it, and the journal keeps it.
+//! The plan that `node-stage` and `node-publish` record: what a volume is, as data.
 //!
 //! It holds no secret value: secret options name a secret, `files` contents stay out of `Debug` and of the journal.
 

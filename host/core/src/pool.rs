@@ -1,5 +1,4 @@
-//! What a backend may ask of a pool, as owned and serialisable arguments. Apart from `mounter` because a guest calls these and a client
-//! never does.
+//! What a backend may ask of a pool, as owned and serialisable arguments.
 //!
 //! Paths are relative, `/`-separated and checked by the mount room; nothing here opens one.
 

@@ -1,4 +1,4 @@
-//! The calls of CSI by name, those of all versions that are served. Apart because claims, spans, budgets and errors all name a call.
+//! The calls of CSI by name, those of all versions that are served.
 
 use std::fmt;
 

@@ -1,6 +1,4 @@
-//! Secrets: values that are used and never shown. Apart so that no derived `Debug` of a request can print one.
-//!
-//! They do not know where they came from (a request, a file, a Kubernetes Secret) nor who may read them.
+//! Secrets: values that are used and never shown.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,7 +1,4 @@
-//! What a backend offers: services (one exported interface each) and features (traits that no export can show). Apart because admission,
-//! the derivation of CSI capabilities and inspection all read it.
-//!
-//! It does not know how an export is found; `engine` does.
+//! What a backend offers: services (one exported interface each) and features (traits that no export can show).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Snapshots, groups of them, and what is in one. Apart from volumes because a backend can lack all of it.
+//! Snapshots, groups of them, and what is in one.
 
 use crate::names::{GroupSnapshotId, SnapshotId, VolumeId};
 use crate::topology::Topology;

@@ -1,6 +1,4 @@
-//! The trait of the revisioned key-value store. Apart because it has two real implementations: a local file, and Kubernetes objects.
-//!
-//! It does not know what is stored: keys and values are a backend's own.
+//! The trait of the revisioned key-value store.
 
 use crate::names::DriverName;
 use async_trait::async_trait;

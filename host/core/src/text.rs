@@ -1,4 +1,4 @@
-//! Texts that others wrote, cut to a length. Apart because each room bounds what it takes in, and all do it alike.
+//! Texts that others wrote, cut to a length.
 
 /// Cut at a character, with a sign that it was cut.
 pub fn shortened(mut text: String, limit_bytes: usize) -> String {

@@ -1,5 +1,4 @@
-//! Where a volume can be reached. Apart because volumes, requests and nodes all speak of it. It does not judge whether two places meet:
-//! that is the backend's.
+//! Where a volume can be reached. It does not judge whether two places meet: that is the backend's.
 
 use crate::attributes::Attributes;
 use serde::{Deserialize, Serialize};

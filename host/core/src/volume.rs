@@ -1,4 +1,4 @@
-//! A volume and what is asked of one: capacity, access, source. Apart because both sides of the host speak of it.
+//! A volume and what is asked of one: capacity, access, source.
 //!
 //! These are plain words: what is in them was checked when they were made, in `csi` for requests and in `engine` for a plugin's answers.
 

@@ -1,5 +1,4 @@
-//! Connections as they come in: how many at a time, and what is said when none can be taken. Apart because descriptors are the process's,
-//! and several drivers share them; it knows neither HTTP/2 nor what is served.
+//! Connections as they come in: how many at a time, and what is said when none can be taken.
 
 use crate::authority::Rewriter;
 use crate::inbound::Budget;
@@ -114,7 +113,7 @@ impl Accepting {
                     let connections = self.most;
                     tracing::warn!(
                         connections,
-                        "this driver has all the connections that it may have: new clients wait until one is closed"
+                        "connection limit of the driver reached: new clients wait until a connection closes"
                     );
                 }
                 self.full = true;
@@ -137,7 +136,7 @@ impl Accepting {
                 }
                 Err(error) => {
                     if !self.failing {
-                        tracing::warn!(%error, "connections cannot be accepted; trying on");
+                        tracing::warn!(%error, "connections cannot be accepted; retrying");
                     }
                     self.failing = true;
                     sleep(ACCEPT_PAUSE).await;

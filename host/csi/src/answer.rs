@@ -1,5 +1,5 @@
-//! From the core's words to the wire, one file a service; this one has what they share. Apart from `parse` because nothing can fail here: an
-//! answer was checked where it was made. Every struct is destructured without `..`, so that a new field is not forgotten.
+//! From the core's words to the wire, one file a service; this one has what they share. Every struct is destructured without `..`, so that a new
+//! field is not forgotten.
 
 pub(crate) mod controller;
 pub(crate) mod group_controller;

@@ -1,13 +1,12 @@
-//! Replaces the `:authority` of requests, as their bytes come in. Apart because it is the wire form of HTTP/2, of which nothing else here
-//! knows a byte.
+//! Replaces the `:authority` of requests, as their bytes come in.
 //!
-//! gRPC clients on the C core (Python, C++, Ruby, PHP) name a Unix socket by its percent-encoded path, others by the path itself; the grammar
-//! of URIs allows neither, and h2 refuses such a request with PROTOCOL_ERROR, without an option (hyperium/h2#442, #487; grpc/grpc#38142).
-//! Nobody reads that field here. So each of its bytes becomes a letter, and lengths stay as they are: no frame has to be made anew, and both
-//! sides' tables of fields (RFC 7541, 2.3.2) still agree, since a value never gets longer.
+//! gRPC clients on the C core (Python, C++, Ruby, PHP) name a Unix socket by its percent-encoded path, others by the path itself; the grammar of URIs
+//! allows neither, and h2 refuses such a request with PROTOCOL_ERROR, without an option (hyperium/h2#442, #487; grpc/grpc#38142). Nobody reads that
+//! field here. So each of its bytes becomes a letter, and lengths stay as they are: no frame has to be made anew, and both sides' tables of fields
+//! (RFC 7541, 2.3.2) still agree, since a value never gets longer.
 //!
-//! Left as they are: a name that is spelt in Huffman code, one by its number in the dynamic table with a new value, and an empty value, which
-//! h2 refuses. No client that is known sends them. Bytes that are no HTTP/2 are passed on for h2 to refuse.
+//! Left as they are: a name that is spelt in Huffman code, one by its number in the dynamic table with a new value, and an empty value, which h2
+//! refuses. No client that is known sends them. Bytes that are no HTTP/2 are passed on for h2 to refuse.
 
 /// Before the first frame, in bytes (RFC 9113, 3.4).
 const PREFACE_BYTES: usize = 24;

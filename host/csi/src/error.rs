@@ -1,5 +1,4 @@
-//! Why a call was not served: the words of the request, or what the driver says. Apart because parsers and services make these and only
-//! `status` reads them. No variant holds a value of the request.
+//! Why a call was not served: the words of the request, or what the driver says. No variant holds a value of the request.
 
 use wasmount_core::code::Code;
 use wasmount_core::names::InvalidWord;

@@ -1,5 +1,4 @@
-//! Which calls are still to be answered, counted from their headers to the last byte of their answer. Apart because only the end of serving
-//! asks: a connection without one may be closed at once, one with one may not.
+//! Which calls are still to be answered, counted from their headers to the last byte of their answer.
 
 use http_body_util::BodyExt;
 use std::task::{Context, Poll};

@@ -1,8 +1,7 @@
-//! Requests on their way in: each is held back until it is whole, within a time, and what all of them hold is bounded. Apart because only here
-//! the bytes of one socket's clients are added up.
+//! Requests on their way in: each is held back until it is whole, within a time, and what all of them hold is bounded.
 //!
-//! tonic takes a message's memory when its first bytes are here, and waits for the others as long as the client likes. It does not know what
-//! a request is about. What a request holds is counted until it is answered.
+//! tonic takes a message's memory when its first bytes are here, and waits for the others as long as the client likes. What a request holds is
+//! counted until it is answered.
 
 use http_body_util::{BodyExt, Full};
 use std::future::Future;

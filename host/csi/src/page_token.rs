@@ -1,9 +1,9 @@
-//! The tokens of lists as clients see them. Apart because a backend must not be asked with one that it never gave: a token is taken only for
-//! the list that it was given for, by this driver name, with the same filter; any other is ABORTED before the backend hears of it.
+//! The tokens of lists as clients see them. A token is taken only for the list that it was given for, by this driver name, with the same filter; any
+//! other is ABORTED before the backend hears of it.
 //!
-//! A token holds the backend's own and a checksum over it and its list; nothing is remembered, so it outlives restarts and swaps and holds
-//! in every replica of a controller. The checksum has no key: it is there against accidents. Whoever can call this socket may list anyway,
-//! and the backend checks its own tokens as it would without us. Tokens are never logged.
+//! A token holds the backend's own and a checksum over it and its list; nothing is remembered, so it outlives restarts and swaps and holds in every
+//! replica of a controller. The checksum has no key: it is there against accidents. Whoever can call this socket may list anyway, and the backend
+//! checks its own tokens as it would without us. Tokens are never logged.
 
 use crate::error::Error;
 use base64::Engine;

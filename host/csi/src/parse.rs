@@ -1,9 +1,7 @@
-//! From the wire to the core's words, one file a service; this one has what they share. Apart so that no validation is left for later: what
-//! comes out of here is well-formed. It does not know whether anything exists.
+//! From the wire to the core's words, one file a service; this one has what they share.
 //!
-//! Fields are checked in the order of the specification, a missing one before anything that needs a look at the world. Every message is
-//! destructured without `..`: a new field does not compile until somebody has decided what to do with it. Messages name the field, never
-//! its content.
+//! Fields are checked in the order of the specification, a missing one before anything that needs a look at the world. Every message is destructured
+//! without `..`: a new field does not compile until somebody has decided what to do with it. Messages name the field, never its content.
 
 mod controller;
 mod group_controller;

@@ -1,8 +1,7 @@
-//! The frame of every call: its span, its id, the client's deadline; parse, work, status. Apart so that a service method says only what is
-//! its own.
+//! The frame of every call: its span, its id, the client's deadline; parse, work, status.
 //!
-//! It never looks at a body, and does not keep work alive: `core::driver` runs a call in a task of its own, so that a client which goes
-//! away, or whose deadline passes, takes nothing with it.
+//! It never looks at a body, and does not keep work alive: `core::driver` runs a call in a task of its own, so that a client which goes away, or
+//! whose deadline passes, takes nothing with it.
 
 use crate::error::Error;
 use crate::measure::{CallMetrics, Measured};
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_counts_from_the_arrival_and_comes_before_that_of_the_transport() {
+    fn a_deadline_counts_from_arrival_and_precedes_the_transport() {
         let arrival = Instant::now();
         for (header, in_time) in [("50m", 45), ("2S", 1980)] {
             let in_time = arrival + Duration::from_millis(in_time);

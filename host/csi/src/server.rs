@@ -1,7 +1,7 @@
-//! Serves one driver on one socket. Apart because it knows HTTP/2 and its limits, which no service does.
+//! Serves one driver on one socket.
 //!
-//! Clients are sidecars and kubelet on the same machine, let in by the socket's mode. kubelet opens a connection for every call, so accepting
-//! must be cheap and a connection owns nothing but its descriptor. A client that is slow, silent, or sends what is not gRPC costs its own connection only.
+//! Clients are sidecars and kubelet on the same machine, let in by the socket's mode. kubelet opens a connection for every call, so accepting must be
+//! cheap and a connection owns nothing but its descriptor. A client that is slow, silent, or sends what is not gRPC costs its own connection only.
 
 use crate::accept::{Incoming, ListenerGeneration};
 use crate::controller::ControllerService;
@@ -127,7 +127,7 @@ pub async fn serve(
         }
         tracing::info!(
             socket = %path.display(),
-            "the backend has new capabilities: clients are asked to connect again, since they ask for capabilities when they do"
+            "capabilities added: closing connections so that clients read them again"
         );
         over.cancel();
     }

@@ -1,7 +1,7 @@
 //! The SnapshotMetadata service: makes a stream of the driver's pages.
 //!
-//! Apart from the frame of the other calls because an answer never ends at once: the next page is fetched when the client has taken all but the
-//! last message of the one before (a channel of one), and nothing is fetched any more when the client has gone.
+//! The next page is fetched when the client has taken all but the last message of the one before (a channel of one), and nothing is fetched any more
+//! when the client has gone.
 
 use crate::answer::snapshot_metadata as answer;
 use crate::error::Error;
@@ -78,7 +78,7 @@ impl SnapshotMetadataService {
             let all = call.in_time(send_all(&driver, incoming, wanted, &answers, answer));
             let sent = tokio::select! {
                 biased;
-                () = answers.closed() => return tracing::debug!("the client went away"),
+                () = answers.closed() => return tracing::debug!("client disconnected"),
                 sent = all => sent,
             };
             match sent.unwrap_or(Err(Error::CutOff { rpc })) {

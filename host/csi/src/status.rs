@@ -1,8 +1,7 @@
-//! From errors to gRPC statuses; the one place where a failed call is logged. Apart so that every failure leaves the host the same way:
-//! once in the log with its whole chain of causes, once on the wire.
+//! From errors to gRPC statuses; the one place where a failed call is logged.
 //!
-//! It does not choose codes (`core::code` does) and redacts nothing: errors hold no secrets. Called inside of the call's span, which names
-//! the rpc, the driver and the request.
+//! It does not choose codes (`core::code` does) and redacts nothing: errors hold no secrets. Called inside of the call's span, which names the rpc,
+//! the driver and the request.
 
 use crate::error::Error;
 use std::error::Error as StdError;

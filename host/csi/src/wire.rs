@@ -1,5 +1,4 @@
-//! The messages, clients and server traits of `proto/`, as generated. Apart because generated code follows no rules of ours; only `parse`,
-//! `answer` and the services may look inside, and clients in tests.
+//! The messages, clients and server traits of `proto/`, as generated.
 //!
 //! What can carry a secret cannot be formatted: `{request:?}` prints a name.
 

@@ -1,8 +1,7 @@
 //! The guest's words as the host's: answers on their way out, each checked against the rules of CSI (specification v1.12) and the contract.
-//! Apart because nothing that a guest says may reach a client, a path or the journal unchecked.
 //!
-//! A text for people is redacted; a word that comes back to the guest is refused if it holds a secret. Every structure is taken apart by
-//! name: a field that is added on one side only does not compile.
+//! A text for people is redacted; a word that comes back to the guest is refused if it holds a secret. Every structure is taken apart by name: a
+//! field that is added on one side only does not compile.
 
 mod identity;
 mod migration;

@@ -1,5 +1,4 @@
-//! A component as a storage backend: the trait's implementation. Apart because it only hands on: each call's own file says what is asked and
-//! what the answer must be.
+//! A component as a storage backend: the trait's implementation.
 
 use crate::program::Program;
 use async_trait::async_trait;

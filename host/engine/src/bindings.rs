@@ -1,7 +1,6 @@
 //! The contract as Rust types, generated from the one copy of the WIT files that also ships with the guest SDK.
 //!
-//! Apart because generated code follows no style of ours. Cheap imports stay synchronous: they only read memory. Everything that can wait is
-//! `async`, so that a waiting guest holds no thread.
+//! Cheap imports stay synchronous: they only read memory. Everything that can wait is `async`, so that a waiting guest holds no thread.
 
 use crate::host::HostError;
 

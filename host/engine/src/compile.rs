@@ -1,9 +1,8 @@
-//! From a component to machine code: the pure step, and the trait behind which it may run in another process. Apart because compilers are
-//! large, and what they compile is a stranger's: whoever serves lets a confined process do it (`wasmount_child`), and knows nothing of that
-//! here.
+//! From a component to machine code: the pure step, and the trait behind which it may run in another process. Whoever serves lets a confined process
+//! do it (`wasmount_child`), and knows nothing of that here.
 //!
-//! What comes back is machine code that the host will run, so it must come from this very program and go from there to nobody but the host:
-//! see `cache` and `wasmount_sys::component`.
+//! What comes back is machine code that the host will run, so it must come from this very program and go from there to nobody but the host: see
+//! `cache` and `wasmount_sys::component`.
 
 use crate::error::{EngineError, words};
 use crate::settings;

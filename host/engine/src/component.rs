@@ -1,5 +1,4 @@
-//! A component on its way to become a backend: loaded, then linked and proved, then admitted. Apart from the backend because admission
-//! looks at it, and calls it, before anything serves.
+//! A component on its way to become a backend: loaded, then linked and proved, then admitted.
 
 use crate::backend::WasmBackend;
 use crate::engine::Engine;

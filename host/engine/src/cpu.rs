@@ -1,8 +1,7 @@
-//! What one call has used of a CPU. Apart from the limit because it is measured where a call is polled, and asked where a guest is
-//! interrupted.
+//! What one call has used of a CPU.
 //!
-//! The clock is that of the thread (clock_gettime(2), `CLOCK_THREAD_CPUTIME_ID`), read when a poll begins and when it ends: a guest that
-//! waits, and one that is kept from running by others, uses nothing. It does not know how much is allowed.
+//! The clock is that of the thread (clock_gettime(2), `CLOCK_THREAD_CPUTIME_ID`), read when a poll begins and when it ends: a guest that waits, and
+//! one that is kept from running by others, uses nothing.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::future::{Future, poll_fn};

@@ -1,8 +1,7 @@
-//! What a call has made or changed and not removed again: what a final answer would leave behind, with nobody who comes back for it. Apart because
-//! it is bookkeeping without effects of its own.
+//! What a call has made or changed and not removed again: what a final answer would leave behind, with nobody who comes back for it.
 //!
-//! A removal leaves nothing behind, and callers repeat deletions whatever the code. That something was there already is no reason to leave it
-//! out: an earlier try of the same call may have made it.
+//! A removal leaves nothing behind, and callers repeat deletions whatever the code. That something was there already is no reason to leave it out: an
+//! earlier try of the same call may have made it.
 
 use std::collections::BTreeSet;
 use wasmount_core::call::{Call, EffectMark};

@@ -1,5 +1,4 @@
-//! Why a component could not be made ready. Apart from the errors of calls, which are `core`'s words since clients are told of them: these
-//! here are for the administrator who puts a plugin to use.
+//! Why a component could not be made ready.
 
 use crate::redact::printable;
 use wasmount_core::text::shortened;

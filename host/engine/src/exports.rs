@@ -1,7 +1,7 @@
-//! Which services a component exports, and where. Apart because bindgen's own world wants all of them or none.
+//! Which services a component exports, and where.
 //!
-//! That an interface is found by name says little: a record that changed shows only when its functions are loaded from a live instance, and
-//! a missing function looks like a missing interface. So what is there must load, or the component is refused.
+//! That an interface is found by name says little: a record that changed shows only when its functions are loaded from a live instance, and a missing
+//! function looks like a missing interface. So what is there must load, or the component is refused.
 
 use crate::bindings::exported;
 use crate::error::{EngineError, words};
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_of_the_line_is_exported_and_one_of_another_line_is_not() {
+    fn exports_of_another_contract_line_are_ignored() {
         let names = [
             "wasmount:csi/node-stage@0.1.2",
             "wasmount:csi/capacity@0.2.0",

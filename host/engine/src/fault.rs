@@ -1,5 +1,4 @@
-//! What it means when wasmtime stops a guest: a limit of the document, or a fault of the plugin. Apart because it alone knows how wasmtime
-//! spells these.
+//! What it means when wasmtime stops a guest: a limit of the document, or a fault of the plugin.
 
 use crate::host::Unanswered;
 use crate::limits::{NoMemoryLeft, OverLimit};

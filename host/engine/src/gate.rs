@@ -1,11 +1,11 @@
-//! How many calls of one backend run at a time. Apart because it is policy and knows no guest.
+//! How many calls of one backend run at a time.
 //!
-//! A share is reserved for calls that take things down or that a node waits for: a burst of creations, or creations that hang in a slow
-//! remote system, must not keep a pod from starting or stopping.
+//! A share is reserved for calls that take things down or that a node waits for: a burst of creations, or creations that hang in a slow remote
+//! system, must not keep a pod from starting or stopping.
 //!
-//! A full backend makes a call wait for a bounded time before it is refused. Sidecars come in bursts (the provisioner with 100 workers) of
-//! calls that take milliseconds: refused at once, each would come back after its back-off, seconds later. Without a bound, calls would pile
-//! up behind a backend that hangs, and hold the claims of their volumes for nothing.
+//! A full backend makes a call wait for a bounded time before it is refused. Sidecars come in bursts (the provisioner with 100 workers) of calls that
+//! take milliseconds: refused at once, each would come back after its back-off, seconds later. Without a bound, calls would pile up behind a backend
+//! that hangs, and hold the claims of their volumes for nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_gate_with_one_place_lets_every_call_in_and_two_of_them_never() {
+    async fn a_gate_of_one_admits_calls_in_turn() {
         let gate = Gate::with_patience(1, IMPATIENT);
         let place = gate.enter(Share::Ordinary).await.unwrap();
         assert!(gate.enter(Share::Reserved).await.is_err());

@@ -1,7 +1,4 @@
 //! What a guest says: `call.log`, standard output and standard error become lines of the host's log, within bounds.
-//!
-//! Apart because three ways lead here, and a chatty plugin must harm neither the disk nor the reader: each call has a budget of bytes, each
-//! backend a rate of lines. It does not know how lines are stored; that is the subscriber's.
 
 use crate::redact::{Redactor, printable};
 use std::collections::VecDeque;
@@ -191,7 +188,7 @@ impl GuestLog {
         };
         if dropped > 0 {
             let driver = self.driver.as_str();
-            tracing::warn!(target: "wasmount::guest", driver, lines = dropped, "the plugin says too much: lines were dropped");
+            tracing::warn!(target: "wasmount::guest", driver, lines = dropped, "log rate of the plugin exceeded: lines dropped");
         }
         true
     }

@@ -1,5 +1,4 @@
-//! What the host offers to a guest: one file per interface of the contract. Apart from the calls into a guest because here the guest is the
-//! caller, and nothing that it says is trusted.
+//! What the host offers to a guest: one file per interface of the contract.
 //!
 //! An error is a value that the guest may handle. Only a limit stops it.
 

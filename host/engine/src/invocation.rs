@@ -1,5 +1,5 @@
-//! One call as the functions of the host see it: whose it is, what it may use, what it has recorded so far. It is the data of the call's
-//! store and ends with it. Apart because every import works on it.
+//! One call as the functions of the host see it: whose it is, what it may use, what it has recorded so far. It is the data of the call's store and
+//! ends with it.
 
 use crate::effects::Effects;
 use crate::guest_log::{GuestLog, Stream};

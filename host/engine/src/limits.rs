@@ -1,7 +1,7 @@
-//! What one call may use of memory and CPU. Apart because wasmtime asks here while a guest runs.
+//! What one call may use of memory and CPU.
 //!
-//! Over a limit the guest is stopped: an allocation that merely fails would come back as an obscure panic of the guest. Wall time and the
-//! number of calls are not here: a guest that waits runs no code that could ask.
+//! Over a limit the guest is stopped: an allocation that merely fails would come back as an obscure panic of the guest. Wall time and the number of
+//! calls are not here: a guest that waits runs no code that could ask.
 
 use crate::cpu::CpuTime;
 use crate::gate::{RESERVED_ONE_IN, Share};
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_beyond_the_limit_is_refused_in_the_sum_of_all_memories() {
+    fn memory_growth_is_limited_in_the_sum_of_all_memories() {
         let mut limiter = limiter();
         assert!(limiter.memory_growing(0, 60, None).unwrap());
         let error = limiter.memory_growing(0, 41, None).unwrap_err();

@@ -1,5 +1,4 @@
-//! What a component can import: the interfaces of the contract and the harmless part of WASI. Apart because this list is the wall around a
-//! guest: no file systems and no sockets are linked, so there is nothing to deny. Where the document asks for all of WASI they are, for
+//! What a component can import: the interfaces of the contract and the harmless part of WASI. Where the document asks for all of WASI they are, for
 //! runtimes that insist; what denies them then is the context of each call, in [`crate::invocation`].
 
 use crate::bindings::{imported, types};
@@ -141,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interfaces_of_the_contract_and_harmless_ones_of_wasi_are_linked() {
+    fn contract_and_harmless_wasi_interfaces_are_linked() {
         for import in [
             "wasmount:csi/state@0.1.0",
             "wasmount:csi/node-plan@0.1.7",

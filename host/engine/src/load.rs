@@ -1,5 +1,4 @@
-//! From bytes to machine code that is mapped: found in the cache, or compiled and mapped from there. Apart because it is the one place of this
-//! crate that blocks, on blocking threads, and the one through which compiled code comes in.
+//! From bytes to machine code that is mapped: found in the cache, or compiled and mapped from there.
 
 use crate::cache::{Cache, parse_hex};
 use crate::compile::{Compile, Target};

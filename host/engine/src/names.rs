@@ -1,5 +1,4 @@
-//! Names that a component gives to its imports and exports, bounded where they enter the host. Apart because they are the first words of a
-//! stranger that are kept: they stand in errors, logs and statuses.
+//! Names that a component gives to its imports and exports, bounded where they enter the host.
 
 use crate::error::EngineError;
 

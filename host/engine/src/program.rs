@@ -1,5 +1,4 @@
-//! One version of one backend, linked: what all its calls have in common. Apart because admission works with it before there is a backend,
-//! and calls work with it afterwards. It never changes.
+//! One version of one backend, linked: what all its calls have in common. It never changes.
 
 use crate::exports::Exports;
 use crate::gate::{Gate, Share};

@@ -1,8 +1,7 @@
-//! Records the plan of one call. Apart because its rules are the contract's and hold whoever asks: one source, bounded sizes, no secret
-//! value, only while a volume is staged or published.
+//! Records the plan of one call.
 //!
-//! A refused step is remembered: it fails the call even if the guest goes on as if nothing had happened. Whether a step is *granted* is for
-//! the privileged room to say.
+//! A refused step is remembered: it fails the call even if the guest goes on as if nothing had happened. Whether a step is *granted* is for the
+//! privileged room to say.
 
 use crate::host::HostError;
 use crate::redact::Redactor;

@@ -1,7 +1,7 @@
-//! Keeps the values of secrets out of what a guest says. Apart because every string that leaves the host passes here.
+//! Keeps the values of secrets out of what a guest says.
 //!
-//! A text for people (an error, a log line) has the values replaced. A word that the guest will get back (an id, a context) is refused
-//! instead: replaced, it would no longer mean what the guest means. It does not know where a string goes.
+//! A text for people (an error, a log line) has the values replaced. A word that the guest will get back (an id, a context) is refused instead:
+//! replaced, it would no longer mean what the guest means.
 
 mod patterns;
 

@@ -1,5 +1,4 @@
 //! Components that did not compile, so that a retry costs nothing: a compiler that is asked again fails in the same way, after the same minutes.
-//! Apart because it is memory of its own kind: it may forget, and must never grow.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

@@ -1,5 +1,4 @@
-//! Components that are loaded now, by digest, and who wants them kept: so that going back to a version costs a look into a table. Apart
-//! because it is bookkeeping without effects of its own; several backends may want the same component, and each speaks for itself alone.
+//! Components that are loaded now, by digest, and who wants them kept: so that going back to a version costs a look into a table.
 
 use crate::cache::hex;
 use crate::error::EngineError;
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_loaded_and_refused_goes_with_the_next_word_of_anybody() {
+    fn rejected_code_is_dropped_at_the_next_request() {
         let mut tables = of(&[1, 9], true);
         assert_eq!(gone(&mut tables, "a", &[1]), [9]);
         assert_eq!(loaded(&tables), [1]);

@@ -1,5 +1,5 @@
-//! One call into a guest, from its place at the gate to the last durable write: a fresh store and instance, the call within its time, and
-//! then nothing is left of either. Apart because every service goes this way and no service may go another.
+//! One call into a guest, from its place at the gate to the last durable write: a fresh store and instance, the call within its time, and then
+//! nothing is left of either.
 
 use crate::answer::{Checker, Invalid};
 use crate::bindings::types;

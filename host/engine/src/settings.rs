@@ -1,4 +1,4 @@
-//! How wasmtime is set up. Apart because each number was measured or has a reason, and nothing else may decide one.
+//! How wasmtime is set up.
 //!
 //! With these a fresh instance per call costs about 20 us in a release build, with wasmtime's defaults three times that.
 

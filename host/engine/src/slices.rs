@@ -1,7 +1,7 @@
-//! Turns of guests that compute for long. Apart from their limits because turns are shared by all calls of an engine, limits by none.
+//! Turns of guests that compute for long.
 //!
-//! Only half of the cores ever run such guests, so a thread stays free for everybody else however many there are. A turn is held while the
-//! guest runs and no longer: a guest that waits for the host, for its next turn or for nothing at all must not keep others from theirs.
+//! Only half of the cores ever run such guests, so a thread stays free for everybody else however many there are. A turn is held while the guest runs
+//! and no longer: a guest that waits for the host, for its next turn or for nothing at all must not keep others from theirs.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

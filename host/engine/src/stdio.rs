@@ -1,5 +1,4 @@
-//! Standard output and standard error of a guest, as WASI wants them. Apart because it is an adapter and nothing else: both traits of WASI
-//! lead to the guest's log. Writing never waits and never fails: what is too much is dropped there.
+//! Standard output and standard error of a guest, as WASI wants them. Writing never waits and never fails: what is too much is dropped there.
 
 use crate::guest_log::{GuestLog, Stream};
 use bytes::Bytes;

@@ -1,7 +1,5 @@
-//! The clock that interrupts guests. An operating system thread and not a task: a spinning guest can hold every thread of the runtime, and
-//! then no task would run that could stop it.
-//!
-//! It does not know stores or budgets; what happens at a tick is decided in `limits`.
+//! The clock that interrupts guests. An operating system thread and not a task: a spinning guest can hold every thread of the runtime, and then no
+//! task would run that could stop it.
 
 use crate::error::EngineError;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What one call into a guest used, for whoever looks inside a plugin. Apart because nothing that serves needs it: limits count for themselves,
-//! and where nobody asked to be told, a call costs one look at an empty cell.
+//! What one call into a guest used, for whoever looks inside a plugin. Limits count for themselves, and where nobody asked to be told, a call costs
+//! one look at an empty cell.
 
 use crate::invocation::Invocation;
 use crate::program::Function;

@@ -1,4 +1,4 @@
-//! How the API server is reached. Apart because it is decided once, at the start, and because a host beside no cluster must go on without it.
+//! How the API server is reached.
 
 use crate::error::KubernetesError;
 use kube::config::{KubeConfigOptions, Kubeconfig};

@@ -1,8 +1,6 @@
-//! The `CSIDriver` object of a driver: what Kubernetes must know before it mounts the first volume. Apart because the same object is applied
-//! by a running host (`keep`) and printed for a cluster that has none yet (`manifests`).
+//! The `CSIDriver` object of a driver: what Kubernetes must know before it mounts the first volume.
 //!
-//! Only what the plugin's exports and the document decide is set: other fields are anybody's. It knows no API server; `change` compares,
-//! `keep` acts.
+//! Only what the plugin's exports and the document decide is set: other fields are anybody's. It knows no API server; `change` compares, `keep` acts.
 
 mod change;
 mod keep;

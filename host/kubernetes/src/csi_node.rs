@@ -1,9 +1,8 @@
-//! CSINode: where Kubernetes keeps what a driver said of its node. Apart because nothing is served from it, and yet no pod is placed right when
-//! it is wrong.
+//! CSINode: where Kubernetes keeps what a driver said of its node.
 //!
-//! Beside a kubelet the host reads and compares; kubelet writes, and does it again when the driver registers again. Without one the host writes
-//! what kubelet would. `facts` is what the driver says, `drift` what of it the objects do not say, `state` when to act on that, `install`
-//! what to write; none of these opens anything. `watch`, `writer` and `reconciler` have the effects.
+//! Beside a kubelet the host reads and compares; kubelet writes, and does it again when the driver registers again. Without one the host writes what
+//! kubelet would. `facts` is what the driver says, `drift` what of it the objects do not say, `state` when to act on that, `install` what to write;
+//! none of these opens anything. `watch`, `writer` and `reconciler` have the effects.
 
 mod drift;
 mod driver_state;

@@ -1,8 +1,6 @@
-//! Which of several hosts works for a driver: the holder of one lease a driver. Apart because claims exclude calls within one process only, and
-//! the sidecars elect their leaders one by one, each perhaps in another pod.
+//! Which of several hosts works for a driver: the holder of one lease a driver.
 //!
-//! Losing is noticed before another can win: a holder that could not renew for [`lease::RENEW_DEADLINE`] has lost, whatever the API server
-//! thinks. It does not know what the winner does.
+//! Losing is noticed before another can win: a holder that could not renew for [`lease::RENEW_DEADLINE`] has lost, whatever the API server thinks.
 
 mod driver_lease;
 mod lease;
@@ -251,7 +249,7 @@ impl Candidate {
                 }
                 Ok(Some((_, Ok(Verdict::Held { by })))) => return lost(format!("{by} has it")),
                 Ok(Some((_, Err(error)))) => {
-                    tracing::warn!(lease = name, %error, "not renewed: trying again");
+                    tracing::warn!(lease = name, %error, "lease renewal failed: retrying");
                     last = error.to_string();
                 }
                 Err(_) => {
@@ -297,7 +295,7 @@ impl Candidate {
     /// So that another need not wait; one that is not ours stays as it is.
     async fn give_back(&self, lease: &str) {
         if let Err(error) = self.release(lease).await {
-            tracing::warn!(lease, %error, "the lease is not given back: another host waits until it has run out");
+            tracing::warn!(lease, %error, "lease not released: another host waits until it expires");
         }
     }
 

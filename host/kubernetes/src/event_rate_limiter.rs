@@ -1,5 +1,4 @@
-//! How often something is said again. Apart because what fails is tried for ever, and every event is a write to the API server, which all
-//! others need as well.
+//! How often something is said again.
 //!
 //! It knows no event: only who is spoken to, of what, and when it was.
 

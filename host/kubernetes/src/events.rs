@@ -1,9 +1,8 @@
-//! Events: what a person finds by `kubectl describe`. Apart because every part of the room says something to people, in one way, and because
-//! an event that cannot be written must stop nothing.
+//! Events: what a person finds by `kubectl describe`.
 //!
-//! Equal events are counted in one object by the library's recorder. It takes two for equal whatever their notes, and keeps the first note: so
-//! that no driver's words are lost behind another's on the same Node, each note has a recorder of its own. It knows no reason; those who say
-//! something name it.
+//! Equal events are counted in one object by the library's recorder. It takes two for equal whatever their notes, and keeps the first note: so that
+//! no driver's words are lost behind another's on the same Node, each note has a recorder of its own. It knows no reason; those who say something
+//! name it.
 
 use crate::FIELD_MANAGER;
 use crate::request::answered;

@@ -1,5 +1,5 @@
-//! JSON patches (RFC 6902) that apply only to what was read. Apart because objects that others write, too, are changed in this way alone:
-//! field by field, so that nothing is lost that this build does not know, and after a test, so that nothing is lost that others wrote since.
+//! JSON patches (RFC 6902) that apply only to what was read. Field by field, so that nothing is lost that this build does not know, and after a test,
+//! so that nothing is lost that others wrote since.
 //!
 //! It knows no field of Kubernetes but `metadata.resourceVersion`.
 

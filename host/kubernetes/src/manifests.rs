@@ -1,5 +1,5 @@
-//! Everything that a backend needs in a cluster, as objects: `wasmount manifests`. Apart because it is pure: facts of one backend and an
-//! administrator's choices go in, objects come out, each with the reason for what it may do.
+//! Everything that a backend needs in a cluster, as objects: `wasmount manifests`. Facts of one backend and an administrator's choices go in, objects
+//! come out, each with the reason for what it may do.
 //!
 //! One file a subject below. It opens no file and asks no API server, and never sees a secret's value.
 

@@ -1,7 +1,4 @@
-//! What is wrong with the host itself, told where an administrator looks: events on its Node. Apart from the faults of plugins because nobody's
-//! call is needed to find it, and because it is also told when it is over.
-//!
-//! It does not know how a trouble is found.
+//! What is wrong with the host itself, told where an administrator looks: events on its Node.
 
 use crate::event_rate_limiter::EventRateLimiter;
 use crate::events::{About, Events};

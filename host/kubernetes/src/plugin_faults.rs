@@ -1,8 +1,7 @@
-//! Faults of plugins, told to those whose volume it is: an event on the Pod, the PersistentVolumeClaim or the VolumeSnapshot. Apart because it
-//! says what no other event can: that neither the request nor the cluster is at fault, which code is, and who can mend it.
+//! Faults of plugins, told to those whose volume it is: an event on the Pod, the PersistentVolumeClaim or the VolumeSnapshot.
 //!
-//! kubelet and the sidecars write the error's own words into events of theirs (`FailedMount`, `ProvisioningFailed`); those are not repeated.
-//! Nothing that a guest or a request chose stands in a note, but how the plugin calls itself. No call waits for an event.
+//! kubelet and the sidecars write the error's own words into events of theirs (`FailedMount`, `ProvisioningFailed`); those are not repeated. Nothing
+//! that a guest or a request chose stands in a note, but how the plugin calls itself. No call waits for an event.
 
 use crate::event_rate_limiter::EventRateLimiter;
 use crate::events::{About, Events};
@@ -43,7 +42,7 @@ pub async fn tell_plugin_faults(events: Events, mut faults: Receiver<Arc<PluginF
         let fault = match faults.recv().await {
             Ok(fault) => fault,
             Err(RecvError::Lagged(missed)) => {
-                tracing::debug!(missed, "faults of a plugin are told too slowly");
+                tracing::debug!(missed, "faults of a plugin are reported too slowly");
                 continue;
             }
             Err(RecvError::Closed) => return,

@@ -208,10 +208,13 @@ impl Registrar {
     }
 
     fn is_asked(&self) {
-        tracing::debug!(driver = %self.introduction.driver, "kubelet asked who serves here");
+        tracing::debug!(driver = %self.introduction.driver, "kubelet requested plugin info");
         self.status.send_modify(|status| {
             if !status.registered && status.refusals == 0 && status.rebinds == 0 {
-                status.reason = Some("kubelet has asked for it, and not taken it yet".to_owned());
+                status.reason = Some(
+                    "kubelet requested plugin info and has not registered the driver yet"
+                        .to_owned(),
+                );
             }
         });
     }
@@ -228,12 +231,12 @@ impl Registrar {
         match gap {
             Some(Gap { length, from }) => tracing::info!(
                 %driver, gap_ms = length.as_millis(), ?from,
-                "kubelet registered the driver, which no host had served since"
+                "kubelet registered the driver after a gap without a host"
             ),
             None => tracing::info!(%driver, "kubelet registered the driver"),
         }
         if self.told.swap(false, Ordering::Relaxed) {
-            let note = format!("kubelet has taken the CSI driver {driver}");
+            let note = format!("kubelet registered the CSI driver {driver}");
             let (events, node) = (self.events.clone(), self.node.clone());
             tokio::spawn(async move {
                 events
@@ -289,7 +292,7 @@ async fn note(driver: &Arc<Driver>, service: LastService) {
 
 /// It costs the figure of the next start, and nothing else.
 fn not_noted(driver: &Arc<Driver>, error: &Error) {
-    tracing::warn!(driver = %driver.name(), %error, "how long the driver is not served will not be known");
+    tracing::warn!(driver = %driver.name(), %error, "the duration of a gap will not be known");
 }
 
 /// An error and what caused it.

@@ -1,6 +1,5 @@
-//! One question to the API server, with an end. Apart because the library has none (`kube::Config::read_timeout` is off, for the sake of
-//! watches): behind a connection that is lost without a word, or an etcd that hangs, an answer never comes, and whoever waits for it looks
-//! after nothing else.
+//! One question to the API server, with an end. Behind a connection that is lost without a word, or an etcd that hangs, an answer never comes, and
+//! whoever waits for it looks after nothing else.
 
 use crate::error::KubernetesError;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! What a driver's standing with Kubernetes is, for readiness, metrics and whoever asks. Apart because the tasks that know it and the health
-//! checks that tell it are in different crates.
+//! What a driver's standing with Kubernetes is, for readiness, metrics and whoever asks.
 
 use std::time::Duration;
 

@@ -1,8 +1,6 @@
-//! Startup taints: `<driver>/agent-not-ready`, with any effect, keeps pods from a node until the driver can serve them. Whoever makes nodes puts
-//! them on (as for `ebs.csi.aws.com/agent-not-ready`); the host takes them off once the driver is listed, and never puts one on: pods that run
-//! would be driven out.
-//!
-//! It does not know when a driver is listed.
+//! Startup taints: `<driver>/agent-not-ready`, with any effect, keeps pods from a node until the driver can serve them. Whoever makes nodes puts them
+//! on (as for `ebs.csi.aws.com/agent-not-ready`); the host takes them off once the driver is listed, and never puts one on: pods that run would be
+//! driven out.
 
 use crate::FIELD_MANAGER;
 use crate::error::KubernetesError;

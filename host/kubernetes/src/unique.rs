@@ -1,4 +1,4 @@
-//! A word that no other process has: who holds a lease, and whose write a record was. Apart because both ask for it, and neither may guess.
+//! A word that no other process has: who holds a lease, and whose write a record was.
 
 use crate::error::KubernetesError;
 use rustix::rand::{GetRandomFlags, getrandom};

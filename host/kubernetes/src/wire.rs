@@ -1,5 +1,4 @@
-//! The messages, client and server trait of `proto/`, as generated. Apart because generated code follows no rules of ours; only
-//! `registration` may look inside, and clients in tests.
+//! The messages, client and server trait of `proto/`, as generated.
 
 /// Registration with kubelet: package `pluginregistration`, which has no version upstream.
 #[allow(

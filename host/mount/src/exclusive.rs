@@ -1,8 +1,7 @@
-//! One host at a time: a lock on a directory that the kernel gives back however the host ends. Apart because the journal and each pool need
-//! it alike.
+//! One host at a time: a lock on a directory that the kernel gives back however the host ends.
 //!
-//! It waits for a moment: a host that stops gives its data directory to the next one just before it lets go of the rest, and a child that is
-//! being started has a copy of every descriptor until it runs its own program. It must not know what lies in the directory.
+//! It waits for a moment: a host that stops gives its data directory to the next one just before it lets go of the rest, and a child that is being
+//! started has a copy of every descriptor until it runs its own program. It must not know what lies in the directory.
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -34,7 +33,7 @@ mod tests {
     use std::fs::File;
 
     #[test]
-    fn one_has_the_directory_and_another_gets_it_when_the_first_lets_go() {
+    fn a_locked_directory_is_taken_when_its_owner_ends() {
         let directory = tempfile::tempdir().unwrap();
         let open = || File::open(directory.path()).unwrap();
         let first = open();

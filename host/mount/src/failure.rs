@@ -1,5 +1,4 @@
-//! What the kernel's error numbers mean to a caller, and why the room cannot be set up. Apart so that no file words an error number its own
-//! way.
+//! What the kernel's error numbers mean to a caller, and why the room cannot be set up.
 //!
 //! It must not know which call failed but by name: callers say what they did and on what.
 
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_retry_may_find_again_is_told_with_a_retryable_code_and_what_to_raise() {
+    fn full_storage_gets_a_retryable_code_and_names_the_limit() {
         for (errno, expected, hint) in [
             (Errno::MFILE, Code::Unavailable, "ulimit -n"),
             (Errno::NFILE, Code::Unavailable, "ulimit -n"),

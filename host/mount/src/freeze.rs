@@ -1,9 +1,8 @@
-//! Freezes what is mounted of images while these are copied, so that the copies are of one moment and hold a clean file system. Apart because
-//! a file system that is left frozen hangs its pods for ever: everything here is about thawing, whatever happens.
+//! Freezes what is mounted of images while these are copied, so that the copies are of one moment and hold a clean file system.
 //!
-//! It is thawed when the copy ends, in whatever way; after [`FROZEN_AT_MOST`] by a thread of its own, though the copy may hang; when the host
-//! ends, before that thread does; and when the next host starts, by an intent that was written down before (`intent`). So whoever copies must not
-//! believe in it, but look afterwards. It knows images by the kernel's word alone: neither volumes nor pools.
+//! It is thawed when the copy ends, in whatever way; after [`FROZEN_AT_MOST`] by a thread of its own, though the copy may hang; when the host ends,
+//! before that thread does; and when the next host starts, by an intent that was written down before (`intent`). So whoever copies must not believe
+//! in it, but look afterwards. It knows images by the kernel's word alone: neither volumes nor pools.
 
 mod intent;
 mod mounts;
@@ -97,7 +96,7 @@ impl Freezer {
             let thawed = in_time(move || at_once(left, thaw_left));
             if !thawed.map_err(|source| MountSetupError::Thaw { source })? {
                 tracing::warn!(
-                    "what an earlier host left frozen is not thawed yet: look for storage that does not answer"
+                    "a file system that an earlier host froze is not thawed yet: look for storage that does not answer"
                 );
             }
         }
@@ -124,11 +123,11 @@ impl Freezer {
         match in_time(thaw_all) {
             Ok(true) => {}
             Ok(false) => tracing::warn!(
-                "what is mounted of images may stay frozen until the next start: look for storage that does not answer"
+                "mounted images may stay frozen until the next start: look for storage that does not answer"
             ),
             Err(error) => tracing::error!(
                 %error,
-                "what is mounted of images may stay frozen until the next start: no thread can be started that thaws it"
+                "mounted images may stay frozen until the next start: the thread that thaws them cannot be started"
             ),
         }
     }
@@ -136,7 +135,7 @@ impl Freezer {
     /// Freezes whatever file systems are mounted of these images. What cannot be frozen is left as it is.
     pub(crate) fn freeze(&self, images: &[Image<'_>]) -> Frozen<'_> {
         self.try_freeze(images).unwrap_or_else(|error| {
-            tracing::warn!(%error, "what is mounted of an image is not frozen while it is copied");
+            tracing::warn!(%error, "a mounted image is copied without a freeze");
             Frozen::default()
         })
     }

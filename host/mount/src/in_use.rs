@@ -44,7 +44,7 @@ impl DriverVolumes {
                 shown.trees
             }
             Err(error) => {
-                tracing::warn!(driver = %self.driver, pool, %error, "mounts that the journal does not know cannot be told");
+                tracing::warn!(driver = %self.driver, pool, %error, "mounts without a journal entry cannot be listed");
                 Vec::new()
             }
         }

@@ -99,7 +99,7 @@ impl LocalMounter {
         for (driver, grants) in config.grants {
             // One driver's document is no other's trouble.
             if let Err(error) = mounter.set_grants(&driver, Some(grants)) {
-                tracing::error!(%driver, %error, "the grants of a driver are not in use");
+                tracing::error!(%driver, %error, "grants of a driver are not in force");
             }
         }
         Ok(mounter)

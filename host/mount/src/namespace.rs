@@ -1,4 +1,4 @@
-//! A mount namespace for a test, so that nothing of it is left on the machine. Apart because every test that mounts needs the same one.
+//! A mount namespace for a test, so that nothing of it is left on the machine.
 
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::thread::UnshareFlags;

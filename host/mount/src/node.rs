@@ -1,4 +1,4 @@
-//! What all blocking calls of the room share: roots, grants and journal. Apart so that each kind of call is a file of its own.
+//! What all blocking calls of the room share: roots, grants and journal.
 //!
 //! Its methods stand in `stage`, `publish`, `teardown`, `recovery`, `stats` and `health`; here is only what several of them need. It must not know
 //! the async world.

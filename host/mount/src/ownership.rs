@@ -240,7 +240,7 @@ impl OwnSources {
     fn of(grants: &Grants, table: &[MountLine]) -> Self {
         let pools = grants.pools.iter().filter_map(|(name, grant)| {
             PoolRoot::find(&grant.path, table).unwrap_or_else(|error| {
-                tracing::warn!(pool = name, %error, "mounts of a pool cannot be told from others");
+                tracing::warn!(pool = name, %error, "mounts of a pool cannot be identified");
                 None
             })
         });

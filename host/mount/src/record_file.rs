@@ -189,7 +189,7 @@ fn quarantine(path: &Path, reason: &str) -> Result<(), Fault> {
     tracing::error!(
         file = %aside.display(),
         reason,
-        "the record of a volume cannot be read and was put aside; the volume can still be unpublished and unstaged"
+        "an unreadable journal entry was quarantined; the volume can still be unpublished and unstaged"
     );
     fs::rename(path, &aside).map_err(|source| fault("put aside an entry of", path, source))
 }

@@ -126,7 +126,7 @@ impl Node {
             return Ok(());
         };
         if let Err(left) = self.durable.set_notes(key, &notes) {
-            tracing::warn!(%key.driver, %key.volume, error = %left, "notes of a volume that was not staged stay behind");
+            tracing::warn!(%key.driver, %key.volume, error = %left, "notes of an unstaged volume remain");
         }
         Err(undone(self.undo_stage(key), error, stage.path))
     }
@@ -299,9 +299,9 @@ pub(crate) fn undone(
     let Err(left) = undone else {
         return error;
     };
-    tracing::warn!(path = path.text(), %error, %left, "what failed could not be undone; the next call or start tries again");
+    tracing::warn!(path = path.text(), %error, %left, "rollback of a failed step failed; the next call or start retries");
     MountError::UnderWay {
-        what: format!("undoing what failed at {}: {error}", path.text()),
+        what: format!("rolling back {}: {error}", path.text()),
     }
 }
 

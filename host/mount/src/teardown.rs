@@ -62,7 +62,7 @@ impl Node {
             && let Err(error) = self.durable.set_notes(key, &BTreeMap::new())
         {
             // Nobody reads them any more but the next stage, which writes them anew.
-            tracing::warn!(%key.driver, %key.volume, %error, "notes of a volume stay behind");
+            tracing::warn!(%key.driver, %key.volume, %error, "notes of a volume remain");
         }
         Ok(())
     }

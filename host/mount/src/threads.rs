@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn copies_take_half_of_a_budget_and_leave_the_pools_other_calls_theirs() {
+    async fn copies_use_at_most_half_of_the_thread_budget() {
         let threads = Threads::new(&DriverName::parse("a").unwrap(), 4);
         let (release, wait) = std::sync::mpsc::channel::<()>();
         let wait = Arc::new(Mutex::new(wait));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_has_a_deadline_and_no_answer_is_told_from_no_thread() {
+    async fn a_query_timeout_differs_from_a_missing_thread() {
         let threads = threads("a");
         let (release, wait) = std::sync::mpsc::channel::<()>();
         let no_patience = Duration::from_millis(10);

@@ -1,5 +1,4 @@
-//! Which volumes of a driver this node has in use, and where. Apart because it is asked by who wants to take a driver away, not by a call on a
-//! volume.
+//! Which volumes of a driver this node has in use, and where.
 //!
 //! Journal and mount table tell: storage that hangs is not touched. A volume whose record was lost with the run directory is not told.
 

@@ -1,5 +1,4 @@
-//! Messages over a connected seqpacket socket: the protocol's packets sent and received. Apart because client and server do it alike. It must
-//! not know what a message says.
+//! Messages over a connected seqpacket socket: the protocol's packets sent and received. It must not know what a message says.
 //!
 //! A seqpacket socket keeps packets whole and in order and tells when the other process is gone, however it went (unix(7)).
 

@@ -1,8 +1,7 @@
-//! The unprivileged side: `Mounter`, with each call sent to the process that may. Apart because it is the second implementation of the trait;
-//! it decides nothing. It must not know what a call does.
+//! The unprivileged side: `Mounter`, with each call sent to the process that may. It must not know what a call does.
 //!
-//! A connection carries one call at a time and is kept for the next. A call whose request did not go out whole is sent again on a new
-//! connection; after that only its caller may repeat it.
+//! A connection carries one call at a time and is kept for the next. A call whose request did not go out whole is sent again on a new connection;
+//! after that only its caller may repeat it.
 
 use crate::channel::{Channel, Disconnected};
 use crate::protocol::{

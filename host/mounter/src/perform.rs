@@ -1,5 +1,4 @@
-//! What each request asks of a `Mounter`, and what it works on. Apart because it is the only place that names every method on the server's
-//! side: a method that is added to the trait is missed here by the compiler.
+//! What each request asks of a `Mounter`, and what it works on.
 
 use crate::protocol::{Answer, Reply, Request};
 use crate::under_way::Subject;

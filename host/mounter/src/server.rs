@@ -1,8 +1,7 @@
-//! The privileged side: takes connections of one user, and runs each request to its end. Apart because it is what an attacker reaches: every
-//! bound of the mounter stands here.
+//! The privileged side: takes connections of one user, and runs each request to its end.
 //!
-//! Whatever is wrong with a connection costs that connection only, and one line of the log. A request that was taken is finished even if
-//! nobody waits for the answer any more. It must not know what a request does.
+//! Whatever is wrong with a connection costs that connection only, and one line of the log. A request that was taken is finished even if nobody waits
+//! for the answer any more. It must not know what a request does.
 
 use crate::channel::{Channel, Disconnected};
 use crate::perform::{perform, subjects};
@@ -119,7 +118,7 @@ async fn accept(
                 Ok(socket) => break socket,
                 Err(error) => {
                     if !failing {
-                        tracing::warn!(%error, "connections cannot be accepted; trying on");
+                        tracing::warn!(%error, "connections cannot be accepted; retrying");
                     }
                     failing = true;
                     sleep(ACCEPT_PAUSE).await;

@@ -1,8 +1,7 @@
-//! What runs for whom. Apart because it is a rule of two processes that one process does not need: claims are in the client's memory, so a
-//! client that was killed and started again has forgotten them while its jobs go on here.
+//! What runs for whom. Claims are in the client's memory, so a client that was killed and started again has forgotten them while its jobs go on here.
 //!
-//! Calls of one life of a client hold claims and are trusted not to meet. A job of another life, or one whose connection has gone, has
-//! nobody who holds its claims any more: what it works on is refused to everybody until it has ended. It must not know what a job does.
+//! Calls of one life of a client hold claims and are trusted not to meet. A job of another life, or one whose connection has gone, has nobody who
+//! holds its claims any more: what it works on is refused to everybody until it has ended. It must not know what a job does.
 
 use crate::protocol::BootId;
 use std::collections::BTreeMap;
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_life_is_refused_what_an_earlier_one_works_on_until_it_has_ended() {
+    fn a_restarted_client_is_refused_what_its_last_run_still_does() {
         let (table, [earlier, later]) = (Arc::new(UnderWay::default()), lives());
         let job = table.begin(earlier, vec![volume("v")]).unwrap();
         assert!(is_refused(&table.begin(later, vec![volume("v")])));

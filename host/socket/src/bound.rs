@@ -1,5 +1,4 @@
-//! A socket that listens under its name. Apart because the order of the steps is the promise: private before it has a name, listening before
-//! it has the name that clients look for.
+//! A socket that listens under its name.
 
 use crate::error::system;
 use crate::file::SocketFile;

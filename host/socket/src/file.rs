@@ -1,5 +1,4 @@
-//! The name of a socket in the file system, and whether it still leads to us. Apart because it outlives the listening descriptor: who serves
-//! holds the one, who watches the other.
+//! The name of a socket in the file system, and whether it still leads to us.
 
 use rustix::fs::{AtFlags, CWD, Stat, statat, unlink};
 use rustix::io::Errno;
@@ -59,7 +58,7 @@ impl Drop for SocketFile {
             .standing()
             .is_ok_and(|standing| standing == SocketState::Ours);
         if ours && let Err(error) = unlink(&self.path) {
-            tracing::warn!(socket = %self.path.display(), %error, "the socket was not removed");
+            tracing::warn!(socket = %self.path.display(), %error, "socket not removed");
         }
     }
 }

@@ -1,5 +1,4 @@
-//! What a killed process left under a name. Apart because telling it from a socket in use is the dangerous part: a mistake takes a running
-//! driver's clients away.
+//! What a killed process left under a name.
 //!
 //! Only a connection tells: the kernel refuses it (ECONNREFUSED) when nobody has the socket open any more, and for no other reason.
 

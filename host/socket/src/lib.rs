@@ -1,8 +1,7 @@
-//! Unix sockets in the file system: how one comes into being, whether it still is ours, and how it goes. Apart because the CSI socket, the
-//! mounter's and the one that kubelet looks for fall into the same traps, none of which has to do with what is said on them.
+//! Unix sockets in the file system: how one comes into being, whether it still is ours, and how it goes.
 //!
-//! A socket appears under its name whole: its owner's alone from its first moment, and already listening. It never takes another process's
-//! place, and at the end only the very file that was made is removed (a successor may have taken the name: its socket must stay).
+//! A socket appears under its name whole: its owner's alone from its first moment, and already listening. It never takes another process's place, and
+//! at the end only the very file that was made is removed (a successor may have taken the name: its socket must stay).
 //!
 //! Everything here is a few system calls on a local directory. It knows no protocol and no runtime.
 

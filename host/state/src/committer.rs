@@ -1,5 +1,4 @@
-//! Group commit: one thread makes durable what waits, once for all who wait. Apart so that the only place that waits for the disk is one
-//! thread, which no async task shares.
+//! Group commit: one thread makes durable what waits, once for all who wait.
 //!
 //! It knows nothing of keys and values.
 
@@ -122,7 +121,7 @@ fn run(shared: &Shared, waiting: &Receiver<Waiter>) {
     }
     if let Err(error) = shared.commit() {
         let error: &dyn std::error::Error = &error;
-        tracing::error!(error, "the state store lost writes that nobody waited for");
+        tracing::error!(error, "the state store lost unacknowledged writes");
     }
 }
 

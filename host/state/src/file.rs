@@ -1,8 +1,5 @@
-//! The file below redb. Apart because of one rule: space is reserved when the file grows, so a full disk is met there, before anything is
-//! written. redb's own backend makes the file longer but sparse; then a write in the middle of a commit fails, and a store that has to be
-//! opened again on a full disk may not be able to.
-//!
-//! It does not know what the bytes mean.
+//! The file below redb. Space is reserved when the file grows, so a full disk is met there, before anything is written. redb's own backend makes the
+//! file longer but sparse; then a write in the middle of a commit fails, and a store that has to be opened again on a full disk may not be able to.
 
 use redb::StorageBackend;
 use rustix::fs::FallocateFlags;

@@ -1,5 +1,4 @@
-//! The lock of a data directory: two hosts must never write one store. Apart from the store so that a second host can say that it waits
-//! before it does.
+//! The lock of a data directory: two hosts must never write one store.
 //!
 //! It is an advisory `flock` on the directory itself: the kernel lets go of it when the process dies, however it dies.
 

@@ -1,8 +1,8 @@
-//! Writes that are visible and not yet durable, and the revision counter. Apart because it is plain data: what a batch is, when it is
-//! settled and how large it may grow can be read and tested without a file.
+//! Writes that are visible and not yet durable, and the revision counter. What a batch is, when it is settled and how large it may grow can be read
+//! and tested without a file.
 //!
-//! redb has writes of its own that are visible before they are durable, but an I/O error makes it forget them; a write that somebody has
-//! seen must outlive a full disk.
+//! redb has writes of its own that are visible before they are durable, but an I/O error makes it forget them; a write that somebody has seen must
+//! outlive a full disk.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_a_space_is_that_of_its_writes_until_they_are_settled() {
+    fn the_size_of_a_space_counts_unsettled_writes() {
         let mut pending = Pending::default();
         pending.write(&space("a"), "k", value("1"));
         pending.write(&space("a"), "gone", None);

@@ -1,6 +1,5 @@
 //! A child process that the kernel kills when its parent dies (`PR_SET_PDEATHSIG`, prctl(2)), or that is left no descriptor but three
-//! (`close_range(2)`). Apart because code between fork and exec is `unsafe`: only calls that are safe in a signal handler may be made there
-//! (`CommandExt::pre_exec`).
+//! (`close_range(2)`).
 //!
 //! It knows no program: which are run, and for how long, is decided elsewhere.
 

@@ -1,5 +1,4 @@
-//! Where the data of a file lies on its device (`FS_IOC_FIEMAP`, Documentation/filesystems/fiemap.rst). Apart because neither rustix nor
-//! libc has the request, and the crate `fiemap` cannot begin in the middle of a file.
+//! Where the data of a file lies on its device (`FS_IOC_FIEMAP`, Documentation/filesystems/fiemap.rst).
 //!
 //! What an extent's flags mean for anybody is decided in the mount room.
 

@@ -1,5 +1,4 @@
-//! Freezing of a mounted file system (`ioctl_fsfreeze`, `FIFREEZE` and `FITHAW` of `linux/fs.h`; see fsfreeze(8)). Apart because rustix wraps
-//! neither request.
+//! Freezing of a mounted file system (`ioctl_fsfreeze`, `FIFREEZE` and `FITHAW` of `linux/fs.h`; see fsfreeze(8)).
 //!
 //! It knows nothing of images: what is frozen, why and for how long is decided in the mount room.
 

@@ -1,4 +1,4 @@
-//! Loop devices (loop(4)): a file, or a block device once more, as a block device. Apart because rustix wraps none of the requests.
+//! Loop devices (loop(4)): a file, or a block device once more, as a block device.
 //!
 //! It opens nothing and knows no policy: which file, under which name and for how long is decided in the mount room.
 

@@ -1,4 +1,4 @@
-//! `mount_setattr(2)`: flags and propagation of a mount by file descriptor. Apart because neither rustix 1.1 nor libc wraps the call.
+//! `mount_setattr(2)`: flags and propagation of a mount by file descriptor.
 //!
 //! It knows nothing of volumes: which flags a mount gets is decided in the mount room.
 

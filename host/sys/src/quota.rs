@@ -1,5 +1,4 @@
-//! Project quotas: the project of a file (`FS_IOC_FSGETXATTR`, `FS_IOC_FSSETXATTR`) and the limit of a project (`quotactl_fd(2)`). Apart
-//! because neither rustix nor libc wraps the calls. xfs and ext4 answer both alike.
+//! Project quotas: the project of a file (`FS_IOC_FSGETXATTR`, `FS_IOC_FSSETXATTR`) and the limit of a project (`quotactl_fd(2)`).
 //!
 //! It knows nothing of pools: which project a tree gets is decided in the mount room.
 

@@ -1,5 +1,4 @@
-//! Size and growing of a mounted xfs (`ioctl_xfs_fsgrowfs(2)`, `ioctl_xfs_fsgeometry(2)`). Apart because no crate has the requests, and the
-//! tool for it, `xfs_growfs`, wants a path of the mount, where a descriptor says without doubt which one is meant.
+//! Size and growing of a mounted xfs (`ioctl_xfs_fsgrowfs(2)`, `ioctl_xfs_fsgeometry(2)`).
 //!
 //! It knows nothing of devices: how far a file system may grow is decided in the mount room.
 

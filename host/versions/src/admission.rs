@@ -1,5 +1,4 @@
-//! Admission of a plugin in a file, in one go. Apart because whoever serves keeps versions, see [`crate::VersionReconciler`]; this is for those who look
-//! once. Until it is admitted nothing has changed; then its pools are opened, as its first call would do.
+//! Admission of a plugin in a file, in one go. Until it is admitted nothing has changed; then its pools are opened, as its first call would do.
 
 use crate::admission_report::AdmissionReport;
 use crate::admission_steps::{Admitted, Proof, run_admission};

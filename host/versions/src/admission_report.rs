@@ -1,4 +1,4 @@
-//! The steps of an admission as they were taken. Apart because `check` shows them one by one while a serving host has no use for them.
+//! The steps of an admission as they were taken.
 
 use std::time::{Duration, Instant};
 
@@ -99,8 +99,8 @@ impl Step {
 
 impl AdmissionReport {
     /// A step went well.
-    pub fn passed(&mut self, step: Step, said: impl Into<String>) {
-        self.taken(step, StepOutcome::Passed(said.into()));
+    pub fn passed(&mut self, step: Step, describe: impl Into<String>) {
+        self.taken(step, StepOutcome::Passed(describe.into()));
     }
 
     /// A step was the last one.
@@ -128,13 +128,13 @@ impl AdmissionReport {
     pub fn take<T, E: std::fmt::Display>(
         &mut self,
         step: Step,
-        came: Result<T, E>,
-        said: impl FnOnce(&T) -> String,
+        attempted: Result<T, E>,
+        describe: impl FnOnce(&T) -> String,
     ) -> Result<T, E> {
-        match &came {
-            Ok(value) => self.passed(step, said(value)),
+        match &attempted {
+            Ok(value) => self.passed(step, describe(value)),
             Err(error) => self.refused(step, error.to_string()),
         }
-        came
+        attempted
     }
 }

@@ -1,5 +1,4 @@
-//! Admission: everything that must hold before a component serves, in the order in which it is cheapest to refuse. Apart from the engine
-//! because these are decisions about a version, not ways to run one. Nothing is changed by it.
+//! Admission: everything that must hold before a component serves, in the order in which it is cheapest to refuse. Nothing is changed by it.
 //!
 //! The bytes were had before, see [`crate::Sources`]; whoever shows the steps has the first three from there.
 
@@ -116,7 +115,7 @@ pub(crate) async fn prove_loaded(
         )]),
         settings => settings.map_err(Refusal::Settings),
     };
-    warnings.extend(report.take(Step::Settings, settings, |said| said.join("; "))?);
+    warnings.extend(report.take(Step::Settings, settings, |describe| describe.join("; "))?);
     let ready = match candidate.probe(&call_at_admission(Rpc::Probe, time)).await {
         Ok(true) => Ok(None),
         Ok(false) => Ok(Some(NOT_READY.to_owned())),

@@ -1,5 +1,4 @@
-//! What is wanted, and where its parts come from. Apart because the keeper acts on it and knows neither files, registries nor Kubernetes: who
-//! does gives it a [`Sources`].
+//! What is wanted, and where its parts come from.
 
 use crate::plugin_file::Component;
 use crate::refusal::Refusal;

@@ -1,8 +1,5 @@
-//! The keeper's files: the history, and a component for each version that can be gone back to. Apart because it blocks, and because here it is
-//! decided what a kill or a power cut may leave: a component is written aside, made durable and renamed, the history is written in two files in
-//! turn, so that there is all of it or nothing.
-//!
-//! It does not know what a version is.
+//! The reconciler's files: the history, and a component for each version that can be rolled back to. A component is written aside, made durable and
+//! renamed, the history is written in two files in turn, so that there is all of it or nothing.
 
 mod key;
 mod refusals;
@@ -28,7 +25,7 @@ const COMPONENT: &str = "wasm";
 /// Ends the name of a file that is being written.
 const UNFINISHED: &str = "unfinished";
 
-/// A directory of the keeper's.
+/// A directory of the reconciler's.
 #[derive(Debug)]
 pub(crate) struct Disk {
     directory: PathBuf,
@@ -190,7 +187,7 @@ fn open_blocking(directory: &Path) -> Result<(Slots, History), Refusal> {
     tracing::error!(
         directory = %directory.display(),
         reason,
-        "the history of versions cannot be read and is put aside: the backend begins anew with its document"
+        "the version history cannot be read and is quarantined: the backend starts from its document"
     );
     Ok((slots, History::default()))
 }

@@ -1,5 +1,5 @@
-//! Which versions a backend had, which serves, and to which it can go back. Apart because it is plain data: each decision here can be tested
-//! without a disk, and what is written to disk is exactly this.
+//! Which versions a backend had, which serves, and to which it can go back. Each decision here can be tested without a disk, and what is written to
+//! disk is exactly this.
 //!
 //! It holds documents and no secrets.
 
@@ -266,7 +266,7 @@ impl History {
     }
 
     /// An earlier version serves again, with the secrets of now.
-    pub(crate) fn go_back(&mut self, hold: Hold, secrets: String, now: SystemTime) {
+    pub(crate) fn roll_back_to(&mut self, hold: Hold, secrets: String, now: SystemTime) {
         let Hold { number, reason, .. } = hold.clone();
         if let Some(left) = self.current_mut() {
             let why = format!("went back to version {number}: {reason}");

@@ -1,5 +1,4 @@
-//! Names of imports and exports, judged: the line of the contract, what no plugin gets, what was granted. Apart because it is pure and reads
-//! as a list of rules.
+//! Names of imports and exports, judged: the line of the contract, what no plugin gets, what was granted.
 
 use crate::refusal::Refusal;
 use wasmount_core::document::Wasi;

@@ -1,4 +1,4 @@
-//! Versions of a backend: what must hold before one serves, how one follows another, and how one is taken back.
+//! Versions of a backend: what must hold before one serves, how one follows another, and how one is rolled back.
 //!
 //! ```text
 //! Desired ──▶ Keeper ── Sources ──▶ prove ──▶ component and history on disk ──▶ Driver::put_to_use
@@ -34,7 +34,7 @@ pub use admission_steps::{Admitted, Proof, run_admission};
 pub use desired::{Desired, DesiredFrom, Fetched, Origin, Sources};
 pub use plugin_file::{Component, PLUGIN_BYTES, check_kind, read as read_plugin};
 pub use reconciler::{
-    KeeperParts, Migrates, RollbackRequest, SetGrants, SwapRequest, VersionReconciler,
+    Migrates, ReconcilerParts, RollbackRequest, SetGrants, SwapRequest, VersionReconciler,
 };
 pub use record::{Drained, HeldBy, Hold, VersionRecord, VersionState};
 pub use refusal::{Patience, Refusal, RefusalKind};

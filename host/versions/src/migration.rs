@@ -1,5 +1,4 @@
-//! Records of one version on their way to another: what is to be written, and what it takes to go back. Apart from the keeper because it
-//! decides nothing about versions: it pages, asks and counts.
+//! Records of one version on their way to another: what is to be written, and what it takes to go back.
 //!
 //! Marks of migrations lie in the host's own keyspace, so that they are written in one transaction with the records.
 

@@ -1,5 +1,4 @@
-//! The plugin's bytes in a file: found and bounded; and whether bytes are the ones that were meant, and a component. Apart because it reads what
-//! administrators write, on a blocking thread; the host's own files are another's.
+//! The plugin's bytes in a file: found and bounded; and whether bytes are the ones that were meant, and a component.
 //!
 //! These are steps, each by itself: whose signatures a document wants is looked at between the digest and the kind.
 
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_component_with_the_digest_of_the_document_is_the_one_that_is_meant() {
+    async fn a_component_must_have_the_digest_of_the_document() {
         let component = empty_component().await;
         assert_eq!(component.wasm(), EMPTY_COMPONENT);
         check_kind(component.wasm()).unwrap();

@@ -1,5 +1,4 @@
-//! Whether the granted pools can be opened. Apart from the plugin's own checks because a plugin that accepts its settings cannot know what
-//! is at a path; else the first volume would be the first to find out.
+//! Whether the granted pools can be opened.
 //!
 //! To open a pool is to own it, so it is for the caller to ask only where the calls that change pools are served.
 

@@ -1,5 +1,4 @@
-//! Keeps one backend at the version that is wanted. Apart from its parts because this is what others hold: wishes go in, a status comes out,
-//! and an actor of its own does the work, one thing at a time.
+//! Keeps one backend at the version that is wanted. Wishes go in, a status comes out, and an actor of its own does the work, one thing at a time.
 //!
 //! Who asks is never waited for by the calls of clients, and the other way round.
 
@@ -41,9 +40,9 @@ const EVENTS: usize = 64;
 /// Has the mount room grant this from now on; in words why not.
 pub type SetGrants = Arc<dyn Fn(Grants) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
-/// What a keeper works with.
+/// What a reconciler works with.
 #[derive(Clone)]
-pub struct KeeperParts {
+pub struct ReconcilerParts {
     /// Runs components.
     pub engine: Arc<Engine>,
     /// The driver that is served.
@@ -58,7 +57,7 @@ pub struct KeeperParts {
     pub role: Role,
     /// Where components and secrets come from.
     pub sources: Arc<dyn Sources>,
-    /// The keeper's own directory: `<data>/versions/<driver>`. Made if need be; its parent must be there.
+    /// The reconciler's own directory: `<data>/versions/<driver>`. Made if need be; its parent must be there.
     pub directory: PathBuf,
     /// Who changes the backend's records when a version wants another form of them.
     pub migrates: Migrates,
@@ -77,7 +76,7 @@ pub enum Migrates {
     TheElected,
 }
 
-impl KeeperParts {
+impl ReconcilerParts {
     /// Whether this process may change records now.
     pub(crate) fn may_migrate(&self) -> bool {
         match self.migrates {
@@ -116,7 +115,7 @@ pub struct VersionReconciler {
     actor: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the keeper and its actor both see.
+/// What the reconciler and its actor both see.
 struct Shared {
     wanted: Mutex<Wanted>,
     wake: Notify,
@@ -129,7 +128,7 @@ struct Shared {
 
 impl VersionReconciler {
     /// Serves what served last, if anything did, and converges to what is desired, in the background.
-    pub async fn start(parts: KeeperParts, desired: Desired) -> Arc<Self> {
+    pub async fn start(parts: ReconcilerParts, desired: Desired) -> Arc<Self> {
         let driver = Arc::clone(&parts.driver);
         let (engine, directory) = (Arc::clone(&parts.engine), parts.directory.clone());
         let (commands, received) = mpsc::channel(COMMANDS);
@@ -155,8 +154,8 @@ impl VersionReconciler {
     }
 
     /// The document changed. Returns the number of this wish, for [`ReconcilerStatus::settled`].
-    pub fn want(&self, desired: Desired) -> u64 {
-        let number = self.wanted().want(desired);
+    pub fn set_desired(&self, desired: Desired) -> u64 {
+        let number = self.wanted().set_desired(desired);
         self.shared.wake.notify_one();
         number
     }

@@ -1,5 +1,4 @@
-//! A version as it is told of: to administrators, in statuses, and across restarts. Apart because the keeper's other parts and everybody
-//! outside speak of versions by it.
+//! A version as it is told of: to administrators, in statuses, and across restarts.
 
 use crate::desired::Origin;
 use serde::{Deserialize, Serialize};
@@ -30,9 +29,9 @@ pub struct VersionRecord {
     pub why_ended: Option<String>,
     /// What became of it.
     pub state: VersionState,
-    /// It served well for a whole fault window: a later version that fails is taken back to it.
+    /// It served well for a whole fault window: a later version that fails is rolled back to it.
     pub proven: bool,
-    /// Its component is on this host's disk: it can be gone back to, offline.
+    /// Its component is on this host's disk: it can be rolled back to, offline.
     pub is_kept: bool,
 }
 
@@ -62,8 +61,8 @@ pub struct Hold {
     /// Since when.
     pub since: SystemTime,
     /// What the document wanted then, in a digest; none: nobody knows.
-    #[serde(default)]
-    pub wish: Option<String>,
+    #[serde(rename = "wish", default)]
+    pub revision: Option<String>,
 }
 
 /// Keeps a backend from taking new work.

@@ -1,4 +1,4 @@
-//! Why a plugin is not put to use, each with what to do about it. Apart because these are the sentences that an administrator reads first.
+//! Why a plugin is not put to use, each with what to do about it.
 
 mod kind;
 

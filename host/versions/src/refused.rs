@@ -1,5 +1,4 @@
-//! Candidates that may not serve, as they are remembered: which, when, how often, why. Apart from the history of versions because none of them
-//! became one, and because nothing depends on it: what cannot be written down here changes nothing.
+//! Candidates that may not serve, as they are remembered: which, when, how often, why.
 
 use crate::status::RefusedVersion;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,4 @@
-//! Marks of secrets: by them a version knows its secrets again without holding them. Apart because it is pure, and because a plain digest would
-//! not do: whoever reads one can try the passwords of a list.
+//! Marks of secrets: by them a version knows its secrets again without holding them.
 //!
 //! HMAC with SHA-256 (RFC 2104), under a random key that only root can read.
 
@@ -33,7 +32,9 @@ impl Key {
         // Up to 256 bytes come whole, and fail only before the machine has any entropy (getrandom(2)).
         let filled = getrandom(&mut bytes, GetRandomFlags::empty());
         if filled.is_err() {
-            tracing::error!("the kernel has no random numbers: marks of secrets can be guessed");
+            tracing::error!(
+                "the kernel has no random numbers: fingerprints of secrets can be guessed"
+            );
         }
         Self(bytes)
     }

@@ -1,5 +1,5 @@
-//! Whether a version is of the plugin that the one before it is of, and offers what that does. Apart because it is pure: sidecars ask for capabilities once, when they start, and
-//! a call that they then make for ever would be refused for ever.
+//! Whether a version is of the plugin that the one before it is of, and offers what that does. Sidecars ask for capabilities once, when they start,
+//! and a call that they then make for ever would be refused for ever.
 //!
 //! What is hidden, before or now, does not count: nobody was told of it, or the administrator has said that it goes.
 

@@ -1,5 +1,4 @@
-//! What a keeper tells of itself. Apart because commands, Events, metrics and the status of a custom resource read it, and none of them the
-//! keeper.
+//! What a reconciler tells of itself.
 
 use crate::record::{Drained, Hold, VersionRecord};
 use crate::refusal::RefusalKind;
@@ -24,7 +23,7 @@ pub struct ReconcilerStatus {
     pub paused: bool,
     /// Why no new work is taken, and since when (`wasmount drain`).
     pub drained: Option<Drained>,
-    /// How often something else was wanted, counted from the keeper's start.
+    /// How often something else was wanted, counted from the reconciler's start.
     pub wanted: u64,
     /// Up to which of those it is known what became of it.
     pub settled: u64,
@@ -127,7 +126,7 @@ pub enum KeeperEvent {
 }
 
 impl ReconcilerStatus {
-    /// Of a keeper that has just begun.
+    /// Of a reconciler that has just begun.
     pub(crate) fn loading() -> Self {
         Self {
             phase: Phase::Loading,

@@ -1,11 +1,10 @@
-//! Whether a new version is taken back: its faults within a sliding window, counted from when it began to serve. Apart because it is pure, and
-//! because this rule alone decides that the host does what nobody asked for.
+//! Whether a new version is rolled back: its faults within a sliding window, counted from when it began to serve.
 //!
-//! Many faults of one volume may be that volume's: a pod's request or what is in it. Once the version has answered the same call about
-//! another volume, they count as one fault.
+//! Many faults of one volume may be that volume's: a pod's request or what is in it. Once the version has answered the same call about another
+//! volume, they count as one fault.
 //!
-//! A version stands trial until it has served for one whole window and answered a call in it, with fewer faults than it may have. From then
-//! on its faults are told and change nothing: what fails after it worked has more likely another cause.
+//! A version stands trial until it has served for one whole window and answered a call in it, with fewer faults than it may have. From then on its
+//! faults are told and change nothing: what fails after it worked has more likely another cause.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_faults_as_it_may_not_have_within_one_window_end_the_trial() {
+    fn faults_within_one_window_end_the_trial() {
         let began = Instant::now();
         let mut trial = Trial::new(&policy(3, 10), began);
         assert!(!trial.fault(&fault(began, 0)));

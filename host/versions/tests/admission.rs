@@ -85,7 +85,7 @@ fn refused(admitted: Result<Admitted, Refusal>) -> Refusal {
 }
 
 #[tokio::test]
-async fn a_plugin_within_the_rules_is_admitted_and_nothing_was_touched() {
+async fn a_valid_plugin_is_admitted_and_changes_nothing() {
     let (admitted, memory) = admit_file(&built("directory"), "").await;
     let Admitted {
         backend, warnings, ..
@@ -118,7 +118,7 @@ async fn doubts_are_warnings() {
 }
 
 #[tokio::test]
-async fn a_pool_that_cannot_be_opened_is_a_warning_where_this_process_may_open_it() {
+async fn an_unopenable_pool_is_a_warning() {
     let pool = |path: &str| PoolGrant {
         path: PathBuf::from(path),
         full_copies: false,
@@ -167,7 +167,7 @@ async fn an_experimental_feature_is_admitted() {
 }
 
 #[tokio::test]
-async fn features_that_are_unknown_or_contradict_the_exports_are_refused() {
+async fn unknown_or_contradicting_features_are_rejected() {
     for (behaviour, expected) in [
         (
             "unknown-feature",

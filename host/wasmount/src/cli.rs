@@ -1,9 +1,8 @@
-//! The words of the command line. Apart from the work so that flags, help and examples can be read and tested by themselves; one file a
-//! subcommand.
+//! The words of the command line.
 //!
-//! A flag that says how a host or a command is set up is an environment variable too (`WASMOUNT_` and its name), for manifests and for one shell.
-//! A name means the same to all subcommands that have it, and what is said of one call stands on its line alone: a variable that was set for
-//! another command must not change this one, or be in its way.
+//! A flag that says how a host or a command is set up is an environment variable too (`WASMOUNT_` and its name), for manifests and for one shell. A
+//! name means the same to all subcommands that have it, and what is said of one call stands on its line alone: a variable that was set for another
+//! command must not change this one, or be in its way.
 
 mod admin;
 mod call;
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_but_those_of_one_call_can_come_from_the_environment() {
+    fn flags_can_be_set_by_environment_except_per_call_ones() {
         for (command, flag, variable) in flags(&Words::command()) {
             let name = flag.get_long().unwrap_or_default();
             let wanted = match (command.get_name(), name) {

@@ -1,5 +1,4 @@
-//! What a component says of itself: its imports and exports, and what its author wrote into it. Apart because it goes into artifacts for people
-//! and catalogues; whether the component may serve is decided from its code, elsewhere.
+//! What a component says of itself: its imports and exports, and what its author wrote into it.
 
 use std::fmt::Display;
 use wasm_metadata::Metadata;
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_too_deep_in_one_another_is_refused_before_anything_is_made_of_it() {
+    fn documents_nested_too_deep_are_rejected_before_parsing() {
         assert!(facts(&nested(NESTING)).is_ok());
         for depth in [NESTING + 1, 10_000] {
             let refused = facts(&nested(depth)).unwrap_err();

@@ -1,7 +1,7 @@
-//! The documents of one command line: read, checked, and told apart. Apart because every command that takes `--backend` begins here.
+//! The documents of one command line: read, checked, and told apart.
 //!
-//! It does not look at what a document points to: plugin and secrets are read at admission, so that one backend whose file is missing
-//! delays no other.
+//! It does not look at what a document points to: plugin and secrets are read at admission, so that one backend whose file is missing delays no
+//! other.
 
 mod complaint;
 mod places;

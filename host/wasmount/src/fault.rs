@@ -1,5 +1,4 @@
-//! Why a command ended otherwise than well: the one error type of the binary, and the exit codes. Apart because scripts and service
-//! managers act on the code, people on the line.
+//! Why a command ended otherwise than well: the one error type of the binary, and the exit codes.
 //!
 //! Configuration that can never work is [`EX_USAGE`], so that a service manager need not try again; what the node lacks may change.
 

@@ -1,5 +1,4 @@
-//! `/healthz` (the process and its sockets), `/readyz` (every driver is reached), `/readyz/<driver>` (and has plugin and storage) and
-//! `/metrics`. Apart because it is the only HTTP of the host, and because a check must not go through what it checks.
+//! `/healthz` (the process and its sockets), `/readyz` (every driver is reached), `/readyz/<driver>` (and has plugin and storage) and `/metrics`.
 //!
 //! One sick plugin makes its driver unready, never the host unhealthy: a restart would take every other backend down.
 

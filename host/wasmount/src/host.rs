@@ -174,7 +174,7 @@ async fn run(
     let mut serving = tokio::select! {
         started = start(options, backends, readiness, metrics, descriptors, place) => started?,
         signal = signals.next() => {
-            tracing::info!(signal, "stopped before anything was served");
+            tracing::info!(signal, "stopped before serving");
             return Ok(());
         }
     };
@@ -187,7 +187,7 @@ async fn run(
     };
     tokio::select! {
         () = serving.stop(grace) => {}
-        signal = signals.next() => tracing::warn!(signal, "stopping at once: the next start recovers what is left"),
+        signal = signals.next() => tracing::warn!(signal, "stopping immediately: the next start recovers unfinished work"),
     }
     ended
 }

@@ -1,5 +1,4 @@
-//! `/metrics`: what a host counts, in Prometheus' text format. Apart because it only shows what others know: each value has one owner, and
-//! most are read when they are asked for.
+//! `/metrics`: what a host counts, in Prometheus' text format.
 //!
 //! Labels have bounds: drivers are those of the documents, methods and codes those of CSI and gRPC. docs/kubernetes.md has the same table.
 
@@ -117,7 +116,7 @@ impl Metrics {
         self.register_versions(&mut registry);
         let mut text = String::new();
         if let Err(error) = encode(&mut text, &registry) {
-            tracing::error!(%error, "the metrics cannot be written");
+            tracing::error!(%error, "metrics cannot be encoded");
         }
         text
     }

@@ -1,4 +1,4 @@
-//! What this node is called when nobody says. Apart because it asks the kernel, which nothing else of the binary's words does.
+//! What this node is called when nobody says.
 
 use crate::fault::Fault;
 use wasmount_core::names::NodeId;

@@ -1,4 +1,4 @@
-//! How far a transfer is, as a bar on the terminal of whoever waits. Apart because it is the only thing here that draws.
+//! How far a transfer is, as a bar on the terminal of whoever waits.
 //!
 //! Where standard error is no terminal nothing is drawn: a log would be filled with bars.
 

@@ -1,4 +1,4 @@
-//! Who serves, who is ready, and why not. Apart because start-up and keepers write it and the health checks read it.
+//! Who serves, who is ready, and why not.
 //!
 //! It decides nothing: a reason is kept in the words of whoever found it.
 

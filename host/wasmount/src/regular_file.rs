@@ -1,7 +1,4 @@
-//! Small files that the configuration names, read whole. Apart because opening whatever a path leads to may wait for ever (a named pipe has no
-//! writer, a terminal no end), and reading it may never end.
-//!
-//! It does not know what is in them.
+//! Small files that the configuration names, read whole.
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;

@@ -1,6 +1,4 @@
-//! Log lines on standard error, as text or JSON, and panics among them. Apart because it is process-wide and set once.
-//!
-//! It does not know what is logged; no room hands it a request or a secret.
+//! Log lines on standard error, as text or JSON, and panics among them.
 
 mod log_capture;
 
@@ -20,9 +18,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// Form of the log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people
+    /// Text for people
     Text,
-    /// One JSON object a line
+    /// One JSON object on each line
     Json,
 }
 

@@ -1,5 +1,4 @@
-//! What others wrote (a plugin, a registry, an administrator), as a terminal may be given it. Apart because a control character in a name would
-//! move the cursor, colour what follows, or set the title of a window, in every command alike.
+//! What others wrote (a plugin, a registry, an administrator), as a terminal may be given it.
 
 /// As one line.
 pub(crate) fn line(text: &str) -> String {
@@ -34,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_others_are_read_in_the_order_in_which_they_are_written() {
+    fn foreign_texts_are_displayed_in_writing_order() {
         let text = "gpj.\u{202e}exe \u{2066}a\u{2069} \u{200f}\u{5d0}";
         let plain = "gpj.\u{fffd}exe \u{fffd}a\u{fffd} \u{fffd}\u{5d0}";
         assert_eq!(line(text), plain);

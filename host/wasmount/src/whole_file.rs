@@ -1,5 +1,4 @@
-//! Writes a file whole or not at all. Apart because whoever reads a plugin while it is being written must find the old one or the new one,
-//! never a half.
+//! Writes a file whole or not at all.
 //!
 //! The bytes go to a file without a name first, and are on stable storage before it gets one: whoever is killed meanwhile leaves nothing, since the
 //! kernel removes what has no name. File systems that have no such files get one with a name of its own.
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_name_is_a_new_one_and_a_link_that_waits_there_is_not_followed() {
+    fn a_named_output_file_is_new_and_links_are_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let [victim, planted] = ["victim", "planted"].map(|name| folder.path().join(name));
         fs::write(&victim, "kept").unwrap();

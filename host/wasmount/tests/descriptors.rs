@@ -92,7 +92,7 @@ impl Drop for Host {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_of_one_driver_cannot_take_the_descriptors_of_another() {
+async fn a_client_cannot_exhaust_descriptors_of_another_driver() {
     let host = Host::start(&["one", "two"]);
     let said = host.says("serving role");
     let warned = format!("limit={HARD_LIMIT}");

@@ -150,7 +150,7 @@ async fn a_host_without_its_plugin_answers_and_is_not_ready() {
         .await
         .unwrap();
     assert_eq!(info.get_ref().name, DRIVER);
-    let line = host.says("the version is refused");
+    let line = host.says("version rejected");
     assert!(line.contains("absent.wasm cannot be read"), "{line}");
     assert!(line.contains("ERROR"), "{line}");
     let probe = client.probe(ProbeRequest {}).await.unwrap();

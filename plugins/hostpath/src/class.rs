@@ -1,4 +1,4 @@
-//! What a StorageClass and a VolumeAttributesClass choose. Apart because it is decided before anything is made.
+//! What a StorageClass and a VolumeAttributesClass choose.
 use serde::{Deserialize, Serialize};
 use wasmount_guest::{pool::Content, *};
 

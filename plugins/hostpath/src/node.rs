@@ -1,4 +1,4 @@
-//! What a node is told. Apart because there are no records here: the pool and the contexts say everything.
+//! What a node is told.
 use crate::class::{Class, Mutable};
 use crate::volumes::VOLUMES;
 use crate::{Hostpath, here, most_volumes};

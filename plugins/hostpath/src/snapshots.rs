@@ -1,4 +1,4 @@
-//! Snapshots. Apart because they outlive their volumes.
+//! Snapshots.
 use crate::volumes::content;
 use crate::{Hostpath, here};
 use wasmount_guest::*;

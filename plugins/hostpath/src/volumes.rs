@@ -1,4 +1,4 @@
-//! Volumes as the controller knows them. Apart from the node, which has no records.
+//! Volumes as the controller knows them.
 use crate::class::{Class, Kind, Mutable};
 use crate::node::publish_context;
 use crate::snapshots::SNAPSHOTS;

@@ -1,5 +1,5 @@
-//! A plugin that imports files and sockets, as some language runtimes do, and tries each of them: what to do is said by the parameter `try`,
-//! with what by `at`. Apart from `misbehave` because that one must be admitted without them.
+//! A plugin that imports files and sockets, as some language runtimes do, and tries each of them: what to do is said by the parameter `try`, with
+//! what by `at`.
 //!
 //! It reports what came of it and knows nothing of what should.
 

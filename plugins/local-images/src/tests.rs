@@ -205,7 +205,7 @@ fn what_cannot_be_made_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn what_kubernetes_says_of_the_claim_is_no_parameter_of_the_class() {
+fn claim_metadata_of_kubernetes_is_no_class_parameter() {
     fresh();
     let mut args = request(range(Some(GIB), None), mounted(None));
     args.parameters = vec![("csi.storage.k8s.io/pvc/name".to_owned(), "data".to_owned())];

@@ -1,4 +1,4 @@
-//! The forms of a record. Apart because each version reads what is written here by another, as old code meets new data.
+//! The forms of a record.
 
 use wasmount_guest::*;
 

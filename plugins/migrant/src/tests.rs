@@ -89,7 +89,7 @@ fn each_version_reads_what_the_migration_made_of_the_one_before() {
 }
 
 #[test]
-fn additive_is_that_the_version_before_works_with_all_that_was_written_and_loses_none_of_it() {
+fn additive_means_the_earlier_version_keeps_all_records() {
     testing::reset();
     version("2");
     let made = create("b", 8).unwrap();

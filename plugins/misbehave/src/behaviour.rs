@@ -1,5 +1,5 @@
-//! What this plugin does wrong, by name: a table a kind. Apart from the exports because most of it can be done in any of them. The tables
-//! are also what the plugin says of itself, so that a test can hold itself to all of it.
+//! What this plugin does wrong, by name: a table a kind. The tables are also what the plugin says of itself, so that a test can hold itself to all of
+//! it.
 
 pub mod answers;
 pub mod deletions;

@@ -132,7 +132,7 @@ fn a_volume_that_is_not_inline_or_is_a_device_is_refused() {
 }
 
 #[test]
-fn an_attribute_that_is_unknown_or_names_no_file_is_refused_by_name() {
+fn an_unknown_attribute_is_rejected_by_name() {
     testing::reset();
     let long = format!("file.{}", "x".repeat(NAME_BYTES + 1));
     for key in [

@@ -1,5 +1,4 @@
-//! The drivers that tests use, and the host that serves all of them beside the cluster's kubelet: documents, pools, command line. Apart from the
-//! hosts of other tests because this one is where an installed one is, in the usual directories of the cluster's own namespaces.
+//! The drivers that tests use, and the host that serves all of them beside the cluster's kubelet: documents, pools, command line.
 //!
 //! It starts nothing.
 

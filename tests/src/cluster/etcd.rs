@@ -1,4 +1,4 @@
-//! What only etcd's operator does: compaction, by etcd's own API (its JSON gateway). Apart because nobody else speaks to etcd past the API server.
+//! What only etcd's operator does: compaction, by etcd's own API (its JSON gateway).
 
 use serde_json::{Value, json};
 use xtask::cluster::Cluster;

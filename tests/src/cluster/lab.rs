@@ -1,4 +1,4 @@
-//! What all tests of a program share: one cluster with its drivers, their classes and sidecars. Apart from a scene, which is one test's.
+//! What all tests of a program share: one cluster with its drivers, their classes and sidecars.
 //!
 //! Flows run side by side; a fault, which all of them would feel, has the cluster to itself.
 

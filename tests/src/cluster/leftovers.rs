@@ -1,5 +1,4 @@
-//! What a volume leaves on the node once it is gone: mounts, kubelet's directories, loop devices, content of the pool. Apart because every flow and
-//! every fault ends with this question, which must be asked of the kernel and the disk and of nobody who could be wrong.
+//! What a volume leaves on the node once it is gone: mounts, kubelet's directories, loop devices, content of the pool.
 
 use crate::cluster::drivers::{self, KUBELET};
 use crate::loop_devices;

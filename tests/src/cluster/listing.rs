@@ -1,5 +1,4 @@
-//! Whether what Kubernetes knows of the drivers on the node is what they say themselves: CSINode, and the Node's annotation and labels. Apart
-//! because it is asked after every fault, and asks both sides.
+//! Whether what Kubernetes knows of the drivers on the node is what they say themselves: CSINode, and the Node's annotation and labels.
 
 use crate::cluster::drivers::{ALL, Driver};
 use crate::cluster::wait::NotYet;

@@ -1,4 +1,4 @@
-//! The objects that tests ask a cluster for, as the field writes them. Apart because they are data: what a test means by them is its own.
+//! The objects that tests ask a cluster for, as the field writes them.
 
 use serde_json::{Value, json};
 use xtask::cluster::BUSYBOX_IMAGE;

@@ -1,4 +1,4 @@
-//! What a pod finds: commands run in it, as `kubectl exec` does. Apart because it is the only look from inside.
+//! What a pod finds: commands run in it, as `kubectl exec` does.
 
 use futures::TryFutureExt;
 use k8s_openapi::api::core::v1::Pod;

@@ -1,5 +1,5 @@
-//! The standard sidecars, unchanged, beside a driver: external-provisioner, -attacher, -resizer, -snapshotter. Apart because nothing in them is
-//! ours: they run with the rights that `wasmount manifests` prints for the driver, and are started again when they exit, as kubelet would.
+//! The standard sidecars, unchanged, beside a driver: external-provisioner, -attacher, -resizer, -snapshotter. They run with the rights that
+//! `wasmount manifests` prints for the driver, and are started again when they exit, as kubelet would.
 
 use crate::cluster::drivers::{self, Driver};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};

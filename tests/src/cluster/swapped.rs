@@ -1,5 +1,4 @@
 //! A driver whose backend is a StorageBackend object, served by a host of its own beside the others: what an administrator swaps in a cluster.
-//! Apart from the drivers of the lab because it comes and goes with one test.
 
 use crate::builds;
 use crate::cluster::drivers::{self, Driver};

@@ -1,5 +1,4 @@
-//! Waiting for what a cluster does by and by. Apart so that every test that waited in vain says the same: for what, what it saw last, and what
-//! the cluster had to say meanwhile.
+//! Waiting for what a cluster does by and by.
 
 use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;

@@ -1,5 +1,4 @@
-//! What every state store must do, as one function over the trait. Apart from the tests of one store so that the next store is held to the
-//! same rules, and outside the host because it ends where it fails. It wants an empty store and knows nothing of files.
+//! What every state store must do, as one function over the trait. It wants an empty store and knows nothing of files.
 
 #![forbid(unsafe_code)]
 #![allow(

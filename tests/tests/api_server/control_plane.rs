@@ -59,7 +59,7 @@ async fn a_real_api_server_lets_a_node_touch_only_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_api_server_gives_tokens_to_service_accounts_and_knows_them_again() {
+async fn a_real_api_server_issues_and_reviews_tokens() {
     let (_directory, plane) = start().await;
     let admin = plane.client().await.unwrap();
     let accounts = Api::<ServiceAccount>::namespaced(admin, NAMESPACE);
@@ -90,7 +90,7 @@ async fn a_real_api_server_gives_tokens_to_service_accounts_and_knows_them_again
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_api_server_that_was_away_comes_back_with_all_its_objects() {
+async fn a_real_api_server_restarts_with_its_objects() {
     let (_directory, plane) = start().await;
     let client = plane.client().await.unwrap();
     create_node(client.clone(), NODE_NAME).await.unwrap();

@@ -113,7 +113,7 @@ fn expensive(folder: &Path, component: &[u8]) -> PathBuf {
 }
 
 #[tokio::test]
-async fn privileged_a_component_that_bloats_the_compiler_is_refused_and_the_other_driver_serves() {
+async fn privileged_a_component_that_bloats_the_compiler_is_rejected() {
     let scene = Scene::with_neighbour(&expensive::bloating(MODULES));
     scene.serves().await;
     scene.wait_for(
@@ -123,7 +123,7 @@ async fn privileged_a_component_that_bloats_the_compiler_is_refused_and_the_othe
 }
 
 #[tokio::test]
-async fn privileged_a_component_deep_in_itself_is_refused_and_the_other_driver_serves() {
+async fn privileged_a_deeply_nested_component_is_rejected() {
     let scene = Scene::with_neighbour(&expensive::deep(NESTING));
     scene.serves().await;
     scene.wait_for(
@@ -134,7 +134,7 @@ async fn privileged_a_component_deep_in_itself_is_refused_and_the_other_driver_s
 }
 
 #[tokio::test]
-async fn privileged_a_driver_serves_while_another_component_hangs_the_compiler() {
+async fn privileged_a_driver_serves_while_a_compiler_hangs() {
     let scene = Scene::with_neighbour(&expensive::hanging(LOOPS, VARIABLES));
     scene.serves().await;
     let compiler = scene.compiler();
@@ -143,7 +143,7 @@ async fn privileged_a_driver_serves_while_another_component_hangs_the_compiler()
 }
 
 #[test]
-fn privileged_a_compiler_is_nobody_can_open_nothing_and_has_limits() {
+fn privileged_a_compiler_runs_as_nobody_with_limits() {
     let scene = Scene::that_hangs();
     let compiler = scene.compiler();
     let status = compiler.status().unwrap();
@@ -188,7 +188,7 @@ fn privileged_a_compiler_is_nobody_can_open_nothing_and_has_limits() {
 }
 
 #[test]
-fn privileged_a_compiler_that_is_killed_from_outside_costs_one_refusal_and_is_asked_again() {
+fn privileged_a_killed_compiler_costs_one_rejection() {
     let scene = Scene::that_hangs();
     let first = scene.compiler();
     first.kill(Signal::KILL).unwrap();
@@ -198,7 +198,7 @@ fn privileged_a_compiler_that_is_killed_from_outside_costs_one_refusal_and_is_as
 }
 
 #[test]
-fn privileged_a_component_that_crashes_the_compiler_is_refused_once_for_all() {
+fn privileged_a_component_that_crashes_the_compiler_is_rejected() {
     let scene = Scene::that_hangs();
     let first = scene.compiler();
     first.kill(Signal::ABORT).unwrap();
@@ -215,7 +215,7 @@ fn privileged_a_component_that_crashes_the_compiler_is_refused_once_for_all() {
 }
 
 #[test]
-fn privileged_a_component_that_takes_all_of_its_cpu_time_is_refused() {
+fn privileged_a_component_that_uses_all_cpu_is_rejected() {
     let scene = Scene::that_hangs();
     // What the kernel sends when it is used up; that it will is told by the limits above.
     scene.compiler().kill(Signal::XCPU).unwrap();

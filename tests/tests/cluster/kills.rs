@@ -1,5 +1,5 @@
 //! The host, or its mounter, killed in the middle of a step that kubelet has ordered: at a system call that only this step makes. That it was this
-//! step is told by kubelet, which got no answer to it. Apart from the other faults because they come when nothing is known to be under way.
+//! step is told by kubelet, which got no answer to it.
 
 use crate::stage::Outcome;
 use crate::writer::Writer;

@@ -1,5 +1,5 @@
 //! How the tests of this program are run: one cluster, started for the first and ended after the last, a scene for each test, and the question what
-//! it left. Apart from the tests, which know nothing of each other.
+//! it left.
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;

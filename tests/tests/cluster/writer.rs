@@ -1,5 +1,4 @@
-//! A pod that writes all the time, from before a fault until after it. Apart from the faults, which are of many kinds and ask the same of it: that
-//! it never stopped, is the pod that it was, and that others come after it.
+//! A pod that writes all the time, from before a fault until after it.
 
 use crate::stage::Outcome;
 use k8s_openapi::api::core::v1::Pod;

@@ -1,5 +1,5 @@
 //! `cargo xtask cluster up` as a newcomer meets it: drivers as pods, by the manifests that are printed; what it says to type next, typed word by
-//! word; and `down`, also after a crash. Apart from the tests of the cluster because this is the command itself, which has one directory.
+//! word; and `down`, also after a crash.
 
 #![allow(clippy::unwrap_used, reason = "a test may end where it fails")]
 
@@ -65,7 +65,7 @@ fn privileges(daemon_sets: &Value) -> BTreeSet<(String, String)> {
 
 /// One test, for the command has one directory.
 #[test]
-fn privileged_what_a_newcomer_types_works_and_down_leaves_nothing() {
+fn privileged_newcomer_commands_work_and_down_removes_all() {
     let newcomer = Newcomer::begin();
     assert_eq!(newcomer.cluster(&["down"]), "no cluster is up\n");
     let next = to_type(&newcomer.cluster(&["up"]));

@@ -1,5 +1,4 @@
-//! The command as a newcomer types it, what is asked of the cluster by its kubectl, and what of it may be left on the machine. Apart because it
-//! judges no driver.
+//! The command as a newcomer types it, what is asked of the cluster by its kubectl, and what of it may be left on the machine.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -49,7 +49,7 @@ fn pod(name: &str, host_network: bool) -> Pod {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_cluster_runs_pods_survives_its_parts_and_leaves_nothing() {
+async fn privileged_a_cluster_runs_pods_and_leaves_nothing() {
     needs_root();
     let workspace = Workspace::locate().unwrap();
     let cluster = Cluster::start(&workspace).await.unwrap();

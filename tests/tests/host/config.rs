@@ -87,7 +87,7 @@ fn pages_document() -> String {
 }
 
 #[test]
-fn a_slip_in_the_plugins_own_document_is_one_line_with_the_nearest_key() {
+fn a_typo_in_a_document_names_the_nearest_key() {
     let document = plugins_document("directory");
     for (right, slip, line) in [
         (
@@ -129,7 +129,7 @@ fn a_slip_in_the_plugins_own_document_is_one_line_with_the_nearest_key() {
 }
 
 #[test]
-fn every_plugin_and_the_page_on_documents_bring_one_that_is_taken() {
+fn every_document_of_plugins_and_docs_is_valid() {
     let plugins = Workspace::locate().unwrap().root().join("plugins");
     let names: Vec<_> = fs::read_dir(plugins)
         .unwrap()
@@ -157,7 +157,7 @@ fn every_plugin_and_the_page_on_documents_bring_one_that_is_taken() {
 }
 
 #[test]
-fn privileged_without_the_right_to_mount_one_line_says_what_to_do() {
+fn privileged_missing_mount_rights_give_one_line_of_advice() {
     needs_root();
     let folder = Folder::with(&plugins_document("directory"));
     // Everybody's, so that only the right is missing.

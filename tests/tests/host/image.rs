@@ -34,7 +34,7 @@ fn untar(archive: &Path, into: &Path) {
 }
 
 #[test]
-fn privileged_the_image_runs_the_host_and_every_tool_that_it_calls() {
+fn privileged_the_image_runs_the_host_and_its_tools() {
     needs_root();
     let workspace = Workspace::locate().unwrap();
     let program = workspace.host_program();

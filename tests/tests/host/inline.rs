@@ -178,7 +178,7 @@ fn token(round: u32) -> String {
 }
 
 #[tokio::test]
-async fn privileged_an_inline_volume_is_served_through_a_pods_whole_life() {
+async fn privileged_an_inline_volume_has_a_full_lifecycle() {
     for plugin in PLUGINS {
         let mut node = Node::serving(plugin).await;
         for round in 0..ROUNDS {
@@ -202,7 +202,7 @@ async fn privileged_an_inline_volume_is_served_through_a_pods_whole_life() {
 }
 
 #[tokio::test]
-async fn privileged_an_inline_volume_that_was_lost_is_told_and_comes_back_with_the_next_round() {
+async fn privileged_a_lost_inline_volume_returns_with_republish() {
     for plugin in PLUGINS {
         let node = Node::serving(plugin).await;
         node.publish(0).await;
@@ -219,7 +219,7 @@ async fn privileged_an_inline_volume_that_was_lost_is_told_and_comes_back_with_t
 }
 
 #[tokio::test]
-async fn privileged_without_what_csidriver_must_ask_for_the_answer_names_object_and_field() {
+async fn privileged_missing_pod_info_names_csi_driver_and_field() {
     for plugin in PLUGINS {
         let node = Node::serving(plugin).await;
         let object = format!("CSIDriver object `{}.wasmount.io`", plugin.name);

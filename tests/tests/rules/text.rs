@@ -26,6 +26,12 @@ const LINES_OF_DRIVER: usize = 80;
 /// What docs/plugins.md promises of a driver with all that CSI offers: every line but tests.
 const LINES_OF_HOSTPATH: usize = 400;
 
+/// The fewest tests that the sources hold: fewer were misread.
+const TESTS: usize = 2_000;
+
+/// A test name: subject, verb, condition.
+const CHARACTERS_OF_A_TEST_NAME: usize = 60;
+
 /// Never looked into: what is built, and git's own.
 const NOT_OURS: [&str; 2] = ["target", ".git"];
 
@@ -134,6 +140,46 @@ fn the_plugin_with_all_of_csi_is_as_short_as_promised() {
         (1..=LINES_OF_HOSTPATH).contains(&lines),
         "plugins/hostpath has {lines} lines: put what others need too into the SDK"
     );
+}
+
+/// The names of the tests in a source.
+fn test_names(text: &str) -> impl Iterator<Item = &str> {
+    let tests = text.split("\n").scan(false, |is_test, line| {
+        let line = line.trim_start();
+        let name = line.trim_start_matches("async ").strip_prefix("fn ");
+        let name = name.and_then(|rest| rest.split('(').next());
+        let found = name.filter(|_| *is_test);
+        *is_test = match line.starts_with('#') {
+            true => *is_test || line.starts_with("#[test") || line.starts_with("#[tokio::test"),
+            false => false,
+        };
+        Some(found)
+    });
+    tests.flatten()
+}
+
+#[test]
+fn test_names_have_at_most_sixty_characters() {
+    let sources = sources(&root());
+    let names: Vec<_> = sources
+        .iter()
+        .flat_map(|(_, text)| test_names(text))
+        .collect();
+    assert!(names.len() > TESTS, "only {} tests are found", names.len());
+    let long: Vec<_> = names
+        .into_iter()
+        .filter(|name| name.len() > CHARACTERS_OF_A_TEST_NAME)
+        .collect();
+    assert!(
+        long.is_empty(),
+        "name these by subject, verb and condition: {long:#?}"
+    );
+}
+
+#[test]
+fn names_of_tests_alone_are_found() {
+    let text = "#[test]\n#[ignore = \"slow\"]\nfn a() {}\n#[tokio::test(flavor = \"x\")]\n    async fn b() {\nfn c() {\n";
+    assert_eq!(test_names(text).collect::<Vec<_>>(), ["a", "b"]);
 }
 
 #[test]

@@ -175,7 +175,7 @@ async fn privileged_a_hundred_creates_at_once_are_all_served() {
 }
 
 #[tokio::test]
-async fn privileged_what_a_client_hung_up_on_is_finished_and_found_by_its_retry() {
+async fn privileged_an_abandoned_call_is_found_by_its_retry() {
     let (host, orchestrator) = serving().await;
     let volume = orchestrator.created("pvc").await.unwrap();
     let slow = Strace::delay(host.id(), "move_mount", SLOW).unwrap();
@@ -193,7 +193,9 @@ async fn privileged_what_a_client_hung_up_on_is_finished_and_found_by_its_retry(
     let mut late = tonic::Request::new(publish);
     late.set_timeout(IMPATIENT);
     let answer = orchestrator.clients().node.node_publish_volume(late).await;
-    assert_eq!(code(&answer), Code::DeadlineExceeded);
+    // The host answers before the deadline; on a busy machine the client's own timer may be first.
+    let given_up = [Code::DeadlineExceeded, Code::Cancelled];
+    assert!(given_up.contains(&code(&answer)), "{answer:?}");
     assert_eq!(code(&orchestrator.publish(&volume).await), Code::Aborted);
     drop(slow);
     patiently(&[Code::Aborted], || orchestrator.publish(&volume))
@@ -207,7 +209,7 @@ async fn privileged_what_a_client_hung_up_on_is_finished_and_found_by_its_retry(
 
 // Two threads, so that the clients close their connections while the test waits for the host's end.
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_broken_plugin_stops_neither_its_tear_down_nor_its_neighbour() {
+async fn privileged_a_broken_plugin_stops_no_teardown_or_neighbour() {
     needs_root();
     let garbage = Some("no component");
     let missing = None;

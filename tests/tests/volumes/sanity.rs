@@ -265,12 +265,12 @@ async fn privileged_sanity_local_images() {
 }
 
 #[tokio::test]
-async fn privileged_sanity_5_4_hostpath_images_controller_and_node_apart() {
+async fn privileged_sanity_5_4_hostpath_images_split() {
     assert_all_passed(&OF_5_4.controller_and_node_apart().await);
 }
 
 #[tokio::test]
-async fn privileged_sanity_5_4_hostpath_directories_controller_and_node_apart() {
+async fn privileged_sanity_5_4_hostpath_directories_split() {
     let run = Run {
         kind: "directory",
         ..OF_5_4
@@ -293,7 +293,7 @@ async fn privileged_sanity_5_6_hostpath_images() {
 }
 
 #[tokio::test]
-async fn privileged_sanity_5_6_hostpath_raw_block_controller_and_node_apart() {
+async fn privileged_sanity_5_6_hostpath_raw_block_split() {
     let run = Run {
         access_type: "block",
         ..OF_5_6
@@ -307,7 +307,7 @@ async fn privileged_sanity_5_6_hostpath_images_as_csi_1_13() {
 }
 
 #[tokio::test]
-async fn privileged_sanity_5_6_hostpath_raw_block_as_csi_1_13_controller_and_node_apart() {
+async fn privileged_sanity_5_6_hostpath_raw_block_csi_1_13_split() {
     let run = Run {
         access_type: "block",
         ..OF_5_6_AND_1_13

@@ -1,5 +1,4 @@
-//! Files as names and bytes: what a guest is built of, and the digest that tells whether it was built already. Apart because sources,
-//! bindings and golden guests are all read and named alike.
+//! Files as names and bytes: what a guest is built of, and the digest that tells whether it was built already.
 
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;

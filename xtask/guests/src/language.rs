@@ -1,7 +1,5 @@
-//! A guest in C or Go, built on demand. A build is remembered by the digest of everything that goes into it, so that tests may ask for it
-//! each time, and several at a time.
-//!
-//! It does not know how a language is compiled: see `c` and `go`.
+//! A guest in C or Go, built on demand. A build is remembered by the digest of everything that goes into it, so that tests may ask for it each time,
+//! and several at a time.
 
 use crate::files::{self, Files};
 use crate::world::{self, World};

@@ -1,5 +1,4 @@
-//! The contract as a guest sees it: its world, the bindings for a language, and the component that core code becomes. Apart because it alone
-//! knows the generators and the encoder.
+//! The contract as a guest sees it: its world, the bindings for a language, and the component that core code becomes.
 
 use crate::files::Files;
 use std::collections::BTreeSet;

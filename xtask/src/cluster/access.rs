@@ -1,5 +1,4 @@
-//! Who may speak to an API server: a token and a kubeconfig for each, and the key that service accounts' tokens are signed with. Apart because
-//! all of it is made before anything runs, and lies in files that other programs read.
+//! Who may speak to an API server: a token and a kubeconfig for each, and the key that service accounts' tokens are signed with.
 //!
 //! Rights are none of it: those follow from the user's and the group's names (RBAC and the Node authorizer are on).
 

@@ -1,5 +1,4 @@
-//! etcd and the API server on the machine's loopback device: real objects, admission and rights for tests that need no pod to run. Apart from
-//! the whole cluster because it needs no root, starts in seconds and several run at once.
+//! etcd and the API server on the machine's loopback device: real objects, admission and rights for tests that need no pod to run.
 //!
 //! Each has a loopback address of its own, so that no two share a port.
 

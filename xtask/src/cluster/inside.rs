@@ -1,5 +1,4 @@
-//! What runs first in a cluster's namespaces: directories and a network of their own, the way in for requests to the API server, the end of
-//! orphans. Apart because it runs there as `cargo xtask cluster inside`, and all else is ordered from outside.
+//! What runs first in a cluster's namespaces: directories and a network of their own, the way in for requests to the API server, the end of orphans.
 
 use super::lab::Lab;
 use super::parts::API_PORT;

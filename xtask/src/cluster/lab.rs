@@ -1,5 +1,4 @@
-//! The directory of a cluster, and what a cluster leaves on the machine that no namespace takes away: control groups, loop devices. Apart
-//! because it must go after a crash too, without disturbing a cluster that runs.
+//! The directory of a cluster, and what a cluster leaves on the machine that no namespace takes away: control groups, loop devices.
 //!
 //! The first process of a cluster holds the lock of its directory; a directory whose lock is free is a leftover.
 

@@ -1,5 +1,4 @@
-//! `cargo xtask cluster up`, `down` and `kubectl`: a cluster to look at, with backends in it as pods. Apart from the cluster itself because here
-//! is what a person wants of it: our manifests applied, an example to try, words about what to type next.
+//! `cargo xtask cluster up`, `down` and `kubectl`: a cluster to look at, with backends in it as pods.
 
 use super::access::{NODE_NAME, User};
 use super::one_node::{self, Cluster};

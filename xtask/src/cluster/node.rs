@@ -1,5 +1,4 @@
-//! The node of a cluster: containerd and kubelet, with their configurations, each setting with its reason. Apart from the control plane's
-//! parts because these write files, run as root and see the machine's control groups.
+//! The node of a cluster: containerd and kubelet, with their configurations, each setting with its reason.
 //!
 //! It starts nothing.
 

@@ -1,8 +1,7 @@
-//! A whole cluster of one node, as whoever started it holds it. Apart from what runs inside because this is outside: it orders, asks the API
-//! server, and takes away what is left.
+//! A whole cluster of one node, as whoever started it holds it.
 //!
-//! All of it is in namespaces of its own: nothing listens on the machine's network but the API server, on a loopback address, and with the
-//! first process of the namespaces everything in them ends. A handle that started a cluster ends it, also when its process dies.
+//! All of it is in namespaces of its own: nothing listens on the machine's network but the API server, on a loopback address, and with the first
+//! process of the namespaces everything in them ends. A handle that started a cluster ends it, also when its process dies.
 
 mod control;
 mod outside;

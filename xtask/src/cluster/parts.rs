@@ -1,5 +1,4 @@
-//! The command lines of Kubernetes' control plane. Apart because they are facts about those programs, each flag with its reason, and run the
-//! same on the machine's own loopback device and in a namespace.
+//! The command lines of Kubernetes' control plane.
 //!
 //! It starts nothing.
 

@@ -1,5 +1,4 @@
-//! The programs of a cluster: built, and each found by its name. Apart because Kubernetes' own are one file that goes by the name it is called
-//! by, and because a build takes minutes, which belong in nobody's waiting time but the first one's.
+//! The programs of a cluster: built, and each found by its name.
 
 use crate::failure::Failure;
 use crate::tools::{self, Tool};

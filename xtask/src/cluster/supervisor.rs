@@ -1,5 +1,4 @@
-//! The process that starts, restarts and ends what runs in a cluster's namespaces, by requests over a socket in the lab. Apart because whoever
-//! orders is outside and may end (`cargo xtask cluster up`) or crash (a test), and because a process in a PID namespace needs a parent there.
+//! The process that starts, restarts and ends what runs in a cluster's namespaces, by requests over a socket in the lab.
 //!
 //! It knows processes: which of them make a Kubernetes is decided outside.
 

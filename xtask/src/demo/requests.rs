@@ -1,4 +1,4 @@
-//! The requests of the demo's orchestrator. Apart so that the journey reads as a list of calls.
+//! The requests of the demo's orchestrator.
 
 use std::path::Path;
 use wasmount_csi::wire::csi::v1::volume_capability::access_mode::Mode;

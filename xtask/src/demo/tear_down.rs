@@ -1,5 +1,4 @@
-//! The end of a volume's life. Apart since it runs however far the journey came: every call of it is idempotent, so it may follow whatever
-//! was reached, and goes on after a refusal.
+//! The end of a volume's life. Every call of it is idempotent, so it may follow whatever was reached, and goes on after a refusal.
 
 use super::report::Report;
 use super::requests;

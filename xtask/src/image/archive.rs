@@ -1,5 +1,4 @@
-//! An image in one file: the OCI image layout as a tar archive (OCI image specification 1.1), which containerd, podman and skopeo read. Apart
-//! because it is a format and nothing else.
+//! An image in one file: the OCI image layout as a tar archive (OCI image specification 1.1), which containerd, podman and skopeo read.
 //!
 //! The same content gives the same bytes: no time, no owner, no order of a directory goes into it.
 
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_content_gives_the_same_image_and_another_one_another() {
+    fn equal_contents_give_equal_images() {
         let directory = tempfile::tempdir().unwrap();
         let first = image(directory.path(), "a");
         assert_eq!(image(directory.path(), "a"), first);
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn every_blob_is_named_by_what_it_holds_and_found_from_the_index() {
+    fn every_blob_is_named_by_digest_and_indexed() {
         let directory = tempfile::tempdir().unwrap();
         let archive = image(directory.path(), "a");
         let mut files = BTreeMap::new();

@@ -1,5 +1,4 @@
-//! What lies under Wasmount in its image: the packages of the distribution that bring the tools of file systems. Apart because it comes from
-//! the machine's own package sources, takes a minute or two, and is kept.
+//! What lies under Wasmount in its image: the packages of the distribution that bring the tools of file systems.
 //!
 //! It is the machine's own release, so that the program finds the C library that it was linked against.
 

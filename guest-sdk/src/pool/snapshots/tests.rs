@@ -113,7 +113,7 @@ fn a_copy_that_takes_long_is_looked_after_until_it_ends() {
 }
 
 #[test]
-fn a_copy_that_failed_for_good_is_no_snapshot_and_an_uncertain_one_still_is() {
+fn a_finally_failed_copy_is_no_snapshot() {
     for (error, afterwards) in [
         (Error::resource_exhausted("full"), Some(Code::NotFound)),
         (Error::unavailable("away"), None),

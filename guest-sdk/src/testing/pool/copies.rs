@@ -1,5 +1,4 @@
-//! Copies that outlive their calls, as the host's do: which are under way, and which failed and nobody was told. Apart because the tree holds
-//! what is there, and such a copy is not there yet.
+//! Copies that outlive their calls, as the host's do: which are under way, and which failed and nobody was told.
 //!
 //! It holds names only, and knows no time: a test says when a copy ends.
 

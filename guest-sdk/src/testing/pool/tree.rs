@@ -1,7 +1,4 @@
-//! What a pool in memory holds, as a map of paths. Apart from the calls because it is the data and its invariants: each parent exists,
-//! nothing is promised that is not there.
-//!
-//! It does not know who asks.
+//! What a pool in memory holds, as a map of paths.
 
 use super::copies::Copies;
 use crate::error::Error;

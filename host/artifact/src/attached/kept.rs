@@ -1,5 +1,4 @@
-//! What of the things beside an artifact is taken along in a bundle of it. Apart because a bundle has an end, and rubbish has none: what can be read
-//! as a signature comes first.
+//! What of the things beside an artifact is taken along in a bundle of it.
 
 use super::{Attachment, Missed, Parts, Unread};
 use crate::digest::Digest;

@@ -1,5 +1,5 @@
-//! Something beside an artifact that could not be had, and why, in few words: the refusal that names it goes into logs and Events, where a
-//! registry's whole error would hide the rest. Apart because these are words for people.
+//! Something beside an artifact that could not be had, and why, in few words: the refusal that names it goes into logs and Events, where a registry's
+//! whole error would hide the rest.
 
 use crate::error::RegistryError;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! The signatures of a file, taken along in a bundle of it. Apart because they are others than an artifact's: they are over the bytes of the
-//! component, so they lie beside a file again, and no registry has a use for them.
+//! The signatures of a file, taken along in a bundle of it. They are over the bytes of the component, so they lie beside a file again, and no
+//! registry has a use for them.
 //!
 //! In the layout they are a manifest that speaks of the artifact's, of a type of our own: other tools pass it over.
 

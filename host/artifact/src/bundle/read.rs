@@ -1,4 +1,4 @@
-//! From the files of a layout to one artifact. Apart because it decides which of several manifests is the artifact, and which ones lay beside it.
+//! From the files of a layout to one artifact.
 
 use super::tar::{Files, files};
 use super::write::{INDEX_FILE, LAYOUT_FILE, NAME};

@@ -1,5 +1,5 @@
-//! The files of a tar, by name and bounded. Apart because it is the only place that walks a stranger's archive: nothing of it is ever put into a
-//! file system, so no path leads anywhere, and what no bundle has is refused by name.
+//! The files of a tar, by name and bounded. Nothing of it is ever put into a file system, so no path leads anywhere, and what no bundle has is
+//! refused by name.
 
 use super::write::{BLOBS, INDEX_FILE, LAYOUT_FILE};
 use super::{BundleError, SMALL_BYTES};

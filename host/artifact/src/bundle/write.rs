@@ -1,4 +1,4 @@
-//! Writes a bundle. Apart from reading: this side knows what it has. The same bundle is the same bytes.
+//! Writes a bundle. The same bundle is the same bytes.
 
 use super::{Bundle, BundleError};
 use crate::attached::{AttachedManifest, cosign_tag};

@@ -1,5 +1,4 @@
-//! Requests and answers as bytes, for the pipe between two processes of one program. Apart because both sides must mean the same; a component
-//! goes behind everything else as it is, since it is a thousand times larger.
+//! Requests and answers as bytes, for the pipe between two processes of one program.
 
 use super::{Beside, FetchError, FetchRequest, Fetched, Wanted};
 use crate::access::Access;

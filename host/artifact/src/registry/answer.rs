@@ -1,4 +1,4 @@
-//! What the status of an answer means. Apart because registries differ in their words, and agree on the numbers.
+//! What the status of an answer means.
 
 use super::failed::Failed;
 use super::{Registry, header};

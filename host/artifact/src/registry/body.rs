@@ -1,5 +1,4 @@
-//! Reads what a registry sends: counted and hashed as it comes, never more than may be, never longer than may be. Apart because these are the
-//! bounds that a hostile registry meets.
+//! Reads what a registry sends: counted and hashed as it comes, never more than may be, never longer than may be.
 
 use super::Registry;
 use super::failed::Failed;

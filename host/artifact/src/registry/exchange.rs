@@ -1,5 +1,4 @@
-//! One attempt at a request: sent, sent on, challenged at most once, and judged. Apart because it decides who sees our credentials: the
-//! registry, and nobody that it sends us to.
+//! One attempt at a request: sent, sent on, challenged at most once, and judged.
 
 use super::failed::Failed;
 use super::transport::Body;

@@ -1,4 +1,4 @@
-//! What is done after an attempt that failed. Apart because it is the one place that waits between two requests.
+//! What is done after an attempt that failed.
 
 use super::Registry;
 use crate::error::RegistryError;

@@ -1,5 +1,4 @@
-//! What speaks of an artifact (OCI distribution specification 1.1, "Listing Referrers"). Apart because older registries know no such list, and
-//! clients keep one at a tag.
+//! What speaks of an artifact (OCI distribution specification 1.1, "Listing Referrers").
 
 use super::body::Expected;
 use super::exchange::Ask;

@@ -1,5 +1,4 @@
-//! The token that a registry sends us to fetch (distribution's token specification; RFC 6750). Apart because it is the one request that goes,
-//! with the password, to a host that the registry names: over TLS only, and never sent on from there.
+//! The token that a registry sends us to fetch (distribution's token specification; RFC 6750).
 
 use super::Registry;
 use super::body::Expected;

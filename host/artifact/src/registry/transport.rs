@@ -1,4 +1,4 @@
-//! Connections to a registry, and what their failures mean. Apart because the libraries say it in chains of errors, which are read here once.
+//! Connections to a registry, and what their failures mean.
 
 use super::Registry;
 use super::failed::Failed;

@@ -1,4 +1,4 @@
-//! Puts blobs and manifests into a registry (OCI distribution specification 1.1, "Pushing"). Apart because pulling must not need any of it.
+//! Puts blobs and manifests into a registry (OCI distribution specification 1.1, "Pushing").
 
 use super::exchange::Ask;
 use super::failed::{Failed, Retries};

@@ -1,5 +1,4 @@
-//! Where the signatures of a file lie: beside it, under its name and an ending. Apart because whoever reads, writes and watches files must agree
-//! on it.
+//! Where the signatures of a file lie: beside it, under its name and an ending.
 //!
 //! It opens nothing.
 

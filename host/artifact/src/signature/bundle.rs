@@ -1,5 +1,4 @@
-//! A Sigstore bundle (`sigstore/protobuf-specs`, sigstore_bundle.proto, version 0.3): what cosign 3 writes in place of bare signatures. Apart
-//! because it is the longest of the forms.
+//! A Sigstore bundle (`sigstore/protobuf-specs`, sigstore_bundle.proto, version 0.3): what cosign 3 writes in place of bare signatures.
 //!
 //! Only what a key signed counts: certificates, log entries and time stamps are other ways to know who it was, and are not looked at.
 

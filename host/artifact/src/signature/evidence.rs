@@ -1,5 +1,4 @@
-//! What may prove that somebody signed: one signature, or several over one thing, in whatever form it came. Apart so that the policy sees one
-//! kind of thing, and the forms know nothing of keys.
+//! What may prove that somebody signed: one signature, or several over one thing, in whatever form it came.
 //!
 //! What cannot be read is told from what is wrong: it is no evidence at all.
 

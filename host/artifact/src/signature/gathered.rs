@@ -1,7 +1,6 @@
-//! What was found that may be a signature: what can be examined, and in words what cannot. Apart because here is counted how much of it is kept.
+//! What was found that may be a signature: what can be examined, and in words what cannot.
 //!
-//! Anybody who may write to a registry can put rubbish beside a good signature. So rubbish is a remark, and takes no place from what can be
-//! examined.
+//! Anybody who may write to a registry can put rubbish beside a good signature. So rubbish is a remark, and takes no place from what can be examined.
 
 use super::SIGNATURES_MAX;
 use super::evidence::{Evidence, Unreadable};

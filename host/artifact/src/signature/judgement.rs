@@ -1,8 +1,7 @@
-//! Whether what is there suffices: the keys that a document names against the signatures that are found, one place after the other. Apart because
-//! this is the decision, and it is made from values alone.
+//! Whether what is there suffices: the keys that a document names against the signatures that are found, one place after the other.
 //!
-//! Of what was examined only the best word of each key is kept: however much rubbish there is, and however many signatures of strangers, none
-//! of it hides what comes after.
+//! Of what was examined only the best word of each key is kept: however much rubbish there is, and however many signatures of strangers, none of it
+//! hides what comes after.
 
 use super::evidence::Finding;
 use super::gathered::Remarks;

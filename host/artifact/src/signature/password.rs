@@ -1,4 +1,4 @@
-//! The password of a private key. Apart so that no message can show one: it has no text, and is wiped from memory when it is dropped.
+//! The password of a private key.
 
 use std::fmt;
 use zeroize::Zeroizing;

@@ -1,6 +1,4 @@
-//! PEM with any label. Apart because cosign's own label is in no list of the libraries at hand.
-//!
-//! It does not know what is inside.
+//! PEM with any label.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,7 +1,4 @@
-//! Whose signatures are wanted: the keys that a document names, and the words for each way in which they may be missing. Apart from the judgement,
-//! since these travel between processes.
-//!
-//! It does not know where keys came from.
+//! Whose signatures are wanted: the keys that a document names, and the words for each way in which they may be missing.
 
 use super::{KeyError, VerifyingKey};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,4 @@
-//! Private keys: made, read, sealed, and what they sign. Apart from public keys because only the command line of a vendor ever has one.
-//!
-//! It does not know where a key lies, nor who types the password.
+//! Private keys: made, read, sealed, and what they sign.
 
 use super::sealed::{LABEL, OLD_LABEL, SealedKey};
 use super::{KeyError, Password, VerifyingKey, pem};

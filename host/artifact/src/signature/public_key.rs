@@ -1,6 +1,4 @@
-//! Public keys: ECDSA on P-256 with SHA-256, which is what cosign makes, and Ed25519. Apart from private keys because hosts have only these.
-//!
-//! It does not know what is signed, nor what a key is called.
+//! Public keys: ECDSA on P-256 with SHA-256, which is what cosign makes, and Ed25519.
 
 use super::{KeyError, pem};
 use crate::digest::Digest;

@@ -1,5 +1,5 @@
 //! cosign's encrypted form of a private key: scrypt makes a key of the password, NaCl's secretbox seals PKCS #8 with it, JSON tells how
-//! (go-securesystemslib, package `encrypted`). Apart because none of it is used for anything else.
+//! (go-securesystemslib, package `encrypted`).
 //!
 //! It knows nothing of keys: bytes are sealed and opened.
 
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_cost_is_read_and_any_other_refused_before_memory_is_taken() {
+    fn the_older_kdf_cost_is_read_and_others_rejected() {
         for (n, known) in [
             (1 << 14, false),
             (1 << 15, true),

@@ -1,5 +1,5 @@
-//! The payload that cosign signs for an artifact in a registry: JSON that names the manifest's digest (containers/image,
-//! containers-signature(5), "JSON data format"). Apart because its words are another project's.
+//! The payload that cosign signs for an artifact in a registry: JSON that names the manifest's digest (containers/image, containers-signature(5),
+//! "JSON data format").
 //!
 //! Who the artifact claims to be, `docker-reference`, is written and never asked for: a mirror has another name, and the digest says all.
 

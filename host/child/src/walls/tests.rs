@@ -99,7 +99,7 @@ fn done(act: &str, object: &str) -> io::Result<String> {
 }
 
 #[tokio::test]
-async fn privileged_acts_are_refused_behind_the_walls_and_done_without() {
+async fn privileged_forbidden_system_calls_fail_in_the_sandbox() {
     let arguments: Vec<String> = std::env::args().collect();
     if let Some(at) = arguments.iter().position(|word| word.starts_with("held=")) {
         act_as_child(&arguments[at], Path::new(&arguments[at + 1]));
@@ -263,7 +263,7 @@ async fn privileged_acts_are_refused_behind_the_walls_and_done_without() {
 }
 
 #[tokio::test]
-async fn privileged_what_no_kernel_lacks_is_given_up_without_landlock_too() {
+async fn privileged_rights_are_dropped_without_landlock_too() {
     let scene = Scene::new();
     let status = scene
         .told(Held::Nobody, "read /proc/thread-self/status")

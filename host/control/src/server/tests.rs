@@ -124,7 +124,7 @@ async fn a_word_that_is_no_driver_is_not_sent() {
 }
 
 #[tokio::test]
-async fn clients_that_say_nothing_or_do_not_end_keep_nobody_out_for_long() {
+async fn silent_clients_do_not_block_others_for_long() {
     let bench = Bench::start(routes()).await;
     let mut silent = UnixStream::connect(bench.socket()).await.unwrap();
     let mut endless = UnixStream::connect(bench.socket()).await.unwrap();

@@ -1,6 +1,6 @@
-//! Whether what a backend claims can be true beside what it exports. Apart because admission asks it before anything is served.
+//! Whether what a backend claims can be true beside what it exports.
 //!
-//! It also holds the interfaces that mean nothing alone. It does not know the running version: what a swap may take away is `versions`'.
+//! It also holds the interfaces that mean nothing alone.
 
 use crate::services::{Feature, Service, ServiceSet};
 

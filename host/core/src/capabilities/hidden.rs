@@ -1,5 +1,4 @@
-//! Capabilities that an administrator hides (`csi.hideCapabilities`), by CSI's names. Apart because the document's reader needs it without
-//! any backend: an unknown name is an error of the document.
+//! Capabilities that an administrator hides (`csi.hideCapabilities`), by CSI's names.
 //!
 //! A name that several services share (`EXPAND_VOLUME`, `VOLUME_CONDITION`) is hidden in all of them.
 

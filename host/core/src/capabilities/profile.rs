@@ -1,5 +1,5 @@
-//! Which version of CSI is spoken to clients (`--csi-profile`). Apart because it is the administrator's word, not the backend's: CSI 1.13 took
-//! the volume conditions away and brought health calls in their place, and a driver cannot tell which of the two a client was built with.
+//! Which version of CSI is spoken to clients (`--csi-profile`). CSI 1.13 took the volume conditions away and brought health calls in their place, and
+//! a driver cannot tell which of the two a client was built with.
 //!
 //! All that a version changes follows from the few answers here. It knows no message: parsers and answers are the same for all versions.
 

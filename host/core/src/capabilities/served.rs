@@ -1,6 +1,4 @@
-//! Which call stands for which capability. Apart because hiding, refusing and advertising must read the same table.
-//!
-//! It does not know why a capability is missing: role, document and backend are the driver's to tell apart.
+//! Which call stands for which capability.
 
 use super::{
     Capabilities, ControllerCapability, GroupCapability, NodeCapability, PluginCapability,

@@ -224,7 +224,7 @@ fn offline_expansion_is_said_in_place_of_online() {
 }
 
 #[test]
-fn a_role_has_its_own_services_and_the_whole_lists_of_plugin_and_node() {
+fn a_role_has_its_own_services_and_all_plugin_capabilities() {
     let all = derive(Service::ALL, &features());
     let controller = derive_as(
         Profile::V1_12,

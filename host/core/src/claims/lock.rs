@@ -1,5 +1,4 @@
-//! The table of claims behind a mutex, and the guard that gives them back. Apart because it is the only part that threads share: its model
-//! test (`tests/claims_model.rs`) compiles this file against other primitives.
+//! The table of claims behind a mutex, and the guard that gives them back.
 //!
 //! The mutex is held for table look-ups only, never across an await.
 

@@ -1,4 +1,4 @@
-//! Which call claims what: one table, as data. Apart because it is a decision of the design and read as such.
+//! Which call claims what: one table, as data.
 //!
 //! A call without a row of claims is a read: it changes nothing, so it excludes nobody and nobody excludes it.
 

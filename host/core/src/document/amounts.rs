@@ -1,7 +1,4 @@
-//! How Kubernetes writes amounts: quantities such as `64Mi` and durations such as `1m30s`. Apart because each is a small language with
-//! its own rules.
-//!
-//! It does not know what is measured.
+//! How Kubernetes writes amounts: quantities such as `64Mi` and durations such as `1m30s`.
 
 use std::time::Duration;
 

@@ -1,7 +1,4 @@
-//! From the shape on disk to the checked words: every rule of a document that needs neither node nor plugin. Apart so that the words and
-//! the shape stay readable, and so that a file and a CRD are checked alike.
-//!
-//! It does not know lines: each refusal names its key, the reader of the text finds the place.
+//! From the shape on disk to the checked words: every rule of a document that needs neither node nor plugin.
 
 mod grants;
 mod plugin;

@@ -1,8 +1,6 @@
-//! What the Kubernetes `CSIDriver` object of a driver says beyond what the exports of its plugin tell. Apart because only the Kubernetes
-//! room reads it; it is kept with the document because an administrator writes it there.
+//! What the Kubernetes `CSIDriver` object of a driver says beyond what the exports of its plugin tell.
 //!
-//! The names are `CSIDriver.spec`'s. It does not know the API server; `attachRequired` is missing on purpose, since the export of
-//! `controller-publish` decides it.
+//! The names are `CSIDriver.spec`'s.
 
 use super::key_path::{InvalidDocument, KeyPath};
 use serde::{Deserialize, Serialize};

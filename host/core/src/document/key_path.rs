@@ -1,7 +1,4 @@
-//! Where in a document something stands, and what is wrong there. Apart because the check of a document and the reader of its text share
-//! it: the first says which key, the second finds the line.
-//!
-//! It does not know what the keys mean.
+//! Where in a document something stands, and what is wrong there.
 
 use std::fmt;
 

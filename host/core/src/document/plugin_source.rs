@@ -1,5 +1,4 @@
-//! Where a plugin comes from, and who must have signed it. Apart because three rooms read it (the one that fetches, the one that admits and the
-//! one that shows), and none of the others.
+//! Where a plugin comes from, and who must have signed it.
 //!
 //! It knows the form of an artifact's name, not the registry that has it.
 

@@ -1,6 +1,4 @@
-//! The shape of a `StorageBackend` document on disk, key by key, and nothing else. Apart from the checked words because a parser must be
-//! able to point at every key that does not belong, and because the schema of the custom resource is derived from it: what is said of a key
-//! here is what `kubectl explain` says.
+//! The shape of a `StorageBackend` document on disk, key by key, and nothing else.
 //!
 //! It knows neither YAML nor what a value may be: amounts are kept as they were written.
 

@@ -1,5 +1,4 @@
-//! How versions of a backend follow one another: how many are kept, how long an old one may drain, and when a new one is taken back. Apart
-//! because only the room of versions acts on it.
+//! How versions of a backend follow one another: how many are kept, how long an old one may drain, and when a new one is rolled back.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

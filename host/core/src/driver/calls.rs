@@ -1,5 +1,4 @@
-//! Calls that ask one version of a plugin: how many, which, and for how long. Apart because a version is gone when the last of them has ended,
-//! and whoever waits in vain must be able to say for what.
+//! Calls that ask one version of a plugin: how many, which, and for how long.
 
 use crate::rpc::Rpc;
 use std::collections::BTreeMap;

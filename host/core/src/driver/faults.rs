@@ -1,5 +1,4 @@
-//! The plugin's faults since the host began: counted, and told to whoever listens. Apart because a call whose client has gone may find one:
-//! nobody else would ever hear of it.
+//! The plugin's faults since the host began: counted, and told to whoever listens.
 //!
 //! It waits for no listener: one that is slow misses the oldest, and the counts stay right.
 

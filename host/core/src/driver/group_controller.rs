@@ -1,4 +1,4 @@
-//! CSI's GroupController service: snapshots of several volumes at one moment. Apart because it is a service of its own in CSI.
+//! CSI's GroupController service: snapshots of several volumes at one moment.
 //!
 //! A group that is not ready is told at once: csi-snapshotter asks GetVolumeGroupSnapshot until it is, which every such backend has.
 

@@ -1,5 +1,4 @@
-//! The health calls of CSI 1.13: what is wrong with a volume, seen from the controller and from the node, and with the storage that a node
-//! reaches. Apart because they join what backend and mount room say, and because none may wait for sick storage.
+//! The health calls of CSI 1.13: what is wrong with a volume, seen from the controller and from the node, and with the storage that a node reaches.
 //!
 //! `said` asks the backend, `listing` walks the volumes, `storage` judges pools, `conditions` makes CSI 1.12's words of the same findings.
 

@@ -1,5 +1,5 @@
-//! The `before-unstage` hook and its limits. Apart because it is the one place where tear-down asks the plugin, and it must not be able to
-//! stop tear-down: no plugin, a trap or silence never count, and a plugin that says no is asked three times and for 30 s at most.
+//! The `before-unstage` hook and its limits. No plugin, a trap or silence never count, and a plugin that says no is asked three times and for 30 s at
+//! most.
 
 use super::work::Work;
 use crate::attributes::Attributes;

@@ -1,7 +1,6 @@
-//! How a driver begins and ends: recovery of what a killed host left half done, waiting for its turn, and an orderly stop. Apart because no client calls either.
+//! How a driver begins and ends: recovery of what a killed host left half done, waiting for its turn, and an orderly stop.
 //!
-//! Recovery holds each volume's claims, so that all other volumes are served at once. It does not know what is recovered: the mount room
-//! does.
+//! Recovery holds each volume's claims, so that all other volumes are served at once.
 
 use super::Driver;
 use crate::claims::{Claimed, volume_alone};
@@ -33,7 +32,7 @@ impl Driver {
                     self.tasks.spawn(work);
                 }
                 // The call that holds it brings the volume to a whole state itself.
-                Err(_) => tracing::info!(%volume, "not recovered: a call is working on it"),
+                Err(_) => tracing::info!(%volume, "not recovered: a call is in progress"),
             }
         }
         Ok(begun)

@@ -1,8 +1,7 @@
-//! NodeGetInfo. Apart because its answer outlives plugins and processes: Kubernetes keeps node id and topology in CSINode, where neither
-//! may change, and kubelet asks before the plugin may be there.
+//! NodeGetInfo. Kubernetes keeps node id and topology in CSINode, where neither may change, and kubelet asks before the plugin may be there.
 //!
-//! What the backend said first is kept in the host's keyspace and stands; only the volume limit follows the backend. Calls are answered from
-//! memory; who wants a newer limit asks the backend anew, and whoever follows the answers hears of it.
+//! What the backend said first is kept in the host's keyspace and stands; only the volume limit follows the backend. Calls are answered from memory;
+//! who wants a newer limit asks the backend anew, and whoever follows the answers hears of it.
 
 use super::swap::Plugin;
 use super::work::Work;
@@ -136,7 +135,7 @@ impl Driver {
                 let kept = read(&entry.value)?;
                 if (&kept.id, &kept.topology) != (&said.id, &said.topology) {
                     tracing::warn!(
-                        "node-info names another id or topology than before: the first ones stand, since CSINode cannot change them"
+                        "node-info returned another id or topology: the first ones remain in force, since CSINode cannot change them"
                     );
                 }
                 if kept.max_volumes == said.max_volumes {

@@ -1,5 +1,4 @@
-//! Keeps NodeGetInfo's answer up to date without anybody's call. Apart because kubelet asks at a registration and in its own period only, and
-//! by then the plugin of an upgraded host may not be there yet: its volume limit would stay the old one's for ever.
+//! Keeps NodeGetInfo's answer up to date without anybody's call.
 //!
 //! It only asks; what an answer is, and what of it stands, is `node_info`'s.
 
@@ -33,7 +32,7 @@ impl Driver {
                     pause = (pause * 2).min(LONGEST_PAUSE);
                     tracing::warn!(
                         driver = %self.name(), %error, retry_seconds = paused.as_secs(),
-                        "this node is not described: what was last said stands"
+                        "the node has no description: the last one remains in force"
                     );
                     Some(paused)
                 }

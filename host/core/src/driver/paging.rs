@@ -1,8 +1,7 @@
-//! A list of a backend's as one answer. Apart because ListVolumes and ListSnapshots read alike, and because CSI lets a client ask for
-//! everything at once, which neither a guest nor a message can always carry.
+//! A list of a backend's as one answer.
 //!
-//! The backend is asked for pages of its own, which are joined up to what a client takes; then a token says where to go on. A page that is
-//! itself too large is asked for again, with half of its entries. It does not know what tokens look like to clients: that is the gRPC face's.
+//! The backend is asked for pages of its own, which are joined up to what a client takes; then a token says where to go on. A page that is itself too
+//! large is asked for again, with half of its entries.
 
 use super::work::Work;
 use crate::attributes::Attributes;

@@ -1,5 +1,4 @@
-//! What kubelet tells of the pod when it publishes a volume: only if the CSIDriver object asks for it. Apart because the document may want what
-//! the object, which others write too, does not have: then the volume would be made as something else, or lack what its pod waits for.
+//! What kubelet tells of the pod when it publishes a volume: only if the CSIDriver object asks for it.
 //!
 //! It knows the keys by which the host itself goes; what else is told is the plugin's to read.
 

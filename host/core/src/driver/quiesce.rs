@@ -1,5 +1,5 @@
-//! When calls wait, and when new work is refused. Apart from the swap because it stops calls, which a swap never does: a change of the
-//! plugin's records must have no call beside it, and a backend that is to go takes nothing new.
+//! When calls wait, and when new work is refused. A change of the plugin's records must have no call beside it, and a backend that is to go takes
+//! nothing new.
 
 use super::Driver;
 use super::calls::RunningCall;

@@ -1,5 +1,5 @@
-//! Requests and answers of the driver that are not the backend's own: node calls carry paths, which no backend sees, and some answers join
-//! what several rooms say. Apart so that the driver's files hold decisions only.
+//! Requests and answers of the driver that are not the backend's own: node calls carry paths, which no backend sees, and some answers join what
+//! several rooms say.
 
 use crate::attributes::Attributes;
 use crate::health::Health;

@@ -1,5 +1,4 @@
-//! Until when a host served the driver. Apart because it is told from one process to the next, which is the only one that can say how long
-//! nobody served.
+//! Until when a host served the driver.
 //!
 //! It stands in the host's keyspace; it decides nothing, and no call reads it.
 

@@ -1,5 +1,4 @@
-//! What a document says of how its plugin's calls are served. Apart from the driver's configuration because it comes and goes with a version:
-//! a call goes by the terms of the plugin that it began with.
+//! What a document says of how its plugin's calls are served.
 
 use super::PodInfo;
 use crate::capabilities::Hidden;

@@ -1,5 +1,4 @@
-//! CSI's SnapshotMetadata service, page by page. Apart because it is a service of its own in CSI; making a stream of the pages is the gRPC
-//! face's, which knows how fast its client reads.
+//! CSI's SnapshotMetadata service, page by page.
 
 use super::Driver;
 use crate::call::Incoming;

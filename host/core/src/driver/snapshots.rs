@@ -1,4 +1,4 @@
-//! The snapshot calls of CSI's Controller service. Apart from volumes because a backend can lack all of it.
+//! The snapshot calls of CSI's Controller service.
 //!
 //! Two gaps between CSI and backends are closed here: a snapshot that is not ready and cannot be listed, and ListSnapshots by id.
 

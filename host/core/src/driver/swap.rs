@@ -1,7 +1,4 @@
-//! One version after another. Apart because calls and swaps meet here and nowhere else: a call begins with one plugin and keeps it, and a
-//! version that was replaced is gone when its last call has ended.
-//!
-//! It does not know why a version is replaced.
+//! One version after another. A call begins with one plugin and keeps it, and a version that was replaced is gone when its last call has ended.
 
 use super::calls::{Calls, RunningCall, Ticket};
 use super::node_info::NodeInfoCache;
@@ -137,7 +134,7 @@ impl Entered {
 
 impl Driver {
     /// From now on calls go to this backend; running ones keep theirs. Returns what it replaces.
-    pub fn put_to_use(&self, backend: Arc<dyn Backend>, policy: ServingPolicy) -> Option<Retired> {
+    pub fn activate(&self, backend: Arc<dyn Backend>, policy: ServingPolicy) -> Option<Retired> {
         let capabilities = Capabilities::derive(
             backend.offer(),
             self.config.role,

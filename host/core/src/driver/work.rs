@@ -1,9 +1,7 @@
-//! How a call runs: served, claimed, and then in a task of its own that outlives its caller. Apart because all calls share it, and because
-//! the order of these steps is what makes retries safe.
+//! How a call runs: served, claimed, and then in a task of its own that outlives its caller.
 //!
-//! A client that hangs up drops the future of [`Driver::run`]; the task of a change goes on under its claims, so that the retry finds the
-//! work done. Claims end with the last job that was begun for the call, not with its answer. A read that nobody waits for is told to stop.
-//! It does not know what a call does.
+//! A client that hangs up drops the future of [`Driver::run`]; the task of a change goes on under its claims, so that the retry finds the work done.
+//! Claims end with the last job that was begun for the call, not with its answer. A read that nobody waits for is told to stop.
 
 use super::swap::{Entered, Plugin};
 use super::{Driver, ServingPolicy};

@@ -20,7 +20,7 @@ fn in_flight<T>(answer: &Result<T, Error>) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_eight_stages_of_one_volume_one_runs_and_the_others_are_told_to_retry() {
+async fn of_eight_stages_of_a_volume_one_runs_and_others_retry() {
     let bench = full(&[]);
     let gate = bench.backend.script.hold("node_stage");
     let mut calls = JoinSet::new();
@@ -57,7 +57,7 @@ async fn eight_different_volumes_are_staged_at_once() {
 }
 
 #[tokio::test]
-async fn a_call_whose_client_went_away_goes_on_and_its_retry_finds_the_work_done() {
+async fn an_abandoned_call_completes_and_its_retry_finds_it() {
     let bench = full(&[]);
     let gate = bench.backend.script.hold("create_volume");
     let driver = bench.driver.clone();
@@ -133,7 +133,7 @@ async fn a_read_whose_client_went_away_is_told_to_stop() {
 }
 
 #[tokio::test]
-async fn a_volume_is_not_deleted_while_it_is_staged_and_statistics_are_read_meanwhile() {
+async fn a_staged_volume_is_not_deleted_while_statistics_are_read() {
     let bench = full(&[]);
     let gate = bench.backend.script.hold("node_stage");
     let driver = bench.driver.clone();
@@ -151,7 +151,7 @@ async fn a_volume_is_not_deleted_while_it_is_staged_and_statistics_are_read_mean
 }
 
 #[tokio::test]
-async fn a_volume_is_published_to_two_targets_at_once_and_to_one_target_once() {
+async fn a_volume_is_published_to_two_targets_at_once() {
     let bench = full(&[]);
     let gate = bench.mounter.script.hold("publish");
     let mut calls = JoinSet::new();
@@ -176,7 +176,7 @@ async fn a_volume_is_published_to_two_targets_at_once_and_to_one_target_once() {
 }
 
 #[tokio::test]
-async fn a_clone_keeps_its_source_and_a_new_id_is_claimed_before_it_is_told() {
+async fn a_clone_keeps_its_source_and_claims_its_new_id_first() {
     let bench = full(&[Feature::CloneVolume]);
     let gate = bench.backend.script.hold("create_volume");
     let driver = bench.driver.clone();

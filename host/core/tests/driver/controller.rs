@@ -38,7 +38,7 @@ async fn what_is_offered_is_passed_on() {
 }
 
 #[tokio::test]
-async fn what_is_not_offered_is_an_invalid_argument_and_the_backend_is_not_asked() {
+async fn services_not_offered_are_invalid_arguments() {
     for args in [clone_of("s"), restore_of("s"), mutable()] {
         let bench = bench(&[Service::Controller], &[]);
         let refused = bench.driver.create_volume(incoming(), args).await;
@@ -104,7 +104,7 @@ async fn publishing_read_only_needs_the_feature() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_cannot_be_listed_is_not_told_before_it_is_ready() {
+async fn a_snapshot_that_cannot_be_listed_is_not_shown_before_ready() {
     let unlisted = bench(&[Service::Controller, Service::Snapshots], &[]);
     let listed = full(&[]);
     for bench in [&unlisted, &listed] {
@@ -137,7 +137,7 @@ async fn a_snapshot_of_another_volume_is_the_plugins_fault() {
 }
 
 #[tokio::test]
-async fn listing_one_snapshot_is_a_look_up_and_nothing_found_is_an_empty_page() {
+async fn listing_one_snapshot_is_a_lookup_and_may_be_empty() {
     let bench = full(&[]);
     let list = |snapshot: &str, source: Option<&str>| {
         let request = ListSnapshotsRequest {

@@ -20,7 +20,7 @@ fn for_somebody() -> Incoming {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_runs_out_of_time_when_its_client_has_gone_is_told_with_whom_it_was_for() {
+async fn an_abandoned_call_that_times_out_names_its_client() {
     let bench = full(&[]);
     let mut told = bench.driver.faults();
     let script = &bench.backend.script;
@@ -43,7 +43,7 @@ async fn a_call_that_runs_out_of_time_when_its_client_has_gone_is_told_with_whom
 }
 
 #[tokio::test]
-async fn every_fault_is_counted_though_nobody_listens_and_an_answer_is_none() {
+async fn faults_are_counted_without_listeners() {
     let bench = full(&[]);
     let script = &bench.backend.script;
     let trapped = BackendError::Trapped {
@@ -70,7 +70,7 @@ async fn every_fault_is_counted_though_nobody_listens_and_an_answer_is_none() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_could_not_be_loaded_is_a_fault_and_one_that_is_being_loaded_is_not() {
+async fn a_plugin_that_fails_to_load_is_a_fault() {
     let bench = bench_without_plugin(Role::All, &[]);
     let driver = &bench.driver;
     let rpc = Rpc::CreateVolume;

@@ -85,7 +85,7 @@ fn fails(bench: &Bench, id: &'static str, code: Code) {
 }
 
 #[tokio::test]
-async fn a_volumes_health_is_what_the_backend_says_asked_once_in_a_while() {
+async fn volume_health_is_the_cached_answer_of_the_backend() {
     let bench = full_in_1_13(&[]);
     *bench.backend.health.lock().unwrap() = vec![
         degraded("ReplicaMissing", "a"),
@@ -100,7 +100,7 @@ async fn a_volumes_health_is_what_the_backend_says_asked_once_in_a_while() {
 
 /// On a node a backend has no records, so it may have nothing to say there.
 #[tokio::test]
-async fn what_a_backend_says_on_the_node_is_not_taken_for_what_it_says_as_a_controller() {
+async fn node_health_differs_from_controller_health() {
     let bench = full_in_1_13(&[]);
     fails(&bench, "v", Code::FailedPrecondition);
     assert_eq!(node_health(&bench, "v").await.unwrap(), []);
@@ -110,7 +110,7 @@ async fn what_a_backend_says_on_the_node_is_not_taken_for_what_it_says_as_a_cont
 }
 
 #[tokio::test]
-async fn what_an_earlier_version_of_a_backend_said_is_not_told_by_the_next() {
+async fn health_of_an_earlier_version_is_not_reported() {
     let bench = full_in_1_13(&[]);
     fails(&bench, "v", Code::Internal);
     assert_eq!(
@@ -118,7 +118,7 @@ async fn what_an_earlier_version_of_a_backend_said_is_not_told_by_the_next() {
         Code::Internal
     );
     bench.backend.health_of.lock().unwrap().clear();
-    bench.driver.put_to_use(
+    bench.driver.activate(
         Arc::clone(&bench.backend) as Arc<dyn Backend>,
         bench.policy.clone(),
     );
@@ -146,7 +146,7 @@ async fn a_volume_that_is_not_there_is_not_found_each_time_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backend_that_does_not_answer_costs_two_seconds_and_is_left_alone_for_a_while() {
+async fn a_silent_backend_costs_two_seconds_then_is_left_alone() {
     let bench = full_in_1_13(&[]);
     for waited in [HEALTH_TIME, Duration::ZERO] {
         let begun = Instant::now();
@@ -161,7 +161,7 @@ async fn a_backend_that_does_not_answer_costs_two_seconds_and_is_left_alone_for_
 }
 
 #[tokio::test]
-async fn only_volumes_that_are_not_well_are_listed_each_once_in_pages_of_any_size() {
+async fn only_unhealthy_volumes_are_listed_once_in_pages() {
     let bench = full_in_1_13(&[]);
     with_volumes(&bench, &["a", "b", "c", "d", "e"]);
     for id in ["b", "c", "e"] {
@@ -183,7 +183,7 @@ async fn only_volumes_that_are_not_well_are_listed_each_once_in_pages_of_any_siz
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_ends_when_time_is_up_and_goes_on_behind_the_volume_that_took_it() {
+async fn a_health_list_out_of_time_continues_after_the_slow_volume() {
     let bench = full_in_1_13(&[]);
     with_volumes(&bench, &["a", "hangs", "b"]);
     sick(&bench, "a");
@@ -202,7 +202,7 @@ async fn a_list_ends_when_time_is_up_and_goes_on_behind_the_volume_that_took_it(
 }
 
 #[tokio::test]
-async fn what_is_not_known_of_one_volume_is_left_out_and_of_all_fails_the_list() {
+async fn one_unknown_health_is_omitted_and_all_unknown_fail_the_list() {
     let bench = full_in_1_13(&[]);
     with_volumes(&bench, &["a", "b"]);
     sick(&bench, "a");
@@ -263,7 +263,7 @@ async fn on_the_node_the_hosts_view_stands_whatever_the_backend_says() {
 }
 
 #[tokio::test]
-async fn a_volume_that_is_not_on_the_node_is_found_if_the_backend_can_tell_why() {
+async fn a_lost_volume_is_reported_if_the_backend_knows_why() {
     let bench = full_in_1_13(&[]);
     *bench.mounter.health.lock().unwrap() = None;
     *bench.backend.health.lock().unwrap() = vec![degraded("Old", "")];

@@ -50,7 +50,7 @@ async fn a_recovery_that_fails_gives_its_volume_back() {
 }
 
 #[tokio::test]
-async fn shutdown_refuses_changes_lets_running_ones_end_and_answers_reads() {
+async fn shutdown_rejects_changes_and_answers_reads() {
     let bench = full(&[]);
     let gate = bench.backend.script.hold("create_volume");
     let driver = bench.driver.clone();
@@ -101,7 +101,7 @@ async fn shutdown_does_not_wait_for_ever() {
 }
 
 #[tokio::test]
-async fn a_driver_that_stands_by_says_who_it_is_and_does_nothing_until_its_turn() {
+async fn a_standby_driver_identifies_itself_and_does_nothing() {
     let bench = full(&[]);
     let driver = &bench.driver;
     driver.stand_by();
@@ -127,7 +127,7 @@ async fn a_driver_that_stands_by_says_who_it_is_and_does_nothing_until_its_turn(
 }
 
 #[tokio::test]
-async fn sidecars_wait_for_the_first_load_of_a_plugin_and_for_no_mending_of_it() {
+async fn sidecars_wait_only_for_the_first_load_of_a_plugin() {
     let bench = bench_without_plugin(Role::All, &[]);
     let driver = &bench.driver;
     assert!(

@@ -80,7 +80,7 @@ async fn a_volume_without_a_stage_step_is_published_by_its_plan() {
 }
 
 #[tokio::test]
-async fn an_inline_volume_of_a_backend_that_cannot_make_one_is_refused() {
+async fn inline_volumes_need_a_backend_that_can_create_them() {
     let bench = bench(&[Service::NodeStage], &[]);
     let request = NodePublishRequest {
         ephemeral: true,
@@ -91,7 +91,7 @@ async fn an_inline_volume_of_a_backend_that_cannot_make_one_is_refused() {
 }
 
 #[tokio::test]
-async fn everything_that_kernel_and_journal_know_is_served_without_a_plugin() {
+async fn without_a_plugin_kernel_and_journal_answer() {
     let bench = bench_without_plugin(Role::Node, &[]);
     let driver = &bench.driver;
     bench.mounter.staged.lock().unwrap().insert(volume_id("v"));
@@ -122,7 +122,7 @@ async fn everything_that_kernel_and_journal_know_is_served_without_a_plugin() {
 }
 
 #[tokio::test]
-async fn what_needs_a_plan_is_unavailable_without_a_plugin_and_says_why() {
+async fn without_a_plugin_calls_that_need_a_plan_are_unavailable() {
     let bench = bench_without_plugin(Role::All, &[]);
     bench.driver.set_fault("its file is missing".to_owned());
     let stage = bench.driver.node_stage_volume(incoming(), stage("v"));
@@ -141,7 +141,7 @@ async fn what_needs_a_plan_is_unavailable_without_a_plugin_and_says_why() {
 }
 
 #[tokio::test]
-async fn statistics_carry_the_condition_and_ask_for_it_once_in_a_while() {
+async fn statistics_carry_a_cached_condition() {
     let bench = full(&[]);
     let read = || bench.driver.node_get_volume_stats(incoming(), stats("v"));
     bench.backend.health.lock().unwrap().push(Health {
@@ -162,7 +162,7 @@ async fn statistics_carry_the_condition_and_ask_for_it_once_in_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_condition_that_cannot_be_had_does_not_hold_up_or_fail_statistics() {
+async fn an_unavailable_condition_does_not_delay_statistics() {
     let bench = full(&[]);
     bench.backend.script.on("volume_health", Act::Hang);
     let begun = tokio::time::Instant::now();
@@ -174,7 +174,7 @@ async fn a_condition_that_cannot_be_had_does_not_hold_up_or_fail_statistics() {
 }
 
 #[tokio::test]
-async fn the_hosts_own_view_is_told_with_every_backend_and_what_it_cannot_see_fails_nothing() {
+async fn findings_of_the_host_are_reported_for_every_backend() {
     let bench = bench(&[Service::NodeStage], &[]);
     let read = async || {
         let read = bench.driver.node_get_volume_stats(incoming(), stats("v"));
@@ -198,7 +198,7 @@ async fn the_hosts_own_view_is_told_with_every_backend_and_what_it_cannot_see_fa
 }
 
 #[tokio::test]
-async fn in_csi_1_13_no_answer_has_a_condition_and_nobody_is_asked_for_one() {
+async fn csi_1_13_answers_have_no_condition() {
     let bench = full_in_1_13(&[]);
     let mut listed = crate::backend::entry("v");
     listed.status.condition = Some(VolumeCondition {

@@ -49,7 +49,7 @@ fn says(said: NodeDescription) -> Arc<FakeBackend> {
 async fn a_backend_is_asked_once_and_its_answer_is_kept_durably() {
     let bench = bench_without_plugin(Role::All, &[]);
     let backend = says(description("storage-1", "a", 5));
-    bench.driver.put_to_use(backend.clone(), policy(&[]));
+    bench.driver.activate(backend.clone(), policy(&[]));
     for _ in 0..3 {
         let answer = bench.driver.node_get_info(incoming()).await.unwrap();
         assert_eq!(answer, info("storage-1", "a", 5));
@@ -65,7 +65,7 @@ async fn another_version_may_change_the_volume_limit_and_nothing_else() {
         says(description("storage-1", "a", 5)),
         says(description("storage-2", "b", 9)),
     ] {
-        bench.driver.put_to_use(backend, policy(&[]));
+        bench.driver.activate(backend, policy(&[]));
         bench.driver.node_get_info(incoming()).await.unwrap();
     }
     let answer = bench.driver.node_get_info(incoming()).await.unwrap();
@@ -77,11 +77,11 @@ async fn a_plugin_that_fails_leaves_what_was_kept_and_is_asked_again() {
     let bench = bench_without_plugin(Role::All, &[]);
     bench
         .driver
-        .put_to_use(says(description("storage-1", "a", 5)), policy(&[]));
+        .activate(says(description("storage-1", "a", 5)), policy(&[]));
     bench.driver.node_get_info(incoming()).await.unwrap();
     let sick = says(description("storage-1", "a", 9));
     sick.script.on("node_info", Act::Fail(trapped()));
-    bench.driver.put_to_use(sick.clone(), policy(&[]));
+    bench.driver.activate(sick.clone(), policy(&[]));
     let answer = bench.driver.node_get_info(incoming()).await.unwrap();
     assert_eq!(answer, info("storage-1", "a", 5));
     sick.script.off("node_info");
@@ -90,14 +90,14 @@ async fn a_plugin_that_fails_leaves_what_was_kept_and_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_driver_without_a_plugin_says_what_was_kept_and_nothing_before() {
+async fn a_driver_without_plugin_answers_from_recorded_services() {
     let bench = bench_without_plugin(Role::Node, &[]);
     let early = bench.driver.node_get_info(incoming()).await;
     assert_eq!(early.unwrap_err().code(), Code::Unavailable);
 
     bench
         .driver
-        .put_to_use(says(description("storage-1", "a", 5)), policy(&[]));
+        .activate(says(description("storage-1", "a", 5)), policy(&[]));
     bench.driver.node_get_info(incoming()).await.unwrap();
     let restarted = bench.restarted();
     let answer = restarted.node_get_info(incoming()).await.unwrap();
@@ -119,7 +119,7 @@ async fn without_the_interface_the_node_is_the_hosts() {
 }
 
 #[tokio::test]
-async fn a_limit_that_is_asked_anew_is_the_answer_from_then_on_and_whoever_follows_hears_of_it() {
+async fn a_changed_volume_limit_is_answered_and_watched() {
     let bench = bench_without_plugin(Role::All, &[]);
     let mut answers = bench.driver.node_info_answers();
     assert_eq!(*answers.borrow_and_update(), None);
@@ -127,7 +127,7 @@ async fn a_limit_that_is_asked_anew_is_the_answer_from_then_on_and_whoever_follo
     assert_eq!(early.unwrap_err().code(), Code::Unavailable);
 
     let backend = says(description("storage-1", "a", 5));
-    bench.driver.put_to_use(backend.clone(), policy(&[]));
+    bench.driver.activate(backend.clone(), policy(&[]));
     bench.driver.node_get_info(incoming()).await.unwrap();
     assert!(answers.has_changed().unwrap());
     let first = answers.borrow_and_update().clone();
@@ -152,7 +152,7 @@ async fn a_limit_that_is_asked_anew_is_the_answer_from_then_on_and_whoever_follo
 async fn a_refresh_that_fails_leaves_the_last_answer() {
     let bench = bench_without_plugin(Role::All, &[]);
     let backend = says(description("storage-1", "a", 5));
-    bench.driver.put_to_use(backend.clone(), policy(&[]));
+    bench.driver.activate(backend.clone(), policy(&[]));
     bench.driver.node_get_info(incoming()).await.unwrap();
     backend.script.on("node_info", Act::Fail(trapped()));
     bench
@@ -172,14 +172,14 @@ fn follow(driver: &Arc<Driver>, period: Option<Duration>) -> JoinSet<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_is_told_at_once_and_the_limit_of_each_plugin_that_comes() {
+async fn recorded_services_are_served_until_a_plugin_answers() {
     let bench = bench_without_plugin(Role::All, &[]);
     let _task = follow(&bench.driver, None);
     let mut answers = bench.driver.node_info_answers();
     for limit in [5, 7] {
         bench
             .driver
-            .put_to_use(says(description("storage-1", "a", limit)), policy(&[]));
+            .activate(says(description("storage-1", "a", limit)), policy(&[]));
         answers.changed().await.unwrap();
         let told = answers.borrow_and_update().clone();
         assert_eq!(told, Some(info("storage-1", "a", limit)));
@@ -192,18 +192,18 @@ async fn what_is_kept_is_told_at_once_and_the_limit_of_each_plugin_that_comes() 
     answers.changed().await.unwrap();
     let told = answers.borrow_and_update().clone();
     assert_eq!(told, Some(info("storage-1", "a", 7)));
-    upgraded.put_to_use(says(description("storage-1", "a", 9)), policy(&[]));
+    upgraded.activate(says(description("storage-1", "a", 9)), policy(&[]));
     answers.changed().await.unwrap();
     let told = answers.borrow_and_update().clone();
     assert_eq!(told, Some(info("storage-1", "a", 9)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_is_asked_again_until_it_answers_and_then_in_each_period() {
+async fn a_plugin_is_asked_until_it_answers_then_in_each_period() {
     let bench = bench_without_plugin(Role::All, &[]);
     let backend = says(description("storage-1", "a", 5));
     backend.script.on("node_info", Act::Fail(trapped()));
-    bench.driver.put_to_use(backend.clone(), policy(&[]));
+    bench.driver.activate(backend.clone(), policy(&[]));
     let _task = follow(&bench.driver, Some(Duration::from_secs(60)));
     // After 0, 1, 3 and 7 s.
     sleep(Duration::from_secs(10)).await;
@@ -217,10 +217,10 @@ async fn a_plugin_is_asked_again_until_it_answers_and_then_in_each_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_period_a_plugin_that_has_answered_is_not_asked_again() {
+async fn without_a_period_an_answered_plugin_is_not_asked_again() {
     let bench = bench_without_plugin(Role::All, &[]);
     let backend = says(description("storage-1", "a", 5));
-    bench.driver.put_to_use(backend.clone(), policy(&[]));
+    bench.driver.activate(backend.clone(), policy(&[]));
     let _task = follow(&bench.driver, None);
     sleep(Duration::from_secs(86_400)).await;
     assert_eq!(backend.script.count("node_info"), 1);

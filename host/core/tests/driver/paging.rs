@@ -45,7 +45,7 @@ async fn everything_is_one_answer_where_the_client_sets_no_limit() {
 }
 
 #[tokio::test]
-async fn a_limit_is_reached_over_pages_of_the_backends_size_and_never_passed() {
+async fn a_limit_over_backend_pages_is_reached_and_not_exceeded() {
     let bench = full_in_1_13(&[]);
     with_volumes(&bench, 10);
     *bench.backend.page_entries.lock().unwrap() = 3;
@@ -60,7 +60,7 @@ async fn a_limit_is_reached_over_pages_of_the_backends_size_and_never_passed() {
 }
 
 #[tokio::test]
-async fn what_one_answer_cannot_carry_comes_with_the_next_and_nothing_twice() {
+async fn entries_above_the_answer_size_follow_once_in_the_next() {
     let bench = full_in_1_13(&[]);
     let context = attributes(&[("note", &"n".repeat(4000))]);
     let volumes = (0..2000).map(|number| {

@@ -47,7 +47,7 @@ fn with_tokens() -> Incoming {
 }
 
 #[tokio::test]
-async fn a_publish_that_lacks_it_names_the_object_and_the_field_and_asks_nobody() {
+async fn a_publish_without_pod_info_names_the_csi_driver_field() {
     let unstaging = &[Service::NodePublish][..];
     let identity = PodInfo {
         tokens: false,

@@ -37,7 +37,7 @@ fn a_role_serves_its_own_services() {
         let bench = without_plugin(in_1_13(config(role, &[])));
         bench
             .driver
-            .put_to_use(bench.backend.clone(), bench.policy.clone());
+            .activate(bench.backend.clone(), bench.policy.clone());
         for rpc in Rpc::ALL {
             let expected = match rpc.service() {
                 "Identity" => None,
@@ -52,7 +52,7 @@ fn a_role_serves_its_own_services() {
 }
 
 #[test]
-fn without_a_plugin_what_needs_one_is_unavailable_and_not_unimplemented() {
+fn without_a_plugin_its_calls_are_unavailable() {
     let bench = without_plugin(in_1_13(config(Role::All, &[])));
     for rpc in Rpc::ALL {
         let expected = match rpc.service() {
@@ -98,7 +98,7 @@ async fn what_is_hidden_is_not_served() {
     let bench = bench_without_plugin(Role::All, &["GET_SNAPSHOT", "STAGE_UNSTAGE_VOLUME"]);
     bench
         .driver
-        .put_to_use(bench.backend.clone(), bench.policy.clone());
+        .activate(bench.backend.clone(), bench.policy.clone());
     let refused = bench
         .driver
         .get_snapshot(incoming(), snapshot_id("s"))
@@ -144,6 +144,6 @@ async fn a_swap_shows_in_the_next_call() {
     let poorer = crate::backend::FakeBackend::new(Default::default());
     bench
         .driver
-        .put_to_use(std::sync::Arc::new(poorer), bench.policy.clone());
+        .activate(std::sync::Arc::new(poorer), bench.policy.clone());
     assert_eq!(refusal(&bench, Rpc::GetCapacity), Some(Code::Unimplemented));
 }

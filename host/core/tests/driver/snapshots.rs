@@ -52,7 +52,7 @@ fn group_id() -> GroupSnapshotId {
 }
 
 #[tokio::test]
-async fn a_snapshots_place_is_passed_on_where_the_backend_knows_places() {
+async fn snapshot_topology_is_passed_to_backends_that_know_it() {
     let bench = full_in_1_13(&[Feature::SnapshotTopology]);
     let made = bench.driver.create_snapshot(incoming(), somewhere());
     made.await.unwrap();

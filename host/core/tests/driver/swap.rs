@@ -34,9 +34,7 @@ fn whole() -> Arc<FakeBackend> {
 }
 
 fn swapped(bench: &Bench, backend: &Arc<FakeBackend>) -> Retired {
-    let retired = bench
-        .driver
-        .put_to_use(backend.clone(), bench.policy.clone());
+    let retired = bench.driver.activate(backend.clone(), bench.policy.clone());
     retired.unwrap()
 }
 
@@ -55,7 +53,7 @@ async fn deleted(driver: &Arc<Driver>, id: &str) -> Result<(), Error> {
 }
 
 #[tokio::test]
-async fn a_call_ends_on_the_version_that_it_began_with_and_the_next_begins_on_the_new_one() {
+async fn a_call_ends_on_the_version_that_it_began_with() {
     let bench = full(&[]);
     let (mut calls, gate) = begun(&bench).await;
     let new = whole();
@@ -132,10 +130,10 @@ async fn no_call_fails_while_versions_follow_one_another() {
 async fn terms_come_and_go_with_a_version() {
     let bench = full(&[]);
     let hides = policy(&["CREATE_DELETE_VOLUME"]);
-    bench.driver.put_to_use(whole(), hides);
+    bench.driver.activate(whole(), hides);
     let refused = deleted(&bench.driver, "v").await.unwrap_err();
     assert_eq!(refused.code(), Code::Unimplemented);
-    bench.driver.put_to_use(whole(), policy(&[]));
+    bench.driver.activate(whole(), policy(&[]));
     deleted(&bench.driver, "v").await.unwrap();
 }
 
@@ -148,7 +146,7 @@ async fn a_call_has_the_time_of_the_version_that_it_began_with() {
     };
     let backend = whole();
     backend.script.on("delete_volume", Act::UntilCancelled);
-    bench.driver.put_to_use(backend, short);
+    bench.driver.activate(backend, short);
     let began = tokio::time::Instant::now();
     let late = deleted(&bench.driver, "v").await.unwrap_err();
     assert_eq!(late.code(), Code::DeadlineExceeded);
@@ -156,7 +154,7 @@ async fn a_call_has_the_time_of_the_version_that_it_began_with() {
 }
 
 #[tokio::test]
-async fn calls_that_are_held_wait_and_begin_on_the_version_that_came_meanwhile() {
+async fn held_calls_begin_on_the_version_activated_meanwhile() {
     let bench = full(&[]);
     let (mut running, gate) = begun(&bench).await;
     let held = bench.driver.hold();
@@ -270,8 +268,7 @@ async fn a_backend_that_takes_no_new_work_ends_what_there_is() {
 }
 
 #[tokio::test]
-async fn a_backend_that_leaves_takes_no_new_work_until_nobody_takes_it_away_and_a_drain_outlasts_that()
- {
+async fn a_leaving_backend_takes_no_new_work_and_a_drain_outlasts_it() {
     let bench = full(&[]);
     let driver = &bench.driver;
     let refused = async |name: &str| {
@@ -298,13 +295,13 @@ async fn a_backend_that_leaves_takes_no_new_work_until_nobody_takes_it_away_and_
 }
 
 #[tokio::test]
-async fn whoever_follows_hears_of_capabilities_that_are_new_and_of_no_others() {
+async fn followers_hear_only_of_new_capabilities() {
     let bench = bench(&[Service::Controller], &[]);
     let mut grown = bench.driver.capabilities_grown();
     let swap = |services: &[Service]| {
         bench
             .driver
-            .put_to_use(offering(services), bench.policy.clone())
+            .activate(offering(services), bench.policy.clone())
     };
     swap(&[Service::Controller]);
     assert!(!grown.has_changed().unwrap());
@@ -319,7 +316,7 @@ async fn whoever_follows_hears_of_capabilities_that_are_new_and_of_no_others() {
 async fn the_first_version_brings_nothing_that_a_client_does_not_know() {
     let bench = bench_without_plugin(Role::All, &[]);
     let grown = bench.driver.capabilities_grown();
-    let before = bench.driver.put_to_use(whole(), bench.policy.clone());
+    let before = bench.driver.activate(whole(), bench.policy.clone());
     assert!(before.is_none());
     assert!(!grown.has_changed().unwrap());
 }
@@ -334,7 +331,7 @@ async fn faults_are_told_to_whoever_follows_their_version() {
         faults: Some(tell),
         ..policy(&[])
     };
-    bench.driver.put_to_use(backend, followed);
+    bench.driver.activate(backend, followed);
     deleted(&bench.driver, "v").await.unwrap_err();
     let fault = told.recv().await.unwrap();
     assert_eq!(fault.kind, FaultKind::Trapped);
@@ -379,10 +376,10 @@ async fn calls_that_ask_the_plugin_are_named_until_they_end() {
 }
 
 #[tokio::test]
-async fn a_read_whose_client_hangs_up_is_no_answer_of_a_version_and_one_that_ends_is() {
+async fn an_abandoned_read_is_no_answer_of_a_version() {
     let bench = full(&[]);
     let backend = whole();
-    bench.driver.put_to_use(backend.clone(), policy(&[]));
+    bench.driver.activate(backend.clone(), policy(&[]));
     let read = || {
         bench
             .driver

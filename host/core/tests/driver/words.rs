@@ -39,9 +39,7 @@ pub(crate) fn bench(services: &[Service], features: &[Feature]) -> Bench {
 pub(crate) fn with_backend(bench: Bench, services: &[Service], features: &[Feature]) -> Bench {
     let offer = ServiceSet::new(services.iter().copied(), features.iter().copied());
     let backend = Arc::new(FakeBackend::new(offer));
-    bench
-        .driver
-        .put_to_use(backend.clone(), bench.policy.clone());
+    bench.driver.activate(backend.clone(), bench.policy.clone());
     Bench { backend, ..bench }
 }
 

@@ -1,4 +1,4 @@
-//! Answers about health, of the Controller and the Node service. Apart from both because they share their words.
+//! Answers about health, of the Controller and the Node service.
 
 use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;

@@ -1,4 +1,4 @@
-//! Messages that are known by their descriptor only, on gRPC's way. Apart because it is tonic's seam and holds no rule of ours.
+//! Messages that are known by their descriptor only, on gRPC's way.
 
 use prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor};

@@ -1,5 +1,4 @@
-//! From the words of a person to a message of CSI. Apart because it must say which field is wrong without ever saying what stood there: a field
-//! may hold a secret, and may hold one by mistake.
+//! From the words of a person to a message of CSI.
 
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor};
 use serde::de::DeserializeSeed;

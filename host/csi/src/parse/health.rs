@@ -1,4 +1,4 @@
-//! Requests about health, of the Controller and the Node service. Apart from both because a backend can lack all of it.
+//! Requests about health, of the Controller and the Node service.
 
 use super::words::{count, optional};
 use super::{Parsed, Result, Subject};

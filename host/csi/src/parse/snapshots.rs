@@ -1,4 +1,4 @@
-//! Requests of the Controller service about snapshots. Apart from those about volumes because a backend can lack all of them.
+//! Requests of the Controller service about snapshots.
 
 use super::words::{attributes, optional, page, topology_requirement};
 use super::{Parsed, Result, Subject, origin};

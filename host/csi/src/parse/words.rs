@@ -1,5 +1,4 @@
-//! The words that several requests share: capabilities, capacities, places, pages, maps. Apart because each has one rule, wherever it
-//! stands. It knows no request.
+//! The words that several requests share: capabilities, capacities, places, pages, maps. It knows no request.
 
 use crate::error::Error;
 use crate::page_token::PageTokens;

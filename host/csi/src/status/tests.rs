@@ -67,7 +67,7 @@ fn a_trap_names_plugin_version_and_digest() {
 }
 
 #[test]
-fn a_message_that_would_not_fit_a_header_is_cut_between_characters() {
+fn a_message_too_long_for_a_header_is_cut_between_characters() {
     let long = format!("x{}", "ä".repeat(MESSAGE_BYTES));
     let status = status(&Error::Driver(DriverError::Precondition(long)));
     assert_eq!(status.message().len(), MESSAGE_BYTES - 1 + "…".len());
@@ -94,7 +94,7 @@ fn a_failure_after_an_effect_is_a_fault_if_its_cause_is() {
 }
 
 #[test]
-fn words_of_a_request_are_refused_with_the_codes_of_the_specification() {
+fn invalid_request_fields_get_the_codes_of_the_specification() {
     use wasmount_core::names::InvalidWord;
     let empty = Error::Invalid(InvalidWord::Empty { what: "volume_id" });
     assert_eq!(status(&empty).code(), tonic::Code::InvalidArgument);

@@ -28,7 +28,7 @@ fn secret_fields(pool: &DescriptorPool) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn services_and_methods_are_those_of_csi_1_13_which_has_all_of_1_12() {
+fn services_and_methods_are_those_of_csi_1_13() {
     let served = descriptors()
         .services()
         .filter(|service| service.package_name() == "csi.v1")

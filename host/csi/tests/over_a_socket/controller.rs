@@ -10,7 +10,7 @@ fn map(key: &str, value: &str) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn a_volume_is_created_once_by_name_and_deleted_as_often_as_asked() {
+async fn a_volume_is_created_once_by_name_and_deleted_repeatedly() {
     let served = Served::whole();
     let mut controller = served.controller().await;
     let request = wire::CreateVolumeRequest {

@@ -86,7 +86,7 @@ async fn volumes_that_are_not_well_are_listed_page_by_page() {
 }
 
 #[tokio::test]
-async fn the_node_tells_what_it_sees_with_numbers_of_a_later_csi_as_they_are() {
+async fn the_node_reports_conditions_with_numbers_of_a_later_csi() {
     let served = with_volumes(Served::whole_in_1_13()).await;
     *served.mounter.health.lock().unwrap() = vec![Health {
         status: HealthStatus::Other(77),
@@ -131,7 +131,7 @@ async fn storage_that_the_node_does_not_reach_is_told() {
 }
 
 #[tokio::test]
-async fn capabilities_of_csi_1_13_arrive_with_its_numbers_and_none_that_it_took_away() {
+async fn capabilities_of_csi_1_13_have_its_numbers() {
     let served = Served::whole_in_1_13();
     let request = wire::GetPluginCapabilitiesRequest {};
     let plugin = served

@@ -130,7 +130,7 @@ async fn a_call_is_answered_beside_two_thousand_idle_connections() {
 }
 
 #[tokio::test]
-async fn a_driver_has_no_more_connections_than_it_may_and_the_next_client_waits() {
+async fn connections_above_the_limit_wait() {
     let offer = ServiceSet::new([], []);
     let served = Served::with_connections(Role::All, offer, 3);
     let connect = || UnixStream::connect(&served.socket);
@@ -190,7 +190,7 @@ async fn bytes_that_are_no_http_close_their_own_connection_only() {
 }
 
 #[tokio::test]
-async fn frames_that_break_the_protocol_close_their_own_connection_only() {
+async fn frames_that_break_the_protocol_close_only_their_connection() {
     let served = Served::whole();
     let mut connection = UnixStream::connect(&served.socket).await.unwrap();
     connection.write_all(PREFACE).await.unwrap();

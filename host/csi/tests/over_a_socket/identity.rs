@@ -142,7 +142,7 @@ async fn capabilities_arrive_with_the_numbers_of_the_specification() {
 }
 
 #[tokio::test]
-async fn a_backend_with_everything_refuses_an_empty_message_where_a_field_is_required() {
+async fn an_empty_message_is_rejected_where_a_field_is_required() {
     let takes_nothing = [
         Rpc::GetPluginInfo,
         Rpc::GetPluginCapabilities,
@@ -168,7 +168,7 @@ async fn a_backend_with_everything_refuses_an_empty_message_where_a_field_is_req
 }
 
 #[tokio::test]
-async fn what_the_backend_does_not_export_is_unimplemented_but_for_identity_and_tear_down() {
+async fn services_not_exported_are_unimplemented() {
     for (rpc, code) in codes(&Served::offering(ServiceSet::default())).await {
         let expected = match rpc {
             Rpc::GetPluginInfo | Rpc::GetPluginCapabilities | Rpc::Probe => Code::Ok,

@@ -34,7 +34,7 @@ async fn a_request_of_4_mib_is_taken_whole() {
 }
 
 #[tokio::test]
-async fn a_request_of_one_byte_more_is_refused_and_the_connection_lives() {
+async fn a_request_one_byte_too_large_is_rejected_connection_stays() {
     let served = Served::whole();
     let mut controller = served.controller().await;
     let (code, words) = refused(

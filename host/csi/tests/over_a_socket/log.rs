@@ -54,7 +54,7 @@ fn caught(level: Level) -> (Log, tracing::subscriber::DefaultGuard) {
 }
 
 #[tokio::test]
-async fn a_failed_call_is_logged_once_with_its_name_its_driver_and_its_subject() {
+async fn a_failed_call_is_logged_once_with_name_driver_and_subject() {
     let (log, _guard) = caught(Level::WARN);
     let served = Served::whole();
     let get = wire::ControllerGetVolumeRequest {

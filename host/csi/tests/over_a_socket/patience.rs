@@ -124,7 +124,7 @@ async fn a_shutdown_does_not_wait_for_idle_clients() {
 }
 
 #[tokio::test]
-async fn a_shutdown_waits_for_the_answer_of_a_call_beside_idle_clients() {
+async fn a_shutdown_waits_for_calls_and_not_for_idle_clients() {
     let served = Served::whole();
     let mut deaf = tokio::net::UnixStream::connect(&served.socket)
         .await

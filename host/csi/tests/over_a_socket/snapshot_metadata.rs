@@ -141,7 +141,7 @@ async fn a_backend_that_does_not_go_on_ends_the_stream() {
 }
 
 #[tokio::test]
-async fn pages_are_fetched_at_the_clients_pace_and_no_more_when_it_has_gone() {
+async fn pages_are_fetched_at_the_pace_of_the_client() {
     let served = Served::whole();
     // A thousand pages of ten thousand extents: 200 MB on the wire.
     let pages = 1000;
@@ -178,7 +178,7 @@ async fn pages_are_fetched_at_the_clients_pace_and_no_more_when_it_has_gone() {
 }
 
 #[tokio::test]
-async fn more_extents_than_one_answer_carries_come_in_several_whatever_is_asked() {
+async fn many_extents_are_split_over_several_answers() {
     let served = Served::whole();
     let snapshot = (25_000 * 2 * EXTENT_BYTES).to_string();
     for max_results in [0, i32::MAX] {
@@ -265,7 +265,7 @@ async fn a_page_that_nobody_waits_for_is_told_to_stop() {
 }
 
 #[tokio::test]
-async fn a_deadline_in_the_middle_of_a_stream_ends_it_and_the_page_under_way() {
+async fn a_deadline_within_a_stream_ends_the_page_under_way() {
     let served = Served::whole();
     // Long enough for the first page on a busy machine.
     let mut stream = waiting(&served, Some(Duration::from_secs(3))).await;

@@ -106,7 +106,7 @@ impl Served {
             Arc::clone(&mounter) as _,
             Arc::new(MemoryStore::default()),
         );
-        driver.put_to_use(Arc::clone(&backend) as _, policy);
+        driver.activate(Arc::clone(&backend) as _, policy);
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("csi.sock");
         let bound = BoundSocket::bind(&socket, Connections::Stream).unwrap();

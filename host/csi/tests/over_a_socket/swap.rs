@@ -24,7 +24,7 @@ fn swap(served: &Served, services: &[Service]) {
     let backend = Arc::new(MemoryBackend::new(offer));
     served
         .driver
-        .put_to_use(backend as _, ServingPolicy::default());
+        .activate(backend as _, ServingPolicy::default());
 }
 
 fn served() -> Served {
@@ -65,8 +65,7 @@ async fn is_sent_away(client: &mut UnixStream) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_are_sent_away_when_a_version_brings_new_capabilities_and_served_when_they_come_again()
- {
+async fn clients_are_disconnected_when_capabilities_are_added() {
     let served = served();
     let inode = fs::metadata(&served.socket).unwrap().ino();
     let mut client = listening(&served).await;

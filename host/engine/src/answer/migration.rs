@@ -1,5 +1,4 @@
-//! Records that a guest wants changed. Apart because they are held to the rules of the store, which a guest that answers does not meet on its
-//! way.
+//! Records that a guest wants changed.
 
 use super::{Checker, Invalid};
 use crate::bindings::exported::state_migration as guest;

@@ -257,7 +257,7 @@ fn a_snapshot_is_the_one_that_was_asked_for() {
 }
 
 #[test]
-fn a_group_has_a_member_for_each_source_and_each_names_the_group() {
+fn a_group_has_one_member_for_each_source() {
     let sources = ["v", "w"].map(|id| VolumeId::parse("volume_id", id).unwrap());
     let answer = |snapshots| {
         let group = group_snapshots::GroupSnapshot {
@@ -281,7 +281,7 @@ fn a_group_has_a_member_for_each_source_and_each_names_the_group() {
 }
 
 #[test]
-fn extents_are_in_order_inside_of_the_volume_and_the_page_goes_on() {
+fn extents_are_ordered_within_the_volume_and_paged() {
     let answer = |extents: &[(u64, u64)], next_offset| {
         let extents = extents.iter();
         let page = snapshot_metadata::MetadataPage {

@@ -120,7 +120,7 @@ fn code_of_another_engine_is_not_found() {
 }
 
 #[test]
-fn code_that_was_made_for_another_engine_is_not_mapped_even_under_the_right_name() {
+fn code_of_another_engine_is_not_mapped_under_the_right_name() {
     let fixture = Fixture::empty();
     let mut config = wasmtime::Config::new();
     config.epoch_interruption(true);
@@ -143,7 +143,7 @@ fn writers_that_meet_leave_one_whole_entry() {
 }
 
 #[test]
-fn what_a_killed_host_left_half_written_is_removed_at_the_next_start() {
+fn half_written_files_of_a_killed_host_go_at_the_next_start() {
     let fixture = Fixture::filled();
     for name in ["ab-cd.ef.cwasm.1.0.new", "ab-cd.1.1.new"] {
         fs::write(fixture.directory.join(name), b"half").unwrap();

@@ -24,7 +24,7 @@ fn log() -> GuestLog {
 }
 
 #[test]
-fn the_last_words_are_whole_lines_without_secrets_even_if_written_in_pieces() {
+fn the_last_log_lines_are_whole_and_without_secrets() {
     let log = log();
     for piece in ["early\n", "panicked at lib.rs:1:\nkey is hun", "ter22"] {
         log.write(Stream::Stderr, piece.as_bytes());
@@ -104,7 +104,7 @@ fn no_length_of_a_line_cuts_a_secret_or_a_character_in_two() {
 }
 
 #[test]
-fn a_budget_that_ends_within_a_secret_or_a_character_shows_nothing_of_it() {
+fn a_budget_that_ends_within_a_secret_shows_none_of_it() {
     for (end, expected) in [
         (&b"key is hunt"[..], "key is [redacted]"),
         (b"caf\xc3", "caf"),
@@ -151,7 +151,7 @@ fn a_call_is_heard_up_to_its_budget_and_no_further() {
 }
 
 #[test]
-fn a_backend_is_heard_up_to_its_rate_and_what_was_dropped_is_counted() {
+fn log_lines_above_the_rate_are_dropped_and_counted() {
     let rate = LogRate::default();
     let start = Instant::now();
     for _ in 0..LINES_PER_SECOND {

@@ -1,8 +1,7 @@
-//! What is looked for in a guest's texts: each spelling of a call's secrets, in one automaton. Apart because it is bounded whatever the secrets
-//! are: a tenant writes them, and a list of their lines that is searched one by one held a worker for minutes.
+//! What is looked for in a guest's texts: each spelling of a call's secrets, in one automaton. A tenant writes them, and a list of their lines that
+//! is searched one by one held a worker for minutes.
 //!
-//! It does not know what becomes of a text in which something is found. The automaton is not wiped when it goes, as spellings are: the
-//! library has no way to, and the memory of the guest holds the same.
+//! The automaton is not wiped when it goes, as spellings are: the library has no way to, and the memory of the guest holds the same.
 
 use super::printable;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};

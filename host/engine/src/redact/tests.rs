@@ -52,7 +52,7 @@ fn the_lines_and_quoted_parts_of_a_value_are_secrets_too() {
 }
 
 #[test]
-fn the_name_of_a_field_may_stand_in_a_word_and_is_replaced_in_a_text() {
+fn a_field_name_is_kept_in_identifiers_and_redacted_in_texts() {
     let (name, token) = (
         "monitoring.production.example",
         "eyJhbGciOiJSUzI1NiIsImtpZCI6",
@@ -129,7 +129,7 @@ fn values_that_overlap_leave_nothing_of_either() {
 }
 
 #[test]
-fn the_beginning_of_a_value_at_the_end_of_a_text_that_was_cut_is_replaced() {
+fn the_beginning_of_a_secret_at_a_cut_is_redacted() {
     let redactor = redactor(&["hunter22"], &[]);
     for (text, expected) in [
         ("key is hunter2", "key is [redacted]"),

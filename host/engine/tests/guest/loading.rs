@@ -154,7 +154,7 @@ async fn a_component_is_compiled_once_and_then_found() {
 }
 
 #[tokio::test]
-async fn what_was_compiled_is_found_by_its_digest_until_nobody_wants_it() {
+async fn compiled_code_is_found_by_digest_until_unclaimed() {
     let folder = tempfile::tempdir().unwrap();
     let options = || {
         let cache = Some(folder.path().join("cache"));
@@ -184,7 +184,7 @@ async fn what_was_compiled_is_found_by_its_digest_until_nobody_wants_it() {
 }
 
 #[tokio::test]
-async fn what_is_in_use_stays_compiled_though_nobody_has_claimed_it_and_what_is_not_goes() {
+async fn compiled_code_in_use_stays_without_a_claim() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Some(folder.path().join("cache"));
     let options = EngineOptions::for_backends(cache, [&Limits::default()]);
@@ -226,7 +226,7 @@ impl Compile for Flaky {
 }
 
 #[tokio::test]
-async fn a_compiler_that_fails_or_talks_nonsense_costs_one_refusal_each() {
+async fn a_failing_compiler_costs_one_rejection_each() {
     let folder = tempfile::tempdir().unwrap();
     let compiler = Arc::new(Flaky::default());
     for cache in [None, Some(folder.path().join("cache"))] {

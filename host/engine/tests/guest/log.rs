@@ -52,7 +52,7 @@ async fn logged(fixture: &Fixture, behaviour: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_line_of_the_guest_names_driver_and_request_and_hides_secrets() {
+async fn a_guest_log_line_has_driver_and_request_and_no_secrets() {
     let mut fixture = Fixture::misbehave().await;
     fixture.secrets = secrets(&[("password", "tr0ub4dor")]);
     let log = logged(&fixture, "secret-in-log").await;

@@ -90,7 +90,7 @@ async fn a_backend_that_serves_can_be_asked_too() {
 }
 
 #[tokio::test]
-async fn a_version_that_says_nothing_of_migrations_needs_none_and_makes_none() {
+async fn a_version_without_migrations_needs_none() {
     let directory = crate::harness::directory().await;
     let scene = Scene::of(directory, &[], Limits::default()).await;
     assert!(!scene.candidate.has_migration());
@@ -129,7 +129,7 @@ async fn what_a_version_refuses_is_told_in_its_words() {
 }
 
 #[tokio::test]
-async fn a_guest_that_writes_while_it_migrates_is_refused_and_nothing_is_written() {
+async fn a_guest_that_writes_during_migration_is_rejected() {
     for (behaviour, words) in [
         (
             "write-in-migration",
@@ -153,7 +153,7 @@ async fn a_guest_that_writes_while_it_migrates_is_refused_and_nothing_is_written
 }
 
 #[tokio::test]
-async fn changes_that_are_not_valid_and_traps_are_faults_of_the_plugin() {
+async fn invalid_changes_and_traps_of_a_migration_are_plugin_faults() {
     let scene = Scene::misbehaving("change-twice").await;
     assert_eq!(scene.plan().await.unwrap(), Migration::Additive);
     let answer = scene.migrate(&[record("a", "1")]).await;

@@ -1,5 +1,4 @@
-//! What must be written so that a `CSIDriver` object says what a driver needs. Apart because it is the whole decision: it is given the object
-//! as it was read, and opens nothing.
+//! What must be written so that a `CSIDriver` object says what a driver needs.
 //!
 //! A hundred hosts of one DaemonSet want the same object: where it says so already, whoever wrote it, nothing is written.
 

@@ -1,8 +1,7 @@
-//! Brings a driver's `CSIDriver` object to what the plugin in use needs, once for each plugin. Apart from the decision (`change`) because
-//! here are the API server, the retries and who is told.
+//! Brings a driver's `CSIDriver` object to what the plugin in use needs, once for each plugin.
 //!
-//! The object is not watched: while documents are rolled out two hosts of one driver may want different objects, and would undo each other's
-//! for ever. What a person changes later is met at the next start of a host.
+//! The object is not watched: while documents are rolled out two hosts of one driver may want different objects, and would undo each other's for
+//! ever. What a person changes later is met at the next start of a host.
 
 use super::{Change, change};
 use crate::FIELD_MANAGER;
@@ -73,11 +72,7 @@ async fn until_applied(
                     applied: true,
                     contradicted: None,
                 });
-                tracing::info!(
-                    driver = name,
-                    wrote,
-                    "the CSIDriver object is as it should be"
-                );
+                tracing::info!(driver = name, wrote, "CSIDriver object up to date");
                 return;
             }
             Err(error) => error,
@@ -92,7 +87,7 @@ async fn until_applied(
                 applied: false,
                 contradicted: contradicted.clone(),
             });
-            tracing::warn!(driver = name, reason, "the CSIDriver object is not written");
+            tracing::warn!(driver = name, reason, "CSIDriver object not written");
             if !error.is_unavailable() {
                 events
                     .warn(&about, "CSIDriverNotApplied", "Apply", reason.clone())

@@ -20,7 +20,7 @@ fn spec(capabilities: &Capabilities, document: Value) -> Value {
 }
 
 #[test]
-fn the_object_says_what_the_exports_and_the_document_decide_and_nothing_else() {
+fn the_csi_driver_object_follows_exports_and_document_only() {
     use Service as S;
     let plain = advertised(&[S::Controller, S::NodeStage], &[], &[]);
     let local = advertised(
@@ -107,7 +107,7 @@ fn managed(mut object: CSIDriver, manager: &str, fields: &[&str]) -> CSIDriver {
 }
 
 #[test]
-fn an_object_that_says_so_already_is_not_written_whoever_wrote_it() {
+fn an_equal_csi_driver_object_is_not_written() {
     let wanted = object(
         json!({ "attachRequired": false, "volumeLifecycleModes": ["Ephemeral", "Persistent"] }),
     );

@@ -1,7 +1,4 @@
-//! What Node and CSINode do not say of a driver. Apart because it is the rule by which the host is ready or not, and so the text that a person
-//! reads: each difference names what is there, what the driver says, and what helps.
-//!
-//! It does not know how long a difference may last.
+//! What Node and CSINode do not say of a driver.
 
 use super::facts::DriverFacts;
 use super::node_ids::{NODE_IDS, node_ids};

@@ -1,7 +1,5 @@
-//! When a difference is acted on. Apart because it is all about time, and so is given the time: kubelet writes Node and CSINode one after the
-//! other, takes an entry away before it writes it anew, and refreshes limits at its own pace; none of that is drift.
-//!
-//! It does not know how a difference is mended.
+//! When a difference is acted on. Kubelet writes Node and CSINode one after the other, takes an entry away before it writes it anew, and refreshes
+//! limits at its own pace; none of that is drift.
 
 use super::drift::{Drift, Remedy, sentence};
 use crate::status::ListingStatus;

@@ -1,5 +1,4 @@
-//! What a driver says of its node, in the form that Node and CSINode have it. Apart because reading, writing and comparing these objects must
-//! mean the same by it.
+//! What a driver says of its node, in the form that Node and CSINode have it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use wasmount_core::driver::NodeInfo;
@@ -82,7 +81,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_a_limit_above_zero_is_a_count_and_a_huge_one_is_the_largest() {
+    fn only_a_positive_limit_is_a_count_and_huge_ones_are_capped() {
         for (limit, count) in [
             (None, None),
             (Some(0), None),

@@ -1,8 +1,8 @@
-//! What to write into Node and CSINode, where the host does it (`--csinode manage`): kubelet's algorithm (`pkg/volume/csi/nodeinfomanager`),
-//! as the next patch for an object as it was read. Apart because it is the whole of that algorithm and opens nothing.
+//! What to write into Node and CSINode, where the host does it (`--csinode manage`): kubelet's algorithm (`pkg/volume/csi/nodeinfomanager`), as the
+//! next patch for an object as it was read.
 //!
-//! It differs from kubelet where kubelet may lose what others wrote: patches instead of whole objects, and a CSINode of an earlier Node of
-//! this name gets a new owner instead of being deleted with all of its entries.
+//! It differs from kubelet where kubelet may lose what others wrote: patches instead of whole objects, and a CSINode of an earlier Node of this name
+//! gets a new owner instead of being deleted with all of its entries.
 
 use super::drift::{collisions, count_of, entry, keys_of, owned_by, sentence};
 use super::facts::DriverFacts;

@@ -1,5 +1,4 @@
-//! The annotation of a Node that holds each driver's node id: one JSON map for all drivers. Apart because it is read, compared and changed in
-//! different places, and because what others wrote into it must stay.
+//! The annotation of a Node that holds each driver's node id: one JSON map for all drivers.
 
 use k8s_openapi::api::core::v1::Node;
 use std::collections::BTreeMap;

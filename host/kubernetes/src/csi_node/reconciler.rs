@@ -1,5 +1,5 @@
-//! One task a driver that keeps its place in CSINode true: looks whenever an answer or an object changes, tells readiness and people, has the
-//! objects written again, and takes the startup taint off. Apart because it joins what the other modules decide, and holds no rule itself.
+//! One task a driver that keeps its place in CSINode true: looks whenever an answer or an object changes, tells readiness and people, has the objects
+//! written again, and takes the startup taint off.
 //!
 //! Writing is kubelet's, by another registration, or the host's own; to this task both are a hand that writes.
 
@@ -157,7 +157,7 @@ impl CsiNodeReconciler {
         let status = state.status();
         if told.as_ref() != Some(status) {
             if status.listed {
-                tracing::info!(driver = %self.driver, "listed: CSINode and Node say what the driver says");
+                tracing::info!(driver = %self.driver, "CSINode and Node match the driver");
             }
             (self.tell)(status.clone());
             *told = Some(status.clone());
@@ -199,7 +199,7 @@ impl CsiNodeReconciler {
     async fn mend(&self, facts: &DriverFacts, state: &mut DriverState) {
         match &self.hand {
             NodeWriter::Kubelet(Some(renewal)) => {
-                tracing::info!(driver = %self.driver, "registering again, so that kubelet writes CSINode again");
+                tracing::info!(driver = %self.driver, "re-registering to make kubelet update CSINode");
                 (renewal.renew)();
             }
             NodeWriter::Kubelet(None) => {}

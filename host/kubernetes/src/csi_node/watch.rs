@@ -1,7 +1,4 @@
-//! The host's own Node and CSINode, as they are now. Apart because one pair of watches serves all drivers of a host, and because the API server
-//! may be away for long: what was seen last stands until something else is seen.
-//!
-//! It does not know what the objects mean.
+//! The host's own Node and CSINode, as they are now.
 
 use crate::error::{causes, words};
 use futures::stream::StreamExt;
@@ -94,7 +91,7 @@ where
         let observed = match object {
             Ok(object) => {
                 if std::mem::take(&mut lost) {
-                    tracing::info!(%kind, name, "watched again");
+                    tracing::info!(%kind, name, "watch restored");
                 }
                 object.map_or(Observed::Absent, |it| Observed::Present(Arc::new(it)))
             }

@@ -1,5 +1,4 @@
-//! Writes Node and CSINode, where nobody else does. Apart because it holds the effects of `install`: read, patch, and again when somebody else
-//! wrote in between.
+//! Writes Node and CSINode, where nobody else does.
 //!
 //! Entries stay when the host stops, as they do when kubelet stops. What it made for drivers that it no longer serves goes at its next start.
 
@@ -105,16 +104,10 @@ impl Writer {
         loop {
             match self.try_retire(served).await {
                 Ok(gone) if gone.is_empty() => return,
-                Ok(gone) => tracing::info!(
-                    ?gone,
-                    "drivers that are no longer served were taken out of CSINode"
-                ),
+                Ok(gone) => tracing::info!(?gone, "removed drivers without a backend from CSINode"),
                 Err(error) => {
                     let reason = error.in_words();
-                    tracing::warn!(
-                        reason,
-                        "drivers that are no longer served stay in CSINode for now"
-                    );
+                    tracing::warn!(reason, "drivers without a backend remain in CSINode");
                     sleep(RETIRE_PAUSE).await;
                 }
             }

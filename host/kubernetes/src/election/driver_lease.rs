@@ -1,4 +1,4 @@
-//! What one driver has in an election: its lease, and the way out of it. Apart from the election because a driver may go while those beside it stay.
+//! What one driver has in an election: its lease, and the way out of it.
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

@@ -1,5 +1,4 @@
-//! The rules of a lease: who may take it, until when it is held, and what is written. Apart from the requests so that the rules can be read and
-//! tested as one table; they are client-go's, so that any two holders of a lease keep to the same ones.
+//! The rules of a lease: who may take it, until when it is held, and what is written.
 //!
 //! Times of others are never compared with ours: a lease is free when it has not changed for as long as it says, by our own clock.
 
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_free_once_it_has_not_changed_for_as_long_as_it_says() {
+    fn a_lease_is_free_once_unchanged_for_its_duration() {
         let (start, mut observed) = (Instant::now(), None);
         let mut at = |seconds: u64, version: &str| {
             let now = start + Duration::from_secs(seconds);

@@ -4,7 +4,7 @@ use super::*;
 use crate::api_double::{Reply, api_double};
 
 #[test]
-fn a_note_is_cut_between_characters_to_what_the_api_server_takes() {
+fn a_note_is_cut_between_characters_at_the_api_limit() {
     assert_eq!(within_api("short".to_owned()), "short");
     let whole = "ä".repeat(NOTE_BYTES / 2);
     assert_eq!(within_api(whole.clone()), whole);
@@ -44,7 +44,7 @@ async fn warn(events: &Events, note: &str) -> bool {
 }
 
 #[tokio::test]
-async fn each_note_is_an_event_and_a_repeated_one_is_counted_in_its_own() {
+async fn notes_become_events_and_repeated_ones_are_counted() {
     let (client, asked) = api_double(|asked| Reply::Object(asked.body.clone()));
     let events = Events::new(Some(client), "n".to_owned());
     for note in ["a.b: no entry", "c.d: no entry", "a.b: no label"] {

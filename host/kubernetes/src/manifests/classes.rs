@@ -1,6 +1,5 @@
-//! The classes by which claims reach a driver: storage, snapshots, groups of snapshots. Apart because they are what an administrator edits,
-//! and because each is there only if the driver can do what it promises. No VolumeAttributesClass: one needs a parameter, and which there are
-//! the plugin alone knows.
+//! The classes by which claims reach a driver: storage, snapshots, groups of snapshots. No VolumeAttributesClass: one needs a parameter, and which
+//! there are the plugin alone knows.
 //!
 //! The classes of snapshots are CRDs of external-snapshotter, which the cluster must have; Kubernetes' own API has no type for them.
 

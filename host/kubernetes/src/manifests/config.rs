@@ -1,5 +1,4 @@
-//! Driver object and ConfigMap: what is there before a pod. Apart because their contents come from the backend, not from how it is
-//! run.
+//! Driver object and ConfigMap: what is there before a pod.
 
 use super::{Component, Manifest, ManifestsError, Parts};
 use k8s_openapi::ByteString;

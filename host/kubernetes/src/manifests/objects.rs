@@ -1,5 +1,4 @@
 //! A backend as an object that the pods follow (`--storage-backends`): the object, and what the pods are told and may do for it.
-//! Apart because a backend of a file has none of it.
 //!
 //! The mounter keeps its document in the ConfigMap: what may be mounted on a node is not decided by whoever may write an object.
 

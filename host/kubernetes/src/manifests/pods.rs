@@ -1,7 +1,4 @@
-//! The containers of a pod and what of the node each of them sees. Apart because it is the privilege of the driver in one file: who is
-//! privileged, who holds a token, which directories are the node's.
-//!
-//! It does not know how many pods there are; `workloads` does.
+//! The containers of a pod and what of the node each of them sees.
 
 use super::config::{CONFIG_DIR, DOCUMENT_KEY, SECRETS_DIR};
 use super::rbac::Part;

@@ -1,5 +1,4 @@
-//! Admission policies, for what RBAC cannot say: which objects of a kind an account may write, and which objects nobody would ever act on. Apart
-//! because they are the wall between two accounts that RBAC takes for equal.
+//! Admission policies, for what RBAC cannot say: which objects of a kind an account may write, and which objects nobody would ever act on.
 //!
 //! One file a policy below.
 

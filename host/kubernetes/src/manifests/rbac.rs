@@ -1,5 +1,4 @@
-//! What the pods may ask of the API server: accounts, roles, bindings. Apart because it is read by whoever decides whether to trust the driver:
-//! each rule stands with its reason, and is there only if a capability calls for it.
+//! What the pods may ask of the API server: accounts, roles, bindings.
 //!
 //! The sidecars' needs are those of their own `deploy/kubernetes/rbac.yaml`, less what belongs to capabilities that the driver has not.
 

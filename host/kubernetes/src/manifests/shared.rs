@@ -1,5 +1,4 @@
-//! What all backends of a cluster share: the namespace, and the definitions of our kinds. Apart because it outlives each of them: with the
-//! namespace go the pods of every backend, and with a definition all of its objects.
+//! What all backends of a cluster share: the namespace, and the definitions of our kinds.
 //!
 //! It knows no backend, and what is printed for a backend holds none of it.
 

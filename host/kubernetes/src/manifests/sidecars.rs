@@ -1,5 +1,5 @@
-//! Which of Kubernetes' sidecars a driver needs, with which flags. Apart because it is a table: each sidecar and each flag stands beside the
-//! capability that calls for it, and a sidecar that finds nothing to do ends itself.
+//! Which of Kubernetes' sidecars a driver needs, with which flags. Each sidecar and each flag stands beside the capability that calls for it, and a
+//! sidecar that finds nothing to do ends itself.
 //!
 //! Flags are those of external-provisioner 6.3, -attacher 4.12, -resizer 2.2 and -snapshotter 8.6. It knows no pod.
 

@@ -327,7 +327,7 @@ fn a_component_beyond_a_config_map_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn what_lies_beside_the_document_is_in_the_config_map_with_and_without_a_component() {
+fn files_beside_a_document_are_in_its_config_map() {
     let mut beside = backend(&[Service::NodePublish], &[]);
     beside.files = [("registry-ca.pem".to_owned(), b"ca".to_vec())].into();
     let map_of = |backend: &Backend| {

@@ -1,5 +1,4 @@
-//! How many pods there are and how they are replaced: the DaemonSet of the node, the Deployment of a controller, its disruption budget. Apart
-//! because these are answers to what happens at an upgrade or a drain, not to what a pod may do.
+//! How many pods there are and how they are replaced: the DaemonSet of the node, the Deployment of a controller, its disruption budget.
 
 use super::pods::{
     CONFIG, DEVICES, KUBELET, MOUNTER, MOUNTS, REGISTRY, RUN, SECRETS, SOCKET, STORE, TOKEN,

@@ -1,5 +1,4 @@
-//! Objects as a stream of YAML documents. Apart because a reader, and `diff`, must find the same text each time: keys in the order of the
-//! alphabet, fields without a value left out.
+//! Objects as a stream of YAML documents.
 
 use super::{Manifest, ManifestsError};
 use serde_json::Value;

@@ -1,5 +1,4 @@
-//! The registration socket while it is there, and what kubelet says on it. Apart because it is the gRPC of registration: it answers from
-//! memory, at any time and to any number of kubelets, and decides nothing.
+//! The registration socket while it is there, and what kubelet says on it.
 
 use crate::wire::pluginregistration::registration_server::{Registration, RegistrationServer};
 use crate::wire::pluginregistration::{
@@ -131,7 +130,7 @@ async fn serve(
     };
     tokio::select! {
         ended = serving => if let Err(error) = ended {
-            tracing::error!(%error, "the registration socket is not served any more");
+            tracing::error!(%error, "the registration socket is no longer served");
         },
         () = too_late => {}
     }

@@ -1,5 +1,4 @@
-//! Notices when names in a directory come and go. Apart because file systems without events (overlays, some FUSE) and nodes without a free
-//! inotify instance (`fs.inotify.max_user_instances`) must not blind the host: then it only looks more seldom.
+//! Notices when names in a directory come and go.
 //!
 //! It says that something may have changed; what, is the looker's to see.
 

@@ -1,5 +1,4 @@
-//! What ends a binding of the registration socket, what it is called, and how long to wait before the next one. Apart because it is the
-//! policy of registration: pure, without socket or clock.
+//! What ends a binding of the registration socket, what it is called, and how long to wait before the next one.
 
 use std::fmt;
 use std::time::Duration;
@@ -129,13 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_is_removed_comes_back_at_once_and_is_not_fought_for() {
+    fn a_removed_socket_is_recreated_at_once() {
         let pauses = seconds(&mut Pauses::default(), &RegistrationError::Removed, 5, 59);
         assert_eq!(pauses, [0, 2, 4, 8, 16]);
     }
 
     #[test]
-    fn a_registration_that_stood_for_a_minute_makes_the_next_trouble_a_first_one() {
+    fn a_stable_minute_resets_the_registration_backoff() {
         let mut pauses = Pauses::default();
         assert_eq!(seconds(&mut pauses, &refused(), 4, 0), [1, 2, 4, 8]);
         assert_eq!(seconds(&mut pauses, &refused(), 1, 59), [16]);

@@ -1,5 +1,4 @@
-//! Since when nobody served a driver. Apart because it is a decision over what the host before has left: its word, the moment at which it
-//! let go, or nothing.
+//! Since when nobody served a driver.
 
 use crate::status::{Gap, GapStart};
 use std::time::SystemTime;
@@ -51,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_begins_where_the_host_before_ended_as_far_as_that_is_known() {
+    fn a_gap_begins_where_the_last_host_is_known_to_have_ended() {
         let stopped = Some(LastService::Until(at(10)));
         let open = Some(LastService::Open);
         for (last, succeeded, length, from) in [

@@ -90,7 +90,7 @@ impl Scene {
 }
 
 #[test]
-fn names_as_long_as_the_documentation_says_fit_the_kubelet_directories_of_distributions() {
+fn names_of_documented_length_fit_kubelet_directories() {
     for (kubelet_dir, longest) in [
         ("/var/lib/kubelet", 63),
         ("/var/lib/k0s/kubelet", 60),
@@ -126,7 +126,7 @@ async fn kubelet_is_told_who_serves_as_often_as_it_asks() {
     let asked = scene.registrar.status().borrow().clone();
     assert_eq!(
         asked.reason.as_deref(),
-        Some("kubelet has asked for it, and not taken it yet")
+        Some("kubelet requested plugin info and has not registered the driver yet")
     );
     scene.notify(true, "").await;
     let taken = scene.until(|status| status.registered).await;
@@ -138,7 +138,7 @@ async fn kubelet_is_told_who_serves_as_often_as_it_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_driver_appears_again_each_time_after_a_longer_pause() {
+async fn a_rejected_driver_reappears_after_growing_pauses() {
     let scene = Scene::begin(None);
     let mut refused_at = Vec::new();
     for refusal in 1..=8 {
@@ -197,7 +197,7 @@ async fn a_renewed_driver_appears_again_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_asked_for_while_there_is_no_socket_is_done_by_the_next_one() {
+async fn a_renewal_without_a_socket_is_done_by_the_next_one() {
     let scene = Scene::begin(None);
     scene.notify(false, "no").await;
     scene.until(|status| status.refusals == 1).await;
@@ -271,7 +271,7 @@ async fn the_gap_is_the_first_registrations_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_hear_that_a_trouble_is_over_exactly_when_they_heard_of_it() {
+async fn recovery_is_reported_only_for_reported_errors() {
     let (client, asked) = api_double(|asked| Reply::Object(asked.body.clone()));
     let directory = tempfile::tempdir().unwrap();
     let others = UnixListener::bind(directory.path().join("a.b@reg.sock")).unwrap();

@@ -1,8 +1,7 @@
-//! One keyspace kept in memory: listed once, then watched. Apart because scans and sizes are asked often and in key order, which the API server
-//! cannot answer, and because the watch goes on between calls.
+//! One keyspace kept in memory: listed once, then watched.
 //!
-//! What this process wrote is in it before the writer is told; what another wrote follows with the watch. It decides no conflict: that does the
-//! API server.
+//! What this process wrote is in it before the writer is told; what another wrote follows with the watch. It decides no conflict: that does the API
+//! server.
 
 use super::index::Index;
 use super::record::{self, BackendRecord};
@@ -78,7 +77,7 @@ async fn follow(
             }
             // It goes on from where it was, or lists again.
             Err(error) => {
-                tracing::warn!(driver = %space.driver, %error, "records are not watched: trying again");
+                tracing::warn!(driver = %space.driver, %error, "watch of records lost: retrying");
             }
         }
     }

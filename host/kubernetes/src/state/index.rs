@@ -1,5 +1,4 @@
-//! The records of one keyspace in key order, as they were last seen. Apart because the API server lists by hash, and because what came late must
-//! never hide what is newer: answers to our own writes and the watch tell of one change each, in any order.
+//! The records of one keyspace in key order, as they were last seen.
 //!
 //! It holds values in memory, at most `limits.stateBytes` of them. It knows no request and no task.
 
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_removes_what_it_does_not_tell_but_for_what_was_written_meanwhile() {
+    fn a_listing_removes_records_it_lacks_except_newer_writes() {
         let mut index = Index::default();
         told(&mut index, "gone", 1, Some(""));
         told(&mut index, "stays", 2, Some(""));

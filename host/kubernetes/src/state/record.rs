@@ -1,5 +1,4 @@
-//! A record as an object of the API server: `BackendRecord`, a kind of our own. Apart because its form is kept by every cluster that has used
-//! it, whatever the store does with it.
+//! A record as an object of the API server: `BackendRecord`, a kind of our own.
 //!
 //! A kind of our own, not a ConfigMap: a role can then name these objects and nothing else, the ClusterRole `view` does not show them, and no
 //! controller of Kubernetes keeps them all in its memory. It knows no request.
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_that_kubernetes_takes_and_each_record_has_its_own() {
+    fn record_names_are_valid_and_unique_in_kubernetes() {
         let backend = space("a.b", KeyspaceOwner::Backend);
         let others = [
             name(&backend, ""),
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_of_a_record_and_its_name_are_those_of_clusters_that_have_some() {
+    fn the_record_format_matches_existing_clusters() {
         let space = space("directory.wasmount.io", KeyspaceOwner::Backend);
         let spec = RecordSpec::new("volume/1", b"\0\xff".to_vec(), "w-1".to_owned());
         let object = object(&space, &name(&space, "volume/1"), spec);

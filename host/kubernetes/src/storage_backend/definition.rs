@@ -1,7 +1,4 @@
-//! The definitions of the two kinds, for the API server, and a document as an object. Apart because they are printed (`wasmount manifests
-//! --crd`) and never asked for.
-//!
-//! It does not know what the keys mean.
+//! The definitions of the two kinds, for the API server, and a document as an object.
 
 use super::{GROUP, KIND, REPORT_KIND, VERSION, schema};
 use serde_json::{Value, json};
@@ -297,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_are_of_the_whole_cluster_and_only_a_backend_has_a_status() {
+    fn both_kinds_are_cluster_scoped_and_one_has_a_status() {
         let [backends, reports] = definitions();
         for (definition, plural, has_status) in [
             (&backends, "storagebackends", true),

@@ -1,5 +1,4 @@
-//! The objects as they were seen last, on disk: a host that starts while the API server is away serves them. Apart because it blocks, and because
-//! what is read back is somebody's file and no object: it is checked like one.
+//! The objects as they were seen last, on disk: a host that starts while the API server is away serves them.
 //!
 //! It keeps no status and no managed fields, and never a secret: objects name those.
 
@@ -100,7 +99,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn what_was_kept_is_read_back_without_status_and_by_its_owner_alone() {
+    fn cached_documents_are_read_without_status_by_their_owner() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("storage-backends.json");
         assert!(read(&path).unwrap().is_empty());

@@ -1,5 +1,5 @@
-//! From an object to the checked words, by the same rules as from a file. Apart because an object has what no file has: a generation, an owner
-//! who deletes it, and no folder from which a relative path could begin.
+//! From an object to the checked words, by the same rules as from a file. A generation, an owner who deletes it, and no folder from which a relative
+//! path could begin.
 //!
 //! It asks nobody.
 

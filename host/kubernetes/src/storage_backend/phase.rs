@@ -1,6 +1,4 @@
-//! How a backend stands on a host, in one word. Apart because those who write the word, count it and judge it are in different files.
-//!
-//! It does not know why.
+//! How a backend stands on a host, in one word.
 
 use serde::{Deserialize, Serialize};
 

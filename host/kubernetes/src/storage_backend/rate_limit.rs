@@ -1,7 +1,4 @@
-//! How often a host asks and writes, by how many hosts there are: what all of them together ask of the API server stays the same. Apart because
-//! it is one sum, and every writer of the room keeps to it.
-//!
-//! It does not know what is written.
+//! How often a host asks and writes, by how many hosts there are: what all of them together ask of the API server stays the same.
 
 use std::time::Duration;
 use tokio::sync::watch;

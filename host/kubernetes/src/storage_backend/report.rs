@@ -1,7 +1,6 @@
-//! What one host says of its backends: an object for each, small, and written only when it changes or as a rare sign of life. Apart because
-//! thousands of hosts write, and one reads.
+//! What one host says of its backends: an object for each, small, and written only when it changes or as a rare sign of life.
 //!
-//! Objects of their own, not a list in the status: no two hosts then write the same object. It does not know what the words are for.
+//! Objects of their own, not a list in the status: no two hosts then write the same object.
 
 use super::{
     API_VERSION, BackendObject, KIND, Phase, REPORT_KIND, RateLimit, RolledBackBy, reports,
@@ -117,13 +116,10 @@ pub async fn tell_reports(
         match &failed {
             Some(error) if !std::mem::replace(&mut lost, true) => {
                 let reason = error.in_words();
-                tracing::warn!(
-                    reason,
-                    "the API server is not told how StorageBackends stand here: trying again"
-                );
+                tracing::warn!(reason, "StorageBackend status not reported: retrying");
             }
             None if std::mem::take(&mut lost) => {
-                tracing::info!("the API server is told how StorageBackends stand here, again");
+                tracing::info!("StorageBackend status reports restored");
             }
             _ => {}
         }
@@ -251,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_report_is_written_once_and_again_when_it_changes_and_as_a_sign_of_life() {
+    async fn a_report_is_written_on_change_and_as_a_heartbeat() {
         let refuse = Mutex::new(1);
         let (client, asked) = api_double(move |asked| {
             let mut refuse = refuse.lock().unwrap();

@@ -1,5 +1,4 @@
-//! The schema of `spec` as the API server takes it: structural (KEP-1979), without what JSON Schema has beyond that. Apart because it is a
-//! translation, and knows no key: the keys and their rules are the document's (`core::document::raw`).
+//! The schema of `spec` as the API server takes it: structural (KEP-1979), without what JSON Schema has beyond that.
 
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_one_type_and_a_sentence_or_a_name_that_says_it() {
+    fn every_schema_field_has_one_type_and_a_description() {
         let mut seen = 0;
         visit(&of_spec(), "spec", &mut |at, keywords| {
             seen += 1;

@@ -1,8 +1,6 @@
-//! Values of Secrets that documents name, and when they change. Apart because here alone a value is in hand: it is asked for by name, handed on in
-//! a wrapper that wipes it, and never formatted.
+//! Values of Secrets that documents name, and when they change.
 //!
-//! The watch asks for metadata only, and only of the Secrets that are named: no value is held for it, and an account needs no right to list
-//! them all. It does not know what a secret is for.
+//! The watch asks for metadata only, and only of the Secrets that are named: no value is held for it, and an account needs no right to list them all.
 
 use crate::error::{KubernetesError, words};
 use crate::request::answered;

@@ -1,6 +1,4 @@
-//! `status` of a backend as it is written. Apart because it is the form, which clusters keep; what stands in it is decided in `summary`.
-//!
-//! It does not know who reports.
+//! `status` of a backend as it is written.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,6 @@
 //! The work of the one host that tells people how backends stand: reports are watched, the status is written, the finalizer is held and let go.
-//! Apart from the decision (`summary`) because here are the lease, the API server and the clock.
 //!
-//! Every host may be elected. Without one nothing else stops: hosts serve, and report. It does not know what a report is about.
+//! Every host may be elected. Without one nothing else stops: hosts serve, and report.
 
 mod round;
 
@@ -120,7 +119,7 @@ async fn work(who: &Summarising, backends: &StorageBackends, rate_limit: &RateLi
                 }
                 Some(Err(error)) => if !std::mem::replace(&mut lost, true) {
                     let reason = reason(&error);
-                    tracing::warn!(reason, "reports of StorageBackends are not watched for now");
+                    tracing::warn!(reason, "status reports of StorageBackends are not watched");
                 },
                 None => return std::future::pending().await,
             },

@@ -1,5 +1,4 @@
-//! What all reports of a backend come to: counts, some names, four conditions. Apart because it is the whole decision of what people see, and
-//! pure: reports in, status out, no longer for five thousand hosts than for three.
+//! What all reports of a backend come to: counts, some names, four conditions.
 //!
 //! It asks nobody and writes nothing.
 

@@ -1,5 +1,4 @@
-//! The backends that objects ask for, as they are now. Apart because the API server may be away for long, or have forgotten what a host still has
-//! in use: what was seen last stands, on disk too, until something else is seen.
+//! The backends that objects ask for, as they are now.
 //!
 //! What is wanted is a state, not a stream of changes: whoever follows it may look late, and finds the newest.
 

@@ -54,7 +54,7 @@ fn what_was_said_is_known_to_the_next_host() {
 }
 
 #[test]
-fn an_intent_goes_without_the_notes_and_the_notes_without_the_intent() {
+fn intents_and_notes_are_removed_independently() {
     let state = tempfile::tempdir().unwrap();
     let durable = Durable::open(state.path()).unwrap();
     durable.set_notes(&key("v"), &notes("x")).unwrap();
@@ -99,7 +99,7 @@ fn what_is_unchanged_is_not_written_again() {
 }
 
 #[test]
-fn a_change_that_cannot_be_written_is_an_error_and_changes_nothing() {
+fn an_unwritable_change_fails_and_changes_nothing() {
     let state = tempfile::tempdir().unwrap();
     let durable = Durable::open(state.path()).unwrap();
     durable.set_notes(&key("v"), &notes("x")).unwrap();

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_read_where_it_is_whole_and_absent_where_it_is_not() {
+    fn a_statistic_is_read_whole_or_absent() {
         let bytes = [1, 2, 3, 4, 5, 6, 7, 8];
         assert_eq!(le16(&bytes, 1), Some(0x0302));
         assert_eq!(le32(&bytes, 4), Some(0x0807_0605));

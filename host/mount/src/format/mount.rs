@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_an_error_is_the_hosts_to_say_unless_it_is_asked_for() {
+    fn only_requested_fields_follow_an_error() {
         let asked = |value: &str| [("errors".to_owned(), value.to_owned())];
         for value in ["continue", "remount-ro"] {
             let options = own_options(FsType::Ext4, StorageAccess::ReadWrite, &asked(value));

@@ -146,6 +146,14 @@ impl Disk {
         file.sync_all().unwrap();
     }
 
+    /// Makes a byte another one: a checksum may hold any value.
+    fn flip(&self, at: u64) {
+        let mut byte = [0];
+        let file = File::open(&self.device.path).unwrap();
+        file.read_exact_at(&mut byte, at).unwrap();
+        self.write(at, &[!byte[0]]);
+    }
+
     fn wipe(&self) {
         mount::require_free(&self.device).unwrap();
         let file = File::options().write(true).open(&self.image).unwrap();

@@ -1,5 +1,5 @@
-//! What is about to be frozen, written down in the run directory before it is: one file a freeze, gone when everything is thawed. Apart because
-//! only this outlives the process. It dies with the mounts that it speaks of, so nothing is synced.
+//! What is about to be frozen, written down in the run directory before it is: one file a freeze, gone when everything is thawed. It dies with the
+//! mounts that it speaks of, so nothing is synced.
 //!
 //! It must not know how a file system is thawed.
 
@@ -95,10 +95,10 @@ impl Intent {
     pub(super) fn end(self, is_thawed: bool) {
         let file = self.file.display();
         if !is_thawed {
-            tracing::warn!(%file, "the intent of a freeze is kept for the next start");
+            tracing::warn!(%file, "the freeze intent is kept for the next start");
         } else if let Err(error) = fs::remove_file(&self.file) {
             // What is not frozen is not hurt by being thawed.
-            tracing::debug!(%file, %error, "the intent of a freeze stays behind");
+            tracing::debug!(%file, %error, "the freeze intent remains");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Which mounts show images: by way of the loop devices that the mount table names. Apart because it only looks, and freezes nothing.
+//! Which mounts show images: by way of the loop devices that the mount table names.
 //!
-//! What is frozen is a clone of a mount that nobody sees: whoever unmounts meanwhile need not wait. A device is asked only if the file behind it
-//! has a name that is looked for: asking about another may mean to ask a dead server.
+//! What is frozen is a clone of a mount that nobody sees: whoever unmounts meanwhile need not wait. A device is asked only if the file behind it has
+//! a name that is looked for: asking about another may mean to ask a dead server.
 
 use super::{Image, failed};
 use crate::block::loop_device::{self, Attached};

@@ -134,7 +134,7 @@ fn wait_until(mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn privileged_what_is_mounted_of_the_images_stands_still_until_the_end_and_nothing_else() {
+fn privileged_only_mounts_of_the_images_are_frozen() {
     in_a_namespace(|| {
         let mounts = Mounts::new(&["a", "b", "other"]);
         let freezer = Freezer::open(&mounts.run()).unwrap();
@@ -182,7 +182,7 @@ fn privileged_a_file_system_is_thawed_though_the_copy_hangs() {
 }
 
 #[test]
-fn privileged_what_is_frozen_is_unmounted_meanwhile_and_its_device_goes_when_it_is_thawed() {
+fn privileged_a_frozen_device_goes_when_it_is_thawed() {
     in_a_namespace(|| {
         let mounts = Mounts::new(&["a"]);
         let freezer = Freezer::open(&mounts.run()).unwrap();
@@ -202,7 +202,7 @@ fn privileged_what_is_frozen_is_unmounted_meanwhile_and_its_device_goes_when_it_
 }
 
 #[test]
-fn privileged_the_end_of_a_mounter_thaws_what_a_copy_has_frozen_and_nothing_is_frozen_after_it() {
+fn privileged_a_mounter_thaws_at_its_end() {
     in_a_namespace(|| {
         let mounts = Mounts::new(&["a", "b"]);
         let directory = mounts.directory.path();
@@ -234,7 +234,7 @@ fn worker() {
 }
 
 #[test]
-fn privileged_what_a_killed_host_left_frozen_is_thawed_by_the_next() {
+fn privileged_a_mount_left_frozen_is_thawed_at_start() {
     in_a_namespace(|| {
         let mounts = Mounts::new(&["a", "b"]);
         let directory = mounts.directory.path();
@@ -257,7 +257,7 @@ fn privileged_what_a_killed_host_left_frozen_is_thawed_by_the_next() {
 }
 
 #[test]
-fn privileged_an_intent_is_kept_as_long_as_its_device_is_there_and_no_mount_of_it_is_seen() {
+fn privileged_an_intent_is_kept_until_its_mount_is_seen() {
     in_a_namespace(|| {
         let mounts = Mounts::new(&["a"]);
         let file = &images(mounts.directory.path(), &["a"])[0];
@@ -329,7 +329,7 @@ fn an_image_that_nobody_has_mounted_freezes_nothing() {
 }
 
 #[test]
-fn an_intent_outlives_its_host_and_one_that_was_cut_off_is_dropped() {
+fn an_intent_outlives_its_host_and_a_torn_one_is_dropped() {
     let directory = tempfile::tempdir().unwrap();
     let (intents, left) = Intents::open(directory.path()).unwrap();
     assert!(left.is_empty());

@@ -158,7 +158,7 @@ fn privileged_a_second_call_and_a_read_only_one_change_nothing() {
 }
 
 #[test]
-fn privileged_a_root_that_has_the_group_is_not_walked_and_one_with_another_is() {
+fn privileged_only_a_root_with_another_group_is_walked() {
     let tree = Tree::new();
     tree.apply().unwrap();
     tree.write("late", 0o600);
@@ -245,7 +245,7 @@ fn privileged_ten_thousand_entries_are_walked() {
 }
 
 #[test]
-fn privileged_a_walk_that_was_interrupted_is_repeated_to_its_end() {
+fn privileged_an_interrupted_walk_is_repeated() {
     let tree = Tree::new();
     for number in 0..50 {
         tree.write(&format!("{number}/file"), 0o600);
@@ -269,7 +269,7 @@ fn privileged_a_walk_that_was_interrupted_is_repeated_to_its_end() {
 }
 
 #[test]
-fn privileged_a_tree_deeper_than_a_path_is_refused_in_words_and_one_less_deep_is_walked() {
+fn privileged_a_tree_deeper_than_a_path_is_rejected() {
     Tree::new().isolated(|tree| {
         tree.mount_memory("volume");
         let deepen = |count: usize| {

@@ -1,7 +1,7 @@
 //! How many errors a file system on a block device has counted, as sysfs lists them (Documentation/ABI/testing/sysfs-fs-ext4, `errors_count`;
 //! btrfs(5), `error_stats`).
 //!
-//! Apart because it is a format of the kernel's. Nothing is opened but sysfs, so no storage is asked. It must not know volumes. xfs keeps no count.
+//! Nothing is opened but sysfs, so no storage is asked. It must not know volumes. xfs keeps no count.
 
 use crate::block::DeviceNumber;
 use std::fs;

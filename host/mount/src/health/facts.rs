@@ -1,7 +1,7 @@
-//! Looks at one place of a volume: its mount by descriptor, its file system by `statfs` and one read of its root, its device by sysfs, its
-//! image in the pool.
+//! Looks at one place of a volume: its mount by descriptor, its file system by `statfs` and one read of its root, its device by sysfs, its image in
+//! the pool.
 //!
-//! Apart because it is all that health asks of the kernel, and may hang: it runs on a thread that may. It decides nothing.
+//! It decides nothing.
 
 use super::findings::{Device, Facts, FileSystem, Image, Root, SuperBlock, is_failure};
 use super::{Place, errors};

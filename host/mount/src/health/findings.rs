@@ -1,4 +1,4 @@
-//! What the facts of one place mean: status, reason and words with what to do. Apart because it is the whole decision, and opens nothing.
+//! What the facts of one place mean: status, reason and words with what to do.
 //!
 //! A volume that is full is not sick: statistics tell. Where a fact cannot be told there is no finding: an alarm must mean something.
 

@@ -1,8 +1,7 @@
 //! What the journal keeps of a volume: its words on disk.
 //!
-//! Apart from the keeping, since this is a format that a later host reads: a change of meaning is a new [`SCHEMA`]. It never holds the
-//! content of files, a secret, or the request's mount flags in clear, which the specification calls sensitive. (A plan's own options are, since
-//! later publishes need them; a backend that copies a request's flags into them makes them its own.)
+//! It never holds the content of files, a secret, or the request's mount flags in clear, which the specification calls sensitive. (A plan's own
+//! options are, since later publishes need them; a backend that copies a request's flags into them makes them its own.)
 
 use crate::block::BlockRecord;
 use crate::hexadecimal::hex;

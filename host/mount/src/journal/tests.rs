@@ -112,7 +112,7 @@ fn a_label_is_told_from_another_and_shown_by_no_record() {
 }
 
 #[test]
-fn the_holders_of_a_path_follow_every_change_and_outdated_ones_stay_theirs() {
+fn holders_of_a_path_follow_every_change() {
     let run = tempfile::tempdir().unwrap();
     let journal = Journal::open(run.path()).unwrap();
     let holders = |journal: &Journal, path| {
@@ -160,7 +160,7 @@ fn no_content_secret_or_mount_flag_reaches_the_disk() {
 }
 
 #[test]
-fn capabilities_with_other_flags_are_told_apart_without_showing_them() {
+fn capabilities_differ_by_flags_without_showing_them() {
     let of = |flags: &[&str]| RecordedCapability::of(&capability(flags));
     assert_eq!(of(&["a", "b"]), of(&["a", "b"]));
     assert_ne!(of(&["a", "b"]), of(&["ab"]));
@@ -191,7 +191,7 @@ fn a_change_that_fails_changes_nothing() {
 }
 
 #[test]
-fn one_host_has_the_journal_and_another_is_refused_until_it_ends() {
+fn a_second_host_is_refused_the_journal() {
     let run = tempfile::tempdir().unwrap();
     let first = Journal::open(run.path()).unwrap();
     put(&first, "v", "/k/a");

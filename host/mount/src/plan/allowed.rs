@@ -1,7 +1,6 @@
 //! Which mount options a tree, files and the file system of a device take, by type and grant.
 //!
-//! Apart from the steps that have more rules of their own (`filesystem`, `tmpfs`), since these few are only looked up. It must not know any
-//! option of a request.
+//! It must not know any option of a request.
 
 use super::options::{Allowed, Labels};
 use super::own_options;

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubelet_sends_is_a_label_with_its_commas_and_without_its_quotes() {
+    fn an_selinux_label_keeps_commas_and_loses_quotes() {
         for (flag, label) in [
             (
                 r#"context="system_u:object_r:container_file_t:s0:c10,c20""#,

@@ -120,7 +120,7 @@ fn a_tmpfs_is_never_larger_than_granted() {
 }
 
 #[test]
-fn options_of_a_tmpfs_are_its_own_and_sizes_cannot_be_smuggled_in() {
+fn tmpfs_options_are_its_own_and_sizes_are_checked() {
     for (option, expected) in [
         ("mode=0700", "taken"),
         ("mode=1777", "taken"),
@@ -149,7 +149,7 @@ fn options_of_a_tmpfs_are_its_own_and_sizes_cannot_be_smuggled_in() {
 }
 
 #[test]
-fn the_group_of_a_request_is_an_option_of_a_tmpfs_and_is_applied_to_a_tree() {
+fn the_group_is_a_tmpfs_option_or_applied_to_a_tree() {
     let capability = |group: &str| {
         mounted(MountAccess {
             volume_mount_group: Some(group.to_owned()),
@@ -194,7 +194,7 @@ fn a_granted_option_counts_when_it_is_asked_for() {
 }
 
 #[test]
-fn a_name_of_a_file_system_type_is_taken_and_anything_else_refused() {
+fn only_valid_file_system_type_names_are_accepted() {
     for (fs_type, expected) in [
         ("ext4", "taken"),
         ("fuse.s3fs", "taken"),
@@ -235,7 +235,7 @@ fn block_filesystem(plan: &Plan, fs_type: Option<&str>) -> Result<BlockFilesyste
 }
 
 #[test]
-fn the_request_chooses_a_file_system_before_the_plan_and_the_plan_before_the_default() {
+fn the_request_type_beats_the_plan_and_the_plan_the_default() {
     let with_default = Plan {
         default_fs_type: Some("btrfs".to_owned()),
         ..image()
@@ -255,7 +255,7 @@ fn the_request_chooses_a_file_system_before_the_plan_and_the_plan_before_the_def
 }
 
 #[test]
-fn options_are_those_of_the_type_and_a_type_that_takes_them_not_is_left_out() {
+fn options_not_of_the_type_are_omitted() {
     let with = |option: &str| Plan {
         mount_options: vec![option.to_owned()],
         ..image()

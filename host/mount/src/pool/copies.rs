@@ -1,8 +1,8 @@
-//! Copies under way in a pool: which there are, who waits for them, and what became of those that nobody waited for. Apart because a copy
-//! belongs to no call: it may take hours, its caller may be gone, and a repeated call joins it instead of beginning it anew.
+//! Copies under way in a pool: which there are, who waits for them, and what became of those that nobody waited for. It may take hours, its caller
+//! may be gone, and a repeated call joins it instead of beginning it anew.
 //!
-//! An error is told once to everybody who waits, or else to the next who asks for the same copy; only the one after that begins anew. So a
-//! copy that fills the disk each time is not begun again before somebody was told.
+//! An error is told once to everybody who waits, or else to the next who asks for the same copy; only the one after that begins anew. So a copy that
+//! fills the disk each time is not begun again before somebody was told.
 //!
 //! A copy of several images is one: whoever names one of its targets for something else is refused. It holds names only: what a copy does is
 //! `copy`'s.

@@ -1,8 +1,7 @@
-//! What a copy does: images or a tree, made aside and moved to their places when they are whole. Apart because it is a job that outlives its
-//! call; a later call finds it done, and told apart from something else that has the name.
+//! What a copy does: images or a tree, made aside and moved to their places when they are whole.
 //!
-//! Each copy is of one moment. A killed one leaves nothing at the target; what it left aside is cleared at the next start. How images are
-//! copied is `copy_images`', how bytes are `copy_data`'s and `copy_tree`'s, who waits for whom `copies`'.
+//! Each copy is of one moment. A killed one leaves nothing at the target; what it left aside is cleared at the next start. How images are copied is
+//! `copy_images`', how bytes are `copy_data`'s and `copy_tree`'s, who waits for whom `copies`'.
 
 use crate::freeze::Freezer;
 use crate::pool::copy_data::CopyError;

@@ -1,6 +1,6 @@
 //! How the data of one file is copied: blocks are shared where the file system can, else what lies between the holes is copied in steps.
 //!
-//! Apart from trees because an image is nothing but data. It works on two open files, and knows neither paths nor pools.
+//! It works on two open files, and knows neither paths nor pools.
 
 use crate::pool::copy::Copying;
 use crate::pool::still::Still;

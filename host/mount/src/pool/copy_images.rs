@@ -1,8 +1,7 @@
-//! How images are copied: one, or several as they are at one and the same moment. Apart from trees because an image is but data, and because
-//! only images can be of one moment together: their blocks are shared at once, while what is mounted of them is frozen.
+//! How images are copied: one, or several as they are at one and the same moment.
 //!
-//! What cannot be frozen (raw block volumes, what others mount) is looked at before the first is copied and after the last. One image needs
-//! no look: its blocks are shared at one moment by themselves. It must not know who waits.
+//! What cannot be frozen (raw block volumes, what others mount) is looked at before the first is copied and after the last. One image needs no look:
+//! its blocks are shared at one moment by themselves. It must not know who waits.
 
 use crate::freeze::Image;
 use crate::pool::copy::{self, Copying, Job, failed, remember};

@@ -1,6 +1,5 @@
-//! Files with several names, while their tree is copied. Apart because a pod may give millions of files long names: the list of them is a folder
-//! beside the copy, in which each has one more name, by the number of its inode in the source. So it takes no memory, and what a killed host
-//! leaves of it is cleared with all that is unfinished.
+//! Files with several names, while their tree is copied. The list of them is a folder beside the copy, in which each has one more name, by the number
+//! of its inode in the source. So it takes no memory, and what a killed host leaves of it is cleared with all that is unfinished.
 
 use crate::confine::open_confined;
 use crate::pool::copy_data::CopyError;
@@ -88,7 +87,7 @@ impl Drop for Links<'_> {
         }
         let removed = rustix::fs::unlinkat(self.parent, &self.name, AtFlags::REMOVEDIR);
         if let Err(errno) = removed {
-            tracing::warn!(%errno, "the list of a copy's hard links stays behind until the next start");
+            tracing::warn!(%errno, "the hard link list of a copy remains until the next start");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! How a tree is copied: with modes, owners, times, extended attributes, links, hard links, named pipes and sockets. Device nodes are left
-//! out: a volume is mounted so that they do nothing. Apart from a file's data, which is `copy_data`'s.
+//! How a tree is copied: with modes, owners, times, extended attributes, links, hard links, named pipes and sockets. Device nodes are left out: a
+//! volume is mounted so that they do nothing.
 //!
-//! It reads below one descriptor and writes below another, never through a link or onto another mount. Files are read one after another, so
-//! what changed meanwhile fails it (`census`). Its memory does not grow with the tree: two directories for each level, each with a buffer of at
-//! most 50 KiB, are 10 MiB. It knows neither pools nor promises.
+//! It reads below one descriptor and writes below another, never through a link or onto another mount. Files are read one after another, so what
+//! changed meanwhile fails it (`census`). Its memory does not grow with the tree: two directories for each level, each with a buffer of at most 50
+//! KiB, are 10 MiB. It knows neither pools nor promises.
 
 use crate::confine::open_confined;
 use crate::pool::copy::Copying;

@@ -163,7 +163,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_the_same_is_passed_over_in_whole_blocks_and_all_else_compared() {
+    fn equal_blocks_are_skipped_and_others_compared() {
         const SIZE: u64 = 1_000_000;
         for (at, end, is_same, wanted) in [
             (0, SIZE, true, (SIZE, false)),

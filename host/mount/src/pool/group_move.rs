@@ -1,6 +1,5 @@
-//! Several finished things moved to their places, all or none. Apart because no file system renames more than one at a time: what is meant is
-//! written down before the first is moved, and until that is gone again it is taken back, by this call or by the next start. Nobody was
-//! told of it yet.
+//! Several finished things moved to their places, all or none. What is meant is written down before the first is moved, and until that is gone again
+//! it is taken back, by this call or by the next start. Nobody was told of it yet.
 //!
 //! It must not know what is moved, nor whence it came.
 
@@ -77,7 +76,7 @@ pub(super) fn all_or_none(pool: &Pool, moves: &[Move<'_>]) -> Result<(), MountEr
     if is_half_moved {
         pool.is_half_moved.store(true, Ordering::Release);
         tracing::error!(
-            "half of a group of copies may lie in a pool; it is taken back before the pool is used again"
+            "a pool may hold part of a group of copies; it is rolled back before the pool is used again"
         );
     }
     moved

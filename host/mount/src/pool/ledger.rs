@@ -1,6 +1,6 @@
-//! The ledger of a pool: bytes promised to each tree and image, the project that enforces them, and what a copy was copied from. Apart
-//! because it must be safe from both sides: a tenant can write everything in its volume (extended attributes too), so it lies in the host's
-//! own folder; a killed host must not leave a promise that nothing uses, so a record belongs to an inode and is told apart by its birth.
+//! The ledger of a pool: bytes promised to each tree and image, the project that enforces them, and what a copy was copied from. A tenant can write
+//! everything in its volume (extended attributes too), so it lies in the host's own folder; a killed host must not leave a promise that nothing uses,
+//! so a record belongs to an inode and is told apart by its birth.
 //!
 //! No change costs more when there are more records. It knows neither paths' rules nor quotas; the file is `ledger/lines`'s.
 

@@ -1,4 +1,4 @@
-//! What a pool holds. Apart because it only reads: it follows no link, opens no file and shows nothing of the host's folder.
+//! What a pool holds.
 //!
 //! Names that are not text were made by nobody who calls here; they are not listed.
 

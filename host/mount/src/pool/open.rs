@@ -1,5 +1,4 @@
-//! An open pool: its directory, the host's folder in it, the ledger, and the copies under way. Apart because opening has its own rules: one
-//! process owns a pool, and what a killed host left half done is cleared away first.
+//! An open pool: its directory, the host's folder in it, the ledger, and the copies under way.
 //!
 //! A process opens each directory once, however many backends name it: promises belong to the directory, not to a driver.
 

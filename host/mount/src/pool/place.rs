@@ -1,4 +1,4 @@
-//! A place in a pool, and what an error number means there. Apart so that every message names pool and path alike, escaped and shortened.
+//! A place in a pool, and what an error number means there.
 //!
 //! It opens nothing.
 

@@ -1,8 +1,7 @@
-//! Promises: what a pool can still give, what each tree or image may use, and the project quota that enforces it where the file system has
-//! one. Apart because capacity is a matter of the ledger, not of what lies on the disk.
+//! Promises: what a pool can still give, what each tree or image may use, and the project quota that enforces it where the file system has one.
 //!
-//! Available is what is free, less what has been promised and not yet been taken. A promise beyond that is refused, so a volume that was
-//! created can be filled, whatever else lies on the disk. What has been taken is `taken`'s subject.
+//! Available is what is free, less what has been promised and not yet been taken. A promise beyond that is refused, so a volume that was created can
+//! be filled, whatever else lies on the disk. What has been taken is `taken`'s subject.
 
 use crate::confine::open_confined;
 use crate::failure::kernel;

@@ -1,6 +1,5 @@
-//! Whether files stand still while they are copied. Apart because it is what makes a copy one of one moment: the blocks of one file are shared
-//! at once by the kernel, bytes that are read one after another, and files that are shared one after another, are of one moment only if
-//! nobody wrote meanwhile.
+//! Whether files stand still while they are copied. The blocks of one file are shared at once by the kernel, bytes that are read one after another,
+//! and files that are shared one after another, are of one moment only if nobody wrote meanwhile.
 //!
 //! A loop device writes through its file, so what a mounted volume writes shows in the file's times. It knows nothing of pools.
 

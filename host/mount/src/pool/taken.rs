@@ -1,9 +1,8 @@
 //! How much of a promise its holder has taken already: those bytes are no longer free, and must not be asked of the disk a second time.
-//! Apart because what can be known differs: a tree by its project quota, an image by its blocks.
 //!
-//! A guess is always too low, never too high: an honest promise is worth more than the last byte of a disk. So nothing counts as taken for
-//! a tree that no quota counts (its bytes stand against the pool twice, as written and as promised), and for a copy that shares blocks
-//! (what it overwrites is taken anew).
+//! A guess is always too low, never too high: an honest promise is worth more than the last byte of a disk. So nothing counts as taken for a tree
+//! that no quota counts (its bytes stand against the pool twice, as written and as promised), and for a copy that shares blocks (what it overwrites
+//! is taken anew).
 
 use crate::confine::open_confined;
 use crate::pool::directory::file_type;

@@ -1,9 +1,9 @@
-//! Deletion that a kill cannot leave half visible: what goes is renamed into the trash, that is made durable, and then it is deleted there,
-//! step by step; the next start goes on. Apart because every removal, and every clearing up, is this one thing.
+//! Deletion that a kill cannot leave half visible: what goes is renamed into the trash, that is made durable, and then it is deleted there, step by
+//! step; the next start goes on.
 //!
-//! A directory is deleted flat: what lies in it and is not empty is moved to a bin in the trash, which is emptied in the same way until nothing
-//! is left. So neither depth nor width matters: three directories are open at a time, and the list of what is left is the bin itself, on the
-//! disk and found by the next start. Never through a link, never onto another mount.
+//! A directory is deleted flat: what lies in it and is not empty is moved to a bin in the trash, which is emptied in the same way until nothing is
+//! left. So neither depth nor width matters: three directories are open at a time, and the list of what is left is the bin itself, on the disk and
+//! found by the next start. Never through a link, never onto another mount.
 
 use crate::confine::{open_confined, remove_empty};
 use crate::mountinfo;

@@ -1,8 +1,7 @@
-//! What a tree looks like, entry by entry, as one digest: two that are equal say that nothing in it changed in between. Apart because it is
-//! what makes a copy of a tree one of one moment: files are read one after another, and no file system holds a tree still for that.
+//! What a tree looks like, entry by entry, as one digest: two that are equal say that nothing in it changed in between.
 //!
-//! It goes by change times (`st_ctime`): a pod can set the time of the last write back, and not this one. However large the tree, it keeps
-//! nothing but the digest. It copies nothing, and knows nothing of pools.
+//! It goes by change times (`st_ctime`): a pod can set the time of the last write back, and not this one. However large the tree, it keeps nothing
+//! but the digest. It copies nothing, and knows nothing of pools.
 
 use crate::confine::open_confined;
 use crate::pool::copy_data::CopyError;
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_became_deeper_than_any_that_is_copied_has_changed() {
+    fn a_tree_grown_too_deep_has_changed() {
         assert!(so_deep(DEPTH).is_ok());
         assert_eq!(so_deep(DEPTH + 1), Err(CopyError::Written));
     }

@@ -1,8 +1,8 @@
-//! Who uses what in a pool, over all drivers of this process: two of them may have grants for one directory, and what one has staged from it
-//! the other must not remove. Apart because a driver knows its own volumes only.
+//! Who uses what in a pool, over all drivers of this process: two of them may have grants for one directory, and what one has staged from it the
+//! other must not remove.
 //!
-//! A directory is known by what it is, not by the name or the path of a grant. Asking may touch the storage of whoever is asked, which is no
-//! business of whoever asks: it is done on a thread aside, with a deadline. It must not know how a driver tells what it uses.
+//! A directory is known by what it is, not by the name or the path of a grant. Asking may touch the storage of whoever is asked, which is no business
+//! of whoever asks: it is done on a thread aside, with a deadline. It must not know how a driver tells what it uses.
 
 use crate::mountinfo::{self, MountLine};
 use crate::observe::mount_id;
@@ -81,7 +81,7 @@ impl User {
             }
         });
         if let Err(error) = started {
-            tracing::warn!(%error, "no thread to ask a driver what it uses");
+            tracing::warn!(%error, "no thread to query the volumes of a driver");
             return self.unanswered(is_here, pool);
         }
         heard(&words, is_here).unwrap_or_else(|is_here| {

@@ -1,5 +1,4 @@
-//! What a copy is asked to be, as checked words: one image, one tree, or several images at one moment. Apart because a repeated call is told
-//! from another by it, before anything is opened.
+//! What a copy is asked to be, as checked words: one image, one tree, or several images at one moment.
 //!
 //! It opens nothing, and must not know how anything is copied.
 
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_the_same_in_any_order_and_another_with_any_other_member() {
+    fn a_group_is_equal_in_any_order() {
         let wanted = group(&[("a", "x"), ("b", "y")]).unwrap();
         for (other, is_same) in [
             (&[("b", "y"), ("a", "x")][..], true),
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn two_copies_to_one_place_are_refused_and_of_one_source_are_not() {
+    fn two_copies_to_one_target_are_rejected() {
         assert!(matches!(
             group(&[("a", "x"), ("b", "y"), ("c", "x")]),
             Err(MountError::Invalid { .. })

@@ -89,7 +89,7 @@ fn answer() -> VolumeStats {
 }
 
 #[tokio::test]
-async fn storage_that_hangs_is_not_asked_again_and_its_last_answer_stands_in() {
+async fn hung_storage_is_not_asked_again_and_its_last_answer_serves() {
     let run = tempfile::tempdir().unwrap();
     let node = node(run.path(), ANSWER_WITHIN);
     assert!(matches!(asked(&node).await, Err(MountError::Hung { .. })));
@@ -109,7 +109,7 @@ fn a_path_is_forgotten_with_the_last_that_asks_it() {
 }
 
 #[test]
-fn askers_that_overlap_and_are_all_quick_are_not_taken_for_one_that_hangs() {
+fn quick_overlapping_queries_are_not_taken_for_a_hang() {
     let figures = Figures::default();
     let mut first = Asking::begin(&figures, PATH);
     let second = Asking::begin(&figures, PATH);

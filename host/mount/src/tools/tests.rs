@@ -51,7 +51,7 @@ fn a_chatterer_neither_blocks_nor_fills_memory() {
 }
 
 #[test]
-fn a_program_that_does_not_end_is_killed_with_what_it_started_and_reaped() {
+fn a_program_over_its_deadline_is_killed_with_children() {
     let tools = Tools::new().unwrap();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pids");

@@ -1,5 +1,4 @@
-//! The disk below a pool is gone, under volumes that pods use: writes fail, nobody waits, and everything comes off. Apart from storage that a
-//! plugin names: here the file system of the pool itself, below loop devices, says no.
+//! The disk below a pool is gone, under volumes that pods use: writes fail, nobody waits, and everything comes off.
 
 use crate::bench::*;
 use crate::volume::Volume;
@@ -43,7 +42,7 @@ fn write(volume: &Volume<'_>, target: &Path) -> std::io::Result<()> {
 }
 
 #[test]
-fn privileged_an_image_whose_pool_is_gone_fails_its_writes_and_is_torn_down() {
+fn privileged_an_image_of_a_lost_pool_is_torn_down() {
     privileged(async |bench| {
         let mut bench = bench;
         for (form, mebibytes) in [("ext4", 32), ("raw", 16)] {

@@ -64,7 +64,7 @@ fn request(bench: &Bench) -> StatVolume {
 }
 
 #[test]
-fn privileged_storage_that_hangs_costs_two_seconds_once_and_is_torn_down() {
+fn privileged_hung_storage_is_torn_down_after_two_seconds() {
     privileged(async |bench| {
         let (bench, connection) = published_from_dead_storage(bench).await;
         let request = request(&bench);
@@ -84,7 +84,7 @@ fn privileged_storage_that_hangs_costs_two_seconds_once_and_is_torn_down() {
 }
 
 #[test]
-fn privileged_storage_that_hangs_and_is_used_is_torn_down_though_nobody_asked_it_before() {
+fn privileged_hung_storage_in_use_is_torn_down() {
     privileged(async |bench| {
         let (bench, connection) = published_from_dead_storage(bench).await;
         let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -101,7 +101,7 @@ fn privileged_storage_that_hangs_and_is_used_is_torn_down_though_nobody_asked_it
 }
 
 #[test]
-fn privileged_a_corrupted_mount_is_torn_down_even_while_it_is_used() {
+fn privileged_a_corrupted_mount_in_use_is_torn_down() {
     privileged(async |bench| {
         let (bench, connection) = published_from_dead_storage(bench).await;
         let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -119,7 +119,7 @@ fn privileged_a_corrupted_mount_is_torn_down_even_while_it_is_used() {
 }
 
 #[test]
-fn privileged_storage_that_hangs_does_not_hold_up_its_volumes_other_calls() {
+fn privileged_hung_storage_delays_no_other_call() {
     privileged(async |bench| {
         let (bench, connection) = published_from_dead_storage(bench).await;
         let asked = Instant::now();

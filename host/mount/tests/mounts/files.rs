@@ -54,7 +54,7 @@ fn privileged_files_are_published_and_replaced_as_a_whole() {
 }
 
 #[test]
-fn privileged_the_journal_holds_no_content_and_files_are_torn_down_without_it() {
+fn privileged_the_journal_has_no_file_contents() {
     privileged(async |bench| {
         let volume = Volume::new(&bench, "v", files(&[("a", "hunter22")]), mounted_as("ext4"));
         volume.publish_plan("t", false).await.unwrap();
@@ -118,7 +118,7 @@ fn privileged_an_image_is_published_without_a_stage_step() {
 }
 
 #[test]
-fn privileged_a_raw_image_that_is_published_twice_has_one_device_a_target() {
+fn privileged_a_raw_image_has_one_device_for_each_target() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "v", "raw", 1).await;
         volume.publish_plan("a", false).await.unwrap();

@@ -50,7 +50,7 @@ fn may_grow_ext4_online() -> bool {
 
 /// With CAP_SYS_RESOURCE it grows at once.
 #[test]
-fn privileged_an_ext4_that_may_not_grow_while_mounted_grows_at_the_next_stage() {
+fn privileged_an_ext4_grows_at_the_next_stage() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "v", "ext4", 32).await;
         volume.stage().await.unwrap();
@@ -100,7 +100,7 @@ fn privileged_a_tree_has_nothing_to_grow() {
 }
 
 #[test]
-fn privileged_a_size_that_no_device_has_grows_to_the_next_that_one_has() {
+fn privileged_an_odd_size_grows_to_the_next_device_size() {
     privileged(async |bench| {
         const WANTED: u64 = 500_000_000;
         const GROWN: u64 = 500_002_816;
@@ -121,7 +121,7 @@ fn privileged_a_size_that_no_device_has_grows_to_the_next_that_one_has() {
 
 /// As a plugin may have made it: the rest of its last sector is on no device.
 #[test]
-fn privileged_an_image_of_a_size_that_no_device_has_is_as_large_as_it_can_be() {
+fn privileged_an_odd_image_size_is_used_as_far_as_possible() {
     privileged(async |bench| {
         const BYTES: u64 = 20_000_000;
         let plan = bench.image("v", BYTES).await;

@@ -65,7 +65,7 @@ fn of(device: &NodeDevice) -> Plan {
 }
 
 #[test]
-fn privileged_nothing_is_wrong_with_a_healthy_volume_of_any_kind_full_ones_too() {
+fn privileged_healthy_volumes_have_no_findings() {
     privileged(async |bench| {
         let device = NodeDevice::attach(&bench, "disk", 64 << 20);
         let of_device = of(&device);
@@ -161,7 +161,7 @@ fn privileged_what_is_not_recorded_is_not_found() {
 }
 
 #[test]
-fn privileged_a_mount_that_somebody_took_off_is_told_and_mends_with_the_next_publish() {
+fn privileged_an_unmounted_target_is_reported_until_republish() {
     privileged(async |bench| {
         bench.in_use("v").await;
         take_off(bench.target("v"));
@@ -184,7 +184,7 @@ fn privileged_a_mount_that_somebody_took_off_is_told_and_mends_with_the_next_pub
 }
 
 #[test]
-fn privileged_what_somebody_made_read_only_is_degraded_for_those_who_may_write() {
+fn privileged_a_read_only_remount_is_degraded_for_writers() {
     privileged(async |bench| {
         let volume = in_use(&bench, "ext4", 32).await;
         volume.publish_as("ro", WRITER, true).await.unwrap();
@@ -210,7 +210,7 @@ fn privileged_what_somebody_made_read_only_is_degraded_for_those_who_may_write()
 }
 
 #[test]
-fn privileged_a_volume_that_comes_and_goes_meanwhile_is_never_taken_for_sick() {
+fn privileged_a_volume_in_transition_is_not_unhealthy() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "v", "ext4", 32).await;
         let mounter = bench.mounter.clone();

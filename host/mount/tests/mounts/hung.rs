@@ -238,7 +238,7 @@ fn has_tool(device: &Path) -> bool {
 }
 
 #[test]
-fn privileged_a_pool_that_hangs_takes_its_drivers_threads_and_nobody_elses() {
+fn privileged_a_hung_pool_uses_threads_of_its_driver_only() {
     privileged(async |bench| {
         fs::create_dir(bench.path("hung")).unwrap();
         let names = ["a", "b", "1", "2", "3", "4", "5"];
@@ -292,7 +292,7 @@ fn privileged_a_pool_that_hangs_takes_its_drivers_threads_and_nobody_elses() {
 }
 
 #[test]
-fn privileged_storage_that_falls_silent_is_a_finding_in_time_and_does_not_keep_its_volume() {
+fn privileged_silent_storage_becomes_a_finding_in_time() {
     privileged(async |bench| {
         fs::create_dir(bench.path("hung")).unwrap();
         let storage = Storage::mount(&bench.path("hung"), &["a", "b"], Silence::Nothing);
@@ -331,7 +331,7 @@ fn privileged_storage_that_falls_silent_is_a_finding_in_time_and_does_not_keep_i
 }
 
 #[test]
-fn privileged_an_image_whose_reads_hang_has_its_tool_killed_and_holds_up_nobody() {
+fn privileged_a_hung_tool_is_killed() {
     privileged(async |bench| {
         fs::create_dir(bench.path("hung")).unwrap();
         let storage = Storage::mount(&bench.path("hung"), &["v.img"], Silence::Reads);

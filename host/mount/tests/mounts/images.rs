@@ -68,7 +68,7 @@ fn privileged_without_its_journal_a_staged_image_is_known_again() {
 }
 
 #[test]
-fn privileged_without_its_journal_an_image_is_torn_down_and_kept_from_removal_till_then() {
+fn privileged_an_image_without_journal_is_torn_down() {
     privileged(async |bench| {
         let mut bench = bench;
         for (form, mebibytes) in FORMS {
@@ -114,7 +114,7 @@ fn privileged_a_staged_image_is_neither_removed_nor_renamed() {
 }
 
 #[test]
-fn privileged_a_raw_volume_whose_device_was_detached_is_staged_anew() {
+fn privileged_a_detached_raw_device_is_staged_anew() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "v", "raw", 1).await;
         volume.stage().await.unwrap();
@@ -132,7 +132,7 @@ fn privileged_a_raw_volume_whose_device_was_detached_is_staged_anew() {
 }
 
 #[test]
-fn privileged_a_killed_stage_of_a_raw_volume_is_undone_and_a_killed_unstage_finished() {
+fn privileged_interrupted_raw_stages_are_recovered() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "v", "raw", 1).await;
         volume.stage().await.unwrap();
@@ -185,7 +185,7 @@ fn privileged_a_clone_is_mounted_beside_its_source() {
 }
 
 #[test]
-fn privileged_a_file_system_that_is_there_counts_more_than_a_default() {
+fn privileged_an_existing_file_system_beats_a_default() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "v", "xfs", 300).await;
         volume.stage().await.unwrap();
@@ -245,7 +245,7 @@ fn privileged_a_volume_mount_group_can_use_trees_and_images() {
 }
 
 #[test]
-fn privileged_an_image_whose_file_was_emptied_and_removed_holds_up_no_stats_and_no_tear_down() {
+fn privileged_a_removed_image_blocks_neither_stats_nor_teardown() {
     privileged(async |bench| {
         for (form, mebibytes) in [("ext4", 32), ("raw", 16)] {
             let volume = Volume::of_image(&bench, form, form, mebibytes).await;
@@ -306,7 +306,7 @@ fn privileged_what_is_no_image_is_refused() {
 }
 
 #[test]
-fn privileged_a_raw_volume_needs_a_device_and_a_mounted_one_a_file_system() {
+fn privileged_a_plan_must_suit_the_access_type() {
     privileged(async |bench| {
         bench.volume("tree");
         let tree = Volume::new(&bench, "tree", tree("tree"), AccessType::Block);
@@ -332,7 +332,7 @@ fn privileged_a_raw_volume_needs_a_device_and_a_mounted_one_a_file_system() {
 }
 
 #[test]
-fn privileged_what_an_earlier_driver_of_the_name_mounted_goes_when_kubelet_says_whose_it_is() {
+fn privileged_mounts_of_an_earlier_driver_are_torn_down() {
     privileged(async |bench| {
         let pod = bench
             .path("kubelet")
@@ -354,7 +354,7 @@ fn privileged_what_an_earlier_driver_of_the_name_mounted_goes_when_kubelet_says_
 }
 
 #[test]
-fn privileged_a_device_that_an_earlier_driver_attached_goes_with_its_target() {
+fn privileged_a_device_of_an_earlier_driver_is_detached() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "v", "raw", 1).await;
         let devices = bench

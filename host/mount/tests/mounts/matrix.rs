@@ -249,7 +249,7 @@ fn privileged_a_device_lives_with_each_file_system_and_raw() {
 }
 
 #[test]
-fn privileged_a_file_system_that_the_kernel_mounts_by_name_lives() {
+fn privileged_a_file_system_mounted_by_name_works() {
     privileged(async |bench| {
         lives(&bench, &[kind("overlay", Some("ext4"), 0)], async |_| {
             let tmpfs = bench.path("layers");

@@ -74,7 +74,7 @@ fn privileged_each_access_mode_has_its_targets_and_its_writes() {
 }
 
 #[test]
-fn privileged_a_target_of_an_image_that_wants_noexec_has_it_for_itself() {
+fn privileged_a_noexec_target_of_an_image_is_its_own() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "v", "ext4", 32).await;
         volume.stage().await.unwrap();

@@ -77,7 +77,7 @@ async fn clone_all(bench: &Bench, round: usize) -> Result<PoolReply, MountError>
 }
 
 #[test]
-fn privileged_a_group_of_volumes_that_are_written_to_is_copied_clean_and_at_one_moment() {
+fn privileged_a_group_in_use_is_copied_clean_and_consistent() {
     privileged(async |bench| {
         on_xfs(&bench);
         let mut volumes = Vec::new();
@@ -126,7 +126,7 @@ fn privileged_a_group_of_volumes_that_are_written_to_is_copied_clean_and_at_one_
 }
 
 #[test]
-fn privileged_a_clone_of_a_volume_in_use_needs_no_replay_of_its_journal() {
+fn privileged_a_clone_of_a_volume_in_use_needs_no_replay() {
     privileged(async |bench| {
         on_xfs(&bench);
         let volume = Volume::of_image(&bench, "a", "ext4", 16).await;

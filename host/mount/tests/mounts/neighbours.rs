@@ -69,7 +69,7 @@ async fn remove(mounter: &LocalMounter, path: &str) {
 }
 
 #[test]
-fn privileged_a_pool_that_hangs_holds_up_no_other_drivers_removals() {
+fn privileged_a_hung_pool_does_not_delay_other_removals() {
     privileged(async |bench| {
         let hung = bench.path("outside");
         let connection = mount_dead_storage(&hung);
@@ -90,7 +90,7 @@ fn privileged_a_pool_that_hangs_holds_up_no_other_drivers_removals() {
 }
 
 #[test]
-fn privileged_stages_that_wait_for_a_device_hold_up_no_tear_down() {
+fn privileged_stages_waiting_for_devices_delay_no_teardown() {
     privileged(async |bench| {
         bench.in_use("v").await;
         let bench = Arc::new(bench);

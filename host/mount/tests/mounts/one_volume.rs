@@ -33,7 +33,7 @@ fn state_files(bench: &Bench) -> usize {
 }
 
 #[test]
-fn privileged_two_targets_of_a_volume_without_a_stage_step_show_one_file_system() {
+fn privileged_two_targets_without_stage_share_a_file_system() {
     privileged(async |bench| {
         let tmpfs = plan(Source::Tmpfs { size_bytes: None });
         let image = bench.image("ext4", 32 << 20).await;
@@ -58,7 +58,7 @@ fn privileged_two_targets_of_a_volume_without_a_stage_step_show_one_file_system(
 }
 
 #[test]
-fn privileged_two_writable_targets_of_a_raw_volume_show_one_device() {
+fn privileged_two_writable_raw_targets_share_a_device() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "v", "raw", 1).await;
         volume.publish_plan("a", false).await.unwrap();
@@ -73,7 +73,7 @@ fn privileged_two_writable_targets_of_a_raw_volume_show_one_device() {
 }
 
 #[test]
-fn privileged_of_two_publishes_that_make_a_volume_at_a_time_one_makes_it() {
+fn privileged_one_of_two_publishes_creates_the_volume() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "v", "ext4", 32).await;
         let (first, second) = tokio::join!(
@@ -98,7 +98,7 @@ fn privileged_of_two_publishes_that_make_a_volume_at_a_time_one_makes_it() {
 }
 
 #[test]
-fn privileged_a_stage_beside_a_living_target_shows_what_the_target_shows() {
+fn privileged_a_stage_beside_a_target_shows_the_same() {
     privileged(async |bench| {
         for (name, plan) in [
             ("ext4", bench.image("ext4", 32 << 20).await),
@@ -124,7 +124,7 @@ fn privileged_a_stage_beside_a_living_target_shows_what_the_target_shows() {
 }
 
 #[test]
-fn privileged_another_source_is_not_staged_under_a_living_target() {
+fn privileged_another_source_is_not_staged_beside_a_target() {
     privileged(async |bench| {
         bench.volume("v").volume("w");
         let volume = Volume::new(&bench, "v", tree("v"), mounted_as("ext4"));
@@ -143,7 +143,7 @@ fn privileged_another_source_is_not_staged_under_a_living_target() {
 }
 
 #[test]
-fn privileged_what_a_target_shows_is_not_removed_though_its_stage_is_gone() {
+fn privileged_a_published_source_is_not_removed() {
     privileged(async |bench| {
         let mut bench = bench;
         for (name, path) in [("tree", "tree"), ("ext4", "ext4.img")] {
@@ -170,7 +170,7 @@ fn privileged_what_a_target_shows_is_not_removed_though_its_stage_is_gone() {
 }
 
 #[test]
-fn privileged_a_source_is_in_use_from_the_first_step_of_its_stage() {
+fn privileged_a_source_is_in_use_from_the_first_stage_step() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "v", "xfs", 1024).await;
         // While `mkfs` works on it.
@@ -211,8 +211,7 @@ fn privileged_a_mount_that_was_made_read_only_is_told() {
 }
 
 #[test]
-fn privileged_without_the_journal_what_is_published_is_not_unstaged_and_a_single_writer_stays_single()
- {
+fn privileged_a_lost_journal_keeps_published_volumes_staged() {
     privileged(async |bench| {
         let mut bench = bench;
         for (form, mebibytes) in [("ext4", 32), ("raw", 16)] {
@@ -233,7 +232,7 @@ fn privileged_without_the_journal_what_is_published_is_not_unstaged_and_a_single
 }
 
 #[test]
-fn privileged_an_unstage_of_another_path_takes_nothing_of_a_raw_volume() {
+fn privileged_unstage_of_another_path_keeps_a_raw_volume() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "v", "raw", 1).await;
         volume.stage().await.unwrap();
@@ -251,7 +250,7 @@ fn privileged_an_unstage_of_another_path_takes_nothing_of_a_raw_volume() {
 }
 
 #[test]
-fn privileged_a_read_only_target_that_was_taken_off_leaves_no_device() {
+fn privileged_a_removed_read_only_target_leaves_no_device() {
     privileged(async |bench| {
         let mut bench = bench;
         let volume = Volume::of_image(&bench, "v", "raw", 1).await;
@@ -276,7 +275,7 @@ fn volume_type() -> wasmount_core::volume::AccessType {
 }
 
 #[test]
-fn privileged_a_target_whose_device_became_anothers_is_not_taken_for_the_volume() {
+fn privileged_a_target_of_a_reused_device_is_not_the_volume() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "v", "raw", 1).await;
         volume.stage().await.unwrap();

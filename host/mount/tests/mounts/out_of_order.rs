@@ -4,7 +4,7 @@ use crate::bench::*;
 use wasmount_core::mounter::Staged;
 
 #[test]
-fn privileged_an_unstage_before_the_unpublish_is_refused_and_both_work_after() {
+fn privileged_unstage_before_unpublish_is_refused() {
     privileged(async |bench| {
         bench.in_use("v").await;
         bench.publish("v", "second").await.unwrap();
@@ -19,7 +19,7 @@ fn privileged_an_unstage_before_the_unpublish_is_refused_and_both_work_after() {
 }
 
 #[test]
-fn privileged_an_unstage_is_not_held_up_by_a_target_that_is_gone() {
+fn privileged_a_missing_target_does_not_block_unstage() {
     privileged(async |bench| {
         bench.in_use("v").await;
         take_off(bench.target("v"));

@@ -17,7 +17,7 @@ async fn remove(bench: &Bench, path: &str) -> Result<PoolReply, MountError> {
 }
 
 #[test]
-fn privileged_what_a_mounted_volume_uses_is_not_removed_and_goes_after() {
+fn privileged_a_mounted_volume_is_not_removed() {
     privileged(async |bench| {
         bench.in_use("v").await;
         assert_eq!(variant(remove(&bench, "v").await), "InUse");
@@ -31,7 +31,7 @@ fn privileged_what_a_mounted_volume_uses_is_not_removed_and_goes_after() {
 }
 
 #[test]
-fn privileged_a_record_whose_mount_is_gone_does_not_keep_a_volume() {
+fn privileged_a_record_without_mount_does_not_block_removal() {
     privileged(async |bench| {
         bench.volume("v");
         bench.stage("v").await.unwrap();
@@ -52,7 +52,7 @@ fn privileged_a_driver_without_a_document_has_no_pools() {
 }
 
 #[test]
-fn privileged_what_an_image_holds_is_told_and_what_lies_behind_it_is_not() {
+fn privileged_statistics_of_an_image_exclude_its_host() {
     privileged(async |bench| {
         let create = PoolCall::CreateImage {
             pool: "main".to_owned(),

@@ -24,7 +24,7 @@ fn privileged_a_staged_volume_is_published_and_twice_is_once() {
 }
 
 #[test]
-fn privileged_a_target_that_the_client_made_is_taken_and_a_file_is_not() {
+fn privileged_a_target_directory_is_accepted_a_file_is_not() {
     privileged(async |bench| {
         bench.volume("v");
         bench.stage("v").await.unwrap();
@@ -37,7 +37,7 @@ fn privileged_a_target_that_the_client_made_is_taken_and_a_file_is_not() {
 }
 
 #[test]
-fn privileged_a_target_that_is_not_empty_is_refused_and_taken_once_it_is() {
+fn privileged_a_target_with_contents_is_rejected() {
     privileged(async |bench| {
         bench.volume("v");
         bench.stage("v").await.unwrap();
@@ -58,7 +58,7 @@ fn privileged_a_target_that_is_not_empty_is_refused_and_taken_once_it_is() {
 }
 
 #[test]
-fn privileged_all_spellings_of_a_target_are_one_and_the_staging_path_is_none() {
+fn privileged_spellings_of_a_target_are_equal() {
     privileged(async |bench| {
         bench.volume("v");
         bench.stage("v").await.unwrap();
@@ -81,7 +81,7 @@ fn privileged_all_spellings_of_a_target_are_one_and_the_staging_path_is_none() {
 }
 
 #[test]
-fn privileged_a_read_only_publish_refuses_writes_while_another_writes() {
+fn privileged_a_read_only_publish_refuses_writes() {
     privileged(async |bench| {
         bench.volume("v");
         bench.stage("v").await.unwrap();
@@ -149,7 +149,7 @@ fn privileged_a_single_writer_is_published_once() {
 }
 
 #[test]
-fn privileged_of_eight_single_writers_at_a_time_one_is_published() {
+fn privileged_one_of_eight_single_writers_is_published() {
     privileged(async |bench| {
         bench.volume("v");
         let single = AccessMode::SingleNodeSingleWriter;
@@ -176,7 +176,7 @@ fn privileged_of_eight_single_writers_at_a_time_one_is_published() {
 }
 
 #[test]
-fn privileged_the_same_volume_is_published_at_eight_targets_at_a_time() {
+fn privileged_a_volume_is_published_at_eight_targets_at_once() {
     privileged(async |bench| {
         bench.volume("v");
         bench.stage("v").await.unwrap();
@@ -225,7 +225,7 @@ fn privileged_what_is_not_staged_is_not_published() {
 }
 
 #[test]
-fn privileged_a_target_without_a_parent_or_outside_or_taken_is_refused() {
+fn privileged_an_invalid_target_is_rejected() {
     privileged(async |bench| {
         bench.volume("v");
         bench.stage("v").await.unwrap();
@@ -257,7 +257,7 @@ fn privileged_a_target_without_a_parent_or_outside_or_taken_is_refused() {
 }
 
 #[test]
-fn privileged_a_volume_without_a_stage_step_is_published_from_its_plan() {
+fn privileged_a_volume_without_stage_is_published() {
     privileged(async |bench| {
         let mut request = bench.publish_request("v", "a", capability(WRITER), true);
         request.staging_path = None;

@@ -44,7 +44,7 @@ fn privileged_work_that_was_killed_is_undone_or_finished() {
 }
 
 #[test]
-fn privileged_a_publish_that_was_killed_leaves_no_mount_and_no_directory() {
+fn privileged_a_killed_publish_leaves_nothing() {
     for progress in ["Coming", "Going"] {
         for (is_mounted, is_made) in [(true, true), (false, true), (false, false)] {
             privileged(move |bench| async move {
@@ -76,7 +76,7 @@ fn privileged_a_publish_that_was_killed_leaves_no_mount_and_no_directory() {
 }
 
 #[test]
-fn privileged_a_stage_that_was_killed_before_it_mounted_does_not_take_down_another_mount() {
+fn privileged_a_killed_stage_spares_other_mounts() {
     privileged(async |bench| {
         bench.volume("v");
         bench.stage("v").await.unwrap();
@@ -111,7 +111,7 @@ fn privileged_records_of_mounts_that_a_reboot_took_are_dropped() {
 }
 
 #[test]
-fn privileged_a_torn_entry_is_put_aside_and_its_volume_can_be_torn_down() {
+fn privileged_a_torn_entry_is_quarantined() {
     privileged(async |bench| {
         bench.in_use("v").await;
         let [file] = bench.journal_files().try_into().unwrap();
@@ -127,7 +127,7 @@ fn privileged_a_torn_entry_is_put_aside_and_its_volume_can_be_torn_down() {
 }
 
 #[test]
-fn privileged_another_drivers_volumes_are_not_unsettled_for_this_one() {
+fn privileged_recovery_is_limited_to_its_driver() {
     privileged(async |bench| {
         bench.volume("v");
         bench.stage("v").await.unwrap();
@@ -139,7 +139,7 @@ fn privileged_another_drivers_volumes_are_not_unsettled_for_this_one() {
 }
 
 #[test]
-fn privileged_a_root_on_a_shared_mount_is_told_from_one_that_is_not() {
+fn privileged_a_shared_root_differs_from_a_private_one() {
     privileged(async |bench| {
         assert_eq!(bench.mounter.unshared_roots().await, Ok(Vec::new()));
         let (outside, missing) = (bench.path("outside"), bench.path("missing"));

@@ -1,5 +1,4 @@
-//! Volumes whose content ends with them, through their whole life: a tmpfs, staged or not, and the files that a plugin gives. Apart from the
-//! matrix, whose kinds keep what a pod wrote.
+//! Volumes whose content ends with them, through their whole life: a tmpfs, staged or not, and the files that a plugin gives.
 
 use crate::bench::*;
 use crate::volume::{Volume, mounted_as};
@@ -97,7 +96,7 @@ fn privileged_what_has_no_stage_step_lives_and_keeps_nothing() {
 }
 
 #[test]
-fn privileged_a_staged_tmpfs_lives_and_keeps_nothing_beyond_its_stage() {
+fn privileged_a_staged_tmpfs_ends_with_its_stage() {
     privileged(async |bench| {
         let volume = Volume::new(&bench, "tmpfs", tmpfs(), mounted_as("ext4"));
         let (writing, reading) = (bench.target("rw"), bench.target("ro"));

@@ -78,7 +78,7 @@ fn privileged_another_capability_or_path_or_source_is_refused() {
 }
 
 #[test]
-fn privileged_a_volume_that_was_unmounted_by_hand_is_staged_again() {
+fn privileged_a_volume_unmounted_by_hand_is_staged_again() {
     privileged(async |bench| {
         bench.volume("v");
         bench.stage("v").await.unwrap();
@@ -90,7 +90,7 @@ fn privileged_a_volume_that_was_unmounted_by_hand_is_staged_again() {
 }
 
 #[test]
-fn privileged_a_staging_path_that_is_missing_or_not_a_directory_or_taken_is_refused() {
+fn privileged_an_unsuitable_staging_path_is_rejected() {
     privileged(async |bench| {
         bench.volume("v");
         let staging = bench.staging("v");
@@ -155,7 +155,7 @@ fn privileged_a_root_that_is_a_link_itself_works() {
 }
 
 #[test]
-fn privileged_a_tree_that_is_missing_or_leads_elsewhere_is_refused() {
+fn privileged_a_missing_or_linked_tree_is_rejected() {
     privileged(async |bench| {
         bench.volume("v");
         let pool = bench.path("pool");
@@ -189,7 +189,7 @@ fn privileged_a_tree_that_is_missing_or_leads_elsewhere_is_refused() {
 }
 
 #[test]
-fn privileged_what_is_mounted_in_the_pool_later_does_not_appear_in_the_volume() {
+fn privileged_later_mounts_in_a_pool_are_not_in_the_volume() {
     privileged(async |bench| {
         bench.share("pool");
         bench.volume("v");
@@ -204,7 +204,7 @@ fn privileged_what_is_mounted_in_the_pool_later_does_not_appear_in_the_volume() 
 }
 
 #[test]
-fn privileged_a_pool_that_is_read_only_is_staged_for_readers_and_not_for_writers() {
+fn privileged_a_read_only_pool_is_staged_for_readers_only() {
     privileged(async |bench| {
         bench.volume("v");
         let pool = bench.share("pool");
@@ -246,7 +246,7 @@ fn privileged_options_are_obeyed_or_refused_but_never_smuggled() {
 }
 
 #[test]
-fn privileged_a_tmpfs_has_its_size_and_never_more_than_was_granted() {
+fn privileged_a_tmpfs_has_its_size_within_the_grant() {
     privileged(async |bench| {
         bench.volume("v");
         let mut request = bench.stage_request("v", capability(WRITER));
@@ -291,7 +291,7 @@ fn privileged_a_way_of_access_that_csi_did_not_have_is_refused() {
 }
 
 #[test]
-fn privileged_eight_volumes_at_a_time_are_staged_published_and_torn_down() {
+fn privileged_eight_volumes_are_handled_at_once() {
     privileged(async |bench| {
         let bench = std::sync::Arc::new(bench);
         let lives = (0..8).map(|number| {

@@ -30,7 +30,7 @@ async fn expand(bench: &Bench, volume: &str, path: &Path) -> Result<u64, MountEr
 }
 
 #[test]
-fn privileged_figures_are_those_of_the_volume_at_both_of_its_paths() {
+fn privileged_statistics_are_equal_at_both_paths() {
     privileged(async |bench| {
         bench.volume("v");
         let mut request = bench.stage_request("v", capability(WRITER));
@@ -77,7 +77,7 @@ fn privileged_an_unknown_volume_or_path_is_not_found() {
 }
 
 #[test]
-fn privileged_a_volume_that_is_not_mounted_any_more_is_not_found() {
+fn privileged_an_unmounted_volume_is_not_found() {
     privileged(async |bench| {
         bench.in_use("v").await;
         let target = bench.target("v");

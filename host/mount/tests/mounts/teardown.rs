@@ -53,7 +53,7 @@ fn privileged_without_the_journal_all_is_torn_down() {
 }
 
 #[test]
-fn privileged_without_the_journal_the_same_stage_and_publish_are_found_again() {
+fn privileged_without_journal_equal_calls_are_idempotent() {
     privileged(async |bench| {
         bench.in_use("v").await;
         let bench = bench.without_journal();
@@ -87,7 +87,7 @@ fn privileged_stacked_mounts_are_all_taken_off() {
 }
 
 #[test]
-fn privileged_without_the_journal_a_volume_whose_tree_was_removed_is_torn_down() {
+fn privileged_without_journal_a_removed_tree_is_torn_down() {
     privileged(async |bench| {
         bench.in_use("v").await;
         fs::remove_dir_all(bench.path("pool/v")).unwrap();
@@ -99,7 +99,7 @@ fn privileged_without_the_journal_a_volume_whose_tree_was_removed_is_torn_down()
 }
 
 #[test]
-fn privileged_without_a_record_stacked_mounts_of_the_driver_are_all_taken_off() {
+fn privileged_stacked_mounts_without_record_are_unmounted() {
     privileged(async |bench| {
         bench.in_use("v").await;
         for path in [bench.target("v"), bench.staging("v")] {
@@ -115,7 +115,7 @@ fn privileged_without_a_record_stacked_mounts_of_the_driver_are_all_taken_off() 
 }
 
 #[test]
-fn privileged_without_a_record_a_mount_that_is_not_the_drivers_stays() {
+fn privileged_a_foreign_mount_without_record_stays() {
     privileged(async |bench| {
         bench.volume("v");
         let (target, staging) = (bench.target("foreign"), bench.staging("v"));
@@ -144,7 +144,7 @@ fn privileged_without_a_record_a_mount_that_is_not_the_drivers_stays() {
 }
 
 #[test]
-fn privileged_the_staging_path_is_unstaged_and_never_unpublished() {
+fn privileged_a_staging_path_is_never_unpublished() {
     privileged(async |bench| {
         bench.volume("v");
         bench.stage("v").await.unwrap();
@@ -190,7 +190,7 @@ fn privileged_a_target_with_somebody_elses_files_is_not_removed() {
 }
 
 #[test]
-fn privileged_a_path_outside_or_through_a_link_is_refused_here_too() {
+fn privileged_teardown_rejects_paths_outside_or_through_links() {
     privileged(async |bench| {
         let outside = bench.path("outside");
         fs::create_dir(outside.join("target")).unwrap();
@@ -213,7 +213,7 @@ fn privileged_a_path_outside_or_through_a_link_is_refused_here_too() {
 }
 
 #[test]
-fn privileged_a_mount_that_is_used_stays_and_goes_when_it_is_free() {
+fn privileged_a_busy_mount_stays_until_it_is_free() {
     privileged(async |bench| {
         bench.in_use("v").await;
         let open = fs::File::open(bench.target("v").join("name")).unwrap();
@@ -238,7 +238,7 @@ fn privileged_another_volumes_mounts_are_not_touched() {
 }
 
 #[test]
-fn privileged_an_outdated_record_is_no_right_to_another_volumes_mount() {
+fn privileged_a_stale_record_gives_no_right_to_a_mount() {
     privileged(async |bench| {
         bench.in_use("w").await;
         bench.volume("v");

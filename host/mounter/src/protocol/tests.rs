@@ -306,7 +306,7 @@ fn a_greeting_is_understood_as_far_as_its_version_is() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_or_refused_and_what_is_read_is_written_alike(
+    fn frames_of_any_bytes_are_decoded_or_rejected(
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
     ) {
         if let Ok(request) = decode::<Request>(&bytes) {

@@ -133,7 +133,7 @@ async fn another_user_is_not_heard() {
 }
 
 #[tokio::test]
-async fn more_connections_than_it_takes_keep_a_client_waiting_and_no_longer() {
+async fn a_client_waits_while_all_connections_are_taken() {
     let bench = Bench::start();
     let good = bench.client();
     good.unstage(unstage("v")).await.unwrap();

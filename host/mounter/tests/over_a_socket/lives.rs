@@ -15,7 +15,7 @@ fn begin(
 }
 
 #[tokio::test]
-async fn what_an_earlier_client_began_is_finished_and_meanwhile_refused_to_the_next() {
+async fn work_of_an_earlier_client_ends_before_the_next_repeats_it() {
     let bench = Bench::start();
     bench.mounter.hold(true);
     let killed = bench.client();
@@ -36,7 +36,7 @@ async fn what_an_earlier_client_began_is_finished_and_meanwhile_refused_to_the_n
 }
 
 #[tokio::test]
-async fn the_same_client_is_refused_too_what_it_does_not_wait_for_any_more() {
+async fn a_client_is_refused_work_it_no_longer_waits_for() {
     let bench = Bench::start();
     bench.mounter.hold(true);
     let client = bench.client();
@@ -146,7 +146,7 @@ async fn what_outlasts_the_grace_period_is_counted() {
 }
 
 #[tokio::test]
-async fn a_request_that_runs_at_the_end_is_answered_within_the_grace_period() {
+async fn a_request_at_shutdown_is_answered_within_the_grace_period() {
     let mut bench = Bench::start();
     bench.mounter.hold(true);
     let client = bench.client();

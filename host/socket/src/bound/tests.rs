@@ -20,7 +20,7 @@ fn names(directory: &Path) -> Vec<OsString> {
 }
 
 #[test]
-fn a_bound_socket_is_private_and_takes_connections_under_its_name_alone() {
+fn a_bound_socket_is_private_and_has_one_name() {
     let directory = directory();
     let path = directory.path().join("csi.sock");
     let _socket = bind_stream(&path).unwrap();
@@ -178,7 +178,7 @@ fn a_directory_that_is_missing_is_an_error_that_names_it() {
 }
 
 #[test]
-fn either_kind_tells_a_live_socket_of_the_other_from_a_stale_one() {
+fn a_live_socket_of_either_kind_differs_from_a_stale_one() {
     let directory = directory();
     let path = directory.path().join("a.sock");
     let kinds = [Connections::Stream, Connections::SequencedPackets];

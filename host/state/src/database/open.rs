@@ -1,5 +1,4 @@
-//! How a store file is made, recognised and opened. Apart from its use because here a file is a stranger's until it is proven ours: what is
-//! not a store, or not of this format, is refused with words and left as it is.
+//! How a store file is made, recognised and opened.
 
 use super::{STORE, STORE_LOST, STORE_REVISION};
 use crate::file::ReservedFile;

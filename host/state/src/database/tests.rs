@@ -23,7 +23,7 @@ fn a_new_store_is_for_the_host_alone() {
 }
 
 #[test]
-fn what_a_host_killed_at_its_first_start_left_behind_is_made_anew() {
+fn a_store_of_an_unfinished_first_start_is_recreated() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join(NEW_FILE_NAME), b"half").unwrap();
     write_one(directory.path(), b"v");
@@ -174,7 +174,7 @@ fn a_store_with_wrong_bits_opens_or_says_that_it_is_damaged() {
 }
 
 #[test]
-fn the_size_of_a_space_is_found_where_an_earlier_host_did_not_keep_it() {
+fn the_size_of_a_space_is_computed_when_it_was_not_recorded() {
     let directory = tempfile::tempdir().unwrap();
     write_one(directory.path(), b"1234");
     let (database, _) = Database::open(directory.path(), false).unwrap();

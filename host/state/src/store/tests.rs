@@ -207,7 +207,7 @@ impl Drop for SmallDisk {
 }
 
 #[tokio::test]
-async fn privileged_a_full_disk_refuses_new_values_and_still_lets_remove() {
+async fn privileged_a_full_disk_rejects_writes_and_allows_removals() {
     let disk = SmallDisk::mount(64 << 20);
     let store = RedbStore::open(disk.0.path()).unwrap();
     let space = space("a");
@@ -235,7 +235,7 @@ async fn privileged_a_full_disk_refuses_new_values_and_still_lets_remove() {
 }
 
 #[tokio::test]
-async fn privileged_a_transaction_that_does_not_reach_the_disk_has_changed_nothing() {
+async fn privileged_an_unwritten_transaction_changes_nothing() {
     let disk = SmallDisk::mount(64 << 20);
     let store = RedbStore::open(disk.0.path()).unwrap();
     let space = space("a");

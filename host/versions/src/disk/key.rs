@@ -1,5 +1,4 @@
-//! The key by which secrets of two versions are compared. Apart because it is no version's, and because without it a mark of a secret on disk
-//! would let whoever reads it try passwords.
+//! The key by which secrets of two versions are compared.
 
 use super::{Disk, blocking, failed};
 use crate::refusal::Refusal;
@@ -35,7 +34,7 @@ impl Disk {
             disk.read_or_make(path)
         });
         let key = read.await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "whether secrets change while the host is down will not be seen");
+            tracing::warn!(%error, "changes of secrets while the host is stopped will not be detected");
             Key::random()
         });
         let mut known = self.key.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,7 +46,7 @@ impl Disk {
             Ok(bytes) => match <[u8; KEY_BYTES]>::try_from(bytes.as_slice()) {
                 Ok(bytes) => return Ok(Key::from(bytes)),
                 Err(_) => {
-                    tracing::warn!(path = %path.display(), "the key is not whole: another one is made");
+                    tracing::warn!(path = %path.display(), "the key is truncated: generating a new one");
                 }
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

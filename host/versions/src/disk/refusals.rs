@@ -1,4 +1,4 @@
-//! What was refused, on disk. Apart from the history because a disk that does not take it keeps nothing from serving.
+//! What was refused, on disk.
 
 use super::{Disk, blocking, failed};
 use crate::refusal::Refusal;
@@ -19,7 +19,7 @@ impl Disk {
             Err(error) => Err(failed("read", path)(error)),
         });
         read.await.unwrap_or_else(|error: Refusal| {
-            tracing::warn!(%error, "what was refused before is not known any more");
+            tracing::warn!(%error, "earlier rejected versions are unknown");
             PastRefusals::default()
         })
     }

@@ -1,11 +1,8 @@
-//! A text that is written again and again, in two files in turn. Apart because this is what a power cut may interrupt: one file is whole at any
-//! moment, and a change is durable after one wait for the disk.
+//! A text that is written again and again, in two files in turn.
 //!
-//! A file is written over where it lies, in blocks that it has already: nothing of the file system changes, so there is no journal to wait for
-//! (two commits, where a file is written aside, renamed, and its directory synced). Half a file is known by its checksum, and the other one
-//! counts. Each is JSON, padded with spaces.
-//!
-//! It does not know what the text says.
+//! A file is written over where it lies, in blocks that it has already: nothing of the file system changes, so there is no journal to wait for (two
+//! commits, where a file is written aside, renamed, and its directory synced). Half a file is known by its checksum, and the other one counts. Each
+//! is JSON, padded with spaces.
 
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, OpenOptions};
@@ -222,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn each_file_is_json_and_keeps_its_size_until_a_text_does_not_fit() {
+    fn each_file_is_json_of_constant_size_until_it_must_grow() {
         let folder = tempfile::tempdir().unwrap();
         let files = two(folder.path());
         let (mut slots, _) = opened(folder.path());
@@ -270,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_cannot_be_written_leaves_the_one_before_and_is_tried_in_the_same_place() {
+    fn a_failed_write_keeps_the_earlier_text() {
         let folder = tempfile::tempdir().unwrap();
         let [next, _] = two(folder.path());
         fs::remove_file(&next).unwrap();

@@ -45,7 +45,7 @@ async fn files_and_directory_are_the_hosts_own() {
 }
 
 #[tokio::test]
-async fn half_a_file_of_a_killed_host_is_removed_and_what_was_there_before_stands() {
+async fn a_partial_file_of_a_killed_host_is_removed() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, _) = opened(folder.path()).await;
     let history = history_of(3);
@@ -94,7 +94,7 @@ async fn a_component_is_kept_whole_and_other_bytes_are_refused() {
 }
 
 #[tokio::test]
-async fn components_that_no_version_needs_are_removed_and_the_others_are_not() {
+async fn components_that_no_version_needs_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, history) = opened(folder.path()).await;
     disk.write(&history).await.unwrap();
@@ -114,10 +114,10 @@ async fn a_directory_that_cannot_be_written_is_said() {
     fs::write(folder.path().join("versions"), "in the way").unwrap();
     let refusal = Disk::open(folder.path().join("versions")).await.err();
     let refusal = refusal.unwrap();
-    let said = refusal.to_string();
+    let describe = refusal.to_string();
     assert!(
-        said.starts_with("could not make the directory ") && said.contains("mend the disk"),
-        "{said}"
+        describe.starts_with("could not make the directory ") && describe.contains("mend the disk"),
+        "{describe}"
     );
 }
 

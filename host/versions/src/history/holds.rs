@@ -1,8 +1,7 @@
-//! What keeps a backend from following its document, and what ends that. Apart because here an administrator's older word meets a newer one.
+//! What keeps a backend from following its document, and what ends that.
 //!
-//! A hold put on by hand ends with `wasmount swap`, on the host where it was put on. An object is wanted by all hosts of a cluster, and nobody
-//! should have to go to each: it lifts the holds of those that it meant something else to. A file is of one host, whose administrator has the
-//! command.
+//! A hold put on by hand ends with `wasmount swap`, on the host where it was put on. An object is wanted by all hosts of a cluster, and nobody should
+//! have to go to each: it lifts the holds of those that it meant something else to. A file is of one host, whose administrator has the command.
 
 use super::{History, Identity, settings_digest};
 use crate::desired::{Desired, DesiredFrom};
@@ -41,8 +40,8 @@ impl History {
 
     /// Whether it is held, and this was wanted already when that began.
     pub(crate) fn is_held_since(&self, desired: &Desired) -> bool {
-        let wish = self.held.as_ref().and_then(|held| held.wish.as_ref());
-        wish.is_some_and(|wish| *wish == wish_digest(desired))
+        let revision = self.held.as_ref().and_then(|held| held.revision.as_ref());
+        revision.is_some_and(|revision| *revision == wish_digest(desired))
     }
 
     /// Whether this is followed.
@@ -57,8 +56,8 @@ impl History {
             HeldBy::Faults { .. } => true,
             HeldBy::Rollback | HeldBy::Swap => {
                 let is_object = matches!(desired.from, DesiredFrom::Object(_));
-                let wish = held.wish.as_ref();
-                is_object && wish.is_some_and(|wish| *wish != wish_digest(desired))
+                let revision = held.revision.as_ref();
+                is_object && revision.is_some_and(|revision| *revision != wish_digest(desired))
             }
         }
     }

@@ -1,5 +1,4 @@
-//! What makes a version another one. Apart because it is said once and compared everywhere: the component, and everything of the document by
-//! which its calls go. Where the component lies, who signed it and how versions follow one another make no other version.
+//! What makes a version another one. Where the component lies, who signed it and how versions follow one another make no other version.
 //!
 //! Secrets are no part of it: of them a mark under a key is compared and written (`secrets_mark`), never a digest without one.
 

@@ -1,4 +1,4 @@
-//! Which versions stay on disk. Apart because here it is decided what can be gone back to.
+//! Which versions stay on disk.
 
 use super::{History, REMEMBERED};
 use crate::record::VersionState;
@@ -53,7 +53,7 @@ impl History {
         kept.map(|entry| entry.record.digest.clone()).collect()
     }
 
-    /// The first version that can be gone back to, or that serves.
+    /// The first version that can be rolled back to, or that serves.
     pub(crate) fn oldest_kept(&self) -> Option<u64> {
         let mut entries = self.entries.iter();
         let oldest = entries.find(|entry| entry.kept.is_some())?;

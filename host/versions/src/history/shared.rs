@@ -1,5 +1,4 @@
-//! Entries that several histories share, as they are written: each as a whole. Apart because serde knows shared things only by a feature that
-//! writes them twice without a word.
+//! Entries that several histories share, as they are written: each as a whole.
 
 use super::Entry;
 use serde::{Deserialize, Deserializer, Serializer};

@@ -13,7 +13,7 @@ fn back_to(number: u64, by: HeldBy) -> Hold {
         by,
         reason: "a test".to_owned(),
         since: at(0),
-        wish: None,
+        revision: None,
     }
 }
 
@@ -44,10 +44,10 @@ fn a_new_version_replaces_the_one_before() {
 }
 
 #[test]
-fn the_way_back_leads_to_the_last_version_that_was_not_taken_back() {
+fn a_rollback_leads_to_the_last_version_not_rolled_back() {
     let mut history = history_of(4);
     assert_eq!(history.target(None, false).unwrap(), 3);
-    history.go_back(back_to(3, HeldBy::Rollback), String::new(), at(9));
+    history.roll_back_to(back_to(3, HeldBy::Rollback), String::new(), at(9));
     assert_eq!(current(&history), 3);
     assert!(history.entry(3).unwrap().record.is_serving());
     assert!(matches!(
@@ -59,7 +59,7 @@ fn the_way_back_leads_to_the_last_version_that_was_not_taken_back() {
 }
 
 #[test]
-fn there_is_no_way_back_to_what_is_not_kept_or_serves_or_never_was() {
+fn no_rollback_leads_to_missing_serving_or_unknown_versions() {
     let mut history = history_of(4);
     history.prune(2);
     let refusal = history.target(Some(1), false).unwrap_err().to_string();
@@ -93,7 +93,7 @@ fn faults_lead_back_to_a_proven_version_only() {
 fn what_failed_is_known_until_another_version_comes() {
     let mut history = history_of(2);
     let failed = history.current().unwrap().identity();
-    history.go_back(
+    history.roll_back_to(
         back_to(1, HeldBy::Faults { failed: 2 }),
         String::new(),
         at(3),
@@ -108,10 +108,10 @@ fn what_failed_is_known_until_another_version_comes() {
 }
 
 #[test]
-fn an_administrators_hold_and_a_pause_keep_the_document_from_being_followed() {
+fn a_hold_or_a_pause_stops_following_the_document() {
     for by in [HeldBy::Rollback, HeldBy::Swap] {
         let mut history = history_of(2);
-        history.go_back(back_to(1, by), String::new(), at(3));
+        history.roll_back_to(back_to(1, by), String::new(), at(3));
         assert!(!history.follows(&follower()));
         assert!(history.failed().is_none());
     }
@@ -121,7 +121,7 @@ fn an_administrators_hold_and_a_pause_keep_the_document_from_being_followed() {
 }
 
 #[test]
-fn the_serving_version_and_the_last_proven_one_stay_before_all_others() {
+fn serving_and_last_proven_versions_are_kept_first() {
     let mut history = history_of(6);
     history.prune(3);
     assert_eq!(kept(&history), [4, 5, 6]);
@@ -138,7 +138,7 @@ fn the_serving_version_and_the_last_proven_one_stay_before_all_others() {
         );
         history.prune(2);
         assert_eq!(kept(&history), [2, failed]);
-        history.go_back(
+        history.roll_back_to(
             back_to(2, HeldBy::Faults { failed }),
             String::new(),
             at(failed),
@@ -149,7 +149,7 @@ fn the_serving_version_and_the_last_proven_one_stay_before_all_others() {
 }
 
 #[test]
-fn a_version_that_is_not_kept_is_remembered_without_its_document() {
+fn a_version_not_kept_is_recorded_without_its_document() {
     let mut history = history_of(3);
     history.prune(1);
     assert!(history.entry(1).unwrap().desired().is_none());
@@ -169,12 +169,12 @@ fn thirty_versions_are_remembered() {
 #[test]
 fn numbers_are_never_used_again() {
     let mut history = history_of(3);
-    history.go_back(back_to(1, HeldBy::Rollback), String::new(), at(4));
+    history.roll_back_to(back_to(1, HeldBy::Rollback), String::new(), at(4));
     assert_eq!(history.admit(new_version("d", "a"), true, at(5)), 4);
 }
 
 #[test]
-fn a_tag_is_resolved_once_and_anew_when_it_is_asked_for_otherwise() {
+fn a_tag_is_resolved_once_until_asked_otherwise() {
     let place = json!({ "reference": "oci://registry.example.com/a/plugin:1" });
     let mut version = new_version("a", "a");
     version.desired = desired(place.clone(), "a");
@@ -195,7 +195,7 @@ fn a_tag_is_resolved_once_and_anew_when_it_is_asked_for_otherwise() {
 }
 
 #[test]
-fn settings_make_another_version_and_the_place_of_the_component_does_not() {
+fn settings_make_a_version_and_the_component_path_does_not() {
     let one = desired(json!({ "path": "a.wasm" }), "a").document;
     let elsewhere = desired(json!({ "path": "b.wasm" }), "a").document;
     let other = desired(json!({ "path": "a.wasm" }), "b").document;
@@ -237,7 +237,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whatever happened: exactly one version serves, it is kept, and the way back leads to a version that is kept and does not serve.
+    /// Whatever happened: exactly one version serves, it is kept, and the rollback leads to a version that is kept and does not serve.
     #[test]
     fn one_version_serves_and_each_way_back_leads_somewhere(steps in steps()) {
         let mut history = history_of(1);
@@ -249,14 +249,14 @@ proptest! {
                 }
                 Step::Back => {
                     if let Ok(number) = history.target(None, false) {
-                        history.go_back(back_to(number, HeldBy::Rollback), String::new(), at(moment));
+                        history.roll_back_to(back_to(number, HeldBy::Rollback), String::new(), at(moment));
                     }
                 }
                 Step::Fail => {
                     if let Ok(number) = history.target(None, true) {
                         prop_assert!(history.entry(number).unwrap().record.proven);
                         let failed = current(&history);
-                        history.go_back(back_to(number, HeldBy::Faults { failed }), String::new(), at(moment));
+                        history.roll_back_to(back_to(number, HeldBy::Faults { failed }), String::new(), at(moment));
                     }
                 }
                 Step::Prune(keep) => {
@@ -290,7 +290,7 @@ fn a_version_that_failed_may_come_again_with_other_secrets() {
     let number = history.admit(failed, true, at(3));
     assert_eq!(history.failed(), None);
     let hold = back_to(2, HeldBy::Faults { failed: number });
-    history.go_back(hold, String::new(), at(4));
+    history.roll_back_to(hold, String::new(), at(4));
     let failed = history.failed().unwrap();
     assert!(failed.is(&identity, "a mark"));
     assert!(!failed.is(&identity, "another mark"));
@@ -298,7 +298,7 @@ fn a_version_that_failed_may_come_again_with_other_secrets() {
 }
 
 #[test]
-fn an_older_word_by_hand_holds_against_a_file_and_against_the_same_wish_of_an_object() {
+fn an_older_hold_stands_against_an_equal_desired_revision() {
     let plugin = |path: &str| json!({ "path": path });
     let (wished, other) = (desired(plugin("a"), "a"), desired(plugin("b"), "a"));
     let of_file = |desired: &Desired| Desired {
@@ -308,10 +308,10 @@ fn an_older_word_by_hand_holds_against_a_file_and_against_the_same_wish_of_an_ob
     for by in [HeldBy::Rollback, HeldBy::Swap] {
         let mut history = history_of(2);
         let hold = Hold {
-            wish: Some(wish_digest(&wished)),
+            revision: Some(wish_digest(&wished)),
             ..back_to(1, by)
         };
-        history.go_back(hold, String::new(), at(3));
+        history.roll_back_to(hold, String::new(), at(3));
         assert!(!history.follows(&wished));
         assert!(history.follows(&other));
         assert!(history.follows(&desired(plugin("a"), "another setting")));

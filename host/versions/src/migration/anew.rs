@@ -1,5 +1,4 @@
-//! Notes of a history that is gone: it was lost, or its backend was taken away and is there again, on the same records. Apart because numbers of
-//! versions begin at 1 again, and whatever was noted by number would be taken for another version's.
+//! Notes of a history that is gone: it was lost, or its backend was taken away and is there again, on the same records.
 
 use super::{FORM, MARKS, REPLACED, Records, failed};
 use crate::refusal::Refusal;

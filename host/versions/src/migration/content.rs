@@ -1,5 +1,4 @@
 //! All records of a backend as one fingerprint: whether anything was written is seen by what is there, since no store tells of removals.
-//! Apart because it is pure but for the paging.
 
 use super::Changes;
 use sha2::{Digest, Sha256};

@@ -1,5 +1,5 @@
-//! For which version of the plugin the records were made last, as all hosts know it that share them. Apart because it is no number: it outlives
-//! every history. A host that is alone with its records asks it when its history was lost; of several only the elected one may say it.
+//! For which version of the plugin the records were made last, as all hosts know it that share them. A host that is alone with its records asks it
+//! when its history was lost; of several only the elected one may say it.
 
 use super::{Records, failed, parsed, written};
 use crate::refusal::Refusal;

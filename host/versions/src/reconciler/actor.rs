@@ -1,5 +1,4 @@
-//! The actor of a keeper: takes wishes, commands, faults and moments one at a time, and has at most one attempt under way. Apart because
-//! nobody else decides what comes next.
+//! The actor of a reconciler: takes desired revisions, commands, faults and moments one at a time, and has at most one attempt under way.
 //!
 //! A command comes before what goes on by itself; of two commands the first is done first, but for a rollback, which waits for nobody.
 
@@ -16,7 +15,7 @@ use super::attempt::{AttemptOutcome, CandidateKey, Goal, NotReady, Question, Wan
 use super::command::{Command, DesiredRevision, Reply};
 use super::commit::Running;
 use super::retry::Retry;
-use super::{KeeperParts, Migrates, Shared, SwapRequest};
+use super::{Migrates, ReconcilerParts, Shared, SwapRequest};
 use crate::desired::Desired;
 use crate::disk::Disk;
 use crate::history::History;
@@ -40,14 +39,14 @@ const SETTLE: Duration = Duration::from_millis(50);
 /// When nothing is due. A day: any moment far away.
 const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A keeper at work.
+/// A reconciler at work.
 pub(super) struct Actor {
-    parts: Arc<KeeperParts>,
+    parts: Arc<ReconcilerParts>,
     shared: Arc<Shared>,
     commands: mpsc::Receiver<Command>,
     history: History,
     desired: Desired,
-    wish: u64,
+    revision: u64,
     settled: u64,
     running: Option<Running>,
     work: Option<Work>,
@@ -74,7 +73,7 @@ struct Refused {
 struct Work {
     purpose: Purpose,
     desired: Desired,
-    wish: u64,
+    revision: u64,
     future: BoxFuture<'static, Result<AttemptOutcome, NotReady>>,
 }
 
@@ -102,7 +101,7 @@ enum Event {
 
 impl Actor {
     pub(super) fn new(
-        parts: KeeperParts,
+        parts: ReconcilerParts,
         shared: Arc<Shared>,
         commands: mpsc::Receiver<Command>,
     ) -> Self {
@@ -116,7 +115,7 @@ impl Actor {
             commands,
             history: History::default(),
             desired: first,
-            wish: 0,
+            revision: 0,
             settled: 0,
             running: None,
             work: None,
@@ -138,13 +137,13 @@ impl Actor {
         self.restores = self.history.current().map(|_| Restore::default());
         self.due = Some(Instant::now());
         loop {
-            self.take_wish();
+            self.take_desired();
             self.begin(&disk);
             self.publish();
             match self.next().await {
                 Event::Command(None | Some(Command::Stop)) => return,
                 Event::Command(Some(command)) => self.command(command, &disk).await,
-                Event::Done(came) => Box::pin(self.done(*came, &disk)).await,
+                Event::Done(attempted) => Box::pin(self.done(*attempted, &disk)).await,
                 Event::Fault(fault) => self.fault(fault, &disk),
                 Event::Woken => {}
                 Event::Timer => self.timer(&disk).await,
@@ -164,7 +163,7 @@ impl Actor {
         tokio::select! {
             biased;
             command = commands.recv() => Event::Command(command),
-            came = under_way(work.as_mut()) => Event::Done(Box::new(came)),
+            attempted = under_way(work.as_mut()) => Event::Done(Box::new(attempted)),
             fault = next_fault(running.as_mut()) => Event::Fault(fault),
             () = shared.wake.notified() => Event::Woken,
             () = sleep_until(until) => Event::Timer,
@@ -180,8 +179,8 @@ impl Actor {
     }
 
     /// A newer wish ends the attempt at the older one.
-    fn take_wish(&mut self) {
-        let wish = {
+    fn take_desired(&mut self) {
+        let revision = {
             let wanted = self.shared.wanted.lock();
             wanted.unwrap_or_else(PoisonError::into_inner).take()
         };
@@ -189,12 +188,12 @@ impl Actor {
             desired,
             number,
             changed,
-        }) = wish
+        }) = revision
         else {
             return;
         };
         self.desired = desired;
-        self.wish = number;
+        self.revision = number;
         self.retry = Retry::default();
         let now = Instant::now();
         if changed {
@@ -229,7 +228,7 @@ impl Actor {
             self.due = None;
             let known = self.history.known(&self.desired.document.plugin);
             let wanted = Wanted {
-                serves: self.running.as_ref().map(|it| it.exact.clone()),
+                serves: self.running.as_ref().map(|it| it.candidate.clone()),
                 failed: self.history.failed(),
                 refused: self.refused_for_good(),
                 kept: self.kept(),
@@ -244,7 +243,7 @@ impl Actor {
             );
         } else {
             self.due = None;
-            self.settled = self.wish;
+            self.settled = self.revision;
         }
     }
 
@@ -256,7 +255,7 @@ impl Actor {
         let pinned = desired.is_some();
         let desired = desired.unwrap_or_else(|| self.desired.clone());
         let wanted = Wanted {
-            serves: self.running.as_ref().map(|it| it.exact.clone()),
+            serves: self.running.as_ref().map(|it| it.candidate.clone()),
             failed: None,
             refused: None,
             kept: self.kept().filter(|_| !allow_service_change),
@@ -287,7 +286,7 @@ impl Actor {
         self.work = Some(Work {
             purpose,
             desired,
-            wish: self.wish,
+            revision: self.revision,
             future: Box::pin(attempt(question)),
         });
     }
@@ -317,7 +316,9 @@ impl Actor {
             match disk.write(&history).await {
                 Ok(_) => self.history = history,
                 // It is on trial again after a restart, and may not be gone back to until then.
-                Err(error) => tracing::warn!(%error, "that the version serves well is not kept"),
+                Err(error) => {
+                    tracing::warn!(%error, "the proven state of the version could not be recorded")
+                }
             }
         }
     }

@@ -1,8 +1,7 @@
-//! One attempt to have a version ready: the component and the secrets are had, compared with what is there, and proved. Apart from the actor
-//! because it may take long and must be droppable at any moment: it changes nothing but caches.
+//! One attempt to have a version ready: the component and the secrets are had, compared with what is there, and proved.
 
 use super::quiesce::Prepared;
-use super::{KeeperParts, Migrates};
+use super::{Migrates, ReconcilerParts};
 use crate::admission_report::AdmissionReport;
 use crate::admission_steps::{Proof, call_at_admission, prove_loaded, run_admission};
 use crate::desired::{Desired, Fetched, Origin};
@@ -21,7 +20,7 @@ use wasmount_engine::{BackendParts, LoadedComponent, WasmBackend};
 
 /// What is to be got ready.
 pub(super) struct Question {
-    pub(super) parts: Arc<KeeperParts>,
+    pub(super) parts: Arc<ReconcilerParts>,
     pub(super) disk: Arc<Disk>,
     pub(super) desired: Desired,
     pub(super) goal: Goal,
@@ -82,7 +81,7 @@ pub(super) enum AttemptOutcome {
 
 /// A version that may serve.
 pub(super) struct Ready {
-    pub(super) exact: CandidateKey,
+    pub(super) candidate: CandidateKey,
     pub(super) desired: Desired,
     pub(super) origin: Origin,
     pub(super) signed_by: Vec<String>,
@@ -100,7 +99,7 @@ pub(super) struct Ready {
 pub(super) struct NotReady {
     pub(super) refusal: Refusal,
     /// None: it was not had.
-    pub(super) exact: Option<CandidateKey>,
+    pub(super) candidate: Option<CandidateKey>,
     /// Where its component came from.
     pub(super) origin: Option<Origin>,
 }
@@ -119,7 +118,7 @@ impl From<Refusal> for NotReady {
     fn from(refusal: Refusal) -> Self {
         Self {
             refusal,
-            exact: None,
+            candidate: None,
             origin: None,
         }
     }
@@ -136,7 +135,7 @@ pub(super) async fn attempt(question: Question) -> Result<AttemptOutcome, NotRea
     } = question;
     let (wanted, had) = match goal {
         Goal::Wanted(wanted) => {
-            let had = wanted_one(&parts, &disk, &desired, wanted.known.as_ref()).await?;
+            let had = desired_component(&parts, &disk, &desired, wanted.known.as_ref()).await?;
             (Some(wanted), had)
         }
         Goal::Earlier {
@@ -153,7 +152,7 @@ pub(super) async fn attempt(question: Question) -> Result<AttemptOutcome, NotRea
         }
     };
     let secrets = parts.sources.secrets(&desired).await?;
-    let exact = CandidateKey {
+    let candidate = CandidateKey {
         identity: Identity {
             digest: had.digest,
             settings_digest: settings_digest(&desired.document),
@@ -170,18 +169,18 @@ pub(super) async fn attempt(question: Question) -> Result<AttemptOutcome, NotRea
     let (mut kept, mut records_of) = (None, None);
     let admitted_before = wanted.is_none();
     if let Some(wanted) = wanted {
-        if wanted.serves.as_ref() == Some(&exact) {
+        if wanted.serves.as_ref() == Some(&candidate) {
             return Ok(AttemptOutcome::Serves { origin, signed_by });
         }
-        let fails = |failed: &Failed| failed.is(&exact.identity, &exact.secrets);
+        let fails = |failed: &Failed| failed.is(&candidate.identity, &candidate.secrets);
         if wanted.failed.as_ref().is_some_and(fails) {
             return Ok(AttemptOutcome::FailedBefore);
         }
-        if wanted.refused.as_ref() == Some(&exact) {
+        if wanted.refused.as_ref() == Some(&candidate) {
             return Ok(AttemptOutcome::RefusedBefore);
         }
         kept = wanted.kept;
-        records_of = whose_records(&parts, wanted.records_of).await?;
+        records_of = owner_version(&parts, wanted.records_of).await?;
     }
     let document = &desired.document;
     let proof = Proof {
@@ -217,7 +216,7 @@ pub(super) async fn attempt(question: Question) -> Result<AttemptOutcome, NotRea
     };
     match planned {
         Ok((admitted, migration)) => Ok(AttemptOutcome::Ready(Box::new(Ready {
-            exact,
+            candidate,
             desired,
             origin,
             signed_by,
@@ -230,7 +229,7 @@ pub(super) async fn attempt(question: Question) -> Result<AttemptOutcome, NotRea
         }))),
         Err(refusal) => Err(NotReady {
             refusal,
-            exact: Some(exact),
+            candidate: Some(candidate),
             origin: Some(origin),
         }),
     }
@@ -238,8 +237,8 @@ pub(super) async fn attempt(question: Question) -> Result<AttemptOutcome, NotRea
 
 /// Where others share the records, what is noted beside them counts, and not what has served here; where nobody does, it is asked if the history
 /// does not know. `own`: as the history has it.
-pub(super) async fn whose_records(
-    parts: &KeeperParts,
+pub(super) async fn owner_version(
+    parts: &ReconcilerParts,
     own: Option<String>,
 ) -> Result<Option<String>, Refusal> {
     let records = Records::of(&parts.state, parts.driver.name());
@@ -252,7 +251,10 @@ pub(super) async fn whose_records(
 }
 
 /// Who stands by waits for whoever works.
-pub(super) fn allowed<T>(parts: &KeeperParts, migration: Option<T>) -> Result<Option<T>, Refusal> {
+pub(super) fn allowed<T>(
+    parts: &ReconcilerParts,
+    migration: Option<T>,
+) -> Result<Option<T>, Refusal> {
     if migration.is_some() && !parts.may_migrate() {
         return Err(Refusal::NotElected);
     }
@@ -280,8 +282,8 @@ pub(super) async fn plan(
 }
 
 /// What the document points to. A tag is resolved once: what it stood for then is on disk. If it is not any more, the registry is asked.
-async fn wanted_one(
-    parts: &KeeperParts,
+async fn desired_component(
+    parts: &ReconcilerParts,
     disk: &Arc<Disk>,
     desired: &Desired,
     known: Option<&Known>,
@@ -308,7 +310,7 @@ async fn wanted_one(
 
 /// One that is on disk. Its bytes are read only if its compiled form is not there.
 async fn kept(
-    parts: &KeeperParts,
+    parts: &ReconcilerParts,
     disk: &Arc<Disk>,
     known: &Known,
 ) -> Result<FetchedComponent, Refusal> {

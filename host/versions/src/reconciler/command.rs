@@ -1,5 +1,4 @@
-//! What is asked of a keeper. Apart because wishes and commands differ: a newer wish stands in the place of an older one, a command is
-//! answered.
+//! What is asked of a reconciler.
 
 use super::{RollbackRequest, SwapRequest};
 use crate::desired::Desired;
@@ -53,7 +52,7 @@ impl Wanted {
     }
 
     /// The same again is a reason to look again, no other wish.
-    pub(super) fn want(&mut self, desired: Desired) -> u64 {
+    pub(super) fn set_desired(&mut self, desired: Desired) -> u64 {
         if self.desired == desired {
             self.looks = true;
         } else {

@@ -1,16 +1,15 @@
-//! Puts a version to use. Apart because the order of these steps is what a kill may interrupt:
+//! Puts a version to use.
 //!
-//! 1. the component is on disk, and calls that must end have ended (see `quiet`);
-//! 2. the mount room has the grants, and the records are as the version wants them;
-//! 3. the history says that the version serves: **from here on it is the one that a restart finds**, before it is the other, whole;
-//! 4. calls go to it.
+//! 1. the component is on disk, and calls that must end have ended (see `quiet`); 2. the mount room has the grants, and the records are as the
+//! version wants them; 3. the history says that the version serves: **from here on it is the one that a restart finds**, before it is the other,
+//! whole; 4. calls go to it.
 //!
 //! A step that fails undoes those before it, and the running version goes on.
 
 use super::attempt::{CandidateKey, Ready};
 use super::quiesce::{Needs, Prepared, QuiesceReason};
 use super::records::Found;
-use super::{KeeperParts, Shared};
+use super::{ReconcilerParts, Shared};
 use crate::disk::Disk;
 use crate::history::{History, NewVersion};
 use crate::pools::pools_in_doubt;
@@ -27,13 +26,13 @@ use wasmount_core::document::{Grants, VersionPolicy};
 use wasmount_core::driver::{Role, ServingPolicy, VersionFault};
 use wasmount_engine::WasmBackend;
 
-/// Faults that the keeper may have ahead of it. 1,024: more than any sensible number that takes a version back.
+/// Faults that the reconciler may have ahead of it. 1,024: more than any sensible number that takes a version back.
 const FAULTS: usize = 1024;
 
 /// A version that serves.
 pub(super) struct Running {
     pub(super) number: u64,
-    pub(super) exact: CandidateKey,
+    pub(super) candidate: CandidateKey,
     pub(super) backend: Arc<WasmBackend>,
     pub(super) grants: Grants,
     pub(super) faults: mpsc::Receiver<VersionFault>,
@@ -56,7 +55,7 @@ pub(super) enum Coming {
 
 /// What it takes.
 pub(super) struct Commit<'a> {
-    pub(super) parts: &'a Arc<KeeperParts>,
+    pub(super) parts: &'a Arc<ReconcilerParts>,
     pub(super) shared: &'a Arc<Shared>,
     pub(super) disk: &'a Arc<Disk>,
     pub(super) history: &'a mut History,
@@ -81,7 +80,7 @@ impl Commit<'_> {
     }
 
     /// Puts it to use. How long the disk took to keep that.
-    pub(super) async fn put_to_use(
+    pub(super) async fn activate(
         self,
         ready: Ready,
         coming: Coming,
@@ -117,7 +116,7 @@ impl Commit<'_> {
                 }
                 // The records are its own by now, and a restart will see that.
                 Err(refusal) => {
-                    tracing::error!(driver = %self.parts.driver.name(), error = %refusal, "that the version serves could not be written down");
+                    tracing::error!(driver = %self.parts.driver.name(), error = %refusal, "activation of the version could not be recorded");
                 }
             }
         }
@@ -130,7 +129,7 @@ impl Commit<'_> {
             ..ServingPolicy::of(&ready.desired.document)
         };
         let driver = &self.parts.driver;
-        let retired = driver.put_to_use(Arc::clone(&ready.backend) as Arc<dyn Backend>, policy);
+        let retired = driver.activate(Arc::clone(&ready.backend) as Arc<dyn Backend>, policy);
         drop(held);
         *self.history = history;
         if let (Some(retired), Some(before)) = (retired, before) {
@@ -140,9 +139,9 @@ impl Commit<'_> {
         }
         // A version that serves again goes by the secrets of now. Those that it was made with decide whether another one is due.
         let known = self.history.secrets_of(number).map(str::to_owned);
-        let exact = CandidateKey {
-            secrets: known.unwrap_or(ready.exact.secrets.clone()),
-            ..ready.exact.clone()
+        let candidate = CandidateKey {
+            secrets: known.unwrap_or(ready.candidate.secrets.clone()),
+            ..ready.candidate.clone()
         };
         let doubts = Arc::default();
         if ready.imports_pool && self.parts.role != Role::Node {
@@ -150,7 +149,7 @@ impl Commit<'_> {
         }
         let running = Running {
             number,
-            exact,
+            candidate,
             backend: ready.backend,
             grants,
             faults,
@@ -170,8 +169,8 @@ impl Commit<'_> {
                 let label = ready.backend.label();
                 let number = history.admit(
                     NewVersion {
-                        identity: ready.exact.identity.clone(),
-                        secrets: ready.exact.secrets.clone(),
+                        identity: ready.candidate.identity.clone(),
+                        secrets: ready.candidate.secrets.clone(),
                         plugin: label.name.clone(),
                         plugin_version: label.version.clone(),
                         origin: ready.origin.clone(),
@@ -189,7 +188,7 @@ impl Commit<'_> {
                 let current = history.current();
                 let number = current.map_or(0, |entry| entry.record.number);
                 let proven = current.is_some_and(|entry| entry.record.proven);
-                // A version that was swapped to by hand is new; one that was gone back to is not on trial.
+                // A version that was swapped to by hand is new; one that was rolled back to is not on trial.
                 let held_by = history.held.as_ref().map(|held| &held.by);
                 let gone_back = matches!(held_by, Some(HeldBy::Rollback | HeldBy::Faults { .. }));
                 let on_trial = !proven && !gone_back;
@@ -197,7 +196,7 @@ impl Commit<'_> {
             }
             Coming::Back(hold) => {
                 let number = hold.number;
-                history.go_back(hold, ready.exact.secrets.clone(), now);
+                history.roll_back_to(hold, ready.candidate.secrets.clone(), now);
                 (history, number, false)
             }
         }
@@ -219,7 +218,7 @@ impl Commit<'_> {
         if let Some(running) = self.running
             && let Err(reason) = (self.parts.grants)(running.grants.clone()).await
         {
-            tracing::error!(driver = %self.parts.driver.name(), reason, "the grants of the running version are not in use");
+            tracing::error!(driver = %self.parts.driver.name(), reason, "grants of the running version are not in force");
         }
         refusal
     }

@@ -1,5 +1,5 @@
-//! What is waited for before a version is put to use: that no call asks the one before, where records or grants change under it. Apart because
-//! it is all that ever waits for clients: nothing but the component is written yet, so it can be dropped at any moment, and calls go on.
+//! What is waited for before a version is put to use: that no call asks the one before, where records or grants change under it. Nothing but the
+//! component is written yet, so it can be dropped at any moment, and calls go on.
 
 use super::attempt::{AttemptOutcome, NotReady, Ready};
 use super::records::Step;
@@ -29,7 +29,7 @@ pub(super) enum QuiesceReason {
     Records(Duration),
     /// A new version has other grants, which may take from a call what it uses.
     Grants,
-    /// An earlier version has: the way back must not hang on a call.
+    /// An earlier version has: the rollback must not hang on a call.
     GrantsOnWayBack,
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn prepare(
     let prepared = async {
         let Needs { step, quiet } = needs?;
         if let Some(wasm) = &ready.wasm {
-            let digest = &ready.exact.identity.digest;
+            let digest = &ready.candidate.identity.digest;
             disk.keep(digest, Arc::clone(wasm)).await?;
         }
         let held = match quiet {
@@ -65,7 +65,7 @@ pub(super) async fn prepare(
         Ok(prepared) => Ok(AttemptOutcome::Prepared(ready, Box::new(prepared))),
         Err(refusal) => Err(NotReady {
             refusal,
-            exact: Some(ready.exact.clone()),
+            candidate: Some(ready.candidate.clone()),
             origin: Some(ready.origin.clone()),
         }),
     }
@@ -145,7 +145,7 @@ mod tests {
     use wasmount_core::rpc::Rpc;
 
     #[test]
-    fn calls_that_do_not_end_are_named_the_longest_first_and_not_all() {
+    fn hanging_calls_are_named_longest_first_and_bounded() {
         let calls = |count: u64| -> Vec<RunningCall> {
             let call = |since| RunningCall {
                 rpc: Rpc::CreateVolume,
@@ -153,34 +153,37 @@ mod tests {
             };
             (0..count).map(|number| call(90 - number)).collect()
         };
-        let said = still_running(&calls(1), Duration::from_secs(60));
+        let describe = still_running(&calls(1), Duration::from_secs(60));
         assert!(
-            said.starts_with("1 call of the running version did not end within 60 s (versions.drain), and none may run meanwhile: CreateVolume for 90 s; "),
-            "{said}"
+            describe.starts_with("1 call of the running version did not end within 60 s (versions.drain), and none may run meanwhile: CreateVolume for 90 s; "),
+            "{describe}"
         );
-        let said = still_running(&calls(8), Duration::from_secs(60));
-        assert!(said.starts_with("8 calls "), "{said}");
-        assert!(said.contains("CreateVolume for 86 s, 3 more; "), "{said}");
+        let describe = still_running(&calls(8), Duration::from_secs(60));
+        assert!(describe.starts_with("8 calls "), "{describe}");
+        assert!(
+            describe.contains("CreateVolume for 86 s, 3 more; "),
+            "{describe}"
+        );
     }
 
     #[test]
-    fn calls_that_keep_grants_from_changing_are_named_by_kind_and_always_the_same() {
+    fn calls_that_block_grants_are_named_by_kind() {
         let call = |rpc, since| RunningCall {
             rpc,
             since: Duration::from_secs(since),
         };
-        let said = |since| {
+        let describe = |since| {
             would_lose(&[
                 call(Rpc::CreateVolume, since),
                 call(Rpc::CreateVolume, 6),
                 call(Rpc::NodeStageVolume, 5),
             ])
         };
-        assert_eq!(said(7), said(90));
+        assert_eq!(describe(7), describe(90));
         assert!(
-            said(7).starts_with("calls of the running version did not end within 5 s, and other grants may take from them what they use: CreateVolume, NodeStageVolume; "),
+            describe(7).starts_with("calls of the running version did not end within 5 s, and other grants may take from them what they use: CreateVolume, NodeStageVolume; "),
             "{}",
-            said(7)
+            describe(7)
         );
     }
 }

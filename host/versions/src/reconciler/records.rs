@@ -1,10 +1,9 @@
-//! Records between two versions: what a swap or a way back has to do with them. Apart from the other steps of a commit because only here
-//! calls must have ended, and because two stores change: the history says which version is to come before the records are written, and a mark
-//! beside the records says whether they were.
+//! Records between two versions: what a swap or a way back has to do with them. The history says which version is to come before the records are
+//! written, and a mark beside the records says whether they were.
 
-use super::attempt::{Ready, allowed, plan, whose_records};
+use super::attempt::{Ready, allowed, owner_version, plan};
 use super::commit::{Coming, Commit};
-use super::{KeeperParts, Migrates};
+use super::{Migrates, ReconcilerParts};
 use crate::history::History;
 use crate::migration::{Mark, Records};
 use crate::refusal::Refusal;
@@ -90,7 +89,7 @@ impl Commit<'_> {
         Err(Refusal::Migration { reason })
     }
 
-    /// What to do where the way back leads over another version.
+    /// What to do where the rollback leads over another version.
     fn instead(&self, over: u64) -> String {
         let entry = self.history.entry(over);
         if entry.is_some_and(|entry| entry.record.is_kept) {
@@ -116,7 +115,7 @@ impl Commit<'_> {
     async fn unmarked_way_back(&self, ready: &Ready, number: u64) -> Result<Option<Step>, Refusal> {
         let current = self.history.current().map(|it| &it.record);
         let own = current.map(|record| record.plugin_version.clone());
-        let from = whose_records(self.parts, own).await?;
+        let from = owner_version(self.parts, own).await?;
         let time = ready.desired.document.limits.time;
         let newest = current.map_or(0, |record| record.number);
         let planned = match plan(&ready.backend, from.clone(), time).await {
@@ -218,7 +217,7 @@ impl Commit<'_> {
             tracing::warn!(
                 driver = %self.parts.driver.name(),
                 %error,
-                "whose the records are is known to the history of versions alone"
+                "the owner version of the records is recorded in the history only"
             );
         }
     }
@@ -233,7 +232,7 @@ impl Commit<'_> {
         if written.is_err()
             && let Err(error) = self.disk.write(self.history).await
         {
-            tracing::warn!(driver = %self.parts.driver.name(), %error, "the history still names a version that did not come");
+            tracing::warn!(driver = %self.parts.driver.name(), %error, "the history names a version that was not activated");
         }
         written
     }
@@ -244,7 +243,7 @@ impl Commit<'_> {
 }
 
 /// Forgets how to go back further than to the oldest version that is kept. Best effort: it is tried again after the next swap.
-pub(super) async fn forget_marks(parts: &KeeperParts, history: &History) {
+pub(super) async fn forget_marks(parts: &ReconcilerParts, history: &History) {
     if !parts.may_migrate() {
         return;
     }
@@ -254,6 +253,6 @@ pub(super) async fn forget_marks(parts: &KeeperParts, history: &History) {
     };
     let records = Records::of(&parts.state, driver);
     if let Err(error) = records.forget_up_to(oldest).await {
-        tracing::warn!(%driver, %error, "notes of old migrations stay in the state store");
+        tracing::warn!(%driver, %error, "migration notes remain in the state store");
     }
 }

@@ -1,4 +1,4 @@
-//! When to try again what was refused. Apart because it is pure.
+//! When to try again what was refused.
 
 use crate::refusal::Patience;
 use std::time::Duration;

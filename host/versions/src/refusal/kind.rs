@@ -1,5 +1,4 @@
-//! Refusals as machines tell them apart, and whether one may pass by itself. Apart from their sentences: metrics, Events and statuses go by
-//! these words, which never change.
+//! Refusals as machines tell them apart, and whether one may pass by itself.
 
 use super::Refusal;
 use wasmount_engine::EngineError;

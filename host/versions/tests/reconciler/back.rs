@@ -9,7 +9,7 @@ use wasmount_versions::{
 #[tokio::test]
 async fn the_version_before_comes_back_while_its_source_is_away() {
     let bench = Bench::serving().await;
-    bench.want(behaving("other")).await;
+    bench.set_desired(behaving("other")).await;
     bench.replace(&build("misbehave", 2));
     bench.until_serves(3).await;
     *bench.sources.away.lock().unwrap() = true;
@@ -43,8 +43,8 @@ async fn the_version_before_comes_back_while_its_source_is_away() {
 async fn settings_and_grants_come_back_with_the_code() {
     let bench = Bench::serving().await;
     let pool = |path: &str| json!({ "grants": { "pools": { "volumes": { "path": path } } } });
-    bench.want(pool("/srv/one")).await;
-    bench.want(pool("/srv/two")).await;
+    bench.set_desired(pool("/srv/one")).await;
+    bench.set_desired(pool("/srv/two")).await;
     bench.back(None).await.unwrap();
     let granted = bench.granted.lock().unwrap().clone();
     let paths: Vec<_> = granted
@@ -61,9 +61,9 @@ async fn settings_and_grants_come_back_with_the_code() {
 #[tokio::test]
 async fn a_backend_stays_where_it_went_back_to_until_a_swap() {
     let bench = Bench::serving().await;
-    bench.want(behaving("other")).await;
+    bench.set_desired(behaving("other")).await;
     bench.back(None).await.unwrap();
-    bench.want(behaving("newer")).await;
+    bench.set_desired(behaving("newer")).await;
     assert_eq!(bench.number(), 1);
     let bench = bench.restarted(behaving("newer")).await;
     let status = bench.until("it serves", |it| it.current.is_some()).await;
@@ -74,7 +74,7 @@ async fn a_backend_stays_where_it_went_back_to_until_a_swap() {
 }
 
 #[tokio::test]
-async fn an_object_that_means_another_version_lifts_what_was_held_by_hand() {
+async fn an_object_of_another_version_lifts_a_hold() {
     let bench = Bench::serving().await;
     bench.want_object(behaving("other")).await;
     bench.back(None).await.unwrap();
@@ -93,7 +93,7 @@ async fn an_object_that_means_another_version_lifts_what_was_held_by_hand() {
 }
 
 #[tokio::test]
-async fn an_object_that_means_the_version_that_was_gone_back_to_lifts_the_hold() {
+async fn an_object_of_the_rollback_target_lifts_the_hold() {
     let bench = Bench::serving().await;
     bench.want_object(behaving("other")).await;
     bench.back(None).await.unwrap();
@@ -103,7 +103,7 @@ async fn an_object_that_means_the_version_that_was_gone_back_to_lifts_the_hold()
 }
 
 #[tokio::test]
-async fn an_object_that_changed_while_the_host_was_down_lifts_the_hold_and_the_same_does_not() {
+async fn an_object_changed_while_stopped_lifts_the_hold() {
     let bench = Bench::serving().await;
     bench.want_object(behaving("other")).await;
     bench.back(None).await.unwrap();
@@ -129,10 +129,10 @@ async fn an_object_lifts_what_a_swap_by_hand_has_pinned() {
 }
 
 #[tokio::test]
-async fn of_two_who_leave_a_version_at_once_one_goes_back_and_the_other_is_told() {
+async fn one_of_two_concurrent_rollbacks_wins() {
     let bench = Bench::serving().await;
-    bench.want(behaving("second")).await;
-    bench.want(behaving("third")).await;
+    bench.set_desired(behaving("second")).await;
+    bench.set_desired(behaving("third")).await;
     let leave = || {
         bench.reconciler.rollback(RollbackRequest {
             to: None,
@@ -171,7 +171,7 @@ async fn as_many_versions_are_kept_as_the_document_says() {
         |setting: &str| json!({ "settings": { "setting": setting }, "versions": { "keep": 2 } });
     for mark in [2, 3] {
         put(&build("misbehave", mark), &bench.plugin());
-        bench.want(keeping(&mark.to_string())).await;
+        bench.set_desired(keeping(&mark.to_string())).await;
     }
     let kept: Vec<(u64, bool)> = bench
         .reconciler
@@ -190,12 +190,12 @@ async fn as_many_versions_are_kept_as_the_document_says() {
 }
 
 #[tokio::test]
-async fn a_way_back_keeps_as_many_versions_as_the_document_says_by_now() {
+async fn a_rollback_keeps_as_many_versions_as_configured() {
     let keeping = |setting: u32, keep: u32| json!({ "settings": { "setting": setting.to_string() }, "versions": { "keep": keep } });
     let bench = Bench::starting("misbehave", keeping(1, 2)).await;
     bench.until("it serves", |it| it.current.is_some()).await;
     for setting in 2..=5 {
-        bench.want(keeping(setting, 10)).await;
+        bench.set_desired(keeping(setting, 10)).await;
     }
     for to in [1, 5, 3] {
         assert_eq!(bench.back(Some(to)).await.unwrap().now.number, to);

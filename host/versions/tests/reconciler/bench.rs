@@ -1,4 +1,4 @@
-//! A keeper of one backend, on a folder of its own.
+//! A reconciler of one backend, on a folder of its own.
 
 use crate::memory::Memory;
 use crate::sources::TestSources;
@@ -18,7 +18,7 @@ use wasmount_core::error::Error;
 use wasmount_core::names::{DriverName, NodeId, VolumeId};
 use wasmount_engine::{Engine, EngineOptions};
 use wasmount_versions::{
-    Desired, DesiredFrom, KeeperParts, Migrates, Outcome, ReconcilerStatus, Refusal,
+    Desired, DesiredFrom, Migrates, Outcome, ReconcilerParts, ReconcilerStatus, Refusal,
     RollbackRequest, VersionReconciler, VersionRecord, VersionState,
 };
 
@@ -126,7 +126,7 @@ impl Bench {
         }
         let granted = Arc::<Mutex<Vec<Grants>>>::default();
         let grant = granted.clone();
-        let parts = KeeperParts {
+        let parts = ReconcilerParts {
             engine: engine().clone(),
             driver: driver.clone(),
             state: memory.clone(),
@@ -209,8 +209,8 @@ impl Bench {
     }
 
     /// Wants this document, and waits until it is known what becomes of it.
-    pub(crate) async fn want(&self, spec: Value) -> ReconcilerStatus {
-        let wish = self.reconciler.want(self.desired(spec));
+    pub(crate) async fn set_desired(&self, spec: Value) -> ReconcilerStatus {
+        let wish = self.reconciler.set_desired(self.desired(spec));
         self.until("it is settled", |it| it.settled >= wish).await
     }
 
@@ -228,7 +228,7 @@ impl Bench {
         self.reconciler.rollback(request).await
     }
 
-    /// Puts a component where the document names it, and tells the keeper.
+    /// Puts a component where the document names it, and tells the reconciler.
     pub(crate) fn replace(&self, wasm: &[u8]) {
         put(wasm, &self.plugin());
         self.reconciler.look_again();
@@ -284,7 +284,7 @@ impl Bench {
 
     /// The same of an object.
     pub(crate) async fn want_object(&self, spec: Value) -> ReconcilerStatus {
-        let wish = self.reconciler.want(of_object(self.desired(spec)));
+        let wish = self.reconciler.set_desired(of_object(self.desired(spec)));
         self.until("it is settled", |it| it.settled >= wish).await
     }
 

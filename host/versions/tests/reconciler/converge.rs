@@ -28,13 +28,15 @@ async fn a_document_is_put_to_use_and_told_of() {
 #[tokio::test]
 async fn the_same_again_is_no_other_version() {
     let bench = Bench::serving().await;
-    bench.want(json!({})).await;
+    bench.set_desired(json!({})).await;
     bench.replace(&build("misbehave", 1));
     let asked = bench.sources.asked.load(Ordering::SeqCst);
     while bench.sources.asked.load(Ordering::SeqCst) == asked {
         sleep(Duration::from_millis(5)).await;
     }
-    bench.want(json!({ "versions": { "keep": 3 } })).await;
+    bench
+        .set_desired(json!({ "versions": { "keep": 3 } }))
+        .await;
     assert_eq!(bench.reconciler.history().len(), 1);
 }
 
@@ -48,7 +50,7 @@ async fn code_settings_secrets_and_grants_each_make_another_version() {
         }
     };
     bench.until("the code", number(2)).await;
-    bench.want(behaving("other")).await;
+    bench.set_desired(behaving("other")).await;
     assert_eq!(bench.number(), 3);
     *bench.sources.secret.lock().unwrap() = Some("another".to_owned());
     bench.reconciler.look_again();
@@ -57,7 +59,7 @@ async fn code_settings_secrets_and_grants_each_make_another_version() {
         "settings": { "behaviour": "other" },
         "grants": { "pools": { "volumes": { "path": "/srv/volumes" } } },
     });
-    bench.want(granted).await;
+    bench.set_desired(granted).await;
     assert_eq!(bench.number(), 5);
     let granted = bench.granted.lock().unwrap().clone();
     let pools: Vec<usize> = granted.iter().map(|grants| grants.pools.len()).collect();
@@ -74,7 +76,9 @@ async fn a_wish_is_told_of_before_anybody_has_looked_at_it() {
     let before = bench.reconciler.status();
     assert_eq!(before.settled, before.wanted);
     // On one thread, and without waiting: the actor cannot have taken it.
-    let wish = bench.reconciler.want(bench.desired(behaving("other")));
+    let wish = bench
+        .reconciler
+        .set_desired(bench.desired(behaving("other")));
     let status = bench.reconciler.status();
     assert_eq!((status.wanted, status.settled), (wish, before.settled));
     assert_eq!((status.phase, bench.number()), (Phase::Serving, 1));
@@ -95,10 +99,10 @@ async fn no_secret_is_written_down() {
 }
 
 #[tokio::test]
-async fn what_is_refused_leaves_the_running_version_alone_until_the_document_is_mended() {
+async fn a_rejected_version_keeps_the_serving_one() {
     let bench = Bench::serving().await;
     let mut events = bench.reconciler.events();
-    let status = bench.want(behaving("bad-settings")).await;
+    let status = bench.set_desired(behaving("bad-settings")).await;
     let refused = status.refused.unwrap();
     assert_eq!(refused.kind, RefusalKind::Settings);
     assert!(
@@ -112,10 +116,10 @@ async fn what_is_refused_leaves_the_running_version_alone_until_the_document_is_
     assert!(matches!(&*event, KeeperEvent::Refused(told) if *told == refused));
     bench.calls().await;
     // Looked at again, the same is neither tried nor told again.
-    bench.want(behaving("bad-settings")).await;
+    bench.set_desired(behaving("bad-settings")).await;
     assert!(events.is_empty());
 
-    let status = bench.want(behaving("mended")).await;
+    let status = bench.set_desired(behaving("mended")).await;
     assert_eq!((status.refused, bench.number()), (None, 2));
 }
 
@@ -126,7 +130,7 @@ async fn a_file_that_is_half_written_is_waited_for() {
     let mut seen = Vec::new();
     for half in [&whole[..0], &whole[..3], &whole[..whole.len() / 2]] {
         fs::write(bench.plugin(), half).unwrap();
-        let wish = bench.reconciler.want(bench.desired(json!({})));
+        let wish = bench.reconciler.set_desired(bench.desired(json!({})));
         let status = bench.until("it is settled", |it| it.settled >= wish).await;
         seen.push(status.refused.unwrap().kind);
         assert_eq!(bench.number(), 1);
@@ -147,7 +151,7 @@ async fn a_file_that_is_half_written_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_replaced_all_the_time_ends_at_the_last_one_and_no_call_fails() {
+async fn a_file_replaced_repeatedly_ends_at_the_last_one() {
     let bench = Bench::serving().await;
     for number in 0..20 {
         let mark = if number == 19 { 3 } else { 2 + number % 2 };
@@ -157,7 +161,7 @@ async fn a_file_that_is_replaced_all_the_time_ends_at_the_last_one_and_no_call_f
     }
     bench.replace(&build("misbehave", 2));
     let last = bench.desired(json!({}));
-    let wish = bench.reconciler.want(last);
+    let wish = bench.reconciler.set_desired(last);
     bench.until("it is settled", |it| it.settled >= wish).await;
     bench.calls().await;
     let history = bench.reconciler.history();
@@ -174,7 +178,7 @@ async fn a_file_that_is_replaced_all_the_time_ends_at_the_last_one_and_no_call_f
 async fn a_secret_that_comes_late_is_found_without_being_asked_to() {
     let bench = Bench::serving().await;
     *bench.sources.secret.lock().unwrap() = None;
-    let status = bench.want(behaving("other")).await;
+    let status = bench.set_desired(behaving("other")).await;
     assert_eq!(status.refused.unwrap().kind, RefusalKind::Secret);
     *bench.sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
     let status = bench.until_serves(2).await;
@@ -198,7 +202,7 @@ async fn without_a_version_calls_are_told_why() {
 async fn a_pause_holds_the_document_back_across_restarts() {
     let bench = Bench::serving().await;
     bench.reconciler.pause().await.unwrap();
-    let status = bench.want(behaving("other")).await;
+    let status = bench.set_desired(behaving("other")).await;
     assert_eq!((status.phase, bench.number()), (Phase::Paused, 1));
     let bench = bench.restarted(behaving("other")).await;
     let status = bench.until("it serves", |it| it.current.is_some()).await;

@@ -37,13 +37,13 @@ async fn origin(bench: &Bench, id: &VolumeId) -> String {
 }
 
 #[tokio::test]
-async fn only_the_elected_host_changes_records_and_the_other_follows_it() {
+async fn only_the_leader_migrates_and_a_standby_follows() {
     let (memory, name) = shared();
     let leader = Bench::beside(memory.clone(), &name, schema(1)).await;
     let other = Bench::beside(memory.clone(), &name, schema(1)).await;
     leads(&leader).await;
     let id = make(&leader, "one").await;
-    let status = other.want(schema(2)).await;
+    let status = other.set_desired(schema(2)).await;
     let refused = status.refused.unwrap();
     assert_eq!(refused.kind, RefusalKind::Migration);
     assert!(
@@ -54,7 +54,7 @@ async fn only_the_elected_host_changes_records_and_the_other_follows_it() {
     assert_eq!(other.number(), 1);
     // It was not changed: the version that adds reads no record of the first.
     assert_eq!(origin(&leader, &id).await, "1.0.0");
-    leader.want(schema(2)).await;
+    leader.set_desired(schema(2)).await;
     assert_eq!(leader.number(), 2);
     assert_eq!(origin(&leader, &id).await, "1.0.0");
     let newer = make(&leader, "two").await;
@@ -68,7 +68,7 @@ async fn only_the_elected_host_changes_records_and_the_other_follows_it() {
 }
 
 #[tokio::test]
-async fn a_host_that_takes_over_changes_records_that_are_not_those_of_its_version() {
+async fn a_new_leader_migrates_records_of_another_version() {
     let (memory, name) = shared();
     let leader = Bench::beside(memory.clone(), &name, schema(1)).await;
     leads(&leader).await;
@@ -96,7 +96,7 @@ async fn records_that_others_share_are_never_rewritten() {
     leads(&leader).await;
     let id = make(&leader, "one").await;
     let refusal = {
-        leader.want(schema(3)).await;
+        leader.set_desired(schema(3)).await;
         let again = leader.reconciler.swap(SwapRequest::default()).await;
         again.unwrap_err().to_string()
     };
@@ -117,7 +117,7 @@ async fn records_that_others_share_are_never_rewritten() {
 }
 
 #[tokio::test]
-async fn a_version_that_serves_again_only_after_its_host_was_elected_looks_at_the_records_too() {
+async fn a_version_restored_after_election_checks_the_records() {
     let (memory, name) = shared();
     let leader = Bench::beside(memory.clone(), &name, schema(1)).await;
     leads(&leader).await;
@@ -145,7 +145,7 @@ async fn a_version_that_serves_again_only_after_its_host_was_elected_looks_at_th
 }
 
 #[tokio::test]
-async fn a_version_that_cannot_serve_again_over_the_records_gives_way_to_what_is_wanted() {
+async fn an_unrestorable_version_yields_to_the_desired_one() {
     let (memory, name) = shared();
     let leader = Bench::beside(memory.clone(), &name, schema(2)).await;
     leads(&leader).await;
@@ -167,13 +167,13 @@ async fn a_version_that_cannot_serve_again_over_the_records_gives_way_to_what_is
 }
 
 #[tokio::test]
-async fn who_is_elected_goes_back_with_the_records_and_who_stands_by_waits_for_it() {
+async fn the_leader_rolls_records_back_and_a_standby_waits() {
     let (memory, name) = shared();
     let leader = Bench::beside(memory.clone(), &name, schema(2)).await;
     let other = Bench::beside(memory.clone(), &name, schema(2)).await;
     leads(&leader).await;
-    leader.want(schema(1)).await;
-    other.want(schema(1)).await;
+    leader.set_desired(schema(1)).await;
+    other.set_desired(schema(1)).await;
     let id = make(&leader, "one").await;
     let refusal = other.back(None).await.unwrap_err();
     assert_eq!(refusal.kind(), RefusalKind::Migration);
@@ -199,7 +199,7 @@ async fn a_host_that_stands_by_changes_nothing_while_it_admits() {
     let before = memory.events();
     put(&build("misbehave", 2), &other.plugin());
     for behaviour in ["destroy-as-another", "destroy-in-check", "destroy-in-probe"] {
-        let status = other.want(behaving(behaviour)).await;
+        let status = other.set_desired(behaving(behaviour)).await;
         assert!(status.refused.is_some(), "{behaviour}: {status:?}");
     }
     let since = memory.events().split_off(before.len());

@@ -10,9 +10,9 @@ use wasmount_versions::{HeldBy, KeeperEvent, Phase, SwapRequest};
 
 /// The first version of each test serves well, the second one has trapped as often as it may.
 async fn failed(bench: &Bench) {
-    bench.want(trial("good", 3, "60s")).await;
+    bench.set_desired(trial("good", 3, "60s")).await;
     bench.calls().await;
-    bench.want(trial("bad", 3, "60s")).await;
+    bench.set_desired(trial("bad", 3, "60s")).await;
     assert_eq!(bench.number(), 3);
     for _ in 0..3 {
         bench.traps().await;
@@ -21,7 +21,7 @@ async fn failed(bench: &Bench) {
 }
 
 #[tokio::test]
-async fn a_version_that_traps_on_every_call_is_taken_back_and_calls_recover() {
+async fn a_version_that_always_traps_is_rolled_back() {
     let bench = Bench::serving().await;
     let mut events = bench.reconciler.events();
     failed(&bench).await;
@@ -53,11 +53,11 @@ async fn a_version_that_traps_on_every_call_is_taken_back_and_calls_recover() {
 }
 
 #[tokio::test]
-async fn a_way_back_that_is_closed_for_a_while_is_taken_when_it_is_open() {
+async fn a_blocked_rollback_is_taken_once_possible() {
     let bench = Bench::serving().await;
-    bench.want(trial("good", 3, "60s")).await;
+    bench.set_desired(trial("good", 3, "60s")).await;
     bench.calls().await;
-    bench.want(trial("bad", 3, "60s")).await;
+    bench.set_desired(trial("bad", 3, "60s")).await;
     let mut events = bench.reconciler.events();
     let history = written::next(&bench.folder.path().join("versions"));
     let before = fs::read(&history).unwrap();
@@ -89,10 +89,10 @@ async fn a_way_back_that_is_closed_for_a_while_is_taken_when_it_is_open() {
 }
 
 #[tokio::test]
-async fn what_failed_does_not_come_again_by_itself_not_even_after_a_restart() {
+async fn a_failed_version_does_not_return_by_itself() {
     let bench = Bench::serving().await;
     failed(&bench).await;
-    bench.want(trial("bad", 3, "60s")).await;
+    bench.set_desired(trial("bad", 3, "60s")).await;
     assert_eq!(bench.number(), 2);
     let bench = bench.restarted(trial("bad", 3, "60s")).await;
     let status = bench.until("it is settled", |it| it.settled >= 1).await;
@@ -109,7 +109,7 @@ async fn what_failed_does_not_come_again_by_itself_not_even_after_a_restart() {
 /// A version that was swapped to by hand and is not proven yet, after a restart. The document means the one before.
 async fn pinned_and_restarted(window: &str) -> Bench {
     let bench = Bench::serving().await;
-    bench.want(trial("good", 3, window)).await;
+    bench.set_desired(trial("good", 3, window)).await;
     bench.calls().await;
     let pinned = SwapRequest {
         desired: Some(bench.desired(trial("pinned", 3, window))),
@@ -123,7 +123,7 @@ async fn pinned_and_restarted(window: &str) -> Bench {
 }
 
 #[tokio::test]
-async fn a_version_that_was_swapped_to_by_hand_is_on_trial_after_a_restart_too() {
+async fn a_version_swapped_by_hand_is_on_trial_after_restart() {
     let bench = pinned_and_restarted("60s").await;
     for _ in 0..3 {
         bench.traps().await;
@@ -140,11 +140,11 @@ async fn a_version_that_was_swapped_to_by_hand_is_on_trial_after_a_restart_too()
 }
 
 #[tokio::test]
-async fn a_version_that_was_gone_back_to_is_on_no_trial_after_a_restart() {
+async fn a_rollback_target_is_on_no_trial_after_restart() {
     let bench = Bench::serving().await;
-    bench.want(trial("good", 2, "60s")).await;
+    bench.set_desired(trial("good", 2, "60s")).await;
     bench.traps().await;
-    bench.want(trial("other", 2, "60s")).await;
+    bench.set_desired(trial("other", 2, "60s")).await;
     bench.back(None).await.unwrap();
     let bench = bench.restarted(trial("other", 2, "60s")).await;
     bench.until("it serves", |it| it.current.is_some()).await;
@@ -159,7 +159,7 @@ async fn a_version_that_was_gone_back_to_is_on_no_trial_after_a_restart() {
 async fn another_document_or_a_swap_ends_the_rollback() {
     let bench = Bench::serving().await;
     failed(&bench).await;
-    let status = bench.want(trial("mended", 3, "60s")).await;
+    let status = bench.set_desired(trial("mended", 3, "60s")).await;
     assert_eq!((bench.number(), status.phase), (4, Phase::Serving));
     assert_eq!(status.held, None);
 
@@ -173,9 +173,9 @@ async fn another_document_or_a_swap_ends_the_rollback() {
 }
 
 #[tokio::test]
-async fn why_a_swap_by_hand_was_taken_back_is_told_until_something_else_is_wanted() {
+async fn the_cause_of_a_rollback_is_reported_until_a_new_revision() {
     let bench = Bench::serving().await;
-    bench.want(trial("good", 3, "60s")).await;
+    bench.set_desired(trial("good", 3, "60s")).await;
     bench.calls().await;
     let by_hand = SwapRequest {
         desired: Some(bench.desired(trial("bad", 3, "60s"))),
@@ -187,10 +187,10 @@ async fn why_a_swap_by_hand_was_taken_back_is_told_until_something_else_is_wante
     }
     bench.until_serves(2).await;
     // The document means what serves, and did all the time.
-    let status = bench.want(trial("good", 3, "60s")).await;
+    let status = bench.set_desired(trial("good", 3, "60s")).await;
     assert_eq!(status.phase, Phase::RolledBack);
     assert_eq!(status.held.unwrap().by, HeldBy::Faults { failed: 3 });
-    let status = bench.want(trial("other", 3, "60s")).await;
+    let status = bench.set_desired(trial("other", 3, "60s")).await;
     assert_eq!((status.phase, status.held), (Phase::Serving, None));
 }
 
@@ -206,7 +206,7 @@ async fn the_version_that_came_back_is_not_taken_back_again() {
 }
 
 #[tokio::test]
-async fn where_there_is_nothing_to_go_back_to_the_version_stays_and_that_is_said() {
+async fn without_a_rollback_target_the_version_stays() {
     let bench = Bench::starting("misbehave", trial("first", 2, "60s")).await;
     bench.until("it serves", |it| it.current.is_some()).await;
     let mut events = bench.reconciler.events();
@@ -223,10 +223,10 @@ async fn where_there_is_nothing_to_go_back_to_the_version_stays_and_that_is_said
 }
 
 #[tokio::test]
-async fn a_version_that_served_well_for_a_whole_window_is_proven_and_stays() {
+async fn a_version_is_proven_after_a_window_without_faults() {
     let bench = Bench::serving().await;
-    bench.want(trial("one", 2, "1s")).await;
-    bench.want(trial("two", 2, "1s")).await;
+    bench.set_desired(trial("one", 2, "1s")).await;
+    bench.set_desired(trial("two", 2, "1s")).await;
     bench.calls().await;
     bench
         .until("it is proven", |it| it.current.as_ref().unwrap().proven)
@@ -239,9 +239,9 @@ async fn a_version_that_served_well_for_a_whole_window_is_proven_and_stays() {
 }
 
 #[tokio::test]
-async fn a_version_that_hangs_in_every_call_is_not_proven_by_clients_that_hang_up() {
+async fn a_hanging_version_is_not_proven_by_abandoned_calls() {
     let bench = Bench::serving().await;
-    bench.want(trial("hangs", 2, "1s")).await;
+    bench.set_desired(trial("hangs", 2, "1s")).await;
     for _ in 0..3 {
         let id = VolumeId::parse("id", "wait-until-cancelled").unwrap();
         let call = bench.driver.controller_get_volume(incoming(), id);
@@ -257,10 +257,10 @@ async fn a_version_that_hangs_in_every_call_is_not_proven_by_clients_that_hang_u
 }
 
 #[tokio::test]
-async fn what_the_backend_answers_is_no_fault_and_neither_are_faults_far_apart() {
+async fn answers_and_rare_faults_do_not_end_a_trial() {
     let bench = Bench::serving().await;
-    bench.want(trial("one", 3, "60s")).await;
-    bench.want(trial("two", 3, "60s")).await;
+    bench.set_desired(trial("one", 3, "60s")).await;
+    bench.set_desired(trial("two", 3, "60s")).await;
     for _ in 0..2 {
         bench.traps().await;
     }

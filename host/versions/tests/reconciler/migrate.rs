@@ -54,10 +54,10 @@ pub(crate) async fn all(bench: &Bench) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_version_that_adds_finds_all_records_in_its_form_and_the_way_back_stays_open() {
+async fn an_additive_migration_converts_all_records() {
     let bench = serving(schema(1)).await;
     let id = make(&bench, "one").await;
-    bench.want(schema(2)).await;
+    bench.set_desired(schema(2)).await;
     assert_eq!(bench.number(), 2);
     assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
     let newer = make(&bench, "two").await;
@@ -68,11 +68,11 @@ async fn a_version_that_adds_finds_all_records_in_its_form_and_the_way_back_stay
 }
 
 #[tokio::test]
-async fn a_version_that_rewrites_can_be_taken_back_as_long_as_nothing_was_written() {
+async fn a_rewriting_version_rolls_back_until_a_write() {
     let bench = serving(schema(1)).await;
     let id = make(&bench, "one").await;
     let before = all(&bench).await;
-    bench.want(schema(3)).await;
+    bench.set_desired(schema(3)).await;
     assert_eq!(bench.number(), 2);
     assert_ne!(all(&bench).await, before);
     assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
@@ -89,7 +89,7 @@ async fn a_version_that_rewrites_can_be_taken_back_as_long_as_nothing_was_writte
 async fn after_the_first_write_the_way_back_is_refused_in_words() {
     let bench = serving(schema(1)).await;
     make(&bench, "one").await;
-    bench.want(schema(3)).await;
+    bench.set_desired(schema(3)).await;
     let newer = make(&bench, "two").await;
     let there = all(&bench).await;
     let refusal = bench.back(None).await.unwrap_err();
@@ -105,7 +105,7 @@ async fn after_the_first_write_the_way_back_is_refused_in_words() {
 async fn a_removal_is_a_write() {
     let bench = serving(schema(1)).await;
     let id = make(&bench, "one").await;
-    bench.want(schema(3)).await;
+    bench.set_desired(schema(3)).await;
     bench.delete(&id).await.unwrap();
     let refusal = bench.back(None).await.unwrap_err();
     assert!(
@@ -121,12 +121,12 @@ async fn a_removal_is_a_write() {
 }
 
 #[tokio::test]
-async fn a_migration_that_fails_leaves_version_and_records_as_they_were() {
+async fn a_failed_migration_keeps_version_and_records() {
     let bench = serving(schema(1)).await;
     let id = make(&bench, "one").await;
     let before = all(&bench).await;
     let stuck = json!({ "settings": { "schema": "3", "stuck": id } });
-    let status = bench.want(stuck).await;
+    let status = bench.set_desired(stuck).await;
     let refused = status.refused.unwrap();
     assert_eq!(refused.kind, RefusalKind::Migration);
     assert!(refused.reason.contains("stuck at"), "{}", refused.reason);
@@ -135,10 +135,10 @@ async fn a_migration_that_fails_leaves_version_and_records_as_they_were() {
 }
 
 #[tokio::test]
-async fn records_that_a_version_cannot_read_keep_the_one_before_and_it_says_the_way() {
+async fn unreadable_records_keep_the_version_and_say_how_to_go_on() {
     let bench = serving(schema(3)).await;
     make(&bench, "one").await;
-    let status = bench.want(schema(1)).await;
+    let status = bench.set_desired(schema(1)).await;
     let refused = status.refused.unwrap();
     assert_eq!(refused.kind, RefusalKind::Migration);
     assert!(
@@ -157,7 +157,7 @@ async fn records_that_do_not_fit_are_refused_before_one_is_written() {
     make(&bench, "one").await;
     let before = all(&bench).await;
     let tight = json!({ "settings": { "schema": "3" }, "limits": { "stateBytes": "150" } });
-    let refused = bench.want(tight).await.refused.unwrap();
+    let refused = bench.set_desired(tight).await.refused.unwrap();
     assert_eq!(refused.kind, RefusalKind::Migration);
     assert!(
         refused.reason.contains("limits.stateBytes is 150"),
@@ -168,11 +168,11 @@ async fn records_that_do_not_fit_are_refused_before_one_is_written() {
 }
 
 #[tokio::test]
-async fn without_transactions_what_adds_is_written_and_what_rewrites_is_refused() {
+async fn without_transactions_only_additive_migrations_run() {
     let bench = serving(schema(1)).await;
     bench.memory.lose_transactions();
     let id = make(&bench, "one").await;
-    let refused = bench.want(schema(3)).await.refused.unwrap();
+    let refused = bench.set_desired(schema(3)).await.refused.unwrap();
     assert_eq!(refused.kind, RefusalKind::Migration);
     assert!(
         refused.reason.contains("objects of Kubernetes"),
@@ -180,7 +180,7 @@ async fn without_transactions_what_adds_is_written_and_what_rewrites_is_refused(
         refused.reason
     );
     assert_eq!(bench.number(), 1);
-    bench.want(schema(2)).await;
+    bench.set_desired(schema(2)).await;
     assert_eq!(bench.number(), 2);
     assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
 }
@@ -204,8 +204,8 @@ async fn calls_wait_while_records_are_changed_and_none_fails() {
             driver.controller_get_volume(incoming(), id).await.unwrap();
         }
     });
-    bench.want(schema(2)).await;
-    bench.want(schema(3)).await;
+    bench.set_desired(schema(2)).await;
+    bench.set_desired(schema(3)).await;
     assert_eq!(bench.number(), 3);
     calls.await.unwrap();
     // Two pages and more: each record came once.
@@ -218,11 +218,11 @@ async fn calls_wait_while_records_are_changed_and_none_fails() {
 }
 
 #[tokio::test]
-async fn a_host_that_ends_before_the_records_were_changed_starts_with_the_version_before() {
+async fn a_crash_before_migration_starts_the_earlier_version() {
     let bench = serving(schema(1)).await;
     let id = make(&bench, "one").await;
     bench.memory.fill_disk();
-    let status = bench.want(schema(3)).await;
+    let status = bench.set_desired(schema(3)).await;
     assert_eq!(status.refused.unwrap().kind, RefusalKind::Migration);
     bench.memory.empty_disk();
     // As if it had been killed right after it named the version that was to come.
@@ -239,12 +239,12 @@ async fn a_host_that_ends_before_the_records_were_changed_starts_with_the_versio
 }
 
 #[tokio::test]
-async fn a_host_that_ends_after_the_records_were_changed_starts_with_the_version_that_came() {
+async fn a_crash_after_migration_starts_the_new_version() {
     let bench = serving(schema(1)).await;
     let id = make(&bench, "one").await;
     let versions = bench.folder.path().join("versions");
     let before = written::newest(&versions);
-    bench.want(schema(3)).await;
+    bench.set_desired(schema(3)).await;
     // As if it had been killed right before it wrote down that the version serves.
     let after = written::newest(&versions);
     let mut killed = before;
@@ -258,7 +258,7 @@ async fn a_host_that_ends_after_the_records_were_changed_starts_with_the_version
 }
 
 #[tokio::test]
-async fn a_call_that_does_not_end_keeps_the_records_from_being_changed() {
+async fn a_hanging_call_blocks_migration() {
     let bench = serving(json!({
         "settings": { "schema": "1" },
         "versions": { "drain": "1s" },
@@ -274,7 +274,7 @@ async fn a_call_that_does_not_end_keeps_the_records_from_being_changed() {
         "settings": { "schema": "3" },
         "versions": { "drain": "1s" },
     });
-    let refused = bench.want(waiting).await.refused.unwrap();
+    let refused = bench.set_desired(waiting).await.refused.unwrap();
     assert_eq!(refused.kind, RefusalKind::Migration);
     assert!(
         refused
@@ -291,7 +291,7 @@ async fn a_call_that_does_not_end_keeps_the_records_from_being_changed() {
 }
 
 #[tokio::test]
-async fn a_call_that_ends_before_the_drain_deadline_is_waited_for_and_its_record_is_changed() {
+async fn a_migration_waits_for_calls_within_the_drain_deadline() {
     let bench = serving(schema(1)).await;
     let held = bench.memory.hold();
     let driver = bench.driver.clone();
@@ -299,7 +299,7 @@ async fn a_call_that_ends_before_the_drain_deadline_is_waited_for_and_its_record
     while bench.driver.calls_in_flight() == 0 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    let wish = bench.reconciler.want(bench.desired(schema(3)));
+    let wish = bench.reconciler.set_desired(bench.desired(schema(3)));
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(bench.number(), 1);
     drop(held);

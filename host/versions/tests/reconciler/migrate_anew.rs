@@ -1,5 +1,4 @@
-//! Records whose history is gone: an object was deleted and made anew, or the history was put aside. Apart because then only what lies beside the
-//! records says whose they are, and numbers of versions begin at 1 again.
+//! Records whose history is gone: an object was deleted and made anew, or the history was put aside.
 
 use crate::bench::*;
 use crate::migrate::{all, make, origin, schema, serving};
@@ -27,7 +26,7 @@ async fn made_anew(bench: Bench, spec: Value) -> Bench {
 }
 
 #[tokio::test]
-async fn a_backend_made_anew_finds_whose_its_records_are_and_migrates_them() {
+async fn a_recreated_backend_migrates_the_records_it_finds() {
     let bench = serving(schema(1)).await;
     let id = make(&bench, "one").await;
     let bench = made_anew(bench, schema(3)).await;
@@ -42,10 +41,10 @@ async fn a_backend_made_anew_finds_whose_its_records_are_and_migrates_them() {
 }
 
 #[tokio::test]
-async fn a_backend_made_anew_does_not_serve_over_records_that_it_cannot_read() {
+async fn a_recreated_backend_needs_readable_records() {
     let bench = serving(schema(1)).await;
     make(&bench, "one").await;
-    bench.want(schema(3)).await;
+    bench.set_desired(schema(3)).await;
     let before = all(&bench).await;
     let bench = made_anew(bench, schema(1)).await;
     let status = bench.reconciler.status();
@@ -55,14 +54,14 @@ async fn a_backend_made_anew_does_not_serve_over_records_that_it_cannot_read() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_history_could_put_back_is_no_way_back_of_the_next_one() {
+async fn an_earlier_history_is_no_rollback_target() {
     let bench = serving(schema(1)).await;
     let id = make(&bench, "one").await;
-    bench.want(schema(3)).await;
+    bench.set_desired(schema(3)).await;
     let there = all(&bench).await;
     // Nothing was written since: by number alone the records of then would be those before version 2.
     let bench = made_anew(bench, schema(3)).await;
-    bench.want(schema_with(3, "other")).await;
+    bench.set_desired(schema_with(3, "other")).await;
     assert_eq!(bench.back(None).await.unwrap().now.number, 1);
     assert_eq!(all(&bench).await, there);
     assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
@@ -83,7 +82,7 @@ async fn a_history_that_cannot_be_read_takes_no_record_along() {
 }
 
 #[tokio::test]
-async fn a_start_notes_whose_records_are_that_a_host_before_it_did_not_note() {
+async fn a_start_records_the_owner_version_if_missing() {
     let bench = serving(schema(1)).await;
     let id = make(&bench, "one").await;
     let space = Keyspace {

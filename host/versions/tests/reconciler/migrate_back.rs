@@ -1,5 +1,4 @@
-//! Records on the way back to an older version, and forward again to one that was left: nothing serves over records that it cannot read. Apart
-//! from swaps because here no version is new, and a mark of what was rewritten may say more than any plan.
+//! Records on the way back to an older version, and forward again to one that was left: nothing serves over records that it cannot read.
 
 use crate::bench::*;
 use crate::migrate::{all, make, origin, schema, serving};
@@ -52,7 +51,7 @@ fn versions(words: &[&str]) -> Vec<Option<String>> {
 async fn forward_again_to_a_version_that_rewrites_is_to_rewrite_again() {
     let bench = serving(schema(1)).await;
     let mut ids = vec![make(&bench, "one").await];
-    bench.want(schema(3)).await;
+    bench.set_desired(schema(3)).await;
     bench.back(None).await.unwrap();
     ids.push(make(&bench, "two").await);
     let before = all(&bench).await;
@@ -71,10 +70,10 @@ async fn forward_again_to_a_version_that_rewrites_is_to_rewrite_again() {
 }
 
 #[tokio::test]
-async fn forward_again_to_a_version_that_adds_is_to_add_to_what_came_meanwhile() {
+async fn returning_to_an_additive_version_migrates_again() {
     let bench = serving(schema(1)).await;
     let mut ids = vec![make(&bench, "one").await];
-    bench.want(schema(2)).await;
+    bench.set_desired(schema(2)).await;
     ids.push(make(&bench, "two").await);
     bench.back(None).await.unwrap();
     ids.push(make(&bench, "three").await);
@@ -89,33 +88,32 @@ async fn forward_again_to_a_version_that_adds_is_to_add_to_what_came_meanwhile()
 }
 
 #[tokio::test]
-async fn a_version_that_comes_back_is_asked_what_it_makes_of_records_of_the_one_that_it_follows() {
+async fn a_rollback_asks_the_version_about_later_records() {
     let bench = serving(schema(2)).await;
     let mut ids = vec![make(&bench, "one").await];
     // It reads what is there, and writes what the other does not read.
-    bench.want(schema(1)).await;
+    bench.set_desired(schema(1)).await;
     ids.push(make(&bench, "two").await);
     assert_eq!(bench.back(None).await.unwrap().now.number, 1);
     assert_eq!(origins(&bench, &ids).await, versions(&["2.0.0", "1.0.0"]));
 }
 
 #[tokio::test]
-async fn a_version_that_only_added_keeps_the_way_back_open_to_one_that_does_not_know_it() {
+async fn an_additive_version_allows_rollback() {
     let wary = json!({ "settings": { "schema": "1", "wary": "yes" } });
     let bench = serving(wary).await;
     let mut ids = vec![make(&bench, "one").await];
-    bench.want(schema(2)).await;
+    bench.set_desired(schema(2)).await;
     ids.push(make(&bench, "two").await);
     assert_eq!(bench.back(None).await.unwrap().now.number, 1);
     assert_eq!(origins(&bench, &ids).await, versions(&["1.0.0", "1.0.0"]));
 }
 
 #[tokio::test]
-async fn an_older_version_that_would_rewrite_what_a_later_one_wrote_is_refused_and_may_be_swapped_to()
- {
+async fn a_rewriting_older_version_needs_a_swap() {
     let bench = serving(schema(1)).await;
     let id = make(&bench, "one").await;
-    bench.want(schema(3)).await;
+    bench.set_desired(schema(3)).await;
     bench.back(None).await.unwrap();
     let pinned = SwapRequest {
         desired: Some(bench.desired(schema_with(1, "other"))),
@@ -138,14 +136,14 @@ async fn an_older_version_that_would_rewrite_what_a_later_one_wrote_is_refused_a
 }
 
 #[tokio::test]
-async fn what_is_put_back_is_served_by_a_version_that_reads_it_and_by_no_other() {
+async fn restored_records_are_served_by_a_version_that_reads_them() {
     let bench = serving(schema(2)).await;
     make(&bench, "one").await;
-    bench.want(schema_with(2, "other")).await;
-    bench.want(schema(1)).await;
+    bench.set_desired(schema_with(2, "other")).await;
+    bench.set_desired(schema(1)).await;
     let id = make(&bench, "two").await;
     let before = all(&bench).await;
-    bench.want(schema(3)).await;
+    bench.set_desired(schema(3)).await;
     let refusal = bench.back(Some(1)).await.unwrap_err();
     assert_eq!(refusal.kind(), RefusalKind::Migration);
     assert!(
@@ -163,14 +161,14 @@ async fn what_is_put_back_is_served_by_a_version_that_reads_it_and_by_no_other()
 }
 
 #[tokio::test]
-async fn the_way_back_to_a_version_that_is_kept_is_not_forgotten_with_one_that_is_not() {
+async fn the_rollback_of_a_kept_version_is_not_forgotten() {
     let bench = serving(keeping(1, "first", 3)).await;
     let id = make(&bench, "one").await;
-    bench.want(keeping(1, "second", 3)).await;
-    bench.want(keeping(1, "third", 3)).await;
+    bench.set_desired(keeping(1, "second", 3)).await;
+    bench.set_desired(keeping(1, "third", 3)).await;
     bench.back(Some(1)).await.unwrap();
     let before = all(&bench).await;
-    bench.want(keeping(3, "fourth", 3)).await;
+    bench.set_desired(keeping(3, "fourth", 3)).await;
     bench.reconciler.swap(SwapRequest::default()).await.unwrap();
     let fifth = SwapRequest {
         desired: Some(bench.desired(keeping(3, "fifth", 3))),
@@ -186,23 +184,23 @@ async fn the_way_back_to_a_version_that_is_kept_is_not_forgotten_with_one_that_i
 }
 
 #[tokio::test]
-async fn the_way_back_is_forgotten_with_the_last_version_that_it_leads_to() {
+async fn a_rollback_is_forgotten_with_its_last_target() {
     let bench = serving(keeping(1, "first", 2)).await;
     make(&bench, "one").await;
-    bench.want(keeping(3, "second", 2)).await;
+    bench.set_desired(keeping(3, "second", 2)).await;
     assert_ne!(notes(&bench).await, Vec::<String>::new());
-    bench.want(keeping(3, "third", 2)).await;
+    bench.set_desired(keeping(3, "third", 2)).await;
     assert!(!bench.record(1).is_kept);
     assert_eq!(notes(&bench).await, Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_host_that_ends_after_records_were_put_back_starts_with_the_version_that_they_are_of() {
+async fn a_host_restarts_with_the_version_of_restored_records() {
     let bench = serving(schema(1)).await;
     let id = make(&bench, "one").await;
-    bench.want(schema_with(1, "other")).await;
+    bench.set_desired(schema_with(1, "other")).await;
     let before = all(&bench).await;
-    bench.want(schema(3)).await;
+    bench.set_desired(schema(3)).await;
     bench.back(Some(1)).await.unwrap();
     // As if it had been killed while it wrote down that the version serves: the half is known, and the text before it counts.
     let versions = bench.folder.path().join("versions");

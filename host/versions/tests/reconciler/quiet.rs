@@ -65,7 +65,7 @@ async fn serving() -> Bench {
     bench.until("it serves", |it| it.current.is_some()).await;
     let mut second = schema(1);
     second["settings"]["other"] = json!("x");
-    bench.want(second).await;
+    bench.set_desired(second).await;
     assert_eq!(bench.number(), 2);
     bench
 }
@@ -86,7 +86,7 @@ async fn waits(bench: &Bench) {
 }
 
 #[tokio::test]
-async fn a_rollback_does_not_wait_for_calls_that_a_migration_waits_for() {
+async fn a_rollback_does_not_wait_for_calls_of_a_migration() {
     let bench = serving().await;
     let stuck = Stuck::on(&bench).await;
     let third = SwapRequest {
@@ -103,10 +103,10 @@ async fn a_rollback_does_not_wait_for_calls_that_a_migration_waits_for() {
 }
 
 #[tokio::test]
-async fn a_keeper_ends_while_a_migration_waits_and_calls_go_on() {
+async fn a_reconciler_ends_while_a_migration_waits_and_calls_go_on() {
     let bench = serving().await;
     let stuck = Stuck::on(&bench).await;
-    bench.reconciler.want(bench.desired(schema(3)));
+    bench.reconciler.set_desired(bench.desired(schema(3)));
     waits(&bench).await;
     soon(bench.reconciler.stop()).await;
     let id = VolumeId::parse("id", "none").unwrap();
@@ -120,23 +120,23 @@ async fn a_keeper_ends_while_a_migration_waits_and_calls_go_on() {
 async fn a_drain_and_another_document_do_not_wait_for_them_either() {
     let bench = serving().await;
     let stuck = Stuck::on(&bench).await;
-    bench.reconciler.want(bench.desired(schema(3)));
+    bench.reconciler.set_desired(bench.desired(schema(3)));
     waits(&bench).await;
     let drained = bench
         .reconciler
         .drain("new disks".to_owned(), Duration::ZERO);
     assert_eq!(soon(drained).await.unwrap().calls, 1);
     assert!(bench.reconciler.status().drained.is_some());
-    soon(bench.want(schema(1))).await;
+    soon(bench.set_desired(schema(1))).await;
     assert_eq!(bench.number(), 3);
     stuck.ends_well().await;
 }
 
 #[tokio::test]
-async fn grants_of_a_new_version_do_not_change_under_a_call_and_come_when_it_has_ended() {
+async fn new_grants_wait_for_running_calls() {
     let bench = serving().await;
     let stuck = Stuck::on(&bench).await;
-    let status = bench.want(granting("/srv/volumes", "60s")).await;
+    let status = bench.set_desired(granting("/srv/volumes", "60s")).await;
     let refused = status.refused.unwrap();
     assert_eq!(refused.kind, RefusalKind::Grants);
     assert!(
@@ -153,9 +153,9 @@ async fn grants_of_a_new_version_do_not_change_under_a_call_and_come_when_it_has
 }
 
 #[tokio::test]
-async fn grants_of_a_version_that_is_gone_back_to_do_not_wait_for_a_call_that_hangs() {
+async fn grants_of_a_rollback_do_not_wait_for_hanging_calls() {
     let bench = serving().await;
-    bench.want(granting("/srv/volumes", "60s")).await;
+    bench.set_desired(granting("/srv/volumes", "60s")).await;
     assert_eq!(bench.number(), 3);
     let stuck = Stuck::on(&bench).await;
     let began = Instant::now();
@@ -166,13 +166,13 @@ async fn grants_of_a_version_that_is_gone_back_to_do_not_wait_for_a_call_that_ha
 }
 
 #[tokio::test]
-async fn calls_of_an_old_version_that_outlast_its_drain_are_told_of_and_end_well() {
+async fn calls_that_outlast_their_drain_are_reported() {
     let bench = serving().await;
     let stuck = Stuck::on(&bench).await;
     let mut events = bench.reconciler.events();
     let mut third = schema(1);
     third["versions"] = json!({ "drain": "1s" });
-    bench.want(third).await;
+    bench.set_desired(third).await;
     assert_eq!(bench.number(), 3);
     let late = soon(async {
         loop {
@@ -192,13 +192,13 @@ async fn calls_of_an_old_version_that_outlast_its_drain_are_told_of_and_end_well
 }
 
 #[tokio::test]
-async fn calls_of_an_old_version_that_end_within_its_drain_are_not_told_of() {
+async fn calls_within_their_drain_are_not_reported() {
     let bench = serving().await;
     let stuck = Stuck::on(&bench).await;
     let mut events = bench.reconciler.events();
     let mut third = schema(1);
     third["versions"] = json!({ "drain": "1s" });
-    bench.want(third).await;
+    bench.set_desired(third).await;
     stuck.ends_well().await;
     sleep(Duration::from_millis(1500)).await;
     while let Ok(event) = events.try_recv() {
@@ -216,7 +216,7 @@ fn short(behaviour: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_way_back_that_a_call_closed_is_taken_when_the_version_has_faults_again() {
+async fn a_blocked_rollback_is_taken_after_further_faults() {
     let bench = Bench::starting("misbehave", short("good")).await;
     bench.until("it serves", |it| it.current.is_some()).await;
     bench.reconciler.stop().await;
@@ -227,7 +227,7 @@ async fn a_way_back_that_a_call_closed_is_taken_when_the_version_has_faults_agai
     written::write(&versions, &history);
     let bench = bench.restarted(short("good")).await;
     bench.until("it serves", |it| it.current.is_some()).await;
-    bench.want(short("migrate")).await;
+    bench.set_desired(short("migrate")).await;
     assert_eq!(bench.number(), 2);
 
     let mut events = bench.reconciler.events();

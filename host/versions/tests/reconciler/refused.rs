@@ -9,10 +9,10 @@ use tokio::time::sleep;
 use wasmount_versions::{RefusalKind, SwapRequest};
 
 #[tokio::test]
-async fn what_was_refused_is_remembered_counted_and_known_after_a_restart() {
+async fn a_rejection_is_recorded_counted_and_survives_restart() {
     let bench = Bench::serving().await;
     let digest = bench.record(1).digest;
-    bench.want(behaving("bad-settings")).await;
+    bench.set_desired(behaving("bad-settings")).await;
     let refusals = bench.reconciler.refusals();
     assert_eq!(refusals.len(), 1, "{refusals:#?}");
     assert_eq!(refusals[0].digest.as_deref(), Some(digest.as_str()));
@@ -43,15 +43,15 @@ async fn what_was_refused_is_remembered_counted_and_known_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_cannot_be_written_down_is_told_and_stops_nothing() {
+async fn a_rejection_that_cannot_be_recorded_is_reported() {
     let bench = Bench::serving().await;
     // Nothing can be renamed to it.
     fs::create_dir(bench.folder.path().join("versions/refusals.json")).unwrap();
-    let status = bench.want(behaving("bad-settings")).await;
+    let status = bench.set_desired(behaving("bad-settings")).await;
     assert_eq!(status.refused.unwrap().kind, RefusalKind::Settings);
     assert_eq!(bench.reconciler.refusals().len(), 1);
     bench.calls().await;
-    bench.want(behaving("other")).await;
+    bench.set_desired(behaving("other")).await;
     assert_eq!(bench.number(), 2);
     let bench = bench.restarted(behaving("other")).await;
     bench.until("it serves", |it| it.current.is_some()).await;
@@ -81,13 +81,13 @@ async fn compiled_code_of_a_refused_component_is_removed() {
     let bench = Bench::serving().await;
     let refused = build("misbehave", 8);
     put(&refused, &bench.plugin());
-    let status = bench.want(behaving("bad-settings")).await;
+    let status = bench.set_desired(behaving("bad-settings")).await;
     assert_eq!(status.refused.unwrap().digest, Some(digest(&refused)));
     // A command waits for what is done after an answer.
     bench.reconciler.undrain().await.unwrap();
     assert!(!is_compiled(&refused).await);
     // Mended, the same component serves.
-    bench.want(behaving("other")).await;
+    bench.set_desired(behaving("other")).await;
     assert_eq!(bench.record(2).digest, digest(&refused));
 }
 
@@ -99,7 +99,7 @@ async fn compiled_code_of_an_abandoned_attempt_is_removed() {
         put(&left, &bench.plugin());
         bench
             .reconciler
-            .want(bench.desired(behaving("sleep-in-check")));
+            .set_desired(bench.desired(behaving("sleep-in-check")));
         while !is_compiled(&left).await {
             sleep(Duration::from_millis(5)).await;
         }
@@ -107,7 +107,7 @@ async fn compiled_code_of_an_abandoned_attempt_is_removed() {
             bench.reconciler.pause().await.unwrap();
         } else {
             put(&build("misbehave", 1), &bench.plugin());
-            bench.want(json!({})).await;
+            bench.set_desired(json!({})).await;
         }
         bench.reconciler.undrain().await.unwrap();
         assert!(!is_compiled(&left).await, "{mark}");

@@ -15,7 +15,7 @@ const HISTORY: [&str; 2] = ["history.0.json", "history.1.json"];
 #[tokio::test]
 async fn the_version_that_served_serves_again_under_its_number() {
     let bench = Bench::serving().await;
-    bench.want(behaving("other")).await;
+    bench.set_desired(behaving("other")).await;
     let bench = bench.restarted(behaving("other")).await;
     let status = bench.until("it is settled", |it| it.settled >= 1).await;
     assert_eq!(status.phase, Phase::Serving);
@@ -48,7 +48,7 @@ async fn a_document_that_changed_meanwhile_is_followed() {
 }
 
 #[tokio::test]
-async fn a_document_that_is_bad_meanwhile_leaves_the_version_that_served() {
+async fn an_invalid_document_keeps_the_serving_version() {
     let bench = Bench::serving().await;
     let bench = bench.restarted(behaving("bad-settings")).await;
     let status = bench.until("it is settled", |it| it.settled >= 1).await;
@@ -60,7 +60,7 @@ async fn a_document_that_is_bad_meanwhile_leaves_the_version_that_served() {
 #[tokio::test]
 async fn a_history_that_is_lost_begins_anew_with_the_document() {
     let bench = Bench::serving().await;
-    bench.want(behaving("other")).await;
+    bench.set_desired(behaving("other")).await;
     let mut bench = bench;
     for text in [None, Some("{\"format\":"), Some("")] {
         let files = written::files(&bench.folder.path().join("versions"));
@@ -75,14 +75,14 @@ async fn a_history_that_is_lost_begins_anew_with_the_document() {
         bench.until("it serves", |it| it.current.is_some()).await;
         assert_eq!(bench.number(), 1);
         bench.calls().await;
-        bench.want(behaving("other")).await;
+        bench.set_desired(behaving("other")).await;
     }
 }
 
 #[tokio::test]
 async fn a_history_that_was_half_written_is_the_one_before() {
     let bench = Bench::serving().await;
-    bench.want(behaving("other")).await;
+    bench.set_desired(behaving("other")).await;
     let versions = bench.folder.path().join("versions");
     // What a power cut leaves of the next one.
     fs::write(written::next(&versions), "{\"turn\":\"000").unwrap();
@@ -106,7 +106,7 @@ async fn a_secret_that_is_missing_at_the_start_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_secret_that_changed_while_the_host_was_down_makes_another_version() {
+async fn a_secret_changed_while_stopped_makes_a_version() {
     let bench = Bench::serving().await;
     *bench.sources.secret.lock().unwrap() = Some("another-password".to_owned());
     let bench = bench.restarted(json!({})).await;
@@ -123,7 +123,7 @@ async fn a_secret_that_changed_while_the_host_was_down_makes_another_version() {
 #[tokio::test]
 async fn secrets_of_a_version_that_was_gone_back_to_are_those_of_then() {
     let bench = Bench::serving().await;
-    bench.want(behaving("other")).await;
+    bench.set_desired(behaving("other")).await;
     *bench.sources.secret.lock().unwrap() = Some("another-password".to_owned());
     bench.back(None).await.unwrap();
     let bench = bench.restarted(json!({})).await;
@@ -167,7 +167,7 @@ async fn what_is_kept_of_a_secret_is_of_no_use_without_the_key() {
 }
 
 #[tokio::test]
-async fn without_its_key_a_secret_looks_like_another_one_once_and_the_backend_serves() {
+async fn without_its_key_a_secret_counts_as_changed_once() {
     let bench = Bench::serving().await;
     fs::write(bench.folder.path().join("versions/secrets.key"), "short").unwrap();
     let bench = bench.restarted(json!({})).await;
@@ -207,7 +207,7 @@ async fn a_drain_lasts_across_restarts_until_work_is_taken_again() {
 }
 
 #[tokio::test]
-async fn a_drain_that_cannot_be_written_down_is_refused_and_work_is_taken() {
+async fn a_drain_that_cannot_be_recorded_is_refused() {
     let bench = Bench::serving().await;
     for name in HISTORY {
         let history = bench.folder.path().join("versions").join(name);

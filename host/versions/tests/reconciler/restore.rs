@@ -22,13 +22,13 @@ fn move_secret(bench: &Bench, from: &str, to: &str) {
 async fn with_secret() -> Bench {
     let bench = Bench::serving().await;
     write_secret(&bench, "old");
-    bench.want(secret_in("old")).await;
+    bench.set_desired(secret_in("old")).await;
     assert_eq!(bench.number(), 2);
     bench
 }
 
 #[tokio::test]
-async fn a_secret_that_moved_while_the_host_was_down_is_found_where_the_document_says() {
+async fn a_moved_secret_is_found_where_the_document_says() {
     let bench = with_secret().await;
     move_secret(&bench, "old", "new");
     let bench = bench.restarted(secret_in("new")).await;
@@ -38,7 +38,7 @@ async fn a_secret_that_moved_while_the_host_was_down_is_found_where_the_document
 }
 
 #[tokio::test]
-async fn while_neither_can_serve_both_are_told_once_and_whichever_can_comes() {
+async fn two_versions_that_cannot_serve_are_reported_once() {
     let bench = with_secret().await;
     move_secret(&bench, "old", "away");
     let bench = bench.restarted(secret_in("new")).await;
@@ -69,10 +69,10 @@ async fn while_neither_can_serve_both_are_told_once_and_whichever_can_comes() {
 }
 
 #[tokio::test]
-async fn a_component_that_was_lost_comes_from_its_source_under_its_number() {
+async fn a_lost_component_is_fetched_under_its_number() {
     let bench = Bench::serving().await;
     put(&build("misbehave", 77), &bench.plugin());
-    bench.want(behaving("other")).await;
+    bench.set_desired(behaving("other")).await;
     let bench = bench.restarted_without_code(behaving("other")).await;
     let status = bench.until("it serves", |it| it.current.is_some()).await;
     assert_eq!((status.phase, status.refused), (Phase::Serving, None));
@@ -83,9 +83,9 @@ async fn a_component_that_was_lost_comes_from_its_source_under_its_number() {
 }
 
 #[tokio::test]
-async fn what_is_held_by_hand_is_waited_for_and_the_document_is_not_followed() {
+async fn a_hold_waits_for_its_version_and_ignores_the_document() {
     let bench = with_secret().await;
-    bench.want(behaving("third")).await;
+    bench.set_desired(behaving("third")).await;
     bench.back(None).await.unwrap();
     move_secret(&bench, "old", "away");
     let bench = bench.restarted(behaving("third")).await;
@@ -98,7 +98,7 @@ async fn what_is_held_by_hand_is_waited_for_and_the_document_is_not_followed() {
 }
 
 #[tokio::test]
-async fn what_failed_does_not_come_in_the_place_of_the_version_that_was_gone_back_to() {
+async fn a_failed_version_does_not_replace_the_rollback_target() {
     let bench = Bench::serving().await;
     write_secret(&bench, "old");
     let of_trial = |setting: &str, file: &str| {
@@ -107,8 +107,8 @@ async fn what_failed_does_not_come_in_the_place_of_the_version_that_was_gone_bac
         spec
     };
     write_secret(&bench, "bad");
-    bench.want(of_trial("good", "old")).await;
-    bench.want(of_trial("bad", "bad")).await;
+    bench.set_desired(of_trial("good", "old")).await;
+    bench.set_desired(of_trial("bad", "bad")).await;
     for _ in 0..2 {
         bench.traps().await;
     }
@@ -121,6 +121,6 @@ async fn what_failed_does_not_come_in_the_place_of_the_version_that_was_gone_bac
     assert_eq!(status.phase, Phase::Waiting);
     assert!(status.refused.unwrap().reason.contains("/old"));
     // Another one may.
-    bench.want(of_trial("mended", "bad")).await;
+    bench.set_desired(of_trial("mended", "bad")).await;
     assert_eq!((bench.number(), bench.reconciler.status().held), (4, None));
 }

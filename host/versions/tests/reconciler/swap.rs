@@ -67,19 +67,21 @@ async fn services_are_not_taken_away_unless_it_is_said() {
     let outcome = bench.reconciler.swap(allowed).await.unwrap();
     assert_eq!(outcome.now.plugin, "directory.wasmount.io");
     // What was allowed once is the measure from then on.
-    bench.want(json!({ "settings": { "any": "thing" } })).await;
+    bench
+        .set_desired(json!({ "settings": { "any": "thing" } }))
+        .await;
     assert_eq!(bench.number(), 3);
 }
 
 #[tokio::test]
-async fn what_is_swapped_to_without_the_document_stays_until_the_next_swap() {
+async fn a_swap_without_document_stays_until_the_next_swap() {
     let bench = Bench::serving().await;
     let other = bench.desired(behaving("other"));
     let outcome = bench.reconciler.swap(to(other)).await.unwrap();
     assert_eq!(outcome.now.number, 2);
     let held = bench.reconciler.status().held.unwrap();
     assert_eq!((held.number, held.by), (2, HeldBy::Swap));
-    bench.want(behaving("newer")).await;
+    bench.set_desired(behaving("newer")).await;
     assert_eq!(bench.number(), 2);
     let bench = bench.restarted(behaving("newer")).await;
     bench.until("it serves", |it| it.current.is_some()).await;
@@ -90,7 +92,7 @@ async fn what_is_swapped_to_without_the_document_stays_until_the_next_swap() {
 }
 
 #[tokio::test]
-async fn of_two_who_swap_at_once_both_are_answered_and_one_after_the_other_serves() {
+async fn two_concurrent_swaps_are_both_answered() {
     let bench = Bench::serving().await;
     let (one, other) = (
         bench.desired(behaving("one")),
@@ -111,7 +113,7 @@ async fn of_two_who_swap_at_once_both_are_answered_and_one_after_the_other_serve
 #[tokio::test]
 async fn a_rollback_does_not_wait_for_a_swap_that_hangs() {
     let bench = Bench::serving().await;
-    bench.want(behaving("other")).await;
+    bench.set_desired(behaving("other")).await;
     let away = bench.sources.gate.write().await;
     let reconciler = bench.reconciler.clone();
     let swap = tokio::spawn(async move { reconciler.swap(SwapRequest::default()).await });
@@ -129,7 +131,7 @@ async fn a_rollback_does_not_wait_for_a_swap_that_hangs() {
 #[tokio::test]
 async fn a_swap_that_was_asked_for_before_a_rollback_does_not_undo_it() {
     let bench = Bench::serving().await;
-    bench.want(behaving("other")).await;
+    bench.set_desired(behaving("other")).await;
     let away = bench.sources.gate.write().await;
     let swap = || {
         let reconciler = bench.reconciler.clone();
@@ -154,7 +156,7 @@ async fn a_swap_that_was_asked_for_before_a_rollback_does_not_undo_it() {
 }
 
 #[tokio::test]
-async fn a_disk_that_takes_nothing_refuses_the_swap_and_the_running_version_goes_on() {
+async fn a_full_disk_refuses_the_swap_and_keeps_the_version() {
     let bench = Bench::serving().await;
     // What the history is written to first.
     let in_the_way = written::next(&bench.folder.path().join("versions"));
@@ -217,7 +219,7 @@ async fn no_call_fails_while_versions_are_swapped() {
 }
 
 #[tokio::test]
-async fn a_drained_backend_takes_no_new_work_and_is_asked_to_take_it_again() {
+async fn a_drained_backend_takes_work_after_undrain() {
     let bench = Bench::serving().await;
     let drained = bench
         .reconciler
@@ -240,7 +242,7 @@ async fn a_drained_backend_takes_no_new_work_and_is_asked_to_take_it_again() {
 }
 
 #[tokio::test]
-async fn of_a_drain_and_an_end_of_it_at_the_same_time_the_later_one_is_in_force() {
+async fn the_later_of_drain_and_undrain_is_in_force() {
     let bench = Bench::serving().await;
     let reconciler = &bench.reconciler;
     let drain = |reason: &str| reconciler.drain(reason.to_owned(), Duration::ZERO);

@@ -1,5 +1,4 @@
-//! Commands that ask a running host by its admin socket: what they share. Apart because all of them find the host, run one question and print in
-//! the same way; each has a file with its flags and words.
+//! Commands that ask a running host by its admin socket: what they share.
 //!
 //! What a host answers is `wasmount_control`'s; nothing here knows how it is done.
 
@@ -58,7 +57,7 @@ pub(crate) struct FormFlags {
 /// Of the commands about one driver.
 #[derive(Debug, Args)]
 pub(crate) struct DriverFlags {
-    /// CSI's name of the driver
+    /// CSI driver name
     #[arg(value_name = "DRIVER")]
     driver: String,
 

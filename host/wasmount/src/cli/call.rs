@@ -1,5 +1,4 @@
-//! `wasmount call`: its flags, and one call from the words of a person to what is shown of it. Apart because it is how an author tries a
-//! plugin without a host.
+//! `wasmount call`: its flags, and one call from the words of a person to what is shown of it.
 //!
 //! The call goes the way that kubelet's would, but for the socket and the mounts. It never shows a request.
 
@@ -20,7 +19,7 @@ use std::path::PathBuf;
 use wasmount_csi::by_name::NamedCall;
 use wasmount_versions::AdmissionReport;
 
-/// Make one CSI call on a plugin, without a host: answer, plan, records, log and use
+/// Make one CSI call on a plugin, without a host, and show answer, plan, records, log and resource use
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples; the second call finds the records of the first:
@@ -38,11 +37,11 @@ pub(crate) struct Flags {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// A call of CSI, such as `CreateVolume`
+    /// A CSI RPC, such as `CreateVolume`
     #[arg(value_name = "RPC")]
     rpc: String,
 
-    /// Its request in YAML or JSON: `@FILE`, `-` for standard input, or `{..}` [default: an empty one]
+    /// The request in YAML or JSON: `@FILE`, `-` for standard input, or `{..}` [default: empty]
     #[arg(value_name = "REQUEST")]
     request: Option<String>,
 
@@ -50,11 +49,11 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", env = "WASMOUNT_BACKEND")]
     backend: Option<PathBuf>,
 
-    /// The plugin's records as JSON: read before the call, written after it; made if it is not there
+    /// State records as a JSON file: read before the call, written after it, created if missing
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 
-    /// Directory of the pools; it stays [default: a directory that goes with the call]
+    /// Directory of the pools, kept after the call [default: a temporary directory]
     #[arg(long, value_name = "DIR")]
     pools: Option<PathBuf>,
 
@@ -68,7 +67,7 @@ pub(crate) struct Flags {
     )]
     pool: Vec<String>,
 
-    /// Let the call use the pools that the document grants: those of a host. Otherwise they are closed to it
+    /// Allow the call to use the pools that the document grants, which belong to a host
     #[arg(long, requires = "backend", conflicts_with = "pools")]
     touch_pools: bool,
 
@@ -78,7 +77,7 @@ pub(crate) struct Flags {
     #[command(flatten)]
     secrets: SecretFlags,
 
-    /// Which version of CSI to speak
+    /// CSI version to speak
     #[arg(
         long,
         value_enum,

@@ -1,5 +1,4 @@
-//! `wasmount check`: its flags, and the steps of admission as they were taken. Apart from `inspect` because it answers one question with yes or
-//! no: would this host serve this component under this document?
+//! `wasmount check`: its flags, and the steps of admission as they were taken.
 
 use super::show::{self, Table, Tone, harmless, milliseconds};
 use super::subject::{CacheFlags, SecretFlags, subject};
@@ -12,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use wasmount_versions::{AdmissionReport, Admitted, Refusal, Step, StepOutcome};
 
-/// Take a component through admission, step by step, without serving it
+/// Run the admission of a component step by step, without serving it
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -23,11 +22,11 @@ that runs there now.
 
 Exit codes: 0 if it would serve, 1 if it would not or the check could not be made, 64 for wrong flags or documents.")]
 pub(crate) struct Flags {
-    /// The component; it stands in for `plugin.path` of the document
+    /// The component; it replaces `plugin.path` of the document
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The StorageBackend document that it would be served with
+    /// A StorageBackend document to check the component against
     #[arg(long, value_name = "FILE", env = "WASMOUNT_BACKEND")]
     backend: PathBuf,
 

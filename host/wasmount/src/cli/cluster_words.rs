@@ -1,5 +1,5 @@
-//! Words of the command line that end up in objects of a cluster. Apart because each has a form that its API server, or a node's container runtime,
-//! insists on: what has another is refused here, where somebody reads why, and not when the object is applied.
+//! Words of the command line that end up in objects of a cluster. What has another is refused here, where somebody reads why, and not when the object
+//! is applied.
 
 use clap::ValueEnum;
 use wasmount_core::document::{REFERENCE_SCHEME, Reference};

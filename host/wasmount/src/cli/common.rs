@@ -1,5 +1,4 @@
-//! Flags that several subcommands have: which backends, which directories, how much is said. Apart so that one flag has one name, one default
-//! and one check wherever it stands.
+//! Flags that several subcommands have: which backends, which directories, how much is said.
 //!
 //! It opens nothing but the documents.
 
@@ -26,12 +25,12 @@ pub(super) struct CommonFlags {
     )]
     backend: Vec<PathBuf>,
 
-    /// Form of the log lines on standard error
+    /// Log format on standard error
     #[arg(long, value_enum, env = "WASMOUNT_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
 
-    /// Least level that is logged: off, error, warn, info, debug or trace. It is that of the host and its plugins; other crates are held to
-    /// `warn`, unless they are named: `info,wasmount_mount=debug,h2=debug`
+    /// Log level: off, error, warn, info, debug or trace. It applies to the host and its plugins; other crates log at `warn`, unless they are
+    /// named: `info,wasmount_mount=debug,h2=debug`
     #[arg(long, value_name = "LEVEL", env = "WASMOUNT_LOG", default_value = "info", value_parser = telemetry::levels)]
     log: Targets,
 
@@ -49,7 +48,7 @@ pub(super) struct CommonFlags {
 /// Of a process that mounts.
 #[derive(Debug, Args)]
 pub(super) struct MountFlags {
-    /// Directory of the journal of mounts; should be gone after a reboot, as the mounts are
+    /// Directory of the mount journal; it should not outlive a reboot
     #[arg(
         long,
         value_name = "DIR",
@@ -67,8 +66,8 @@ pub(super) struct MountFlags {
     )]
     pub(super) kubelet_dir: PathBuf,
 
-    /// Directory below which volumes may be staged and published at any path, for another orchestrator than kubelet; may be repeated
-    /// [default: that of --kubelet-dir, at kubelet's own paths only]
+    /// Allow any staging and target path below this directory, for an orchestrator other than kubelet; may be repeated [default: --kubelet-dir,
+    /// at the paths of kubelet only]
     #[arg(
         long,
         value_name = "DIR",

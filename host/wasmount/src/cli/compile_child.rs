@@ -1,12 +1,12 @@
-//! `wasmount compile-child`: what `serve` starts to compile a plugin. Apart from the commands of people: it has no flags, reads a component
-//! from standard input and writes machine code, which nobody but the process that started it takes.
+//! `wasmount compile-child`: what `serve` starts to compile a plugin. It has no flags, reads a component from standard input and writes machine code,
+//! which nobody but the process that started it takes.
 
 use crate::fault::Fault;
 use crate::host::compile_as_child;
 use clap::Args;
 use wasmount_engine::Target;
 
-/// Compile what comes on standard input; the host starts this by itself
+/// Compile a component from standard input; started by the host
 #[derive(Debug, Args)]
 #[command(hide = true)]
 pub(crate) struct Flags {

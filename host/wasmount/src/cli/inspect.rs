@@ -1,5 +1,5 @@
-//! `wasmount inspect`: its flags, and a look into one component from outside in: its bytes, its names, then what it says of itself when it is
-//! run with nothing granted. Apart because nothing is put to use, whatever is found.
+//! `wasmount inspect`: its flags, and a look into one component from outside in: its bytes, its names, then what it says of itself when it is run
+//! with nothing granted.
 
 mod permissions;
 mod producers;
@@ -31,7 +31,7 @@ const COMPONENT_BYTES: u64 = 64 << 20;
 /// What the file of an artifact's component is called.
 const COMPONENT: &str = "component.wasm";
 
-/// Look into a component: what it offers, what it asks for, who made it, and whether this host would serve it
+/// Show the exports, imports and producers of a component, and whether this host would serve it
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -45,15 +45,15 @@ under one without settings.
 
 Exit codes: 0 if it is a component, whatever the verdict; 1 if it is none or cannot be read; 64 for wrong flags or documents.")]
 pub(crate) struct Flags {
-    /// The component: a file, or an artifact of a registry, `oci://..`
+    /// The component: a file, or an artifact (`oci://..`)
     #[arg(value_name = "FILE", value_parser = source)]
     component: Source,
 
-    /// The StorageBackend document that it would be served with
+    /// A StorageBackend document to check the component against
     #[arg(long, value_name = "FILE", env = "WASMOUNT_BACKEND")]
     backend: Option<PathBuf>,
 
-    /// Print its world as WIT, and nothing else; the component is not run. Of a document only the way to its registry counts then
+    /// Print only the WIT world; the component is not run, and a document is used for registry access only
     #[arg(long)]
     wit: bool,
 

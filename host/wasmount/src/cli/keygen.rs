@@ -1,5 +1,4 @@
-//! `wasmount keygen`: a key pair, in the files and forms of `cosign generate-key-pair`. Apart because a key that was overwritten is lost with
-//! everything that it signed: nothing that is there is ever replaced.
+//! `wasmount keygen`: a key pair, in the files and forms of `cosign generate-key-pair`.
 
 use super::password;
 use super::transfer::say;
@@ -16,7 +15,7 @@ use wasmount_artifact::signature::PrivateKey;
 const PRIVATE: u32 = 0o600;
 const PUBLIC: u32 = 0o644;
 
-/// Make a key pair to sign components with
+/// Generate a key pair for signing components
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -28,7 +27,7 @@ fingerprint of the public key, SHA-256 of its DER form.
 
 Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
 pub(crate) struct Flags {
-    /// What both files are called, before .key and .pub
+    /// Name of both files, without .key and .pub
     #[arg(
         long,
         value_name = "PREFIX",

@@ -1,6 +1,4 @@
-//! Files of keys, as the command line names them. Apart because two commands read them, and a private key that others can read is worth a word.
-//!
-//! It does not know what is signed.
+//! Files of keys, as the command line names them.
 
 use super::common::wrong;
 use super::password;

@@ -1,4 +1,4 @@
-//! `wasmount load`: the other end of `save`. Apart because what it reads comes from anywhere; all of it is checked before anything is written.
+//! `wasmount load`: the other end of `save`.
 
 use super::push::tagged;
 use super::registry::RegistryFlags;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use wasmount_artifact::{Beside, Bundle, Digest};
 use wasmount_core::document::Reference;
 
-/// Take a component out of a file of `wasmount save`, or put all of it into a registry
+/// Extract a component from a bundle of `wasmount save`, or push the bundle to a registry
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example, into a file, and nas.wasm.sig beside it if the bundle was made of a file that had one:
@@ -24,14 +24,14 @@ With neither, the file is checked and its digests are printed. Every byte is com
 
 Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
 pub(crate) struct Flags {
-    /// What `wasmount save` wrote
+    /// The bundle that `wasmount save` wrote
     file: PathBuf,
 
     /// The file to write the component to
     #[arg(short, long, value_name = "FILE", value_parser = output_file)]
     output: Option<PathBuf>,
 
-    /// The artifact to make of it
+    /// The artifact to push it to
     #[arg(long, value_name = "REFERENCE", value_parser = tagged, conflicts_with = "output")]
     to: Option<Reference>,
 

@@ -1,5 +1,4 @@
-//! `wasmount manifests`: its flags, and the facts of a backend as the Kubernetes room takes them. Apart because it serves nothing: it reads a
-//! document and its plugin, and prints.
+//! `wasmount manifests`: its flags, and the facts of a backend as the Kubernetes room takes them.
 //!
 //! What is printed depends on those and on the flags alone. Which objects there are is the room's (`wasmount_kubernetes::manifests`).
 
@@ -36,7 +35,7 @@ const COMPONENT_BYTES: u64 = 64 << 20;
 /// What the file of a pulled component is called.
 const PULLED: &str = "component.wasm";
 
-/// Print everything that a backend needs in a cluster, as YAML
+/// Print the Kubernetes manifests of a backend
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example, once a cluster, and then for a backend whose volumes lie on the nodes:
@@ -47,7 +46,7 @@ Apply each with `kubectl apply --server-side -f -`: a component is too large for
 
 Exit codes: 0, 64 for wrong flags or documents, 1 for any other failure.")]
 pub(crate) struct Flags {
-    /// A StorageBackend document; its plugin is loaded, to see what it offers
+    /// A StorageBackend document; its plugin is loaded to read its capabilities
     #[arg(
         long,
         value_name = "FILE",
@@ -56,31 +55,31 @@ pub(crate) struct Flags {
     )]
     backend: Option<PathBuf>,
 
-    /// Print the definitions of StorageBackend objects, and nothing else
+    /// Print only the CustomResourceDefinition of StorageBackend
     #[arg(long)]
     crd: bool,
 
-    /// Print what all backends share (the namespace and the definitions of all kinds), and nothing else: it comes first, and goes last
+    /// Print only what all backends share: namespace, definitions, policies. Apply it first, delete it last
     #[arg(long, conflicts_with_all = ["crd", "as_object"])]
     shared: bool,
 
-    /// Print the document as a StorageBackend object, with full paths, and nothing else
+    /// Print only the StorageBackend object, with absolute paths
     #[arg(long, conflicts_with = "crd")]
     as_object: bool,
 
-    /// Have the pods follow the backend as an object: a change of it is served without a restart
+    /// Serve the backend from a StorageBackend object: changes take effect without a restart
     #[arg(long)]
     storage_backends: bool,
 
-    /// Where volumes are [default: node-local for a plugin with topology and a pool of each node, else network]
+    /// Where volumes are [default: node-local for a plugin with topology and a pool on each node, else network]
     #[arg(long, value_enum, env = "WASMOUNT_TOPOLOGY")]
     topology: Option<TopologyWord>,
 
-    /// Image of Wasmount
+    /// Container image of Wasmount
     #[arg(long, env = "WASMOUNT_IMAGE", default_value = concat!("wasmount:", env!("CARGO_PKG_VERSION")), value_parser = image)]
     image: String,
 
-    /// Where the images of the sidecars are
+    /// Registry of the sidecar images
     #[arg(
         long,
         value_name = "PREFIX",
@@ -90,7 +89,7 @@ pub(crate) struct Flags {
     )]
     sidecar_registry: String,
 
-    /// Path of the component in the image, for one that is too large for a ConfigMap
+    /// Path of the component in the image, if it is too large for a ConfigMap
     #[arg(long, value_name = "PATH", env = "WASMOUNT_PLUGIN_IN_IMAGE")]
     plugin_in_image: Option<PathBuf>,
 
@@ -98,7 +97,7 @@ pub(crate) struct Flags {
     #[arg(long, env = "WASMOUNT_NAMESPACE", default_value = "wasmount-system", value_parser = namespace)]
     namespace: String,
 
-    /// File system of volumes whose claim names none
+    /// Default file system type
     #[arg(
         long,
         value_name = "TYPE",
@@ -117,7 +116,7 @@ pub(crate) struct Flags {
     )]
     kubelet_dir: PathBuf,
 
-    /// Port of the health checks; each backend on the node's network needs one of its own
+    /// Port of the health endpoints; unique for each backend with host networking
     #[arg(
         long,
         value_name = "PORT",
@@ -127,7 +126,7 @@ pub(crate) struct Flags {
     )]
     health_port: u16,
 
-    /// Put the node's pods on the node's network, though the backend mounts nothing from there
+    /// Use host networking for the node pods
     #[arg(long, env = "WASMOUNT_HOST_NETWORK")]
     host_network: bool,
 
@@ -138,9 +137,9 @@ pub(crate) struct Flags {
 /// The forms as words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum TopologyWord {
-    /// A volume lies on the node that made it: controller and node on each node
+    /// A volume is on the node that created it: controller and node services on each node
     NodeLocal,
-    /// All nodes reach all volumes: one controller, and a node service on each node
+    /// Every node reaches every volume: one controller, and a node service on each node
     Network,
 }
 

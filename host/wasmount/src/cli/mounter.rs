@@ -8,7 +8,7 @@ use crate::host::{self, MounterOptions};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
-/// Mount for a host that may not: serve the node's mounts and pools on a Unix socket, to one user
+/// Serve mounts and pools on a Unix socket, for a host without privileges
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example, beside `wasmount serve --mounter unix:/run/wasmount/mounter.sock` with the same documents:
@@ -24,7 +24,7 @@ pub(crate) struct Flags {
     #[command(flatten)]
     mount: MountFlags,
 
-    /// Directory of what must outlive a reboot, and of pools with relative paths; one mounter at a time
+    /// Directory for data that outlives a reboot, and for pools with relative paths; locked by one mounter
     #[arg(
         long,
         value_name = "DIR",
@@ -33,7 +33,7 @@ pub(crate) struct Flags {
     )]
     data_dir: PathBuf,
 
-    /// Where to listen; the directory must be there, and the client must be able to enter it
+    /// Socket to listen on, in an existing directory that the client can enter
     #[arg(
         long,
         value_name = "FILE",
@@ -42,7 +42,7 @@ pub(crate) struct Flags {
     )]
     socket: PathBuf,
 
-    /// Number of the user whose processes may connect: that of `wasmount serve`
+    /// User id whose processes may connect: that of `wasmount serve`
     #[arg(
         long,
         value_name = "UID",

@@ -1,5 +1,4 @@
-//! Where the password of a private key comes from: the environment, as cosign has it, or whoever sits at the terminal. Apart because it is the one
-//! place where this program talks with a person, and what is typed must not be seen.
+//! Where the password of a private key comes from: the environment, as cosign has it, or whoever sits at the terminal.
 //!
 //! Never a flag: every process of the machine can read those.
 

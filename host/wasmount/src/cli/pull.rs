@@ -1,4 +1,4 @@
-//! `wasmount pull`: a component out of a registry, into a file. Apart from the host's own fetching, which needs no file.
+//! `wasmount pull`: a component out of a registry, into a file.
 
 use super::registry::{RegistryFlags, artifact};
 use super::transfer::{output_file, say, wait, write_component};
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use wasmount_artifact::pull;
 use wasmount_core::document::Reference;
 
-/// Take a component out of a registry
+/// Pull a component from a registry
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -23,7 +23,7 @@ pub(crate) struct Flags {
     #[arg(value_name = "REFERENCE", value_parser = artifact)]
     reference: Reference,
 
-    /// The file to write [default: the last word of the repository, and `.wasm`]
+    /// The file to write [default: the last part of the repository, with `.wasm`]
     #[arg(short, long, value_name = "FILE", value_parser = output_file)]
     output: Option<PathBuf>,
 

@@ -1,4 +1,4 @@
-//! `wasmount push`: a component into a registry. Apart because it is a vendor's command: what it says of the component is read from that itself.
+//! `wasmount push`: a component into a registry.
 
 use super::registry::{RegistryFlags, artifact};
 use super::transfer::{component, say, wait};
@@ -8,7 +8,7 @@ use clap::Args;
 use std::path::PathBuf;
 use wasmount_core::document::Reference;
 
-/// Put a component into a registry, as a CNCF Wasm OCI artifact
+/// Push a component to a registry as a CNCF Wasm OCI artifact
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -22,7 +22,7 @@ pub(crate) struct Flags {
     /// The component
     file: PathBuf,
 
-    /// What it is to be called there
+    /// Destination reference
     #[arg(value_name = "REFERENCE", value_parser = tagged)]
     reference: Reference,
 

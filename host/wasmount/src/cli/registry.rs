@@ -1,5 +1,5 @@
-//! Flags of every command that speaks to a registry: who we are there, whom we trust, how long we wait. Apart because one flag has one name and
-//! one meaning wherever it stands. Also where the file of credentials lies when nobody says so.
+//! Flags of every command that speaks to a registry: who we are there, whom we trust, how long we wait. Also where the file of credentials lies when
+//! nobody says so.
 //!
 //! These commands run as the person who calls them, with that person's files; the host fetches in another way (`host::fetching`).
 
@@ -24,19 +24,19 @@ const MOST_TIMEOUT: u64 = 86_400;
 /// How a registry is reached.
 #[derive(Debug, Clone, Args)]
 pub(super) struct RegistryFlags {
-    /// docker's config.json with the credentials of registries [default: where docker, podman and skopeo have theirs]
+    /// File with registry credentials, in the format of docker's config.json [default: that of docker, podman or skopeo]
     #[arg(long, value_name = "FILE", env = "WASMOUNT_REGISTRY_CONFIG")]
     registry_config: Option<PathBuf>,
 
-    /// Certificates, PEM, that are trusted beside the system's
+    /// CA certificates (PEM) to trust in addition to the system's
     #[arg(long, value_name = "FILE", env = "WASMOUNT_CA_FILE")]
     ca_file: Option<PathBuf>,
 
-    /// Speak HTTP without TLS
+    /// Use HTTP without TLS
     #[arg(long, env = "WASMOUNT_PLAIN_HTTP")]
     plain_http: bool,
 
-    /// Seconds after which a transfer is given up, retries with it
+    /// Timeout of a transfer in seconds, retries included
     #[arg(
         long,
         value_name = "SECONDS",

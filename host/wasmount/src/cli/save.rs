@@ -10,7 +10,7 @@ use clap::Args;
 use std::path::PathBuf;
 use wasmount_artifact::Bundle;
 
-/// Write a component, with its signatures, into one file
+/// Write a component and its signatures to a bundle
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example, on a machine that reaches the registry, and then on one that does not:

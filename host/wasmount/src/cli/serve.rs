@@ -47,7 +47,7 @@ pub(crate) struct Flags {
     #[command(flatten)]
     mount: MountFlags,
 
-    /// Directory of the durable store and the compiled plugins; one host at a time
+    /// Directory of the state store and of compiled plugins; locked by one host
     #[arg(
         long,
         value_name = "DIR",
@@ -56,7 +56,7 @@ pub(crate) struct Flags {
     )]
     data_dir: PathBuf,
 
-    /// Go on with an empty state store where the one that was there is gone: what it said of volumes and snapshots is lost. For one start
+    /// Accept that the state store is lost and start with an empty one; records of volumes and snapshots are lost. For one start
     #[arg(long, env = "WASMOUNT_ACCEPT_EMPTY_STATE")]
     accept_empty_state: bool,
 
@@ -64,19 +64,19 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "DIR", env = "WASMOUNT_SOCKET_DIR")]
     socket_dir: Option<PathBuf>,
 
-    /// Socket for `wasmount status`, `swap` and their like, for root and the host's own user [default: admin.sock, in --data-dir]
+    /// Admin socket for `wasmount status`, `swap` and others; for root and the user of the host [default: admin.sock, in --data-dir]
     #[arg(long, value_name = "FILE", env = "WASMOUNT_ADMIN_SOCKET")]
     admin_socket: Option<PathBuf>,
 
-    /// CSI's name of this node [default: the host name]
+    /// CSI node id of this node [default: the host name]
     #[arg(long, value_name = "ID", env = "WASMOUNT_NODE_ID", value_parser = node_id)]
     node_id: Option<NodeId>,
 
-    /// Which CSI services to serve
+    /// CSI services to serve
     #[arg(long, value_enum, env = "WASMOUNT_ROLE", default_value = "all")]
     role: RoleWord,
 
-    /// Which version of CSI to speak: 1.13 has health calls where 1.12 has volume conditions
+    /// CSI version to speak: 1.13 has health RPCs where 1.12 has volume conditions
     #[arg(
         long,
         value_enum,
@@ -86,8 +86,8 @@ pub(crate) struct Flags {
     )]
     csi_profile: ProfileWord,
 
-    /// Let another process mount, `unix:/path/of/its.sock`: this one then needs no capability. Run directory, path roots and pools are that
-    /// process's (`wasmount mounter`)
+    /// Use the mounter process at this socket, `unix:/path/of/its.sock`: the host then needs no capability. Run directory, path roots and pools
+    /// are those of `wasmount mounter`
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -122,19 +122,19 @@ pub(crate) struct Flags {
 enum RoleWord {
     /// Controller and node services, for tests and single-node clusters
     All,
-    /// Node services: mounts, so it needs CAP_SYS_ADMIN, or --mounter
+    /// Node services: they mount, which needs CAP_SYS_ADMIN or --mounter
     Node,
-    /// Controller services: needs no right
+    /// Controller services: they need no privileges
     Controller,
 }
 
 /// The versions of CSI as words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum ProfileWord {
-    /// What kubelet, sidecars and tools know that were built with CSI 1.12 or earlier
+    /// For clients built with CSI 1.12 or earlier
     #[value(name = "1.12")]
     V1_12,
-    /// For clients that were built with CSI 1.13
+    /// For clients built with CSI 1.13
     #[value(name = "1.13")]
     V1_13,
 }

@@ -1,5 +1,4 @@
-//! How commands print for people: aligned, coloured on a terminal only, and with nothing of a plugin's that a terminal would obey. Apart so
-//! that all of them look alike.
+//! How commands print for people: aligned, coloured on a terminal only, and with nothing of a plugin's that a terminal would obey.
 
 use crate::fault::Fault;
 use crate::telemetry::on_one_line;

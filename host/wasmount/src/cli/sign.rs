@@ -1,5 +1,4 @@
-//! `wasmount sign`: a signature beside a file or an artifact, where cosign and a host look for it. Apart because it is a vendor's command, and the
-//! only one that has a private key in its hands.
+//! `wasmount sign`: a signature beside a file or an artifact, where cosign and a host look for it.
 
 use super::common::wrong;
 use super::keys::private_key;
@@ -30,11 +29,11 @@ pub(crate) struct Flags {
     #[arg(value_name = "FILE|REFERENCE", value_parser = source)]
     subject: Source,
 
-    /// The private key: of keygen or cosign, or PKCS #8
+    /// The private key: from keygen or cosign, or PKCS #8
     #[arg(long, value_name = "FILE", env = "WASMOUNT_SIGNING_KEY")]
     key: PathBuf,
 
-    /// Keep the signatures that a file has already, if there are any, and add a line; cosign reads only files of one line
+    /// Append to the existing signatures of a file; cosign reads only files with one line
     #[arg(long)]
     add: bool,
 

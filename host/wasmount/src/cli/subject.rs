@@ -1,5 +1,4 @@
-//! What a command looks at: a component, and the document that it would be served with. Apart because the commands that look inside a plugin
-//! begin alike, with or without a document.
+//! What a command looks at: a component, and the document that it would be served with.
 
 use super::common::makeable;
 use crate::config::{self, Configured};
@@ -15,8 +14,7 @@ const DRIVER: &str = "workbench.wasmount.io";
 /// Of the commands that look inside a plugin.
 #[derive(Debug, Args)]
 pub(super) struct CacheFlags {
-    /// Directory of compiled plugins, so that the next command starts at once; it must be this user's alone [default: one that goes with the
-    /// command]
+    /// Cache directory of compiled plugins, owned by this user only, which makes the next command faster [default: a temporary directory]
     #[arg(long, value_name = "DIR", env = "WASMOUNT_CACHE")]
     cache: Option<PathBuf>,
 }
@@ -36,7 +34,7 @@ impl CacheFlags {
 /// Of the commands that read the secrets of a document.
 #[derive(Debug, Args)]
 pub(super) struct SecretFlags {
-    /// Where a secret of the document is read instead, such as one that it has in a Kubernetes Secret; may be repeated
+    /// Read a secret of the document from this file, such as one from a Kubernetes Secret; may be repeated
     #[arg(long, value_name = "NAME=FILE", value_parser = secret, requires = "backend")]
     secret: Vec<(String, PathBuf)>,
 }

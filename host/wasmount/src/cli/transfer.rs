@@ -1,5 +1,4 @@
-//! What the commands that move components have in common: reading one, writing one, waiting, and saying the result. Apart so that each of them is
-//! its flags and one effect.
+//! What the commands that move components have in common: reading one, writing one, waiting, and saying the result.
 
 use super::common::wrong;
 use crate::fault::Fault;

@@ -1,5 +1,4 @@
-//! `wasmount verify`: whether a file or an artifact is signed by whom it should be. Apart from admission, which does the same for a document: an
-//! administrator asks before there is one.
+//! `wasmount verify`: whether a file or an artifact is signed by whom it should be.
 
 use super::keys::signer_keys;
 use super::registry::{RegistryFlags, Source, source};
@@ -11,7 +10,7 @@ use wasmount_artifact::signature::SignerKeys;
 use wasmount_artifact::{Fetched, Signed, check_file};
 use wasmount_core::document::Reference;
 
-/// Tell whether a component is signed by somebody you trust
+/// Verify that a component is signed by a trusted key
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,7 +27,7 @@ pub(crate) struct Flags {
     #[arg(value_name = "FILE|REFERENCE", value_parser = source)]
     subject: Source,
 
-    /// A public key; may be repeated, and one of them suffices
+    /// A public key; may be repeated, one of them is enough
     #[arg(
         long,
         required = true,
@@ -38,7 +37,7 @@ pub(crate) struct Flags {
     )]
     key: Vec<PathBuf>,
 
-    /// Want a signature by each of the keys
+    /// Require a signature by each of the keys
     #[arg(long)]
     all: bool,
 

@@ -1,4 +1,4 @@
-//! What is wrong with a document, as one line that an editor can jump to. Apart because reader and loader both complain.
+//! What is wrong with a document, as one line that an editor can jump to.
 //!
 //! A complaint names keys and rules, never values: a password in the wrong place must not reach a log.
 

@@ -1,5 +1,4 @@
-//! Where each key of a YAML text stands. Apart because it answers both questions of a good message: which key is at this line, and on
-//! which line is this key.
+//! Where each key of a YAML text stands.
 //!
 //! It knows no schema: it reads any mapping, and forgets the values.
 

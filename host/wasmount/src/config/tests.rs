@@ -360,7 +360,7 @@ fn a_text_that_is_no_document_is_refused() {
 }
 
 #[test]
-fn two_documents_of_one_driver_are_refused_and_every_fault_is_said_at_once() {
+fn all_errors_of_documents_are_reported_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let files = ["a.yaml", "b.yaml", "c.yaml"].map(|name| folder.path().join(name));
     std::fs::write(&files[0], RIGHT).unwrap();

@@ -1,5 +1,4 @@
-//! From the text of a document to the checked words, with every refusal put into one line that names key and rule. Apart because it alone
-//! knows what the YAML reader says and what an administrator needs to hear instead.
+//! From the text of a document to the checked words, with every refusal put into one line that names key and rule.
 //!
 //! Strings must be written as strings (`"8080"`): the same document is a CRD's, where the API server would insist.
 

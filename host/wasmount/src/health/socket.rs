@@ -1,8 +1,7 @@
-//! Whether a CSI socket really serves. Apart because a connection alone proves nothing: the kernel accepts into the backlog of a server
-//! that hangs.
+//! Whether a CSI socket really serves.
 //!
-//! It speaks the first words of HTTP/2 (RFC 9113, section 3.4): a server that lives must answer them with its settings. No call is made, so
-//! no driver is disturbed.
+//! It speaks the first words of HTTP/2 (RFC 9113, section 3.4): a server that lives must answer them with its settings. No call is made, so no driver
+//! is disturbed.
 
 use std::path::Path;
 use std::time::Duration;

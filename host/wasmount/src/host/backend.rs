@@ -1,5 +1,4 @@
-//! One backend at work: its driver, its socket, its keeper, and all that looks after them. Apart because backends come and go while the host
-//! serves, and nothing of one may outlive it.
+//! One backend at work: its driver, its socket, its keeper, and all that looks after them.
 //!
 //! Every task is held in a set that ends it when dropped: an early return leaves neither socket nor task.
 
@@ -29,7 +28,7 @@ use wasmount_kubernetes::csi_node::Renewal;
 use wasmount_kubernetes::storage_backend::SecretReader;
 use wasmount_kubernetes::tell_plugin_faults;
 use wasmount_socket::{BoundSocket, Connections, SocketError};
-use wasmount_versions::{Desired, KeeperParts, Migrates, SetGrants, VersionReconciler};
+use wasmount_versions::{Desired, Migrates, ReconcilerParts, SetGrants, VersionReconciler};
 
 /// What kubelet gives a plugin's directory.
 const SOCKET_DIRECTORY_MODE: u32 = 0o750;
@@ -113,7 +112,7 @@ impl Backend {
             "the directory {} cannot be made",
             versions.display()
         )))?;
-        let parts = KeeperParts {
+        let parts = ReconcilerParts {
             engine: services.engine.clone(),
             driver: driver.clone(),
             state: services.state.clone(),
@@ -194,14 +193,14 @@ impl Backend {
     }
 
     /// Its document says something else now; whether it does.
-    pub(super) fn want(&self, desired: Desired) -> bool {
+    pub(super) fn set_desired(&self, desired: Desired) -> bool {
         let changed = self.desired.send_if_modified(|before| {
             let is_other = *before != desired;
             before.clone_from(&desired);
             is_other
         });
         if changed {
-            self.reconciler.want(desired);
+            self.reconciler.set_desired(desired);
         }
         changed
     }
@@ -240,7 +239,7 @@ fn migrates(options: &HostOptions) -> Migrates {
 async fn follow_files(reconciler: Arc<VersionReconciler>, mut desired: watch::Receiver<Desired>) {
     let files = watch::Sender::new(sources::files(&desired.borrow_and_update()));
     let following = follow(files.subscribe(), Looks::new(), |changed| {
-        tracing::debug!(?changed, "files of a backend have changed");
+        tracing::debug!(?changed, "files of a backend changed");
         reconciler.look_again();
     });
     let keeping = async {

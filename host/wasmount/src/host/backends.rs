@@ -1,5 +1,4 @@
-//! The backends of a serving host: they come, change and go. Apart from one of them because here is who may take which name, and when one may
-//! be taken away; documents of files, objects of Kubernetes and administrators all come through this door.
+//! The backends of a serving host: they come, change and go.
 //!
 //! One change at a time; calls of clients never wait for any.
 
@@ -140,9 +139,9 @@ impl Backends {
             }
             self.set_trouble(&name, None);
             if let Some(backend) = running.get(&name)
-                && backend.want(desired)
+                && backend.set_desired(desired)
             {
-                tracing::info!(driver = %name, "the document has changed");
+                tracing::info!(driver = %name, "document changed");
                 self.changed();
             }
             return Ok(());
@@ -257,11 +256,11 @@ impl Backends {
         self.common.readiness.remove(name);
         self.common.metrics.remove(name);
         if let Err(error) = grant(&self.common, name, None).await {
-            tracing::warn!(driver = %name, error = chain(&error), "the grants of a driver that has gone stay");
+            tracing::warn!(driver = %name, error = chain(&error), "grants of a removed driver remain");
         }
         let served = lock(&self.seen).keys().cloned().collect();
         self.common.csi_nodes.retire_all_but(served, &self.tasks);
-        tracing::info!(driver = %name, "the driver is served no more");
+        tracing::info!(driver = %name, "driver removed");
         self.changed();
         Ok(())
     }
@@ -279,7 +278,7 @@ impl Backends {
             let engine = &self.common.services.engine;
             engine.retain_compiled(driver, &[]).await;
         } else if let Err(error) = backend.reconciler.forget().await {
-            tracing::warn!(%driver, error = chain(&error), "what is kept of the versions of a driver that has gone stays");
+            tracing::warn!(%driver, error = chain(&error), "versions of a removed driver could not be deleted");
         }
     }
 

@@ -1,5 +1,4 @@
-//! Compiles plugins in a process of their own: a component that crashes, hangs or bloats the compiler costs one refusal. Apart because it
-//! joins two rooms that do not know one another, and because both sides of the process are here: they must mean the same bounds.
+//! Compiles plugins in a process of their own: a component that crashes, hangs or bloats the compiler costs one refusal.
 //!
 //! What the child answers is trusted as far as the compiler is: it is machine code, and the host runs it.
 
@@ -81,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_component_did_is_told_from_what_happened_to_the_child() {
+    fn compiler_failures_are_told_apart_from_component_failures() {
         let said = |error: &ChildError| refusal(error).to_string();
         assert_eq!(
             said(&ChildError::Memory {

@@ -1,5 +1,4 @@
-//! The admin socket of a serving host: where it is, and what each route asks of whom. Apart because it is the one door through which a person
-//! changes a running host; who may connect, and for how long, is `wasmount_control`'s.
+//! The admin socket of a serving host: where it is, and what each route asks of whom.
 //!
 //! What was begun goes on if whoever asked goes.
 

@@ -1,8 +1,6 @@
-//! What is otherwise for a controller of which several run: its records are with the API server, and it works only while it is elected. Apart
-//! because all else of a host is the same with and without.
+//! What is otherwise for a controller of which several run: its records are with the API server, and it works only while it is elected.
 //!
-//! A host that stands by is warm: its sockets answer who it is, its plugins are loaded. It holds no rule of leases; those are the Kubernetes
-//! room's.
+//! A host that stands by is warm: its sockets answer who it is, its plugins are loaded. It holds no rule of leases; those are the Kubernetes room's.
 
 use super::HostOptions;
 use super::backends::Broken;
@@ -226,7 +224,7 @@ async fn lead(
     for driver in candidates.iter().filter_map(|it| it.driver.upgrade()) {
         driver.stand_by();
     }
-    tracing::error!(reason = chain(&error), "leading no more: the host ends");
+    tracing::error!(reason = chain(&error), "leadership lost: the host ends");
     Some(Fault::room("another host may lead")(error))
 }
 
@@ -250,7 +248,7 @@ async fn begin(candidate: &Candidate, term: &Term) {
             tracing::error!(
                 driver = %driver.name(),
                 reason = chain(&refusal),
-                "the records cannot be taken over: the driver is not ready, and it is tried again"
+                "the records cannot be read: the driver is not ready; retrying"
             );
             drop((driver, reconciler));
             sleep(AGAIN).await;

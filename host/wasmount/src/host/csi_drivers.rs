@@ -1,5 +1,4 @@
-//! Which CSIDriver object each driver of a serving host wants, and who hears how that went. Apart because it joins the plugin in use with the
-//! document; the object is the Kubernetes room's.
+//! Which CSIDriver object each driver of a serving host wants, and who hears how that went.
 
 use crate::fault::chain;
 use crate::readiness::Readiness;

@@ -1,5 +1,5 @@
-//! Node and CSINode of a host's drivers: one pair of watches, one task a driver that compares and mends, one that has the driver answer
-//! NodeGetInfo anew. Apart because it is optional, and because nothing may wait for it: it ends with the host's background.
+//! Node and CSINode of a host's drivers: one pair of watches, one task a driver that compares and mends, one that has the driver answer NodeGetInfo
+//! anew.
 //!
 //! What is compared and written is the room's (`wasmount_kubernetes::csi_node`).
 

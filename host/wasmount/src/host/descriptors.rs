@@ -1,5 +1,5 @@
-//! How many files and connections this process may have open, and what each driver gets of that. Apart because the limit is the process's:
-//! a client that opens connections to one driver must not take the descriptors that another driver's call needs.
+//! How many files and connections this process may have open, and what each driver gets of that. A client that opens connections to one driver must
+//! not take the descriptors that another driver's call needs.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

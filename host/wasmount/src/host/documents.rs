@@ -1,7 +1,4 @@
-//! The documents of a command line, followed while the host runs. Apart because what an administrator does to a file must never end what serves:
-//! a document that is wrong, or gone, is said and changes nothing.
-//!
-//! It does not know what becomes of a document that is right.
+//! The documents of a command line, followed while the host runs.
 
 use super::backends::{Backends, file_of};
 use super::follow::{Looks, follow, look_at};
@@ -123,7 +120,7 @@ async fn grant(
     if let Some(before) = before.filter(|before| **before != driver_name) {
         tracing::error!(
             %before, after = %driver_name,
-            "driverName of a document has changed, which is not followed: start the mounter again"
+            "driverName of a document changed: restart the mounter"
         );
         return;
     }
@@ -134,10 +131,10 @@ async fn grant(
     });
     match granted.await {
         Ok((driver, Ok(()))) => {
-            tracing::info!(%driver, "the grants of the document are in use");
+            tracing::info!(%driver, "grants of the document are in force");
         }
         Ok((driver, Err(error))) => {
-            tracing::error!(%driver, %error, "the grants of the document are not in use");
+            tracing::error!(%driver, %error, "grants of the document are not in force");
         }
         // The runtime ends.
         Err(_) => {}

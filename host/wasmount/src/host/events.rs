@@ -1,5 +1,4 @@
-//! The events that a host writes, joined: faults of each driver's plugin, and what is wrong with the host on its node. Apart because it goes on
-//! beside all serving, and stops nothing when the API server is away.
+//! The events that a host writes, joined: faults of each driver's plugin, and what is wrong with the host on its node.
 //!
 //! What is said and how often is decided in `wasmount_kubernetes`.
 

@@ -1,6 +1,5 @@
 //! Fetches plugins, and checks who signed them, in a process of its own: what speaks TLS, HTTP and JSON with strangers can neither mount nor read
-//! anything of the node. Apart because it joins two rooms that do not know one another, and because both sides of the process are here: they
-//! must mean the same bounds.
+//! anything of the node.
 //!
 //! Files are read on this side, which may: the plugin, its signatures, keys, credentials, certificates. What the child says of signatures is
 //! believed; the digest of what it hands over is counted here again.
@@ -127,10 +126,7 @@ pub(crate) async fn fetch(
     let answer = wasmount_child::run(&task, message.to_vec()).await?;
     let fetched = Fetched::decode(answer)??;
     for remark in &fetched.remarks {
-        tracing::warn!(
-            remark,
-            "something among a plugin's signatures was passed over"
-        );
+        tracing::warn!(remark, "a signature of the plugin was ignored");
     }
     // The child compared it too; a child that was taken over would say anything.
     match &plugin.digest {

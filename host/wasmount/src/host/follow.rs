@@ -1,6 +1,4 @@
-//! Follows files that an administrator may change: documents, components, signatures, secrets, keys. Apart because a change shows as an event of
-//! a directory, sometimes of several (Kubernetes swaps the link `..data`), sometimes of none (network file systems): it says which files are other
-//! than before, whatever happened.
+//! Follows files that an administrator may change: documents, components, signatures, secrets, keys.
 //!
 //! It reads no file and knows what none is for.
 

@@ -1,5 +1,4 @@
-//! Loads a plugin as `serve` would and looks at what it offers, without a driver: for commands that print. Apart because nothing is served,
-//! mounted or kept.
+//! Loads a plugin as `serve` would and looks at what it offers, without a driver: for commands that print.
 
 use super::workbench::{Pools, Workbench, block_on};
 use crate::config::Configured;

@@ -1,5 +1,4 @@
-//! What a serving host does for Kubernetes, joined: registration, CSINode, CSIDriver, events. Apart because none of it may stop a driver from
-//! serving: each part is a task of its own that says what is wrong and tries again.
+//! What a serving host does for Kubernetes, joined: registration, CSINode, CSIDriver, events.
 //!
 //! It holds no rule of Kubernetes; those are the room's (`wasmount_kubernetes`).
 

@@ -1,5 +1,5 @@
 //! What nobody owns any more, removed at the start: compiled code of backends that went while no host ran, and directories of commands that were
-//! killed. Apart because it is done once, before anything is served, and because nothing depends on it: it only makes room.
+//! killed.
 //!
 //! What a plugin stored is never touched here, nor what is kept of a backend's versions: its document may be there again.
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_driver_claims_the_components_of_its_versions_and_nothing_else() {
+    fn a_driver_claims_components_of_its_own_versions_only() {
         let folder = tempfile::tempdir().unwrap();
         let digits = "ab".repeat(32);
         for name in [format!("{digits}.wasm"), "history.json".to_owned()] {

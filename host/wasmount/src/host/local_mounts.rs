@@ -1,5 +1,4 @@
-//! The mount room of this process: the grants of the documents, the directories of pools, the journal. Apart because two commands mount:
-//! `serve`, where nobody else does, and `mounter`.
+//! The mount room of this process: the grants of the documents, the directories of pools, the journal.
 
 use super::backend::VERSIONS;
 use super::private_directory;

@@ -1,5 +1,4 @@
-//! The mount room as a process of its own, from an empty process to a clean stop. Apart because it knows neither engine nor store nor CSI:
-//! what runs privileged is the mount room and its socket.
+//! The mount room as a process of its own, from an empty process to a clean stop.
 
 use super::documents::Documents;
 use super::local_mounts::{self, LocalMounts};
@@ -71,7 +70,7 @@ async fn run(
             // One driver's document is no other's trouble.
             let granted = local_mounts::grant(&mounter, &data, driver, Some(grants.clone()));
             if let Err(error) = granted {
-                tracing::error!(%driver, %error, "the grants of the document are not in use");
+                tracing::error!(%driver, %error, "grants of the document are not in force");
             }
         }
         let bound = BoundSocket::bind_for(&socket, Connections::SequencedPackets, client_uid);
@@ -99,7 +98,7 @@ async fn run(
             tokio::select! {
                 ended = serving => ended,
                 signal = signals.next() => {
-                    tracing::warn!(signal, "stopping at once: the next start recovers what is left");
+                    tracing::warn!(signal, "stopping immediately: the next start recovers unfinished work");
                     return Ok(());
                 }
             }
@@ -109,7 +108,7 @@ async fn run(
         0 => tracing::info!("stopped"),
         unfinished => tracing::warn!(
             unfinished,
-            "stopped; the next start recovers what was not finished"
+            "stopped; the next start recovers unfinished work"
         ),
     }
     Ok(())

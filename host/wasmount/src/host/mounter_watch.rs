@@ -1,5 +1,4 @@
 //! Looks after a mounter in a process of its own: whether it answers, whether kubelet will see its mounts, and whether it is still the same.
-//! Apart because it goes on as long as the host serves: the other process comes and goes by itself.
 //!
 //! It knows what a mounter says, not how it is reached.
 
@@ -52,8 +51,8 @@ pub(super) async fn watch(
         if said != fault {
             match fault.as_deref() {
                 Some(AWAITING_MOUNTER) => tracing::info!("waiting for the mounter"),
-                Some(fault) => tracing::error!(fault, "volumes cannot be mounted"),
-                None => tracing::info!("the mounter answers"),
+                Some(fault) => tracing::error!(fault, "mounts are unavailable"),
+                None => tracing::info!("mounter connected"),
             }
             said = fault;
         }
@@ -100,7 +99,7 @@ pub(super) async fn recover(driver: &Arc<Driver>) -> bool {
         }
         Err(error) => {
             let error = chain(&error);
-            tracing::error!(driver = %driver.name(), error, "unfinished work of an earlier host is unknown");
+            tracing::error!(driver = %driver.name(), error, "unfinished work of an earlier host cannot be read");
             false
         }
     }

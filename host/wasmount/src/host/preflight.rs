@@ -1,5 +1,4 @@
-//! Whether this node and user can serve at all. Apart so that a missing right is one clear line at the start, not an errno in the middle of
-//! a pod's mount.
+//! Whether this node and user can serve at all.
 //!
 //! It makes the host's own directories and asks the kernel; it changes nothing else. It blocks, and runs before the runtime does.
 

@@ -1,6 +1,5 @@
-//! The registration of all drivers of a host with the kubelet beside it: whether there is one, what an earlier host has left there, one
-//! task a driver. Apart because it begins before everything else (a leftover makes kubelet wait) and ends after everything else (kubelet
-//! unmounts for nobody without a registration).
+//! The registration of all drivers of a host with the kubelet beside it: whether there is one, what an earlier host has left there, one task a
+//! driver.
 //!
 //! How a driver is introduced is the room's (`wasmount_kubernetes`).
 
@@ -72,7 +71,7 @@ pub(super) fn prepare(options: &HostOptions, backends: &[Configured]) -> Result<
 fn clear(socket: &Path) {
     match remove_stale(socket) {
         Ok(true) => {
-            tracing::info!(socket = %socket.display(), "removed a registration socket that a killed host has left");
+            tracing::info!(socket = %socket.display(), "removed the registration socket of a killed host");
         }
         Ok(false) => {}
         // Of a host that is about to go, in an upgrade: its data directory is waited for.

@@ -1,4 +1,4 @@
-//! Looks again at a backend when a Secret that its document names has changed. Apart because documents of files and of objects name Secrets alike.
+//! Looks again at a backend when a Secret that its document names has changed.
 //!
 //! It sees no value: those are read when a version is made.
 

@@ -1,5 +1,4 @@
-//! The secrets that a document points to. Apart because reading blocks, and because this is the only place of the binary where a secret is
-//! in hand: errors name the path and never the content.
+//! The secrets that a document points to.
 //!
 //! They are read again at each attempt of admission: a file that comes late is found.
 

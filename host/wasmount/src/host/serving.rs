@@ -1,5 +1,4 @@
-//! A host at work, from bound sockets to the last answer. Apart from opening the rooms because from here on clients are served, and nothing may
-//! wait for a plugin.
+//! A host at work, from bound sockets to the last answer.
 
 use super::backends::{Backends, Broken, Common, FatalError};
 use super::controller::Elections;
@@ -157,7 +156,7 @@ impl Serving {
         } else {
             tracing::warn!(
                 unfinished,
-                "stopped; the next start recovers what was not finished"
+                "stopped; the next start recovers unfinished work"
             );
         }
     }

@@ -1,5 +1,4 @@
-//! Reads a file that somebody may be writing: whole, or not at all. Apart because neither names nor sizes tell that a writer is done; only that
-//! nothing has changed for a while, before and during the reading.
+//! Reads a file that somebody may be writing: whole, or not at all.
 //!
 //! A writer that pauses longer than that is not seen: what is read then is no whole component, and is refused as such until the next change.
 
@@ -79,7 +78,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[tokio::test]
-    async fn a_file_at_rest_is_read_and_one_that_is_not_there_is_refused_at_once() {
+    async fn a_stable_file_is_read_and_a_missing_one_fails_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a");
         let begun = Instant::now();
@@ -94,7 +93,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_has_been_at_rest_is_not_waited_for_and_a_new_one_is() {
+    async fn a_file_stable_for_long_is_read_at_once_a_new_one_waits() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a");
         fs::write(&file, "whole").unwrap();

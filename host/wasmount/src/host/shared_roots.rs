@@ -1,5 +1,4 @@
-//! Whether kubelet will see what is mounted here. Apart because an administrator may mend it while the host runs: it is looked at until it
-//! holds.
+//! Whether kubelet will see what is mounted here.
 //!
 //! It knows only that there is a kubelet; which propagation a root has is the mount room's to say.
 
@@ -33,7 +32,7 @@ pub(super) async fn watch(mounter: Arc<dyn Mounter>, readiness: Arc<Readiness>) 
             None => return,
             Some(fault) => {
                 if said.as_ref() != Some(&fault) {
-                    tracing::error!(%fault, "kubelet would not see volumes that are mounted here");
+                    tracing::error!(%fault, "mounts of this process would be invisible to kubelet");
                     said = Some(fault);
                 }
             }

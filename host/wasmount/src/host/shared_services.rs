@@ -1,5 +1,4 @@
-//! The rooms that all drivers of a host share, opened in their order: data directory, store, mounts, engine. Apart because opening them
-//! blocks, and because a second host must be seen to wait at the first step, before it touches anything.
+//! The rooms that all drivers of a host share, opened in their order: data directory, store, mounts, engine.
 
 use super::backend::VERSIONS;
 use super::compiler::ChildCompiler;

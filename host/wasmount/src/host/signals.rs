@@ -1,4 +1,4 @@
-//! The signals that end a host. Apart because they are process-wide: the first asks for a clean stop, the second for haste.
+//! The signals that end a host.
 
 use crate::fault::Fault;
 use tokio::signal::unix::{Signal, SignalKind, signal};

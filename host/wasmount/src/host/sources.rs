@@ -1,5 +1,4 @@
-//! Where components and secrets of a backend come from: files of this node, registries, Kubernetes. Apart because the room of versions decides
-//! what may serve and reaches for nothing itself.
+//! Where components and secrets of a backend come from: files of this node, registries, Kubernetes.
 //!
 //! A component that somebody is writing is not read; one that is not signed as its document wants is not handed on.
 

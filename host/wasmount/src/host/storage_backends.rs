@@ -1,5 +1,4 @@
 //! Backends that are objects of the API server, at work: what objects want is applied to this host's backends, and how those stand is reported.
-//! Apart because a host serves the same from files; here the two meet, and a file has its driver whatever an object says.
 //!
 //! It holds no rule of Kubernetes, and none of versions. Nothing here ends what serves but an object that is taken away.
 
@@ -76,7 +75,7 @@ impl Objects {
         let common = backends.common();
         let Some(client) = common.cluster.client().cloned() else {
             tracing::error!(
-                "there is no API server to watch StorageBackends: those that were seen last are served"
+                "there is no API server to watch StorageBackends: serving the cached ones"
             );
             return;
         };

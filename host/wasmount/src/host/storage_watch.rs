@@ -1,4 +1,4 @@
-//! Looks whether a driver's pools can be used on this node, for its readiness. Apart because nobody's call need fail for it to be seen.
+//! Looks whether a driver's pools can be used on this node, for its readiness.
 //!
 //! It asks the driver, who asks each pool, in 2 s.
 
@@ -23,7 +23,7 @@ pub(super) async fn watch(driver: Arc<Driver>, readiness: Arc<Readiness>) {
             }
             // Of a mounter that cannot be asked the host says so itself, once for all drivers.
             Err(error) => {
-                tracing::debug!(driver = %driver.name(), %error, "storage cannot be asked");
+                tracing::debug!(driver = %driver.name(), %error, "storage does not answer");
                 said.clone()
             }
         };
@@ -32,7 +32,7 @@ pub(super) async fn watch(driver: Arc<Driver>, readiness: Arc<Readiness>) {
             let driver = driver.name();
             match &found {
                 Some(fault) => tracing::warn!(%driver, fault, "storage cannot be used"),
-                None => tracing::info!(%driver, "storage can be used again"),
+                None => tracing::info!(%driver, "storage recovered"),
             }
             said = found;
         }

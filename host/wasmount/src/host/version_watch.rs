@@ -1,5 +1,4 @@
-//! What happens to the versions of a backend, told to whom it concerns: readiness, Events, metrics. Apart because the keeper
-//! knows none of them, and waits for none.
+//! What happens to the versions of a backend, told to whom it concerns: readiness, Events, metrics.
 //!
 //! It decides nothing; sentences are the keeper's own, with the driver's name before them where that is not clear.
 

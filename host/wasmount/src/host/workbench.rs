@@ -183,7 +183,7 @@ impl Workbench {
             policy: ServingPolicy::of(document),
         };
         let driver = Driver::new(config, self.mounter.clone(), self.state.clone());
-        driver.put_to_use(admitted.backend, ServingPolicy::of(document));
+        driver.activate(admitted.backend, ServingPolicy::of(document));
         // Those of the admission are not this call's.
         let usages: Arc<Mutex<Vec<Usage>>> = Arc::default();
         let told = Arc::clone(&usages);

@@ -77,7 +77,7 @@ fn a_host_that_does_not_register_says_nothing_of_registration() {
 }
 
 #[test]
-fn the_table_of_the_documentation_has_the_metrics_that_there_are() {
+fn the_metrics_table_of_the_docs_lists_every_metric() {
     let text = registered().text();
     let mut shown: BTreeSet<String> = text
         .lines()

@@ -102,7 +102,7 @@ fn a_driver_that_csinode_does_not_have_is_not_reached() {
 }
 
 #[test]
-fn a_sick_plugin_or_pool_makes_its_driver_unready_and_the_host_not() {
+fn an_unhealthy_plugin_makes_its_driver_unready_not_the_host() {
     let (name, readiness) = well();
     readiness.set_plugin(&name, Some("no such file".to_owned()));
     let expected = [None, Some("no such file".to_owned())];

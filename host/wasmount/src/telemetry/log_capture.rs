@@ -1,5 +1,4 @@
-//! What a plugin says, kept instead of written: for a command that shows it beside the answer. Apart from the log because it is an answer
-//! here, and nobody's file.
+//! What a plugin says, kept instead of written: for a command that shows it beside the answer.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

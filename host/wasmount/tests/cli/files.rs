@@ -1,5 +1,4 @@
-//! Commands that read and write files of components, where such a file is missing, is something else, or would be lost. Apart because each has a
-//! folder of its own, and needs no component that runs.
+//! Commands that read and write files of components, where such a file is missing, is something else, or would be lost.
 
 use crate::{DOCUMENT, said};
 use std::fs;
@@ -25,7 +24,7 @@ fn scene() -> TempDir {
 }
 
 #[test]
-fn a_component_is_not_saved_over_its_signatures_and_is_saved_beside_them() {
+fn a_component_is_saved_beside_its_signatures() {
     let folder = scene();
     let folder = folder.path();
     for name in ["p.wasm.sig", "p.wasm.bundle"] {
@@ -74,7 +73,7 @@ fn a_first_signature_may_be_an_added_one() {
 }
 
 #[test]
-fn what_is_no_component_is_not_pushed_and_the_reason_is_one_line() {
+fn a_file_that_is_no_component_is_not_pushed() {
     let folder = scene();
     fs::write(folder.path().join("script"), "#!/bin/sh\n").unwrap();
     let (code, errors, _) = run(folder.path(), &["push", "script", "oci://a.b/c:1"]);
@@ -86,7 +85,7 @@ fn what_is_no_component_is_not_pushed_and_the_reason_is_one_line() {
 }
 
 #[test]
-fn a_missing_directory_for_temporary_files_is_named_with_the_way_out() {
+fn a_missing_temporary_directory_is_named_with_the_fix() {
     let folder = scene();
     fs::write(folder.path().join("b.yaml"), DOCUMENT).unwrap();
     for words in [

@@ -63,7 +63,7 @@ fn a_path_root_that_overlaps_with_kubelets_directory_is_refused() {
 }
 
 #[test]
-fn flags_that_another_process_has_are_refused_beside_its_address() {
+fn flags_of_the_mounter_process_are_rejected_beside_its_address() {
     let address = ["--mounter", "unix:/run/wasmount/mounter.sock"];
     for (flag, value) in [("--run-dir", "/run/x"), ("--path-root", "/x")] {
         let words = [
@@ -196,7 +196,7 @@ fn a_registration_socket_that_the_kernel_would_cut_ends_with_64() {
 }
 
 #[test]
-fn a_registration_that_is_insisted_on_without_a_kubelet_ends_with_64() {
+fn forced_registration_without_kubelet_exits_with_64() {
     let folder = tempfile::tempdir().unwrap();
     let kubelet = folder.path().display().to_string();
     let flags = [

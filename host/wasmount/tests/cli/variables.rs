@@ -1,5 +1,4 @@
-//! Variables of the environment that were set for another command, or for nothing: none of them is in the way. Apart because each act here is told
-//! from the same one without a variable.
+//! Variables of the environment that were set for another command, or for nothing: none of them is in the way.
 
 use crate::{DOCUMENT, said};
 use std::path::Path;

@@ -111,7 +111,7 @@ fn a_half_deleted_volume_is_not_answered_as_a_new_one() {
 }
 
 #[test]
-fn an_expansion_that_ends_half_way_spoils_no_smaller_one_and_no_snapshot() {
+fn an_interrupted_expansion_blocks_no_smaller_one() {
     let mut was_half_grown = 0;
     for point in 0..12 {
         fresh();

@@ -117,7 +117,7 @@ async fn records_of_a_real_api_server_are_scanned_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_real_api_server_calls_are_unavailable_and_nothing_is_lost() {
+async fn without_a_real_api_server_calls_are_unavailable() {
     let plane = Plane::own().await;
     let (store, other) = (plane.store().await, plane.store().await);
     let space = space("outage");
@@ -164,7 +164,7 @@ async fn without_a_real_api_server_calls_are_unavailable_and_nothing_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_forgets_misses_nothing_of_a_real_api_server_though_its_watch_is_late() {
+async fn a_late_watch_of_a_real_api_server_loses_no_record() {
     let plane = Plane::shared().await;
     let folder = tempfile::tempdir().unwrap();
     let (way, kubeconfig) = plane.way(folder.path(), "late").await;
@@ -184,7 +184,7 @@ async fn a_store_that_forgets_misses_nothing_of_a_real_api_server_though_its_wat
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_api_server_without_the_kind_has_no_records_rather_than_none() {
+async fn a_real_api_server_without_the_kind_is_an_error() {
     let plane = Plane::shared().await;
     let client = plane.client().await.unwrap();
     let nowhere = wasmount_kubernetes::KubernetesStore::new(client, "no-such-namespace").unwrap();

@@ -63,7 +63,7 @@ async fn listed(orchestrator: &Orchestrator) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_real_api_server_elects_one_controller_and_the_other_refuses_to_work() {
+async fn privileged_a_real_api_server_elects_one_controller() {
     let replicas = Replicas::start(&[]).await;
     let leader = replicas.leader().await;
     let working = orchestrator(&replicas, leader).await;
@@ -80,7 +80,7 @@ async fn privileged_a_real_api_server_elects_one_controller_and_the_other_refuse
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_leader_that_stops_leaves_its_place_with_a_real_api_server_at_once() {
+async fn privileged_a_stopped_leader_frees_its_real_api_server_lease() {
     let mut replicas = Replicas::start(&[]).await;
     let leader = replicas.leader().await;
     let working = orchestrator(&replicas, leader).await;
@@ -96,8 +96,7 @@ async fn privileged_a_leader_that_stops_leaves_its_place_with_a_real_api_server_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_driver_taken_off_its_leader_works_elsewhere_and_there_again_with_a_real_api_server()
- {
+async fn privileged_a_moved_driver_works_with_a_real_api_server() {
     let mut replicas = Replicas::start(&[]).await;
     let leader = replicas.leader().await;
     let working = orchestrator(&replicas, leader).await;
@@ -125,7 +124,7 @@ async fn privileged_a_driver_taken_off_its_leader_works_elsewhere_and_there_agai
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_leader_killed_at_work_loses_no_record_of_a_real_api_server() {
+async fn privileged_a_killed_leader_keeps_real_api_server_records() {
     let mut replicas = Replicas::start(&[]).await;
     let leader = replicas.leader().await;
     let working = orchestrator(&replicas, leader).await;
@@ -182,7 +181,7 @@ async fn privileged_a_leader_killed_at_work_loses_no_record_of_a_real_api_server
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_leader_cut_off_from_a_real_api_server_ends_before_the_other_works() {
+async fn privileged_a_leader_without_its_real_api_server_ends() {
     let mut replicas = Replicas::start(&[]).await;
     let leader = replicas.leader().await;
     let working = orchestrator(&replicas, leader).await;
@@ -206,8 +205,7 @@ async fn privileged_a_leader_cut_off_from_a_real_api_server_ends_before_the_othe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_leader_that_was_frozen_does_nothing_more_for_a_real_api_server_when_it_wakes()
-{
+async fn privileged_a_frozen_leader_stops_at_its_real_api_server() {
     let mut replicas = Replicas::start(&[]).await;
     let leader = replicas.leader().await;
     let working = orchestrator(&replicas, leader).await;
@@ -239,7 +237,7 @@ async fn privileged_a_leader_that_was_frozen_does_nothing_more_for_a_real_api_se
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_the_leader_with_its_records_at_a_real_api_server_passes_csi_sanity() {
+async fn privileged_a_leader_with_a_real_api_server_passes_csi_sanity() {
     let replicas = Replicas::start(&["GET_SNAPSHOT"]).await;
     let leader = replicas.leader().await;
     for host in [&replicas.node, &replicas.controllers[leader]] {

@@ -29,8 +29,7 @@ async fn won(election: Election) -> Leadership {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_driver_that_is_withdrawn_is_anothers_at_once_with_a_real_api_server_and_the_rest_stays()
-{
+async fn a_withdrawn_driver_frees_its_real_api_server_lease() {
     let plane = Plane::shared().await;
     let (goes, stays) = (driver("goes.example"), driver("stays.example"));
     let first = election(&plane, "first", &[&goes, &stays]).await;
@@ -51,7 +50,7 @@ async fn a_driver_that_is_withdrawn_is_anothers_at_once_with_a_real_api_server_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_driver_that_waits_for_a_real_api_server_is_withdrawn_and_keeps_no_other_from_its_turn() {
+async fn a_waiting_driver_is_withdrawn_at_a_real_api_server() {
     let plane = Plane::shared().await;
     let (held, free) = (driver("a-held.example"), driver("free.example"));
     let mut holder = won(election(&plane, "holder", &[&held]).await).await;

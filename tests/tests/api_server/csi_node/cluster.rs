@@ -1,5 +1,4 @@
-//! An API server for all tests of this program, with a Node for each, and what is asked of its objects. Apart because starting one takes
-//! seconds, and tests with Nodes of their own do not meet.
+//! An API server for all tests of this program, with a Node for each, and what is asked of its objects.
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::events::v1::Event;

@@ -1,5 +1,5 @@
-//! kubelet's part, by its rules (`pkg/volume/csi/nodeinfomanager`) and in words of this test's own: whole objects are written, an entry goes
-//! when a driver does. Apart because the host must understand what kubelet writes, not what the host would write.
+//! kubelet's part, by its rules (`pkg/volume/csi/nodeinfomanager`) and in words of this test's own: whole objects are written, an entry goes when a
+//! driver does.
 
 use crate::csi_node::cluster::Cluster;
 use kube::api::PostParams;

@@ -54,7 +54,7 @@ fn written(mut object: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_it_writes_what_kubelet_writes_and_after_a_restart_nothing() {
+async fn privileged_managed_csi_node_equals_kubelets_and_is_stable() {
     let taint = |key: &str, effect: &str| json!({ "key": key, "effect": effect });
     let own = "hostpath.wasmount.io/agent-not-ready";
     let taints = json!([
@@ -127,7 +127,7 @@ async fn privileged_it_writes_what_kubelet_writes_and_after_a_restart_nothing() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_what_is_no_longer_served_goes_and_what_others_made_stays() {
+async fn privileged_stale_entries_go_and_foreign_ones_stay() {
     let cluster = Cluster::with_node("retired", json!({})).await;
     let foreign = json!({ "name": FOREIGN, "nodeID": "f", "topologyKeys": ["k"] });
     foreign_csi_node(&cluster, json!([foreign])).await;
@@ -182,7 +182,7 @@ async fn privileged_an_entry_that_is_wrong_or_gone_is_written_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_label_of_another_value_is_told_and_nothing_is_written() {
+async fn privileged_a_differing_node_label_is_reported_not_written() {
     let key = "topology.hostpath.wasmount.io/node";
     let labels = json!({ "metadata": { "labels": { (key): "elsewhere" } } });
     let cluster = Cluster::with_node("collided", labels).await;

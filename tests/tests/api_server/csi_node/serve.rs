@@ -62,7 +62,7 @@ impl Serving {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_host_beside_a_kubelet_tells_what_is_wrong_and_writes_nothing() {
+async fn privileged_a_host_beside_kubelet_reports_and_writes_nothing() {
     let cluster = Cluster::with_node("beside", json!({})).await;
     let serving = Serving::start(&cluster, "verify", &cluster.kubeconfig, &[]);
     let mut node = serving.host.orchestrator().await.unwrap().clients().node;
@@ -81,9 +81,7 @@ async fn privileged_a_host_beside_a_kubelet_tells_what_is_wrong_and_writes_nothi
     };
     assert!(cluster.csi_node().await.is_none(), "nobody has written it");
     kubelet::install(&cluster, &answer).await;
-    serving
-        .logged("listed: CSINode and Node say what the driver says")
-        .await;
+    serving.logged("CSINode and Node match the driver").await;
 
     kubelet::uninstall(&cluster, DRIVER).await;
     let words = "CSI driver hostpath.wasmount.io: CSINode does not list the driver";
@@ -95,7 +93,7 @@ async fn privileged_a_host_beside_a_kubelet_tells_what_is_wrong_and_writes_nothi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_host_that_may_not_look_says_what_to_grant_and_serves_on() {
+async fn privileged_a_host_without_rights_says_what_to_grant() {
     let cluster = Cluster::with_node("powerless", json!({})).await;
     let kubeconfig = cluster.kubeconfig_without_rights().await;
     let serving = Serving::start(&cluster, "verify", &kubeconfig, &[]);

@@ -116,7 +116,7 @@ async fn each_fact_that_drifts_is_told_and_healed_by_one_registration() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_label_of_another_value_is_told_and_waited_for_and_never_registered_over() {
+async fn a_differing_node_label_blocks_registration() {
     let (cluster, watched) = listed("relabelled").await;
     let label = |value: &str| json!({ "metadata": { "labels": { "example.com/rack": value } } });
     cluster.change_node(label("r2")).await;
@@ -170,7 +170,7 @@ async fn registration_waits_while_a_label_collides_and_no_longer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_that_was_away_is_watched_again_and_what_changed_meanwhile_is_seen() {
+async fn an_api_server_outage_loses_no_change() {
     let (_place, plane) = own_control_plane().await;
     let cluster = Arc::new(Cluster::of(&plane, "away", json!({})).await);
     let answer = answer(DRIVER);

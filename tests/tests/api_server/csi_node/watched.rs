@@ -1,5 +1,4 @@
-//! One driver's steward at work, with a registration that kubelet of this test's takes. Apart because a host has no kubelet here: what is real
-//! is the API server, the watches, the comparison and the events.
+//! One driver's steward at work, with a registration that kubelet of this test's takes.
 
 use crate::csi_node::cluster::{Cluster, eventually};
 use crate::csi_node::kubelet::{self, Answer};

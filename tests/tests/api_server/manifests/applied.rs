@@ -23,7 +23,7 @@ async fn a_real_api_server_takes_every_object_that_is_printed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_api_server_takes_every_overlay_as_people_type_it_first() {
+async fn a_real_api_server_accepts_every_overlay() {
     let scene = Scene::start().await;
     scene.with_snapshot_kinds();
     let apply = |folder: &str| {

@@ -47,7 +47,7 @@ async fn prepared() -> (Scene, PathBuf, Api<CSIDriver>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_api_server_has_the_object_by_the_rights_that_are_printed() {
+async fn a_real_api_server_accepts_csi_driver_by_printed_rights() {
     let (_scene, kubeconfig, api) = prepared().await;
     let mut host = host(workspace().backend_document("hostpath"), &kubeconfig, &[]);
     host.client().await.unwrap();
@@ -90,7 +90,7 @@ async fn a_real_api_server_has_the_object_by_the_rights_that_are_printed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_api_server_keeps_an_object_that_cannot_become_what_the_driver_needs() {
+async fn a_real_api_server_keeps_an_incompatible_csi_driver() {
     let (scene, kubeconfig, api) = prepared().await;
     scene.apply(&format!(
         "apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {{ name: {DRIVER} }}\nspec: {{ attachRequired: false }}\n"
@@ -98,7 +98,7 @@ async fn a_real_api_server_keeps_an_object_that_cannot_become_what_the_driver_ne
     let before = live(&api).await;
     let host = host(workspace().backend_document("hostpath"), &kubeconfig, &[]);
     let log = soon("the refusal", async || {
-        Some(host.log()).filter(|log| log.contains("the CSIDriver object is not written"))
+        Some(host.log()).filter(|log| log.contains("CSIDriver object not written"))
     })
     .await;
     assert!(
@@ -129,12 +129,12 @@ async fn a_real_api_server_keeps_an_object_that_cannot_become_what_the_driver_ne
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_api_server_that_comes_late_gets_the_object_and_one_that_is_refused_none() {
+async fn a_late_real_api_server_gets_the_csi_driver() {
     let (scene, kubeconfig, api) = prepared().await;
     scene.plane.stop_api().unwrap();
     let late = host(workspace().backend_document("hostpath"), &kubeconfig, &[]);
     soon("the failure", async || {
-        Some(()).filter(|()| late.log().contains("the CSIDriver object is not written"))
+        Some(()).filter(|()| late.log().contains("CSIDriver object not written"))
     })
     .await;
     scene.plane.start_api().await.unwrap();

@@ -9,7 +9,7 @@ const DRIVER: &str = "hostpath.wasmount.io";
 const ACCOUNT: &str = "wasmount-hostpath-node";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_api_server_lets_a_driver_write_its_own_node_and_no_other() {
+async fn a_real_api_server_limits_a_driver_to_its_node() {
     let scene = Scene::start().await;
     scene.with_snapshot_kinds();
     scene.with_shared_objects();

@@ -49,7 +49,7 @@ fn mount(map: &Value, folder: &Path) {
 }
 
 #[test]
-fn what_is_printed_of_a_signed_backend_has_all_that_its_pods_verify_it_by() {
+fn manifests_of_a_signed_backend_verify_signatures() {
     let directory = tempfile::tempdir().unwrap();
     let document = scene(directory.path());
     good(directory.path(), &["sign", "nas.wasm", "--key", "ann.key"]);

@@ -282,7 +282,7 @@ impl Scene {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_with_every_key_is_taken_as_a_file_and_as_an_object() {
+async fn a_document_with_every_key_is_valid_as_file_and_object() {
     let scene = Scene::shared().await;
     let minimal = backend("minimal", "minimal.example");
     for document in [minimal, full()] {
@@ -292,7 +292,7 @@ async fn a_document_with_every_key_is_taken_as_a_file_and_as_an_object() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_api_server_refuses_each_document_that_the_reader_of_files_refuses() {
+async fn a_real_api_server_rejects_what_the_file_reader_rejects() {
     let scene = Scene::shared().await;
     let all = wrong();
     let number = all.len();

@@ -8,7 +8,7 @@ use serde_json::json;
 use wasmount_control::words::Rollback;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_an_object_is_served_changed_refused_and_taken_away() {
+async fn privileged_an_object_is_served_changed_rejected_and_removed() {
     let scene = Scene::shared().await;
     let mut serving = Serving::start(&scene, "life");
     let mut wanted = object("life", "life.example");
@@ -45,7 +45,7 @@ async fn privileged_an_object_is_served_changed_refused_and_taken_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_an_object_that_means_another_version_lifts_a_rollback_by_hand() {
+async fn privileged_an_object_of_another_version_lifts_a_rollback() {
     let scene = Scene::shared().await;
     let serving = Serving::start(&scene, "lifted");
     let mut wanted = object("lifted", "lifted.example");
@@ -113,7 +113,7 @@ async fn privileged_the_driver_of_a_file_is_not_given_to_an_object() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_host_that_starts_without_the_api_server_serves_what_it_saw_last() {
+async fn privileged_a_start_without_api_server_serves_the_cache() {
     let scene = Scene::start().await;
     let mut serving = Serving::start(&scene, "alone");
     scene.apply(&object("alone", "alone.example")).await;

@@ -73,7 +73,7 @@ async fn privileged_an_object_stays_until_its_last_volume_is_unstaged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_forced_deletion_takes_a_backend_away_with_its_volume_staged() {
+async fn privileged_a_forced_deletion_removes_a_backend_in_use() {
     let scene = Scene::shared().await;
     let mut serving = Serving::start(&scene, "byforce");
     scene.apply(&object("byforce", "byforce.example")).await;
@@ -98,7 +98,7 @@ async fn privileged_a_forced_deletion_takes_a_backend_away_with_its_volume_stage
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_an_object_that_comes_back_before_its_last_volume_went_takes_new_work() {
+async fn privileged_an_object_recreated_while_leaving_takes_work() {
     let scene = Scene::shared().await;
     let mut serving = Serving::start(&scene, "back");
     let wanted = object("back", "back.example");
@@ -140,7 +140,7 @@ async fn privileged_an_object_that_comes_back_before_its_last_volume_went_takes_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_an_object_of_an_elected_controller_works_again_when_it_is_made_anew() {
+async fn privileged_a_recreated_object_of_a_leader_works_again() {
     let scene = Scene::shared().await;
     let elects = ["--state=kubernetes:default", "--leader-election"];
     let mut serving = Serving::start_as(&scene, "anew", HostRole::Controller, &elects);

@@ -87,7 +87,7 @@ async fn privileged_a_host_reports_what_it_serves_and_what_it_refuses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_version_that_traps_is_told_as_rolled_back_and_so_after_a_restart() {
+async fn privileged_a_rollback_is_reported_also_after_restart() {
     let scene = Scene::shared().await;
     let mut serving = Serving::start(&scene, "trapping");
     let mut wanted = object("trapping", "trapping.example");

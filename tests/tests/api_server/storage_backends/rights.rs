@@ -200,7 +200,7 @@ async fn write(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_the_printed_rights_suffice_for_a_host_and_reach_no_other_node() {
+async fn privileged_printed_rights_suffice_for_one_node_only() {
     needs_root();
     // A namespace and its policies are of the whole API server.
     let scene = Scene::start().await;

@@ -1,4 +1,4 @@
-//! The real host that serves objects, and the object that most tests give it. Apart because tests of several subjects start one.
+//! The real host that serves objects, and the object that most tests give it.
 
 use crate::storage_backends::scene::{Scene, backend, says, soon, workspace};
 use serde_json::{Value, json};

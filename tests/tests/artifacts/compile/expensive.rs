@@ -1,5 +1,4 @@
-//! Small components that cost a compiler much, written byte by byte (WebAssembly core specification, chapter 5; component model,
-//! `Binary.md`). Apart because no tool would make them.
+//! Small components that cost a compiler much, written byte by byte (WebAssembly core specification, chapter 5; component model, `Binary.md`).
 
 /// Types of the core format.
 const I32: u8 = 0x7f;

@@ -68,7 +68,7 @@ fn killed_command() -> PathBuf {
 }
 
 #[tokio::test]
-async fn privileged_what_a_backend_left_that_went_while_the_host_was_down_goes_at_the_next_start() {
+async fn privileged_leftovers_of_a_removed_backend_go_at_start() {
     needs_root();
     let folder: TempDir = tempfile::tempdir().unwrap();
     let (stays, stays_digits) = backend(folder.path(), STAYS);

@@ -98,7 +98,7 @@ fn signatures_travel_in_the_file_from_one_registry_to_another() {
 }
 
 #[test]
-fn a_file_of_one_component_is_saved_and_loaded_without_any_registry() {
+fn a_file_of_one_component_needs_no_registry() {
     let folder = tempfile::tempdir().unwrap();
     let (bundle, output) = (folder.path().join("p.tar"), folder.path().join("p.wasm"));
     good(&mut wasmount(&[
@@ -172,7 +172,7 @@ fn a_save_that_is_killed_in_the_middle_leaves_nothing() {
 }
 
 #[test]
-fn signatures_of_a_file_travel_with_it_and_stay_out_of_registries() {
+fn signatures_travel_with_a_file_outside_registries() {
     let server = Server::start();
     let at = |name: &str| server.path().join(name);
     let (wasm, bundle, output) = (at("p.wasm"), at("p.tar"), at("o.wasm"));

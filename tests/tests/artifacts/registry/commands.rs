@@ -74,7 +74,7 @@ fn whoever_may_not_is_told_who_asked_and_what_to_give() {
 }
 
 #[test]
-fn credentials_in_a_name_are_refused_with_where_they_belong_and_never_repeated() {
+fn credentials_in_a_reference_are_rejected_and_not_shown() {
     let name = "oci://ann:hunter2@localhost:5000/storage/nas:1";
     for words in [
         &["pull", name][..],

@@ -132,7 +132,7 @@ fn privileged_who_fetches_for_a_host_is_nobody_and_has_limits() {
 }
 
 #[test]
-fn privileged_the_connection_to_a_registry_is_of_who_fetches_and_never_of_the_host() {
+fn privileged_only_the_fetching_child_connects_to_a_registry() {
     let waiting = Waiting::start();
     let fetcher = waiting.fetcher();
     let socket = waiting.socket(&fetcher);

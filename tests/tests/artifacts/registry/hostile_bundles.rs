@@ -66,7 +66,7 @@ impl Layout {
 }
 
 #[test]
-fn a_bundle_writes_to_no_tag_but_the_one_that_was_named_and_cosigns() {
+fn a_bundle_writes_only_the_named_tag_and_signature_tags() {
     let server = Server::start();
     let stable = server.reference("storage/nas:stable");
     let other = server.path().join("other.wasm");

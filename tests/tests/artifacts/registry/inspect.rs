@@ -69,7 +69,7 @@ fn json_of(server: &Server, words: &[&str]) -> Value {
 }
 
 #[test]
-fn an_artifact_is_told_by_its_digest_whether_a_tag_or_the_digest_names_it() {
+fn an_artifact_is_identified_by_digest_for_every_tag() {
     let server = Server::start();
     let tag = server.reference("storage/nas:1");
     let pinned = push(&server, &tag);
@@ -152,7 +152,7 @@ fn who_signed_an_artifact_is_told_and_judged_by_the_document() {
 }
 
 #[test]
-fn what_the_registry_lost_of_a_signature_is_named_and_the_rest_counts() {
+fn a_lost_signature_blob_is_named_and_others_count() {
     let server = Server::start();
     let tag = server.reference("storage/nas:1");
     let pinned = push(&server, &tag);
@@ -188,7 +188,7 @@ fn what_the_registry_lost_of_a_signature_is_named_and_the_rest_counts() {
 }
 
 #[test]
-fn what_kill_9_leaves_of_a_look_at_an_artifact_goes_with_the_next() {
+fn kill_9_leftovers_of_an_inspection_go_with_the_next_one() {
     let server = Server::start();
     let tag = server.reference("storage/nas:1");
     push(&server, &tag);

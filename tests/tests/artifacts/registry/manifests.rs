@@ -49,7 +49,7 @@ fn objects(printed: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_backend_of_a_registry_with_secrets_of_a_cluster_becomes_manifests() {
+fn a_registry_backend_with_secrets_becomes_manifests() {
     let server = Server::start();
     let reference = server.reference("storage/nas:1");
     good(&mut server.wasmount(&["push", text(&component()), &reference]));
@@ -91,7 +91,7 @@ fn a_backend_of_a_registry_with_secrets_of_a_cluster_becomes_manifests() {
 }
 
 #[test]
-fn secrets_of_another_namespace_and_a_registry_that_is_away_are_refused() {
+fn secrets_of_another_namespace_are_rejected() {
     let mut server = Server::start();
     let reference = server.reference("storage/nas:1");
     good(&mut server.wasmount(&["push", text(&component()), &reference]));

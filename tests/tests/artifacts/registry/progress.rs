@@ -75,7 +75,7 @@ fn a_pull_on_a_terminal_draws_how_far_it_is() {
 }
 
 #[test]
-fn nothing_is_drawn_without_a_terminal_or_for_what_is_over_at_once() {
+fn no_progress_bar_without_terminal_or_for_quick_work() {
     let server = Server::start();
     let large = pushed(&server, "large", true);
     let output = output(&server);

@@ -97,8 +97,7 @@ fn compiled(host: &Host) -> usize {
 }
 
 #[tokio::test]
-async fn privileged_a_signed_artifact_serves_and_an_unsigned_one_is_refused_before_it_is_compiled()
-{
+async fn privileged_an_unsigned_artifact_is_not_compiled() {
     needs_root();
     namespace::enter();
     assert!(component().exists());
@@ -158,7 +157,7 @@ async fn privileged_a_signed_artifact_serves_and_an_unsigned_one_is_refused_befo
 }
 
 #[tokio::test]
-async fn privileged_a_tag_that_moves_means_what_it_did_until_somebody_asks_for_a_swap() {
+async fn privileged_a_moved_tag_takes_effect_with_a_swap() {
     needs_root();
     namespace::enter();
     let server = Server::start();

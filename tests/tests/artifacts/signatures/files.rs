@@ -69,7 +69,7 @@ fn a_changed_byte_of_file_or_signature_is_refused() {
 }
 
 #[test]
-fn a_signature_that_is_cut_off_or_endless_is_refused_for_what_it_is() {
+fn a_truncated_or_endless_signature_is_rejected() {
     let scene = signed();
     let signature = scene.read("nas.wasm.sig");
     for length in [0, 1, 4, signature.len() / 2, signature.len() - 4] {

@@ -104,7 +104,7 @@ fn what_wasmount_signs_in_a_registry_official_cosign_verifies() {
 }
 
 #[test]
-fn what_official_cosign_signs_in_a_registry_wasmount_verifies_in_both_forms() {
+fn signatures_of_official_cosign_are_verified_in_both_forms() {
     let registry = Registry::start();
     let scene = &registry.scene;
     scene.keygen("other");
@@ -150,7 +150,7 @@ fn signatures_of_wasmount_and_official_cosign_lie_side_by_side() {
 }
 
 #[test]
-fn a_signature_that_was_moved_to_another_artifact_is_refused_by_wasmount_and_official_cosign() {
+fn a_moved_signature_fails_here_and_in_official_cosign() {
     let registry = Registry::start();
     let scene = &registry.scene;
     scene.keygen("acme");

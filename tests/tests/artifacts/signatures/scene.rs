@@ -1,4 +1,4 @@
-//! A folder with a component and some keys, and the two programs that work in it. Apart so that each test says what is done, and to what.
+//! A folder with a component and some keys, and the two programs that work in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -30,7 +30,7 @@ async fn privileged_status_shows_what_serves_in_a_table_and_as_json() {
 }
 
 #[tokio::test]
-async fn privileged_status_is_printed_again_when_something_has_changed() {
+async fn privileged_status_watch_prints_changes() {
     let scene = Scene::start();
     let mut watching = scene
         .command(&["status", "--watch"])
@@ -47,7 +47,7 @@ async fn privileged_status_is_printed_again_when_something_has_changed() {
 }
 
 #[tokio::test]
-async fn privileged_a_driver_that_is_not_served_is_answered_with_those_that_are() {
+async fn privileged_an_unknown_driver_is_answered_with_known_ones() {
     let scene = Scene::start();
     for command in [
         "swap", "rollback", "pause", "resume", "drain", "history", "volumes", "delete",

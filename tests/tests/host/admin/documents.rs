@@ -18,7 +18,7 @@ async fn privileged_a_document_that_changes_is_another_version() {
 }
 
 #[tokio::test]
-async fn privileged_a_document_that_is_wrong_or_gone_is_said_and_changes_nothing() {
+async fn privileged_an_invalid_document_is_reported_and_ignored() {
     let scene = Scene::start();
     let right = fs::read_to_string(&scene.document).unwrap();
     let said = |part: &'static str| {
@@ -43,7 +43,7 @@ async fn privileged_a_document_that_is_wrong_or_gone_is_said_and_changes_nothing
 }
 
 #[tokio::test]
-async fn privileged_a_host_that_waited_for_another_serves_the_document_as_it_is_by_then() {
+async fn privileged_a_waiting_host_serves_the_latest_document() {
     let mut scene = Scene::start();
     let own = |name: &str| {
         let path = scene.host.root().join(name);
@@ -86,7 +86,7 @@ async fn privileged_a_host_that_waited_for_another_serves_the_document_as_it_is_
 }
 
 #[tokio::test]
-async fn privileged_a_mounter_of_its_own_follows_the_grants_of_its_document() {
+async fn privileged_a_mounter_follows_the_grants_of_its_document() {
     let mut scene = Scene::start_with(HostOptions {
         split: Some(0),
         ..HostOptions::default()
@@ -100,7 +100,7 @@ async fn privileged_a_mounter_of_its_own_follows_the_grants_of_its_document() {
     while !scene
         .host
         .log()
-        .contains("the grants of the document are in use")
+        .contains("grants of the document are in force")
     {
         assert!(std::time::Instant::now() < end, "{}", scene.host.log());
         std::thread::sleep(std::time::Duration::from_millis(100));
@@ -116,7 +116,7 @@ async fn privileged_a_mounter_of_its_own_follows_the_grants_of_its_document() {
 }
 
 #[tokio::test]
-async fn privileged_a_secret_that_changed_while_the_host_was_down_is_another_version() {
+async fn privileged_a_secret_changed_while_stopped_makes_a_version() {
     let mut scene = Scene::start();
     let secret = scene.folder.path().join("token");
     fs::write(&secret, "correct-horse").unwrap();

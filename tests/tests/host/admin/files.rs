@@ -44,8 +44,7 @@ async fn under_load(scene: &Scene, change: impl Fn(usize)) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_file_that_is_replaced_ten_times_a_second_fails_no_call_and_ends_with_the_last()
- {
+async fn privileged_a_file_replaced_under_load_fails_no_call() {
     let scene = Scene::start();
     let builds: Vec<_> = ["a", "b", "c"]
         .map(|mark| build_of("directory", mark).unwrap())
@@ -66,7 +65,7 @@ async fn privileged_a_file_that_is_replaced_ten_times_a_second_fails_no_call_and
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_file_that_is_written_in_place_is_never_served_by_half() {
+async fn privileged_a_file_written_in_place_is_never_served_in_part() {
     let scene = Scene::start();
     let builds: Vec<_> = ["a", "b"]
         .map(|mark| build_of("directory", mark).unwrap())
@@ -89,7 +88,7 @@ async fn privileged_a_file_that_is_written_in_place_is_never_served_by_half() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_file_that_is_no_component_is_refused_until_it_is_one() {
+async fn privileged_a_file_is_rejected_until_it_is_a_component() {
     let scene = Scene::start();
     fs::write(&scene.component, "no component").unwrap();
     let status = scene.until("it is refused", |driver| driver["refused"].is_object());
@@ -105,7 +104,7 @@ async fn privileged_a_file_that_is_no_component_is_refused_until_it_is_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_full_data_directory_refuses_a_new_version_and_nothing_else() {
+async fn privileged_a_full_data_directory_rejects_only_new_versions() {
     let mut scene = Scene::start();
     scene.host.terminate().unwrap();
     let disk = SmallDisk::mount(&scene.host.data(), DATA_BYTES).unwrap();

@@ -318,7 +318,7 @@ fn sign_one(folder: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_each_step_of_an_admission_refuses_in_words_and_the_running_version_serves_on() {
+async fn privileged_each_failed_admission_step_names_its_cause() {
     let scene = Scene::serving("misbehave", HostOptions::default());
     sign_one(scene.folder.path());
     let rows = before_it_runs().into_iter().chain(once_it_runs()).collect();
@@ -342,7 +342,7 @@ async fn privileged_each_step_of_an_admission_refuses_in_words_and_the_running_v
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_another_plugin_and_one_that_lacks_a_feature_are_refused_by_name() {
+async fn privileged_another_plugin_or_lost_feature_is_rejected() {
     let scene = Scene::start();
     let wish = || Wish::Bytes(built("misbehave"));
     // It has every service of plugins/directory, and lacks one feature of it.

@@ -10,7 +10,7 @@ use wasmount_tests::orchestrator::VOLUME_BYTES;
 use wasmount_tests::requests;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_driver_with_volumes_in_use_stays_and_they_are_named() {
+async fn privileged_a_driver_with_volumes_in_use_names_them() {
     let scene = Scene::start();
     let orchestrator = scene.orchestrator().await;
     let volume = orchestrator.created("pvc").await.unwrap();
@@ -41,7 +41,7 @@ const DELETIONS: usize = 4;
 const ROUNDS: usize = 10;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_deletions_that_are_refused_leave_in_force_what_is_decided_meanwhile() {
+async fn privileged_a_refused_deletion_keeps_later_decisions() {
     let scene = Scene::start();
     let orchestrator = scene.orchestrator().await;
     let volume = orchestrator.created("pvc").await.unwrap();
@@ -93,7 +93,7 @@ async fn privileged_a_forced_deletion_leaves_mounts_to_the_next_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_driver_that_was_deleted_comes_back_when_its_document_changes() {
+async fn privileged_a_deleted_driver_returns_with_its_document() {
     let scene = Scene::start();
     let orchestrator = scene.orchestrator().await;
     let (id, _) = orchestrator

@@ -29,7 +29,7 @@ async fn privileged_clients_that_say_nothing_keep_nobody_out() {
 }
 
 #[tokio::test]
-async fn privileged_what_is_no_question_is_refused_and_the_host_goes_on() {
+async fn privileged_invalid_admin_requests_are_rejected() {
     let scene = Scene::start();
     let socket = scene.host.data().join("admin.sock");
     let mode = std::fs::metadata(&socket).unwrap().permissions().mode();

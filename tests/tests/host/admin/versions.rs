@@ -16,7 +16,7 @@ fn history(scene: &Scene) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn privileged_a_version_is_swapped_to_and_gone_back_from_and_stays_across_a_restart() {
+async fn privileged_swap_and_rollback_survive_a_restart() {
     let mut scene = Scene::start();
     let first = scene.status()["version"]["digest"].clone();
     scene.replace("two");
@@ -53,7 +53,7 @@ async fn privileged_a_version_is_swapped_to_and_gone_back_from_and_stays_across_
 }
 
 #[tokio::test]
-async fn privileged_what_may_not_serve_is_refused_in_words_and_changes_nothing() {
+async fn privileged_a_rejected_swap_changes_nothing() {
     let scene = Scene::start();
     let before = scene.status()["version"].clone();
     let bad = scene.folder.path().join("bad.wasm");
@@ -111,7 +111,7 @@ async fn privileged_a_pause_keeps_what_serves_until_resume() {
 }
 
 #[tokio::test]
-async fn privileged_two_administrators_at_once_leave_one_version_whole() {
+async fn privileged_concurrent_administrators_leave_one_version() {
     let scene = Scene::start();
     let builds: Vec<_> = (0..ADMINS)
         .map(|it| scene.build(&format!("b{it}")))

@@ -18,7 +18,7 @@ fn note(event: &Event) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_with_a_real_api_server_a_claim_hears_of_each_fault_once_and_of_its_own_never() {
+async fn privileged_a_real_api_server_gets_claim_events_once() {
     let scene = Scene::start().await;
     // First what is the user's own: faults are told in their order.
     let own = scene.create("data", UID, "error").await;
@@ -55,8 +55,7 @@ async fn privileged_with_a_real_api_server_a_claim_hears_of_each_fault_once_and_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_with_a_real_api_server_a_pod_hears_of_a_plan_that_is_not_granted_without_any_secret()
- {
+async fn privileged_a_real_api_server_gets_pod_events_without_secrets() {
     let scene = Scene::start().await;
     let secret = scene.publish("web-1", OTHER, "secret-in-plan").await;
     assert_ne!(secret, Code::Ok);
@@ -75,7 +74,7 @@ async fn privileged_with_a_real_api_server_a_pod_hears_of_a_plan_that_is_not_gra
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_without_its_real_api_server_a_host_serves_and_tells_later() {
+async fn privileged_without_its_real_api_server_events_wait() {
     let scene = Scene::start().await;
     scene.plane.stop_api().unwrap();
     assert_eq!(scene.create("data", UID, "trap").await, Code::Internal);

@@ -46,7 +46,7 @@ async fn one_call_in_flight(scene: &Scene) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_with_a_real_api_server_what_is_swapped_and_taken_back_is_told_and_counted() {
+async fn privileged_a_real_api_server_gets_swap_and_rollback_events() {
     let scene = Scene::with(TRAPS).await;
     until(&scene, Code::Internal).await;
     until(&scene, Code::Internal).await;
@@ -91,7 +91,7 @@ async fn privileged_with_a_real_api_server_what_is_swapped_and_taken_back_is_tol
         .parse()
         .unwrap();
     assert_eq!(after, swaps + 1);
-    assert!(scene.host.log().contains("the version is taken back"));
+    assert!(scene.host.log().contains("version rolled back"));
     assert_eq!(
         scene.told("PluginSwapped").await.type_.as_deref(),
         Some("Normal")
@@ -99,8 +99,7 @@ async fn privileged_with_a_real_api_server_what_is_swapped_and_taken_back_is_tol
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_with_a_real_api_server_what_is_refused_and_what_does_not_end_is_told_and_counted()
- {
+async fn privileged_a_real_api_server_gets_rejection_events() {
     let scene = Scene::with(TRIAL).await;
     until(&scene, Code::Ok).await;
     scene.change("  settings: { behaviour: bad-settings }\n");

@@ -71,7 +71,7 @@ fn small_pool(pool: &Path) -> SmallDisk {
 }
 
 #[tokio::test]
-async fn privileged_a_full_data_directory_refuses_new_volumes_and_nothing_else() {
+async fn privileged_a_full_data_directory_refuses_only_new_volumes() {
     let mut filled = Filled::start();
     filled.host.terminate().unwrap();
     let disk = SmallDisk::mount(&filled.host.data(), DATA_BYTES).unwrap();
@@ -112,7 +112,7 @@ async fn privileged_a_full_data_directory_refuses_new_volumes_and_nothing_else()
 }
 
 #[tokio::test]
-async fn privileged_a_pool_that_pods_have_filled_refuses_new_volumes_and_nothing_else() {
+async fn privileged_a_pool_filled_by_pods_refuses_only_new_volumes() {
     let (filled, disk) = Filled::start_on(small_pool);
     let orchestrator = filled.orchestrator().await;
     let volume = orchestrator.created("pvc").await.unwrap();
@@ -161,7 +161,7 @@ async fn privileged_a_pool_is_not_promised_twice() {
 }
 
 #[tokio::test]
-async fn privileged_a_pool_without_inodes_refuses_new_volumes_and_leaves_none_half_made() {
+async fn privileged_a_pool_without_inodes_refuses_new_volumes() {
     let (filled, _disk) = Filled::start_on(|pool| SmallDisk::of_inodes(pool, INODES).unwrap());
     let orchestrator = filled.orchestrator().await;
     let mut ids = Vec::new();
@@ -182,7 +182,7 @@ async fn privileged_a_pool_without_inodes_refuses_new_volumes_and_leaves_none_ha
 }
 
 #[tokio::test]
-async fn privileged_a_full_run_directory_refuses_new_mounts_and_no_tear_down() {
+async fn privileged_a_full_run_directory_refuses_only_new_mounts() {
     let mut filled = Filled::start();
     filled.host.terminate().unwrap();
     let disk = SmallDisk::mount(&filled.host.run(), RUN_BYTES).unwrap();

@@ -60,7 +60,7 @@ async fn privileged_without_the_journal_everything_is_torn_down() {
 }
 
 #[tokio::test]
-async fn privileged_without_the_journal_what_is_mounted_is_found_again() {
+async fn privileged_without_journal_mounts_are_found_again() {
     let (mut host, volume) = killed_with_a_volume_in_use().await;
     empty(&host.run());
     let orchestrator = back(&mut host).await;
@@ -78,7 +78,7 @@ async fn privileged_without_the_journal_what_is_mounted_is_found_again() {
 }
 
 #[tokio::test]
-async fn privileged_without_the_journal_a_volume_in_use_is_not_deleted() {
+async fn privileged_without_journal_a_volume_in_use_is_not_deleted() {
     let (mut host, volume) = killed_with_a_volume_in_use().await;
     empty(&host.run());
     let orchestrator = back(&mut host).await;
@@ -90,7 +90,7 @@ async fn privileged_without_the_journal_a_volume_in_use_is_not_deleted() {
 }
 
 #[tokio::test]
-async fn privileged_a_torn_journal_entry_is_put_aside_and_everything_is_torn_down() {
+async fn privileged_a_torn_journal_entry_does_not_block_teardown() {
     let (mut host, volume) = killed_with_a_volume_in_use().await;
     let journal = host.run().join("journal");
     let entries: Vec<_> = fs::read_dir(&journal)
@@ -110,7 +110,7 @@ async fn privileged_a_torn_journal_entry_is_put_aside_and_everything_is_torn_dow
 }
 
 #[tokio::test]
-async fn privileged_without_the_data_directory_everything_is_torn_down() {
+async fn privileged_without_data_directory_teardown_works() {
     let (mut host, volume) = killed_with_a_volume_in_use().await;
     empty(&host.data());
     let orchestrator = back(&mut host).await;
@@ -170,7 +170,7 @@ async fn privileged_a_lost_state_store_keeps_no_volume_mounted() {
 
 /// All mounts are gone; the run directory is not, as on a node where it is an ordinary directory.
 #[tokio::test]
-async fn privileged_after_a_reboot_volumes_are_set_up_anew_with_their_data() {
+async fn privileged_after_a_reboot_volumes_are_staged_with_data() {
     let (mut host, volume) = killed_with_a_volume_in_use().await;
     unmount_below(&host.kubelet()).unwrap();
     let orchestrator = back(&mut host).await;

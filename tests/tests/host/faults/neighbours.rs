@@ -94,7 +94,7 @@ async fn privileged_a_second_host_waits_says_so_once_and_takes_over() {
 }
 
 #[tokio::test]
-async fn privileged_a_killed_hosts_socket_is_replaced_and_a_live_one_is_not() {
+async fn privileged_a_stale_csi_socket_is_replaced_a_live_one_is_not() {
     needs_root();
     let mut host = Host::start(HostOptions::default()).unwrap();
     let socket = host.socket().to_owned();
@@ -125,7 +125,7 @@ async fn privileged_a_killed_hosts_socket_is_replaced_and_a_live_one_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_sigterm_lets_running_calls_end_and_takes_no_new_ones() {
+async fn privileged_sigterm_completes_calls_and_takes_no_new_ones() {
     needs_root();
     let mut host = Host::start(HostOptions::default()).unwrap();
     let orchestrator = host.orchestrator().await.unwrap();

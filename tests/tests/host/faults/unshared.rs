@@ -81,7 +81,7 @@ impl BesideKubelet {
 }
 
 #[test]
-fn privileged_beside_a_kubelet_a_private_root_is_not_ready_until_it_is_shared() {
+fn privileged_a_private_root_beside_kubelet_is_not_ready() {
     let host = BesideKubelet::start(MountPropagationFlags::PRIVATE);
     let sentence = format!(
         "directory.wasmount.io: path root {} is not on a shared mount, so pods would not see the volumes; run `mount --make-rshared` on it, or mount it into the host's container with mountPropagation: Bidirectional\n",
@@ -92,7 +92,7 @@ fn privileged_beside_a_kubelet_a_private_root_is_not_ready_until_it_is_shared() 
         host.health.get("/healthz").unwrap(),
         ("200".to_owned(), READY.to_owned())
     );
-    let said = "kubelet would not see volumes that are mounted here";
+    let said = "mounts of this process would be invisible to kubelet";
     assert!(host.log().contains(said), "{}", host.log());
     mount_change(host.kubelet(), MountPropagationFlags::SHARED).unwrap();
     host.health.becomes("/readyz", "200", READY).unwrap();

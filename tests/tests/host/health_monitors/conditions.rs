@@ -110,7 +110,7 @@ fn mount(arguments: &[&str], target: &Path) {
 }
 
 #[tokio::test]
-async fn privileged_an_image_that_is_gone_is_told_to_the_pod_and_to_the_claim_until_it_is_back() {
+async fn privileged_a_lost_image_is_reported_to_pod_and_claim() {
     let used = InUse::of(Kind::Filesystem("ext4")).await;
     let id = used.volume.id.clone();
     let monitor = Monitor::start(used.host.socket()).await;
@@ -132,7 +132,7 @@ async fn privileged_an_image_that_is_gone_is_told_to_the_pod_and_to_the_claim_un
 }
 
 #[tokio::test]
-async fn privileged_a_mount_that_was_taken_off_is_told_until_kubelet_publishes_it_again() {
+async fn privileged_a_missing_mount_is_reported_until_republish() {
     let used = InUse::of(Kind::Directory).await;
     let second = used.orchestrator.target("watched", "second-pod").unwrap();
     let publish = || used.kind.publish(&used.volume, &second);
@@ -157,7 +157,7 @@ async fn privileged_a_pod_whose_own_mount_was_taken_off_is_told() {
 }
 
 #[tokio::test]
-async fn privileged_a_mount_that_was_made_read_only_is_told_until_it_can_be_written_to() {
+async fn privileged_a_read_only_mount_is_reported_until_writable() {
     let used = InUse::of(Kind::Filesystem("ext4")).await;
     used.kubelet_comes_to_say(None).await;
     let target = used.volume.target.clone();

@@ -14,7 +14,7 @@ const CONNECTING: Duration = Duration::from_secs(30);
 const ASKING: Duration = Duration::from_secs(1);
 
 #[tokio::test]
-async fn privileged_a_driver_that_the_host_does_not_register_can_be_registered_by_another() {
+async fn privileged_an_external_registrar_can_register() {
     needs_root();
     let host = Host::start(HostOptions {
         more: ["--registration", "off"].map(Into::into).into(),

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 const TAKEN: &str = "kubelet registered the driver";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_killed_hosts_socket_is_cleared_away_by_the_next_one() {
+async fn privileged_a_stale_registration_socket_is_removed() {
     let scene = Scene::new();
     let mut kubelet = Kubelet::start(scene.kubelet());
     let mut killed = scene.host("killed", &[]);
@@ -19,7 +19,7 @@ async fn privileged_a_killed_hosts_socket_is_cleared_away_by_the_next_one() {
     assert!(kubelet.socket("a.b").exists());
     kubelet.restarts().await;
     let mut host = scene.host("host", &[]);
-    host.says("removed a registration socket that a killed host has left");
+    host.says("removed the registration socket of a killed host");
     kubelet.takes("a.b").await;
     host.is_ready();
     // Known without a plugin: its answer was kept.
@@ -37,7 +37,7 @@ async fn privileged_a_killed_hosts_socket_is_cleared_away_by_the_next_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_newer_host_waits_for_the_older_and_takes_its_place() {
+async fn privileged_a_newer_host_waits_for_the_older() {
     let scene = Scene::new();
     let kubelet = Kubelet::start(scene.kubelet());
     let mut older = scene.host("older", &[]);

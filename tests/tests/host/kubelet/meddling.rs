@@ -14,7 +14,7 @@ async fn is_taken_again(kubelet: &Kubelet, host: &Host) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_removed_socket_comes_back_and_kubelet_takes_the_driver_again() {
+async fn privileged_a_removed_registration_socket_returns() {
     let scene = Scene::new();
     let kubelet = Kubelet::start(scene.kubelet());
     let mut host = scene.host("host", &[]);
@@ -26,7 +26,7 @@ async fn privileged_a_removed_socket_comes_back_and_kubelet_takes_the_driver_aga
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_process_in_the_sockets_place_is_left_alone_until_it_is_gone() {
+async fn privileged_a_foreign_socket_owner_is_left_alone() {
     let scene = Scene::new();
     let kubelet = Kubelet::start(scene.kubelet());
     let mut host = scene.host("host", &[]);

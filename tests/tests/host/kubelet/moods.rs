@@ -8,7 +8,7 @@ use wasmount_kubernetes::wire::pluginregistration::registration_client::Registra
 use wasmount_kubernetes::wire::pluginregistration::{InfoRequest, PluginInfo};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_driver_is_introduced_taken_and_taken_again_by_every_kubelet() {
+async fn privileged_a_driver_registers_with_every_kubelet() {
     let scene = Scene::new();
     let mut kubelet = Kubelet::start(scene.kubelet());
     let mut host = scene.host("host", &[]);
@@ -50,7 +50,7 @@ async fn privileged_a_driver_is_introduced_taken_and_taken_again_by_every_kubele
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_refused_driver_says_kubelets_words_and_appears_again() {
+async fn privileged_a_rejected_driver_reports_kubelet_and_returns() {
     let scene = Scene::new();
     let refusals = [Mood::Refuses("no room\nfor it"), Mood::Refuses("still no")];
     let kubelet = Kubelet::in_moods(scene.kubelet(), refusals);
@@ -68,8 +68,7 @@ async fn privileged_a_refused_driver_says_kubelets_words_and_appears_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_kubelet_that_refuses_for_ever_is_asked_ever_more_seldom_by_a_host_that_serves()
- {
+async fn privileged_a_rejecting_kubelet_is_asked_with_backoff() {
     let scene = Scene::new();
     let kubelet = Kubelet::in_moods(scene.kubelet(), [const { Mood::Refuses("never") }; 100]);
     let mut host = scene.host("host", &[]);
@@ -108,7 +107,7 @@ async fn privileged_a_kubelet_that_hangs_holds_nobody_else_up() {
     for answer in asked.join_all().await {
         assert_eq!(answer, ("a.b".to_owned(), "test-node".to_owned()));
     }
-    host.is_not_ready("kubelet has asked for it, and not taken it yet");
+    host.is_not_ready("kubelet requested plugin info and has not registered the driver yet");
     kubelet.restarts().await;
     kubelet.takes("a.b").await;
     host.is_ready();
@@ -117,7 +116,7 @@ async fn privileged_a_kubelet_that_hangs_holds_nobody_else_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_kubelet_that_hangs_before_its_word_or_says_it_late_is_waited_for() {
+async fn privileged_a_hanging_or_late_kubelet_is_waited_for() {
     let scene = Scene::of(&["a.b", "c.d"], "kubelet");
     let moods = [
         Mood::HangsBeforeNotify,
@@ -143,7 +142,8 @@ async fn privileged_a_kubelet_that_hangs_before_its_word_or_says_it_late_is_wait
     let ready = format!("{late}: ok\n");
     let path = format!("/readyz/{late}");
     host.health.becomes(&path, "200", &ready).unwrap();
-    let words = format!("{hanging}: kubelet has asked for it, and not taken it yet\n");
+    let words =
+        format!("{hanging}: kubelet requested plugin info and has not registered the driver yet\n");
     let path = format!("/readyz/{hanging}");
     host.health.becomes(&path, "503", &words).unwrap();
     assert!(host.terminate().success());

@@ -5,7 +5,7 @@ use crate::kubelet::scene::{READY, Scene};
 use std::fs;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_drivers_are_registered_in_the_kubelet_directories_of_distributions() {
+async fn privileged_distribution_kubelet_directories_are_supported() {
     // MicroK8s has the longest; k3s has kubeadm's.
     for root in [
         "var/snap/microk8s/common/var/lib/kubelet",
@@ -41,7 +41,7 @@ async fn privileged_many_drivers_are_registered_side_by_side() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_without_a_kubelet_nobody_is_registered_and_all_is_served() {
+async fn privileged_without_kubelet_nothing_is_registered() {
     let scene = Scene::new();
     let mut host = scene.host("host", &["--registration", "auto"]);
     host.serves();
@@ -51,7 +51,7 @@ async fn privileged_without_a_kubelet_nobody_is_registered_and_all_is_served() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_with_registration_off_kubelets_directory_is_not_touched() {
+async fn privileged_with_registration_off_kubelet_is_untouched() {
     let scene = Scene::new();
     let registry = scene.kubelet().join("plugins_registry");
     fs::create_dir(&registry).unwrap();

@@ -1,5 +1,4 @@
-//! A kubelet as far as registration goes: it watches its directory, calls who appears there, and says how it went. Apart because it knows
-//! kubelet's ways (pkg/kubelet/pluginmanager) and nothing of the host.
+//! A kubelet as far as registration goes: it watches its directory, calls who appears there, and says how it went.
 //!
 //! Like kubelet up to 1.35 it does not come back to a driver that it refused until its socket is made anew.
 

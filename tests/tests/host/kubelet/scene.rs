@@ -1,5 +1,4 @@
-//! A host beside a kubelet's directory: started, stopped and asked as a test wishes. Apart because several hosts may share one directory of
-//! data, of sockets, and of kubelet.
+//! A host beside a kubelet's directory: started, stopped and asked as a test wishes.
 
 use std::ffi::OsString;
 use std::fs;

@@ -110,7 +110,7 @@ async fn privileged_calls_out_of_order_are_refused_or_already_done() {
 }
 
 #[tokio::test]
-async fn privileged_a_path_that_could_lead_elsewhere_is_refused_by_every_call() {
+async fn privileged_a_path_with_traversal_is_rejected_by_every_call() {
     let (host, orchestrator) = serving().await;
     let volume = orchestrator.created("pvc").await.unwrap();
     orchestrator.stage(&volume).await.unwrap();

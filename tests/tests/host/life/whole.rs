@@ -62,7 +62,7 @@ async fn privileged_every_call_of_a_life_may_be_made_twice() {
 }
 
 #[tokio::test]
-async fn privileged_a_read_only_publish_sees_the_data_and_refuses_writes() {
+async fn privileged_a_read_only_publish_reads_and_refuses_writes() {
     let (host, orchestrator) = serving().await;
     let volume = orchestrator.created("pvc").await.unwrap();
     orchestrator.set_up(&volume).await.unwrap();

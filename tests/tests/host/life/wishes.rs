@@ -22,7 +22,7 @@ fn block() -> VolumeCapability {
 }
 
 #[tokio::test]
-async fn privileged_a_volume_that_cannot_be_is_refused_and_leaves_nothing() {
+async fn privileged_an_impossible_volume_is_refused() {
     let (host, orchestrator) = serving().await;
     let request = || requests::create("pvc", VOLUME_BYTES);
     let range = |required_bytes, limit_bytes| CreateVolumeRequest {

@@ -106,7 +106,7 @@ fn calls_follow_one_another_by_their_records() {
 }
 
 #[test]
-fn a_request_comes_from_a_file_from_standard_input_or_from_the_words() {
+fn a_request_is_read_from_file_stdin_or_arguments() {
     let bench = Bench::new();
     let file = bench.file("create.yaml", create("").replace(", ", ",\n  "));
     let plugin = component("directory");
@@ -125,7 +125,7 @@ fn a_request_comes_from_a_file_from_standard_input_or_from_the_words() {
 }
 
 #[test]
-fn a_call_that_fails_ends_with_1_and_is_told_with_code_and_words() {
+fn a_failed_call_exits_with_1_and_prints_its_code() {
     let bench = Bench::new();
     let told = call(&bench, "directory", "CreateVolume", "{}", &[]);
     assert_eq!(told.code, Some(1));

@@ -100,7 +100,7 @@ fn components_deep_in_one_another_are_answered() {
 }
 
 #[test]
-fn components_deep_in_one_another_are_refused_by_each_command_that_reads_them() {
+fn deeply_nested_components_are_rejected_by_each_command() {
     for depth in DEEP {
         refused_by_each_command(depth);
     }

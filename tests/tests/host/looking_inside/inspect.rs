@@ -71,7 +71,7 @@ fn a_plugin_is_told_as_what_it_offers_and_asks_for() {
 }
 
 #[test]
-fn people_are_told_the_same_without_colour_where_there_is_no_terminal() {
+fn output_without_a_terminal_is_equal_without_colour() {
     let bench = Bench::new();
     let plugin = component("hostpath");
     let told = bench.run(&["inspect", text(&plugin)]).well();
@@ -89,7 +89,7 @@ fn people_are_told_the_same_without_colour_where_there_is_no_terminal() {
 }
 
 #[test]
-fn a_plugin_that_insists_on_files_is_told_with_the_word_that_it_needs() {
+fn a_plugin_that_needs_files_names_the_flag() {
     let bench = Bench::new();
     let plugin = component("insistent");
     let found = bench

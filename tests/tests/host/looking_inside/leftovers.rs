@@ -47,7 +47,7 @@ fn send(child: &Child, signal: Signal) {
 }
 
 #[test]
-fn what_kill_9_leaves_of_a_command_goes_with_the_next_and_what_is_in_use_stays() {
+fn kill_9_leftovers_of_a_command_go_with_the_next_one() {
     let bench = Bench::new();
     let plugin = component("directory");
     let document = bench.document(

@@ -165,7 +165,7 @@ fn what_nobody_can_grant_is_refused_without_a_document_too() {
 }
 
 #[tokio::test]
-async fn privileged_a_refused_plan_is_refused_in_the_words_of_a_real_host() {
+async fn privileged_a_rejected_plan_reads_as_from_a_real_host() {
     needs_root();
     let bench = Bench::new();
     let document = bench.document(&component("misbehave"), GRANTS);

@@ -113,7 +113,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const NOT_YET: &str = "it was not loaded yet";
 
 #[test]
-fn privileged_a_plugin_that_misbehaves_at_admission_serves_nothing_and_stops_nobody() {
+fn privileged_a_plugin_that_misbehaves_at_admission_is_rejected() {
     scene::run(async {
         let folder = tempfile::tempdir().unwrap();
         let document = |behaviour: &str| {

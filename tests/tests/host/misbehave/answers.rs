@@ -85,7 +85,7 @@ fn privileged_a_snapshot_that_is_never_ready_holds_nothing_else() {
 }
 
 #[test]
-fn privileged_a_description_of_the_node_that_breaks_a_rule_is_not_kept() {
+fn privileged_an_invalid_node_description_is_not_kept() {
     scene::run(async {
         for row in NODES {
             let scene = Scene::with(&format!("  settings: {{ get-node-info: {} }}\n", row.0)).await;

@@ -19,7 +19,7 @@ pub(crate) const TABLE: &[(&str, Code)] = &[
 ];
 
 #[test]
-fn privileged_what_is_in_use_is_not_deleted_whatever_the_plugin_says() {
+fn privileged_a_volume_in_use_is_not_deleted_for_a_plugin() {
     scene::run(async {
         let scene = Scene::with("").await;
         let (driver, orchestrator) = (&scene.driver, &scene.driver.orchestrator);

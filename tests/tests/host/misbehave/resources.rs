@@ -25,7 +25,7 @@ pub(crate) const TABLE: &[Row] = rows! {
 const FLOODED_BYTES: usize = 4 << 20;
 
 #[test]
-fn privileged_what_a_plugin_uses_without_bound_costs_it_one_call() {
+fn privileged_unbounded_use_costs_a_plugin_one_call() {
     scene::run(async {
         let scene = Scene::with("").await;
         hold(&scene, TABLE).await;

@@ -13,7 +13,7 @@ pub(crate) const NAMES: [&str; 4] = [
 ];
 
 #[test]
-fn privileged_the_first_description_of_the_node_stands_also_after_a_restart() {
+fn privileged_the_first_node_description_survives_restart() {
     scene::run(async {
         let mut scene = Scene::with("  settings: { get-node-info: other-node-each-time }\n").await;
         let first = Call::NodeInfo.with(&scene.driver, "").await.unwrap();

@@ -44,7 +44,7 @@ fn privileged_a_million_keys_do_not_fill_the_disk_of_all() {
 }
 
 #[test]
-fn privileged_a_full_store_is_full_after_a_restart_and_can_still_be_emptied() {
+fn privileged_a_full_store_survives_restart_and_can_shrink() {
     scene::run(async {
         let mut scene = Scene::with("").await;
         let full = rows! { "million-keys" in Create: Aborted, Fault("limits.stateBytes"); };

@@ -58,7 +58,7 @@ fn privileged_a_trap_in_any_function_ends_that_call_alone() {
 }
 
 #[test]
-fn privileged_a_trap_while_a_volume_is_on_the_node_leaves_nothing_there() {
+fn privileged_a_trap_in_a_node_call_leaves_nothing() {
     scene::run(async {
         let scene = Scene::with("").await;
         let (driver, orchestrator) = (&scene.driver, &scene.driver.orchestrator);

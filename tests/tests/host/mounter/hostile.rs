@@ -44,7 +44,7 @@ fn connected_as(user: u32, path: &Path) -> Result<OwnedFd, Errno> {
 }
 
 #[tokio::test]
-async fn privileged_random_bytes_and_a_thousand_connections_disturb_nobody_for_long() {
+async fn privileged_random_bytes_and_many_connections_do_no_harm() {
     let (mut host, orchestrator) = serving(ROOT).await;
     let path = mounting(&mut host).options().socket.clone();
     let volume = orchestrator.created("pvc").await.unwrap();
@@ -106,7 +106,7 @@ async fn wait_for(host: &Host, words: &str) {
 }
 
 #[tokio::test]
-async fn privileged_a_second_mounter_does_not_take_the_place_of_the_first() {
+async fn privileged_a_second_mounter_waits_for_the_first() {
     let (mut host, orchestrator) = serving(ROOT).await;
     let first = mounting(&mut host).options().clone();
     // With the same journal, with the same durable records, and with the same socket.

@@ -34,7 +34,7 @@ fn kill_mounter(host: &mut Host) {
 }
 
 #[tokio::test]
-async fn privileged_volumes_outlive_their_mounter_and_its_next_life_goes_on() {
+async fn privileged_volumes_outlive_their_mounter() {
     let (mut host, orchestrator) = serving(ROOT).await;
     let volume = orchestrator.created("pvc").await.unwrap();
     orchestrator.set_up(&volume).await.unwrap();
@@ -64,7 +64,7 @@ async fn privileged_volumes_outlive_their_mounter_and_its_next_life_goes_on() {
 }
 
 #[tokio::test]
-async fn privileged_the_host_is_killed_and_finds_its_volumes_with_the_mounter() {
+async fn privileged_a_killed_host_finds_its_volumes_in_the_mounter() {
     let (mut host, orchestrator) = serving(ROOT).await;
     let volume = orchestrator.created("pvc").await.unwrap();
     orchestrator.set_up(&volume).await.unwrap();
@@ -166,12 +166,12 @@ async fn lives_under(again: &'static [Code], kill: impl Fn(&mut Host, u64)) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_lives_go_on_while_their_mounter_is_killed_again_and_again() {
+async fn privileged_lifecycles_survive_kills_of_their_mounter() {
     lives_under(&AGAIN, |host, _| mounting(host).restart().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_lives_go_on_while_their_host_and_both_are_killed_again_and_again() {
+async fn privileged_lifecycles_survive_kills_of_host_and_mounter() {
     lives_under(&CUT, |host, number| {
         if number % 2 == 0 {
             host.kill_9().unwrap();

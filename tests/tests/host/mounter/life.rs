@@ -58,7 +58,7 @@ async fn whole_life(user: u32) {
 }
 
 #[tokio::test]
-async fn privileged_a_host_of_root_without_capabilities_serves_a_whole_life() {
+async fn privileged_a_root_host_without_capabilities_serves() {
     whole_life(ROOT).await;
 }
 

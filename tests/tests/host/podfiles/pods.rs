@@ -20,7 +20,7 @@ const PODS: usize = 100;
 const GROUP: u32 = 4711;
 
 #[tokio::test]
-async fn privileged_a_pod_finds_its_identity_and_its_tokens_however_they_come() {
+async fn privileged_a_pod_finds_its_identity_and_tokens() {
     for split in FORMS {
         let (host, mut clients) = serving(split).await;
         let request = GetPluginCapabilitiesRequest {};
@@ -59,7 +59,7 @@ async fn privileged_a_pod_finds_its_identity_and_its_tokens_however_they_come() 
 }
 
 #[tokio::test]
-async fn privileged_the_group_of_a_pod_reads_its_tokens_and_nobody_else() {
+async fn privileged_tokens_are_readable_by_the_group_of_the_pod_only() {
     let (host, mut clients) = serving(None).await;
     let pod = Pod::new(&host, "grouped");
     for generation in 1..=2 {
@@ -82,7 +82,7 @@ async fn privileged_the_group_of_a_pod_reads_its_tokens_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn privileged_without_pod_info_a_publish_says_which_field_is_missing_and_makes_nothing() {
+async fn privileged_missing_pod_info_names_the_field() {
     let (host, mut clients) = serving(None).await;
     let pod = Pod::new(&host, "unknown");
     let mut request = pod.request(Arrival::Secret, 1);
@@ -113,7 +113,7 @@ async fn privileged_without_pod_info_a_publish_says_which_field_is_missing_and_m
 }
 
 #[tokio::test]
-async fn privileged_a_hundred_pods_at_once_each_find_their_own_and_leave_nothing() {
+async fn privileged_a_hundred_pods_at_once_find_their_own_files() {
     for split in FORMS {
         let (host, clients) = serving(split).await;
         let pods: Vec<_> = (0..PODS)

@@ -102,7 +102,7 @@ async fn privileged_a_reader_sees_one_generation_during_renewals() {
 }
 
 #[tokio::test]
-async fn privileged_a_host_that_is_killed_in_a_renewal_leaves_the_old_files_or_the_new_ones() {
+async fn privileged_a_killed_renewal_leaves_whole_files() {
     let (mut host, mut clients) = serving(None).await;
     let pod = Pod::new(&host, "survivor");
     pod.publish(&clients, Arrival::Secret, 0).await.unwrap();

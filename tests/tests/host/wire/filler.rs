@@ -1,5 +1,5 @@
-//! Sets every field of a message to a value that is no default and its own, in variants that together take every arm of every oneof and every
-//! value of every enum. Apart because it knows descriptors only: no message by name, and nothing of Go.
+//! Sets every field of a message to a value that is no default and its own, in variants that together take every arm of every oneof and every value
+//! of every enum.
 //!
 //! Of our messages, which are those of two versions of CSI, it sets what one of them knows.
 

@@ -1,5 +1,4 @@
-//! Our generated type of every message: what the host really decodes and encodes with. Apart because it is a list; a message that is missing
-//! here fails the round trip by its name.
+//! Our generated type of every message: what the host really decodes and encodes with.
 
 use prost::{DecodeError, Message};
 use std::collections::BTreeMap;

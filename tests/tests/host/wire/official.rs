@@ -1,5 +1,4 @@
-//! The Go program of tests/go/wire, which knows CSI from its official module. Apart because it is another process: messages go there and come
-//! back as `google.protobuf.Any`, as bytes or as canonical JSON.
+//! The Go program of tests/go/wire, which knows CSI from its official module.
 
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, ReflectMessage};

@@ -224,21 +224,21 @@ async fn privileged_unstage_of_an_image_may_be_killed_at_every_call() {
 }
 
 #[tokio::test]
-async fn privileged_stage_of_a_raw_block_image_may_be_killed_at_every_call() {
+async fn privileged_raw_image_stage_may_be_killed_at_every_call() {
     let musts = ["ioctl", "rename"];
     let killed = Killed::start(Kind::Block).await;
     killed.kill_at_every_call(Step::Stage, &musts).await;
 }
 
 #[tokio::test]
-async fn privileged_publish_of_a_raw_block_image_may_be_killed_at_every_call() {
+async fn privileged_raw_image_publish_may_be_killed_at_every_call() {
     let musts = ["open_tree", "move_mount", "rename"];
     let killed = Killed::start(Kind::Block).await;
     killed.kill_at_every_call(Step::Publish, &musts).await;
 }
 
 #[tokio::test]
-async fn privileged_unstage_of_a_raw_block_image_may_be_killed_at_every_call() {
+async fn privileged_raw_image_unstage_may_be_killed_at_every_call() {
     let musts = ["ioctl", "unlink"];
     let killed = Killed::start(Kind::Block).await;
     killed.kill_at_every_call(Step::Unstage, &musts).await;

@@ -1,5 +1,5 @@
-//! The steps of a volume's life, of whatever kind it is, and what must hold on the node and in the driver when some of them were answered and one was cut off. Apart
-//! because both ways to kill ask the same.
+//! The steps of a volume's life, of whatever kind it is, and what must hold on the node and in the driver when some of them were answered and one was
+//! cut off.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! What a host takes of the machine: descriptors, mappings of compiled code, memory, files of versions. Apart because it is what a leaked version
-//! would show in, and must be asked of the kernel.
+//! What a host takes of the machine: descriptors, mappings of compiled code, memory, files of versions.
 
 use std::collections::BTreeSet;
 use std::fs;

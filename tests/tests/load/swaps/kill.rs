@@ -22,7 +22,7 @@ fn random_time() -> Duration {
 }
 
 #[tokio::test]
-async fn privileged_kill_9_amid_swaps_leaves_one_whole_version_serving() {
+async fn privileged_kill_9_amid_swaps_leaves_one_whole_version() {
     let mut scene = Scene::with("").await;
     let plugins = scene.two_builds();
     let digests = [

@@ -1,7 +1,4 @@
-//! Orchestrators that live whole lives of volumes side by side until they are told to stop, and take no failed call. Apart because every test of
-//! this program swaps something under them.
-//!
-//! It does not know what is swapped.
+//! Orchestrators that live whole lives of volumes side by side until they are told to stop, and take no failed call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

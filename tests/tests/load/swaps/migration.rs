@@ -143,7 +143,7 @@ impl Load {
 }
 
 #[tokio::test]
-async fn privileged_records_are_rewritten_under_load_no_call_fails_and_the_way_back_is_closed() {
+async fn privileged_rewriting_migrations_under_load_fail_no_call() {
     let mut scene = serving_version_one().await;
     let ids = make(&scene, "pvc", VOLUMES).await;
     let load = Load::begin(&scene).await;
@@ -177,7 +177,7 @@ async fn privileged_records_are_rewritten_under_load_no_call_fails_and_the_way_b
 }
 
 #[tokio::test]
-async fn privileged_records_that_are_only_added_to_keep_the_way_back_open_under_load() {
+async fn privileged_additive_migrations_under_load_allow_rollback() {
     let scene = serving_version_one().await;
     let ids = make(&scene, "pvc", VOLUMES).await;
     let load = Load::begin(&scene).await;
@@ -193,7 +193,7 @@ async fn privileged_records_that_are_only_added_to_keep_the_way_back_open_under_
 }
 
 #[tokio::test]
-async fn privileged_the_version_before_answers_for_what_the_later_one_wrote() {
+async fn privileged_the_earlier_version_serves_later_records() {
     let scene = serving_version_one().await;
     want(&scene, 1, 2);
     scene.swap_to_document().await;
@@ -209,7 +209,7 @@ async fn privileged_the_version_before_answers_for_what_the_later_one_wrote() {
 }
 
 #[tokio::test]
-async fn privileged_as_long_as_nothing_was_written_the_way_back_puts_the_records_back() {
+async fn privileged_an_unwritten_migration_rolls_back() {
     let mut scene = serving_version_one().await;
     let ids = make(&scene, "pvc", VOLUMES).await;
     want(&scene, 1, 3);
@@ -237,7 +237,7 @@ fn moment(low: Duration, high: Duration) -> Duration {
 }
 
 #[tokio::test]
-async fn privileged_kill_9_amid_a_migration_leaves_one_version_with_its_own_records() {
+async fn privileged_kill_9_amid_a_migration_leaves_one_version() {
     let mut scene = serving_version_one().await;
     let ids = make(&scene, "pvc", VOLUMES).await;
     // What serves after a restart is what is looked at, and not what the host makes of the document then.

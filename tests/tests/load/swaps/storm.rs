@@ -155,7 +155,7 @@ async fn privileged_swaps_of_settings_under_load_leak_nothing() {
 }
 
 #[tokio::test]
-async fn privileged_two_administrators_who_swap_at_once_are_both_answered_and_one_version_serves() {
+async fn privileged_concurrent_swaps_leave_one_serving_version() {
     let scene = Scene::with("").await;
     let plugins = scene.two_builds();
     let lives = Lives::begin(&scene.host, "pvc").await;
@@ -175,7 +175,7 @@ async fn privileged_two_administrators_who_swap_at_once_are_both_answered_and_on
 }
 
 #[tokio::test]
-async fn privileged_a_file_that_is_replaced_ten_times_a_second_is_never_loaded_by_halves() {
+async fn privileged_a_file_replaced_often_is_never_loaded_in_part() {
     let scene = Scene::with("").await;
     let lives = Lives::begin(&scene.host, "pvc").await;
     let mut last = Vec::new();
@@ -208,7 +208,7 @@ async fn privileged_a_file_that_is_replaced_ten_times_a_second_is_never_loaded_b
 }
 
 #[tokio::test]
-async fn privileged_a_broken_component_is_refused_and_the_one_before_serves_on() {
+async fn privileged_a_broken_component_is_rejected() {
     let scene = Scene::with("").await;
     let before = scene.status().await.version.unwrap();
     let lives = Lives::begin(&scene.host, "pvc").await;

@@ -127,17 +127,17 @@ async fn privileged_a_staging_path_that_becomes_a_link_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn privileged_a_parent_of_the_staging_path_that_becomes_a_link_leads_nowhere() {
+async fn privileged_a_staging_path_parent_link_leads_nowhere() {
     attack(|volume| parent(&volume.staging)).await;
 }
 
 #[tokio::test]
-async fn privileged_a_parent_of_the_target_that_becomes_a_link_leads_nowhere() {
+async fn privileged_a_target_parent_link_leads_nowhere() {
     attack(|volume| parent(&volume.target)).await;
 }
 
 #[tokio::test]
-async fn privileged_a_grandparent_of_the_target_that_becomes_a_link_leads_nowhere() {
+async fn privileged_a_target_grandparent_link_leads_nowhere() {
     attack(|volume| parent(&parent(&volume.target))).await;
 }
 
@@ -181,7 +181,7 @@ async fn privileged_a_target_that_is_a_link_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn privileged_a_volumes_tree_that_becomes_a_link_is_neither_mounted_nor_followed() {
+async fn privileged_a_volume_tree_link_is_not_followed() {
     needs_root();
     let host = Host::start(HostOptions::default()).unwrap();
     let orchestrator = host.orchestrator().await.unwrap();

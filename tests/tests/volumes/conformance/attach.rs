@@ -93,7 +93,7 @@ async fn attached(driver: &Driver) -> usize {
 }
 
 #[tokio::test]
-async fn privileged_a_node_gets_as_many_volumes_as_it_may_have_of_many_at_once() {
+async fn privileged_a_node_never_exceeds_its_volume_limit() {
     let limit = LIMIT.to_string();
     let driver = &Driver::with(None, &[("maxVolumesPerNode", &limit)], &[]).await;
     let orchestrator = &driver.orchestrator;
@@ -148,7 +148,7 @@ async fn privileged_a_node_gets_as_many_volumes_as_it_may_have_of_many_at_once()
 }
 
 #[tokio::test]
-async fn privileged_attaching_twice_is_done_and_attaching_otherwise_is_refused() {
+async fn privileged_attaching_is_idempotent_and_conflicts_are_refused() {
     let mut driver = Driver::serving().await;
     let volume = KIND.created(&driver.orchestrator, "pvc").await.unwrap();
     let id = volume.id.as_str();

@@ -1,5 +1,4 @@
-//! A host that serves plugins/hostpath over a pool as a test wants it: with settings, and on a file system of its own. Apart because every test
-//! here begins with it.
+//! A host that serves plugins/hostpath over a pool as a test wants it: with settings, and on a file system of its own.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

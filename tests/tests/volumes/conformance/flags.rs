@@ -151,7 +151,7 @@ async fn privileged_flags_do_what_they_are_for() {
 
 /// What is staged one way is not what is asked for another way: kubelet must hear of it.
 #[tokio::test]
-async fn privileged_other_flags_are_another_volume_and_the_same_ones_are_not() {
+async fn privileged_other_mount_flags_are_another_capability() {
     let driver = Driver::serving().await;
     let orchestrator = &driver.orchestrator;
     let kind = Kind::Filesystem("ext4");

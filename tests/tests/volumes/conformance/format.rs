@@ -69,7 +69,7 @@ fn file_system(volume: &Volume) -> (String, String) {
 }
 
 #[tokio::test]
-async fn privileged_an_image_becomes_the_file_system_that_is_asked_for_and_stays_it() {
+async fn privileged_an_image_gets_and_keeps_the_requested_type() {
     let mut driver = Driver::serving().await;
     for (asked, made) in [
         ("ext4", "ext4"),

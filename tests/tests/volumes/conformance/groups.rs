@@ -146,7 +146,7 @@ async fn privileged_a_group_snapshot_restores_each_member() {
 }
 
 #[tokio::test]
-async fn privileged_a_group_that_cannot_be_is_refused_and_leaves_nothing() {
+async fn privileged_an_impossible_group_is_refused() {
     let driver = Driver::over("xfs").await;
     let orchestrator = &driver.orchestrator;
     let [first, second, other] = [

@@ -177,7 +177,7 @@ async fn privileged_a_snapshot_that_is_being_deleted_is_no_source() {
 
 /// Kubelet publishes a volume to several pods at once, and asks for stats beside it.
 #[tokio::test]
-async fn privileged_a_volume_that_is_being_published_is_there_for_others() {
+async fn privileged_a_volume_being_published_is_found_by_others() {
     let driver = Driver::serving().await;
     let orchestrator = &driver.orchestrator;
     let disk = LoopDisk::mount(&driver.host.kubelet(), KUBELET_BYTES).unwrap();

@@ -132,7 +132,7 @@ async fn privileged_a_long_list_names_each_volume_once() {
 }
 
 #[tokio::test]
-async fn privileged_a_token_that_was_not_given_for_this_list_is_refused() {
+async fn privileged_a_token_of_another_list_is_rejected() {
     let driver = Driver::serving().await;
     let orchestrator = &driver.orchestrator;
     let (mut volumes, mut snapshots) = (Vec::new(), Vec::new());

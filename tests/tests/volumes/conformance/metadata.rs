@@ -197,17 +197,17 @@ async fn streams_tell_the_bytes(file_system: &str) {
 }
 
 #[tokio::test]
-async fn privileged_the_bytes_of_a_snapshot_are_told_where_xfs_shares_blocks() {
+async fn privileged_snapshot_blocks_are_reported_on_xfs() {
     streams_tell_the_bytes("xfs").await;
 }
 
 #[tokio::test]
-async fn privileged_the_bytes_of_a_snapshot_are_told_where_btrfs_shares_blocks() {
+async fn privileged_snapshot_blocks_are_reported_on_btrfs() {
     streams_tell_the_bytes("btrfs").await;
 }
 
 #[tokio::test]
-async fn privileged_the_bytes_of_a_snapshot_are_told_where_ext4_has_full_copies() {
+async fn privileged_snapshot_blocks_are_reported_on_ext4_copies() {
     streams_tell_the_bytes("ext4").await;
 }
 

@@ -55,7 +55,7 @@ async fn chosen(driver: &Driver, volume: &Volume) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn privileged_a_volume_changes_its_class_and_the_next_pod_sees_it() {
+async fn privileged_a_changed_volume_class_reaches_the_next_pod() {
     let mut driver = Driver::serving().await;
     let volume = KIND.created(&driver.orchestrator, "pvc").await.unwrap();
     assert!(chosen(&driver, &volume).await.is_empty());

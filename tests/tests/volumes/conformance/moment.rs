@@ -160,26 +160,26 @@ async fn holds_one_moment(kind: Kind, file_system: &str, may_be_refused: bool) {
 }
 
 #[tokio::test]
-async fn privileged_a_snapshot_of_an_ext4_that_is_written_holds_one_moment() {
+async fn privileged_a_snapshot_of_an_ext4_in_use_is_consistent() {
     holds_one_moment(Kind::Filesystem("ext4"), "xfs", false).await;
 }
 
 #[tokio::test]
-async fn privileged_a_snapshot_of_an_xfs_that_is_written_holds_one_moment() {
+async fn privileged_a_snapshot_of_an_xfs_in_use_is_consistent() {
     holds_one_moment(Kind::Filesystem("xfs"), "btrfs", false).await;
 }
 
 #[tokio::test]
-async fn privileged_a_snapshot_of_a_device_that_is_written_holds_one_moment() {
+async fn privileged_a_snapshot_of_a_device_in_use_is_consistent() {
     holds_one_moment(Kind::Block, "xfs", false).await;
 }
 
 #[tokio::test]
-async fn privileged_a_full_copy_of_what_is_written_holds_one_moment_or_is_refused() {
+async fn privileged_a_full_copy_in_use_is_consistent_or_refused() {
     holds_one_moment(Kind::Filesystem("ext4"), "ext4", true).await;
 }
 
 #[tokio::test]
-async fn privileged_a_copied_directory_that_is_written_holds_one_moment_or_is_refused() {
+async fn privileged_a_directory_copy_in_use_is_consistent_or_refused() {
     holds_one_moment(Kind::Directory, "xfs", true).await;
 }

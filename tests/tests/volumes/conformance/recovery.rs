@@ -74,7 +74,7 @@ impl Said {
 }
 
 #[tokio::test]
-async fn privileged_a_killed_driver_says_the_same_in_its_next_life_and_its_volumes_go_on() {
+async fn privileged_a_killed_driver_answers_the_same_after_restart() {
     let mut driver = Driver::with(None, &[("maxVolumesPerNode", "9")], &[]).await;
     let mut volumes: Vec<(Kind, Volume, Vec<u8>)> = Vec::new();
     let mut snapshots = Vec::new();

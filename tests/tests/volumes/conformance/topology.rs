@@ -60,7 +60,7 @@ async fn offers(driver: &Driver, service: ServiceType) -> bool {
 }
 
 #[tokio::test]
-async fn privileged_a_volume_is_made_where_its_node_is_and_nowhere_else() {
+async fn privileged_a_volume_is_created_only_on_its_node() {
     let driver = Driver::serving().await;
     let mut clients = driver.clients();
     assert!(offers(&driver, ServiceType::VolumeAccessibilityConstraints).await);
@@ -109,7 +109,7 @@ async fn privileged_a_volume_is_made_where_its_node_is_and_nowhere_else() {
 
 /// As CSI 1.13 has it.
 #[tokio::test]
-async fn privileged_a_snapshot_is_taken_where_its_volume_is_and_nowhere_else() {
+async fn privileged_a_snapshot_is_taken_only_where_its_volume_is() {
     let driver = Driver::with(None, &[], &["--csi-profile", "1.13"]).await;
     let orchestrator = &driver.orchestrator;
     assert!(offers(&driver, ServiceType::SnapshotAccessibilityConstraints).await);

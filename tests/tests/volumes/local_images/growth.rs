@@ -119,7 +119,7 @@ async fn grow(
 }
 
 #[tokio::test]
-async fn privileged_the_resizer_finds_growth_on_the_node_alone_on_either_socket() {
+async fn privileged_the_resizer_sees_node_expansion_on_either_socket() {
     for role in [HostRole::All, HostRole::Controller] {
         let (_host, orchestrator) = serving_with(HostOptions {
             role,
@@ -141,7 +141,7 @@ async fn privileged_the_resizer_finds_growth_on_the_node_alone_on_either_socket(
 }
 
 #[tokio::test]
-async fn privileged_each_kind_of_volume_grows_in_use_when_kubelet_asks() {
+async fn privileged_each_kind_of_volume_expands_in_use() {
     for split in FORMS {
         let (host, orchestrator) = serving(split).await;
         for (number, kind) in KINDS.into_iter().enumerate() {
@@ -172,7 +172,7 @@ async fn privileged_each_kind_of_volume_grows_in_use_when_kubelet_asks() {
 }
 
 #[tokio::test]
-async fn privileged_a_volume_that_nobody_uses_grows_when_its_next_pod_comes() {
+async fn privileged_an_unused_volume_expands_with_its_next_pod() {
     let (mut host, mut orchestrator) = serving(None).await;
     for kind in KINDS {
         let volume = created(&orchestrator, kind, "pvc").await;
@@ -200,7 +200,7 @@ async fn privileged_a_volume_that_nobody_uses_grows_when_its_next_pod_comes() {
 }
 
 #[tokio::test]
-async fn privileged_growth_beyond_the_pool_is_refused_and_changes_nothing() {
+async fn privileged_expansion_beyond_the_pool_is_refused() {
     let (host, orchestrator) = serving(None).await;
     let kind = Kind::Block;
     let volume = created(&orchestrator, kind, "pvc").await;

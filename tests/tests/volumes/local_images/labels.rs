@@ -44,7 +44,7 @@ fn publish(kind: Kind, volume: &Volume, flag: &str) -> NodePublishVolumeRequest 
 }
 
 #[tokio::test]
-async fn privileged_a_label_is_told_to_the_kernel_whole_and_never_dropped() {
+async fn privileged_an_selinux_label_is_passed_whole() {
     let (host, orchestrator) = serving(None).await;
     for kind in ["ext4", "xfs"].map(Kind::Filesystem) {
         let volume = created(&orchestrator, kind, "pvc").await;
@@ -71,7 +71,7 @@ async fn privileged_a_label_is_told_to_the_kernel_whole_and_never_dropped() {
 }
 
 #[tokio::test]
-async fn privileged_what_is_staged_without_a_label_is_not_published_with_one() {
+async fn privileged_a_stage_without_label_is_not_published_with_one() {
     let (host, orchestrator) = serving(None).await;
     let kind = Kind::Filesystem("ext4");
     let volume = created(&orchestrator, kind, "pvc").await;

@@ -55,7 +55,7 @@ async fn privileged_each_kind_of_volume_lives_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn privileged_a_volume_is_thin_and_promised_in_full_on_its_node_alone() {
+async fn privileged_a_volume_is_thin_and_promised_on_its_node() {
     let (host, orchestrator) = serving(None).await;
     let mut clients = orchestrator.clients();
     let info = clients.node.node_get_info(NodeGetInfoRequest {}).await;

@@ -239,7 +239,7 @@ async fn privileged_what_a_pod_plants_in_its_image_leads_nowhere() {
 
 /// The administrator's own link is followed: many nodes keep kubelet's directory elsewhere.
 #[tokio::test]
-async fn privileged_images_live_below_a_kubelet_directory_that_is_a_link() {
+async fn privileged_images_work_below_a_linked_kubelet_directory() {
     let (mut host, _) = serving().await;
     host.terminate().unwrap();
     let real = host.kubelet();

@@ -109,7 +109,7 @@ async fn privileged_a_restored_file_system_fills_its_larger_volume() {
 }
 
 #[tokio::test]
-async fn privileged_a_copy_that_cannot_be_is_refused_and_leaves_nothing() {
+async fn privileged_an_impossible_copy_is_refused() {
     let (host, orchestrator) = serving().await;
     let (image, directory) = (Kind::Block, Kind::Directory);
     let volume = image.created(&orchestrator, "pvc").await.unwrap();
@@ -166,7 +166,7 @@ async fn privileged_a_copy_that_cannot_be_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn privileged_volumes_and_snapshots_are_listed_by_pages_each_once() {
+async fn privileged_volumes_and_snapshots_are_listed_once() {
     /// No multiple of the page.
     const VOLUMES: usize = 7;
     const PAGE: i32 = 3;

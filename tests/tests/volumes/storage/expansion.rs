@@ -90,7 +90,7 @@ async fn privileged_a_raw_block_image_grows_in_use() {
 }
 
 #[tokio::test]
-async fn privileged_an_ext4_image_grows_in_use_or_says_why_not_and_grows_when_it_is_staged() {
+async fn privileged_an_ext4_image_expands_in_use_or_at_next_stage() {
     let (host, orchestrator) = serving().await;
     let kind = Kind::Filesystem("ext4");
     let content = random_bytes(CONTENT_BYTES);
@@ -124,7 +124,7 @@ async fn privileged_an_ext4_image_grows_in_use_or_says_why_not_and_grows_when_it
 }
 
 #[tokio::test]
-async fn privileged_an_image_that_grew_while_nobody_used_it_is_whole_when_it_is_staged() {
+async fn privileged_an_image_expanded_unused_is_whole_when_staged() {
     let (host, orchestrator) = serving().await;
     for kind in [
         Kind::Filesystem("ext4"),

@@ -94,7 +94,7 @@ impl Small {
 }
 
 #[tokio::test]
-async fn privileged_a_full_pool_refuses_what_needs_space_and_nothing_else() {
+async fn privileged_a_full_pool_refuses_only_what_needs_space() {
     let small = Small::start().await;
     let orchestrator = &small.orchestrator;
     let content = random_bytes(1000);
@@ -142,7 +142,7 @@ async fn privileged_a_full_pool_refuses_what_needs_space_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn privileged_a_pod_that_finds_the_disk_full_is_told_and_its_volume_recovers() {
+async fn privileged_a_volume_recovers_from_a_full_disk() {
     let small = Small::start().await;
     let orchestrator = &small.orchestrator;
     let content = random_bytes(1000);
@@ -168,7 +168,7 @@ async fn privileged_a_pod_that_finds_the_disk_full_is_told_and_its_volume_recove
 }
 
 #[tokio::test]
-async fn privileged_a_read_only_pool_refuses_every_change_and_leaves_nothing_half_made() {
+async fn privileged_a_read_only_pool_refuses_every_change() {
     let mut small = Small::start().await;
     let content = random_bytes(1000);
     let volume = small.used_before("pvc", &content).await;

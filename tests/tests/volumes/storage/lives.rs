@@ -194,13 +194,13 @@ async fn privileged_an_ext4_image_lives_where_another_process_mounts() {
 }
 
 #[tokio::test]
-async fn privileged_a_raw_block_image_lives_where_another_process_mounts() {
+async fn privileged_a_raw_image_works_with_a_mounter_process() {
     live(Kind::Block, Some(ROOT)).await;
 }
 
 /// Who only reads gets what was written, and cannot write through any of the mounts.
 #[tokio::test]
-async fn privileged_an_image_that_is_staged_for_reading_is_not_written() {
+async fn privileged_an_image_staged_read_only_is_not_written() {
     let (host, orchestrator) = serving().await;
     let content = random_bytes(CONTENT_BYTES);
     for kind in [

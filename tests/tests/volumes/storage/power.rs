@@ -164,7 +164,7 @@ fn random_time() -> Duration {
 }
 
 #[tokio::test]
-async fn privileged_a_power_cut_under_load_loses_nothing_that_was_answered() {
+async fn privileged_a_power_cut_under_load_loses_nothing() {
     begin();
     let mut host = Host::start(options()).unwrap();
     host.terminate().unwrap();
@@ -206,7 +206,7 @@ async fn privileged_a_power_cut_under_load_loses_nothing_that_was_answered() {
 
 /// Not a bar, so it is only told, past the runner that keeps what a passing test prints: how long a host with many volumes takes to come back.
 #[tokio::test]
-async fn privileged_a_store_of_100_000_records_opens_after_a_power_cut() {
+async fn privileged_a_store_of_100_000_records_opens_after_power_cut() {
     const RECORDS: usize = 100_000;
     /// Bytes of a record: more than any of hostpath's.
     const RECORD: usize = 400;

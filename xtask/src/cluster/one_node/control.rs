@@ -1,4 +1,4 @@
-//! The way to a cluster's supervisor: started with its namespaces, or found. Apart because it is one connection whose end means something.
+//! The way to a cluster's supervisor: started with its namespaces, or found.
 
 use crate::cluster::lab::Lab;
 use crate::cluster::supervisor::{Reply, Request};

@@ -1,4 +1,4 @@
-//! Process ids of a cluster as this side sees them. Apart because both sides number the same processes, and only the kernel knows which is which.
+//! Process ids of a cluster as this side sees them.
 
 use crate::failure::Failure;
 use std::fs;
@@ -27,14 +27,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_has_an_id_in_each_namespace_that_it_is_in_and_the_last_is_its_own() {
+    fn a_process_has_an_id_in_each_of_its_namespaces() {
         assert_eq!(innermost_id("Pid:\t912\nNSpid:\t912\t7\n"), Some(7));
         assert_eq!(innermost_id("Pid:\t912\nNSpid:\t912\n"), Some(912));
         assert_eq!(innermost_id("Pid:\t912\n"), None);
     }
 
     #[test]
-    fn a_process_of_our_own_namespace_is_found_by_the_id_that_it_has_there() {
+    fn a_process_of_this_namespace_is_found_by_its_id() {
         let own = std::process::id();
         assert_eq!(id_of(own, own).unwrap(), Some(own));
     }

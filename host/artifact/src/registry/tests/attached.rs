@@ -122,7 +122,7 @@ async fn verified(server: &Server, key: &PrivateKey) -> Result<Signed, FetchErro
 }
 
 #[tokio::test]
-async fn a_good_signature_counts_among_broken_ones_and_each_of_these_is_named() {
+async fn a_valid_signature_counts_among_broken_ones() {
     let key = PrivateKey::generate().unwrap();
     let (good, bytes) = signature(&key);
     let forged = Descriptor::of(COSIGN_SIGNATURE, b"as it was pushed");
@@ -169,7 +169,7 @@ async fn broken_ones_alone_prove_nothing_and_the_refusal_names_them() {
 }
 
 #[tokio::test]
-async fn a_broken_tag_does_not_hide_referrers_nor_a_broken_list_the_tag() {
+async fn a_broken_tag_does_not_hide_referrers_or_the_reverse() {
     let key = PrivateKey::generate().unwrap();
     let (good, bytes) = signature(&key);
     // The list is rubbish, the tag is good.
@@ -299,7 +299,7 @@ async fn a_manifest_of_a_referrer_is_small_or_is_not_read() {
 }
 
 #[tokio::test]
-async fn whoever_only_wants_to_know_whether_it_is_signed_stops_once_it_is() {
+async fn verification_stops_at_the_first_valid_signature() {
     let key = PrivateKey::generate().unwrap();
     let (good, bytes) = signature(&key);
     let keys = SignerKeys::new(vec![NamedKey::new("ann", key.verifying_key())], Vec::new());

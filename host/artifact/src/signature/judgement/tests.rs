@@ -99,7 +99,7 @@ fn any_of_wants_one_and_all_of_wants_each() {
 }
 
 #[test]
-fn each_refusal_says_what_is_wrong_and_whose_signature_is_wanted() {
+fn rejections_name_the_cause_and_the_required_signer() {
     let people = People::new();
     let People { ann, bob, eve } = &people;
     let subject = Subject::new(MANIFEST);
@@ -158,7 +158,7 @@ fn each_refusal_says_what_is_wrong_and_whose_signature_is_wanted() {
 }
 
 #[test]
-fn a_signature_for_another_manifest_beside_the_right_one_harms_nothing() {
+fn a_signature_of_another_manifest_is_ignored() {
     let people = People::new();
     let keys = SignerKeys::new(people.named(&["ann"]), Vec::new());
     let found = gathered([

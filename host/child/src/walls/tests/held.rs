@@ -1,4 +1,4 @@
-//! What may hold a child of the tests, and what is to become of an act then. Apart because it is a table's meaning: no act is done here.
+//! What may hold a child of the tests, and what is to become of an act then.
 
 use super::super::*;
 use rustix::io::Errno;

@@ -1,4 +1,4 @@
-//! What the acts of the tests are done to, and the child that does one. Apart because it is the ground and not the question.
+//! What the acts of the tests are done to, and the child that does one.
 
 use super::held::Held;
 use crate::Task;
@@ -14,8 +14,7 @@ use std::process::{Child, Command};
 use tempfile::TempDir;
 
 /// This test, as the test runner calls it.
-pub(super) const NAME: &str =
-    "walls::tests::privileged_acts_are_refused_behind_the_walls_and_done_without";
+pub(super) const NAME: &str = "walls::tests::privileged_forbidden_system_calls_fail_in_the_sandbox";
 /// Begins the line that tells how an act ended.
 pub(super) const TOLD: &str = "ACT ";
 /// Whoever owns nothing.

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn in_csi_1_13_health_is_told_by_calls_and_snapshots_have_a_place() {
+fn csi_1_13_reports_health_by_calls_and_snapshot_topology() {
     use Feature as F;
     use Service as S;
     let rows: &[Row<'_>] = &[
@@ -52,7 +52,7 @@ fn in_csi_1_13_health_is_told_by_calls_and_snapshots_have_a_place() {
 }
 
 #[test]
-fn the_versions_differ_in_health_conditions_and_the_place_of_snapshots_only() {
+fn the_profiles_differ_in_health_and_snapshot_topology_only() {
     let of = |profile| {
         names(&derive_as(
             profile,

@@ -84,7 +84,7 @@ fn unpublishing_from_all_nodes_claims_the_volume_alone() {
 }
 
 #[test]
-fn a_snapshot_as_a_source_is_shared_and_no_source_claims_nothing() {
+fn a_snapshot_source_is_claimed_shared() {
     let source = ContentSource::Snapshot(snapshot("s"));
     let id = volume("v");
     let name = RequestedName::parse("name", "x").unwrap();

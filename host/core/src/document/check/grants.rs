@@ -1,7 +1,4 @@
-//! The grants of a document: pools, file systems and devices that a plugin may use. Apart because they are what an administrator's trust
-//! hangs on: each rule here keeps a slip from granting more than was meant.
-//!
-//! It does not know whether what is granted exists.
+//! The grants of a document: pools, file systems and devices that a plugin may use.
 
 use super::{Checked, bytes, few, file_path, non_empty};
 use crate::device_fact::DeviceFact;

@@ -1,5 +1,4 @@
-//! `spec.plugin`: one place, and what must be true of what lies there. Apart because it is the longest of the document's parts that say
-//! either this or that.
+//! `spec.plugin`: one place, and what must be true of what lies there.
 
 use super::{Checked, file_path, secrets};
 use crate::document::{

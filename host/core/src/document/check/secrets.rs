@@ -1,5 +1,4 @@
-//! Where secrets are read: a file, or a value of a Kubernetes Secret. Apart because a registry's credentials come from the same places as
-//! the backend's own secrets.
+//! Where secrets are read: a file, or a value of a Kubernetes Secret.
 
 use super::{Checked, few, file_path, name, non_empty};
 use crate::document::{KeyPath, SecretSource, raw};

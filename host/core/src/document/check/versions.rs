@@ -1,4 +1,4 @@
-//! `spec.versions`: bounds of what an administrator may choose. Apart because each bound has its own reason.
+//! `spec.versions`: bounds of what an administrator may choose.
 
 use super::{Checked, TIME_MAX, amounts};
 use crate::document::{KeyPath, VersionPolicy, raw};

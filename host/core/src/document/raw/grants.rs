@@ -1,6 +1,4 @@
-//! `spec.grants` on disk. Apart because it is what an administrator's trust hangs on, and reads as one list of what can be granted.
-//!
-//! It does not know what is granted when nothing is said.
+//! `spec.grants` on disk.
 
 use super::Amount;
 #[cfg(feature = "schema")]

@@ -1,6 +1,4 @@
-//! `spec.limits` and `spec.versions` on disk: amounts as they were written. Apart because amounts have two spellings, a number and a text.
-//!
-//! It does not know what an amount may be.
+//! `spec.limits` and `spec.versions` on disk: amounts as they were written.
 
 #[cfg(feature = "schema")]
 use super::rules;
@@ -51,11 +49,11 @@ pub struct Versions {
     /// How long calls of an old version may go on before the host says that they still do; 60s by default.
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::day"))]
     pub drain: Option<String>,
-    /// When a new version is taken back.
+    /// When a new version is rolled back.
     pub rollback: Rollback,
 }
 
-/// When a new version is taken back.
+/// When a new version is rolled back.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -1,6 +1,4 @@
-//! `spec.plugin` and the secrets on disk. Apart because credentials of a registry and secrets of the backend have one form.
-//!
-//! It does not know what is found there.
+//! `spec.plugin` and the secrets on disk.
 
 #[cfg(feature = "schema")]
 use super::rules::{self, DIGEST, FULL_PATH, NAME, REFERENCE, TEXT};

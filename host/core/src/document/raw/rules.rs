@@ -1,8 +1,5 @@
-//! Rules of the schema that are more than a type: CEL expressions and patterns, as the API server takes them. Apart so that a key's rule reads
-//! as one line beside the key. Each repeats a rule of `check`, by which a file is read; the host checks an object by `check` as well, so that
-//! what cannot be said here is found all the same.
-//!
-//! They do not know which cluster reads them.
+//! Rules of the schema that are more than a type: CEL expressions and patterns, as the API server takes them. Each repeats a rule of `check`, by
+//! which a file is read; the host checks an object by `check` as well, so that what cannot be said here is found all the same.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};

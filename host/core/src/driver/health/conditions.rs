@@ -1,5 +1,4 @@
-//! The volume conditions of CSI 1.12, which stand in answers of other calls. Apart because a condition must never hold up or fail what it
-//! belongs to: it has little time, and "not known" is one.
+//! The volume conditions of CSI 1.12, which stand in answers of other calls.
 
 use super::in_time;
 use crate::driver::work::Work;

@@ -1,8 +1,7 @@
-//! The walk of ControllerListVolumeHealth: all volumes of the backend, one after the other, and those that are not well are told. Apart
-//! because it must end in time wherever it has come, and go on from there.
+//! The walk of ControllerListVolumeHealth: all volumes of the backend, one after the other, and those that are not well are told.
 //!
-//! CSI wants volumes without a known adverse condition left out. One whose health could not be learnt is left out too, and logged: neither
-//! word would be true of it. Where nothing could be learnt of any volume, the call fails, since an empty list would say that all are well.
+//! CSI wants volumes without a known adverse condition left out. One whose health could not be learnt is left out too, and logged: neither word would
+//! be true of it. Where nothing could be learnt of any volume, the call fails, since an empty list would say that all are well.
 
 use super::in_time;
 use crate::code::Code;
@@ -109,7 +108,7 @@ impl Learnt {
         match self.unknown {
             Some((error, _)) if self.known == 0 => return Err(error),
             Some((error, volumes)) => {
-                tracing::warn!(volumes, %error, "the health of some volumes is not known: they are left out of the list");
+                tracing::warn!(volumes, %error, "the health of some volumes is unknown: they are omitted from the list");
             }
             None => {}
         }

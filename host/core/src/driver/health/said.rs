@@ -1,5 +1,4 @@
-//! What a backend says of a volume's health, and for how long that holds. Apart because three kinds of calls ask it, and a backend that hangs
-//! must not be asked by each of them for each volume.
+//! What a backend says of a volume's health, and for how long that holds.
 
 use super::HEALTH_TIME;
 use crate::backend::BackendError;

@@ -1,5 +1,4 @@
-//! The storage that a node reaches, as the host sees it: the pools of the driver. Apart because no volume and no backend is asked: a pool
-//! that hangs is told while the plugin is well, and the other way round.
+//! The storage that a node reaches, as the host sees it: the pools of the driver.
 
 use super::in_time;
 use crate::driver::{Driver, StorageHealth};
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn pools_with_the_same_trouble_are_told_together_and_well_ones_not_at_all() {
+    fn pools_with_equal_errors_are_reported_together() {
         let answers = answers([
             ("a", Ok(())),
             ("b", Err(not_in_time("the pool"))),

@@ -34,7 +34,7 @@ fn the_places_of_a_volume_on_its_node_may_be_left_out() {
 }
 
 #[test]
-fn a_list_of_health_goes_on_within_a_page_and_takes_no_other_lists_token() {
+fn a_health_list_continues_within_a_page_with_its_own_token() {
     let tokens_of_health = tokens(Rpc::ControllerListVolumeHealth);
     let list = |max_entries, token: String| {
         let request = wire::ControllerListVolumeHealthRequest {

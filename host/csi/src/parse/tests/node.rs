@@ -145,7 +145,7 @@ fn tokens_that_came_as_secrets_are_not_replaced_by_the_context() {
 }
 
 #[test]
-fn a_volume_is_ephemeral_when_kubelet_says_true_and_not_otherwise() {
+fn a_volume_is_ephemeral_only_when_kubelet_says_true() {
     for (value, expected) in [
         (Some("true"), true),
         (Some("false"), false),

@@ -95,7 +95,7 @@ fn a_list_can_be_of_all_of_one_source_or_of_one_snapshot() {
 }
 
 #[test]
-fn a_place_among_the_snapshots_of_one_source_is_none_among_those_of_another() {
+fn a_token_of_one_source_is_rejected_for_another() {
     let tokens = tokens(Rpc::ListSnapshots);
     let v = VolumeId::parse("volume_id", "v").unwrap();
     let token = tokens.clone().of_source(Some(&v)).seal("next");
@@ -168,7 +168,7 @@ fn extents_are_asked_from_an_offset_in_portions() {
 }
 
 #[test]
-fn a_negative_offset_is_out_of_range_and_a_negative_count_is_invalid() {
+fn a_negative_offset_is_out_of_range_a_negative_count_invalid() {
     let ask = |starting_offset, max_results| {
         parse::get_metadata_allocated(wire::GetMetadataAllocatedRequest {
             snapshot_id: "s".to_owned(),

@@ -48,7 +48,7 @@ fn a_capability_without_type_or_mode_is_refused() {
 }
 
 #[test]
-fn every_access_mode_is_taken_and_one_of_a_later_csi_keeps_its_number() {
+fn every_access_mode_is_taken_and_unknown_ones_keep_numbers() {
     let modes = (1..=8).map(|mode| {
         let request = wire::CreateVolumeRequest {
             volume_capabilities: vec![block_capability(mode)],
@@ -179,7 +179,7 @@ fn a_content_source_names_a_snapshot_or_a_volume() {
 }
 
 #[test]
-fn a_page_begins_where_the_token_says_and_ends_where_the_client_wants() {
+fn a_page_begins_at_its_token_and_ends_at_the_asked_size() {
     let tokens = tokens(Rpc::ListVolumes);
     let page = |max_entries, token: &str| {
         let request = wire::ListVolumesRequest {

@@ -152,7 +152,7 @@ fn absent_objects_are_said_and_nothing_else_of_them() {
 }
 
 #[test]
-fn only_what_a_person_must_mend_stands_in_the_way_of_registering() {
+fn only_errors_that_people_must_fix_block_registration() {
     let facts = facts("a.b", "n-1", &[("zone", "a"), ("rack", "1")], None);
     let mut object = node();
     let as_node = |object: &Value| serde_json::from_value::<Node>(object.clone()).unwrap();

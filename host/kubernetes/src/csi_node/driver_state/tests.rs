@@ -102,7 +102,7 @@ fn what_lasts_is_told_once_and_mended_with_growing_pauses() {
 }
 
 #[test]
-fn who_was_listed_for_long_is_mended_at_once_and_who_was_not_waits() {
+fn drift_of_a_listed_driver_is_healed_at_once_else_later() {
     let mut clock = Clock::listed_since_zero();
     clock.at(100, &[Drift::NoEntry], Registered::Yes);
     assert!(clock.at(105, &[Drift::NoEntry], Registered::Yes).mend);

@@ -115,7 +115,7 @@ fn a_patch_applies_to_what_was_read_and_to_nothing_newer() {
 }
 
 #[test]
-fn an_entry_that_cannot_be_changed_is_taken_away_and_added_and_a_limit_is_changed_in_place() {
+fn csi_node_entries_are_replaced_and_limits_changed_in_place() {
     let node = node(json!(null), json!(null));
     for (entry, patches) in [
         (
@@ -163,7 +163,7 @@ fn an_entry_that_cannot_be_changed_is_taken_away_and_added_and_a_limit_is_change
 }
 
 #[test]
-fn a_csi_node_of_an_earlier_node_gets_its_owner_and_keeps_the_rest() {
+fn a_csi_node_of_an_earlier_node_gets_its_owner() {
     let facts = facts("a.b", "n-1", &[], None);
     let other = json!({ "name": "c.d", "nodeID": "o", "topologyKeys": ["k"] });
     let (node, after, _) = written_to(
@@ -245,7 +245,7 @@ fn entries() -> impl Strategy<Value = Vec<Value>> {
 
 proptest! {
     #[test]
-    fn whatever_was_there_the_end_says_what_the_driver_says_and_others_are_untouched(
+    fn csi_node_ends_as_the_driver_says_others_unchanged(
         entries in entries(),
         keys in prop::collection::btree_set("[a-c]", 0..3),
         count in prop::option::of(0..4_u64),

@@ -52,7 +52,7 @@ async fn nothing_that_is_unknown_holds_a_registration_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_collision_holds_it_up_until_it_is_gone_though_nobody_takes_the_event() {
+async fn a_label_collision_blocks_registration_until_gone() {
     let (_keep, answers) = watch::channel(Some(answer()));
     let (labels, seen_labels) = watch::channel(seen(labelled("b")));
     let mut task = tokio::spawn(clear(answers, seen_labels));

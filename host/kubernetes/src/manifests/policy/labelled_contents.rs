@@ -1,5 +1,4 @@
-//! The policy by which a snapshot that no node would ever look after is refused in words, instead of staying unready without any. Apart because it
-//! holds for everybody: it is about the object, not about who makes it.
+//! The policy by which a snapshot that no node would ever look after is refused in words, instead of staying unready without any.
 //!
 //! With `--node-deployment` a csi-snapshotter lists the VolumeSnapshotContents that are labelled with its node, and no others (external-snapshotter
 //! 8.6, cmd/csi-snapshotter/main.go). The snapshot-controller labels those that it makes, if it runs with `--enable-distributed-snapshotting`;

@@ -1,5 +1,4 @@
 //! The admission policy for what RBAC cannot say: a node's pod may write its own node's objects only, and of those only what the host writes.
-//! Apart because it is the one place where a stolen token of one node is kept from the others.
 //!
 //! A token that is bound to a pod carries the pod's node (`authentication.kubernetes.io/node-name`, Kubernetes 1.32).
 

@@ -1,8 +1,8 @@
 //! The policy by which a backend writes its own objects only, where all backends of a namespace keep objects of the same kinds: records, leases,
-//! capacities, reports. Apart because it keeps a controller that was taken over from the volumes of its neighbours.
+//! capacities, reports.
 //!
-//! Records have hashes for names, so their label decides; a host takes none for its own that is labelled otherwise (`state/record.rs`). Reading
-//! is no admission: RBAC lets an account read all records of its namespace.
+//! Records have hashes for names, so their label decides; a host takes none for its own that is labelled otherwise (`state/record.rs`). Reading is no
+//! admission: RBAC lets an account read all records of its namespace.
 
 use super::{ALL, Policy, rule, writes};
 use crate::manifests::Parts;

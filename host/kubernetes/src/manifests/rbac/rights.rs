@@ -1,5 +1,4 @@
-//! Which rights a part of the driver needs, and why: a table over its sidecars and capabilities. Apart from the objects that carry them (`rbac`)
-//! because this is what is weighed, line by line.
+//! Which rights a part of the driver needs, and why: a table over its sidecars and capabilities.
 
 mod of_sidecars;
 

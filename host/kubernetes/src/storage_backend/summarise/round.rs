@@ -1,5 +1,5 @@
-//! One look at all backends: for each its status, if it is another than the one that stands there, and its finalizer; and the reports of hosts
-//! that are no more. Apart from the waiting around it, so that what is written can be read in one file.
+//! One look at all backends: for each its status, if it is another than the one that stands there, and its finalizer; and the reports of hosts that
+//! are no more.
 //!
 //! It decides by `summary`, and by the few rules here.
 
@@ -150,7 +150,7 @@ impl Round {
         };
         let reason = error.in_words();
         if self.said.get(&what) != Some(&reason) {
-            tracing::warn!(what, reason, "not written: trying again");
+            tracing::warn!(what, reason, "write failed: retrying");
             self.said.insert(what, reason);
         }
     }

@@ -79,7 +79,7 @@ fn a_backend_that_all_hosts_serve_is_ready_and_nothing_else() {
 }
 
 #[test]
-fn a_host_that_serves_an_earlier_generation_is_still_progressing() {
+fn a_host_of_an_earlier_generation_is_progressing() {
     let mut late = said("n2", Phase::Serving);
     late.observed_generation = 1;
     let status = of(SUBJECT, &[said("n1", Phase::Serving), late]);

@@ -46,7 +46,7 @@ fn nobody_knows_what_is_wanted_until_it_was_listed() {
 }
 
 #[tokio::test]
-async fn what_was_seen_last_is_wanted_after_a_start_without_the_api_server() {
+async fn cached_objects_are_desired_after_a_start_without_api_server() {
     let (directory, backends) = opened();
     list(
         &backends,
@@ -73,7 +73,7 @@ async fn what_was_seen_last_is_wanted_after_a_start_without_the_api_server() {
 }
 
 #[test]
-fn what_is_missing_in_a_new_list_is_leaving_until_it_is_forgotten() {
+fn an_object_missing_from_a_new_list_is_leaving() {
     let (_directory, backends) = opened();
     list(&backends, &[object("a", spec())]);
     list(&backends, &[]);
@@ -101,7 +101,7 @@ fn a_status_that_changes_is_no_change_of_what_is_wanted() {
 }
 
 #[test]
-fn of_two_objects_of_a_driver_the_older_one_serves_and_the_other_is_told() {
+fn the_older_of_two_objects_of_a_driver_serves() {
     let (_directory, backends) = opened();
     let older = named("z", "a.example", "2026-01-01T00:00:00Z");
     let newer = named("a", "a.example", "2026-01-02T00:00:00Z");

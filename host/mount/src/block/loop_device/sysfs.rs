@@ -1,5 +1,4 @@
-//! What sysfs tells of loop devices: their numbers, which are bound, and the path of the file behind one. Apart because reading it opens no
-//! device and asks no storage, whatever state these are in.
+//! What sysfs tells of loop devices: their numbers, which are bound, and the path of the file behind one.
 //!
 //! It must not know whose a device is: sysfs does not tell that, nor the identity of the file.
 
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_file_is_told_from_one_whose_name_ends_like_the_mark() {
+    fn a_removed_file_differs_from_one_named_like_it() {
         for (line, name, removed) in [
             (&b"/pool/a.img\n"[..], "a.img", false),
             (b"/pool/a.img (deleted)\n", "a.img", true),

@@ -1,5 +1,4 @@
-//! Whose a loop device is, in words that the kernel keeps with it (`lo_file_name`). Apart because it is pure, and because it is what finds
-//! a device again when the journal is lost.
+//! Whose a loop device is, in words that the kernel keeps with it (`lo_file_name`).
 //!
 //! Hashes, since the field is short and driver, volume and path are not. It must not know what a device is bound to.
 

@@ -85,7 +85,7 @@ fn other(identity: Identity) -> Identity {
 }
 
 #[test]
-fn privileged_a_device_is_bound_as_asked_and_gone_when_it_is_dropped() {
+fn privileged_a_loop_device_is_bound_and_released_on_drop() {
     let image = image();
     let device = attach(&image, false, &staged()).unwrap();
     let backing = observe(&image).unwrap().identity;
@@ -157,7 +157,7 @@ fn privileged_a_kept_device_outlives_its_opener_and_is_released() {
 }
 
 #[test]
-fn privileged_a_device_that_is_anothers_by_now_is_neither_released_nor_opened() {
+fn privileged_a_reused_loop_device_is_left_alone() {
     let image = image();
     let kept = Kept::of(&image, &staged());
     let record = kept.0;
@@ -261,7 +261,7 @@ fn privileged_a_block_device_has_a_read_only_twin() {
 }
 
 #[test]
-fn privileged_devices_attached_at_the_same_time_are_all_different() {
+fn privileged_concurrently_attached_devices_differ() {
     // These tests may run twice at the same time.
     let own = |volume: &str| format!("{}-{volume}", std::process::id());
     let devices: Vec<_> = std::thread::scope(|scope| {
@@ -308,7 +308,7 @@ fn privileged_a_grown_image_is_seen_once_its_size_is_taken() {
 }
 
 #[test]
-fn privileged_the_path_of_the_file_is_told_even_when_it_has_been_removed() {
+fn privileged_the_path_of_a_removed_backing_file_is_reported() {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(BYTES).unwrap();
     needs_root();

@@ -269,7 +269,7 @@ fn only_what_a_grant_covers_is_opened() {
 }
 
 #[test]
-fn a_partition_is_granted_with_its_disk_and_a_disk_not_with_its_partition() {
+fn a_grant_of_a_disk_covers_its_partitions() {
     let made = Made::new();
     let partition = &[(ById, "scsi-0Acme_A"), (Partition, "1")];
     let error = made.open(partition, &[(Serial, "disk-A")]);

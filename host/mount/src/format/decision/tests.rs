@@ -118,7 +118,7 @@ fn what_is_damaged_or_unclear_is_left_to_a_person() {
 
 proptest! {
     #[test]
-    fn only_what_is_blank_or_unfinished_is_ever_formatted_and_what_is_foreign_never(
+    fn only_blank_or_unfinished_devices_are_formatted(
         content in prop::sample::select(contents()),
         is_unfinished: bool,
         wanted in prop::sample::select(&FsType::ALL),

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn privileged_nothing_is_formatted_for_an_option_that_the_kernel_does_not_take() {
+fn privileged_a_rejected_option_prevents_formatting() {
     for fs_type in FsType::ALL {
         privileged(move |bench| {
             let disk = bench.disk(SIZE);
@@ -24,7 +24,7 @@ fn privileged_nothing_is_formatted_for_an_option_that_the_kernel_does_not_take()
 }
 
 #[test]
-fn privileged_a_blank_device_is_made_and_later_used_with_its_data() {
+fn privileged_a_blank_device_is_formatted_once() {
     for fs_type in FsType::ALL {
         privileged(move |bench| {
             let disk = bench.disk(SIZE);
@@ -44,7 +44,7 @@ fn privileged_a_blank_device_is_made_and_later_used_with_its_data() {
 }
 
 #[test]
-fn privileged_a_default_type_takes_what_is_there_and_a_named_one_refuses_it() {
+fn privileged_an_existing_type_beats_a_default_only() {
     privileged(|bench| {
         let disk = bench.disk(SIZE);
         run("mkfs.xfs", &["-q", disk.path()]);

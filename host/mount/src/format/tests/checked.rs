@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn privileged_an_ext4_that_can_be_mended_is_mended_before_it_is_used() {
+fn privileged_a_repairable_ext4_is_repaired_before_use() {
     privileged(|bench| {
         let disk = bench.disk(SIZE);
         let mount = bench.mount(&disk, FsType::Ext4).unwrap();
@@ -60,7 +60,7 @@ fn privileged_an_ext4_that_is_only_read_is_not_checked() {
 }
 
 #[test]
-fn privileged_an_ext4_whose_superblock_wants_the_node_to_panic_does_not_get_its_way() {
+fn privileged_an_ext4_cannot_panic_the_node() {
     privileged(|bench| {
         let disk = bench.disk(SIZE);
         drop(bench.mount(&disk, FsType::Ext4).unwrap());
@@ -127,7 +127,7 @@ fn privileged_a_btrfs_over_several_devices_is_refused() {
 }
 
 #[test]
-fn privileged_a_journal_to_be_replayed_is_replayed_for_a_writer_and_never_where_other_nodes_read() {
+fn privileged_a_dirty_journal_is_replayed_only_by_a_writer() {
     for fs_type in FsType::ALL {
         privileged(move |bench| {
             let disk = bench.disk(SIZE);

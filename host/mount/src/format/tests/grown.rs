@@ -7,7 +7,7 @@ const LARGER: u64 = 3 * SIZE;
 const OWN: u64 = LARGER / 6;
 
 #[test]
-fn privileged_a_file_system_grows_when_it_is_staged_by_a_writer_and_only_then() {
+fn privileged_a_file_system_grows_only_when_staged_writable() {
     for fs_type in FsType::ALL {
         privileged(move |bench| {
             let disk = bench.disk(SIZE);
@@ -32,7 +32,7 @@ fn privileged_a_file_system_grows_when_it_is_staged_by_a_writer_and_only_then() 
 }
 
 #[test]
-fn privileged_xfs_and_btrfs_grow_while_they_are_mounted_and_a_second_time_does_nothing() {
+fn privileged_xfs_and_btrfs_grow_online_once() {
     for fs_type in [FsType::Xfs, FsType::Btrfs] {
         privileged(move |bench| {
             let disk = bench.disk(SIZE);
@@ -49,7 +49,7 @@ fn privileged_xfs_and_btrfs_grow_while_they_are_mounted_and_a_second_time_does_n
 }
 
 #[test]
-fn privileged_a_mounted_ext4_grows_where_the_host_may_and_says_when_it_will_where_not() {
+fn privileged_a_mounted_ext4_grows_or_names_the_next_stage() {
     privileged(|bench| {
         let disk = bench.disk(SIZE);
         let mount = bench.mount(&disk, FsType::Ext4).unwrap();
@@ -91,7 +91,7 @@ fn privileged_an_end_that_is_too_small_for_a_group_is_no_error() {
 }
 
 #[test]
-fn privileged_a_btrfs_that_the_kernel_does_not_grow_stays_usable_and_says_why() {
+fn privileged_a_btrfs_that_cannot_grow_stays_usable() {
     privileged(|bench| {
         // It makes one of 109 MiB, and resizes none below 256 MiB.
         let disk = bench.disk(128 * MIB);

@@ -65,7 +65,7 @@ fn privileged_an_mkfs_that_is_killed_at_any_moment_is_repeated() {
 }
 
 #[test]
-fn privileged_halves_of_an_mkfs_without_an_intent_are_left_alone() {
+fn privileged_a_partial_mkfs_without_intent_is_kept() {
     privileged(|bench| {
         let disk = bench.disk(SIZE);
         run("mkfs.ext4", &["-q", disk.path()]);
@@ -79,7 +79,7 @@ fn privileged_halves_of_an_mkfs_without_an_intent_are_left_alone() {
 }
 
 #[test]
-fn privileged_an_intent_of_another_size_type_or_source_permits_nothing() {
+fn privileged_an_intent_of_another_device_permits_nothing() {
     privileged(|bench| {
         let disk = bench.disk(SIZE);
         run("mkfs.ext4", &["-q", disk.path()]);
@@ -122,7 +122,7 @@ fn privileged_an_intent_of_another_size_type_or_source_permits_nothing() {
 }
 
 #[test]
-fn privileged_an_intent_permits_nothing_once_another_node_has_mounted_the_result() {
+fn privileged_an_intent_ends_with_a_mount_of_another_node() {
     for fs_type in FsType::ALL {
         privileged(move |bench| {
             let disk = bench.disk(SIZE);
@@ -141,7 +141,7 @@ fn privileged_an_intent_permits_nothing_once_another_node_has_mounted_the_result
 }
 
 #[test]
-fn privileged_a_full_disk_during_mkfs_is_an_error_and_the_next_call_begins_anew() {
+fn privileged_mkfs_on_a_full_disk_fails_and_is_repeated() {
     for fs_type in FsType::ALL {
         privileged(move |bench| {
             let small = bench.directory.join("small");

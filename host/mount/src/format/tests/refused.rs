@@ -105,7 +105,7 @@ fn privileged_bytes_without_a_signature_are_not_formatted() {
 }
 
 #[test]
-fn privileged_a_broken_superblock_does_not_pass_for_a_blank_device() {
+fn privileged_a_broken_superblock_is_not_blank() {
     // Each is "nothing found" to blkid, or would be to one that verifies this checksum.
     for (fs_type, mkfs, at) in [
         (FsType::Xfs, "mkfs.xfs", 120),
@@ -133,7 +133,7 @@ fn privileged_a_broken_superblock_does_not_pass_for_a_blank_device() {
 }
 
 #[test]
-fn privileged_an_erased_superblock_does_not_pass_for_a_blank_device() {
+fn privileged_an_erased_superblock_is_not_blank() {
     for (fs_type, mkfs, at) in [
         (FsType::Xfs, "mkfs.xfs", 0),
         (FsType::Btrfs, "mkfs.btrfs", 65536),

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn privileged_a_device_that_is_mounted_elsewhere_is_refused_and_not_shared() {
+fn privileged_a_device_mounted_elsewhere_is_refused() {
     for (fs_type, access) in [
         (FsType::Ext4, RW),
         (FsType::Xfs, StorageAccess::ReadOnly),
@@ -52,7 +52,7 @@ fn privileged_two_copies_with_one_uuid_are_mounted_side_by_side() {
 }
 
 #[test]
-fn privileged_what_the_kernel_remembers_of_a_devices_number_does_not_hinder_a_copy() {
+fn privileged_a_stale_device_number_does_not_block_a_copy() {
     privileged(|bench| {
         let disk = bench.disk(SIZE);
         drop(bench.mount(&disk, FsType::Btrfs).unwrap());

@@ -35,35 +35,35 @@ fn is_left_alone(bench: &Bench, disk: &Disk, fs_type: FsType) {
 }
 
 #[test]
-fn privileged_what_another_hand_has_made_and_a_byte_was_torn_of_is_not_formatted() {
+fn privileged_a_torn_foreign_superblock_is_not_formatted() {
     for fs_type in FsType::ALL {
         privileged(move |bench| {
             let disk = bench.disk(SIZE);
             begin(bench, &disk, fs_type);
             run(&format!("mkfs.{}", fs_type.name()), &["-q", disk.path()]);
             fill(bench, &disk);
-            disk.write(byte_to_tear(fs_type), b"X");
+            disk.flip(byte_to_tear(fs_type));
             is_left_alone(bench, &disk, fs_type);
         });
     }
 }
 
 #[test]
-fn privileged_what_our_own_mkfs_has_made_and_others_have_used_is_not_formatted() {
+fn privileged_an_own_file_system_used_by_others_is_kept() {
     for fs_type in FsType::ALL {
         privileged(move |bench| {
             let disk = bench.disk(SIZE);
             let uuid = begin(bench, &disk, fs_type);
             assert!(mkfs(&disk, fs_type, uuid).status().unwrap().success());
             fill(bench, &disk);
-            disk.write(byte_to_tear(fs_type), b"X");
+            disk.flip(byte_to_tear(fs_type));
             is_left_alone(bench, &disk, fs_type);
         });
     }
 }
 
 #[test]
-fn privileged_what_another_hand_has_made_and_nobody_has_mounted_is_used() {
+fn privileged_a_foreign_unmounted_file_system_is_used() {
     for fs_type in FsType::ALL {
         privileged(move |bench| {
             let disk = bench.disk(SIZE);
@@ -80,8 +80,7 @@ fn privileged_what_another_hand_has_made_and_nobody_has_mounted_is_used() {
 }
 
 #[test]
-fn privileged_a_superblock_that_is_gone_is_taken_for_unfinished_only_in_an_image_and_without_a_copy_of_anothers()
- {
+fn privileged_a_lost_superblock_counts_only_in_own_images() {
     privileged(|bench| {
         let mut disk = bench.disk(SIZE);
         let uuid = begin(bench, &disk, FsType::Ext4);
@@ -110,7 +109,7 @@ fn privileged_a_superblock_that_is_gone_is_taken_for_unfinished_only_in_an_image
 }
 
 #[test]
-fn privileged_what_is_called_as_the_intent_says_was_made_by_this_host() {
+fn privileged_the_uuid_of_the_intent_proves_own_mkfs() {
     for (fs_type, is_told) in [
         (FsType::Ext4, true),
         (FsType::Xfs, true),

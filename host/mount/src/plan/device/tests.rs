@@ -134,7 +134,7 @@ fn a_device_is_covered_when_all_facts_of_one_grant_hold_for_it() {
 }
 
 #[test]
-fn a_device_of_which_one_fact_differs_or_is_not_known_is_not_covered() {
+fn a_device_with_a_differing_fact_is_not_granted() {
     let found = device(&[
         (DeviceFact::ById, "scsi-0Acme_1"),
         (DeviceFact::Serial, "S1"),

@@ -154,7 +154,7 @@ fn only_granted_types_are_mounted() {
 }
 
 #[test]
-fn types_that_are_no_storage_are_refused_even_if_they_are_granted() {
+fn types_that_are_no_storage_are_rejected_even_if_granted() {
     for (fs_type, reason) in [
         ("ext4", "`device`"),
         ("proc", "the node itself"),
@@ -307,7 +307,7 @@ fn secret_options_are_kept_by_name_and_never_as_plain_words() {
 }
 
 #[test]
-fn a_plain_secret_is_refused_even_if_it_is_granted_and_not_repeated() {
+fn a_plain_secret_option_is_rejected_and_not_repeated() {
     let mut grants = grants();
     grants.filesystems = vec![grant("cifs", &["*"], &["password"])];
     let step = FilesystemStep {

@@ -112,7 +112,7 @@ fn smuggled_options_are_refused_even_with_grants() {
 }
 
 #[test]
-fn an_option_of_the_file_systems_own_is_taken_when_harmless_or_granted() {
+fn file_system_options_need_to_be_harmless_or_granted() {
     let own =
         |granted: &[&str], words: &[&str]| file_system(granted, words).map(|checked| checked.own);
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -125,7 +125,7 @@ fn an_option_of_the_file_systems_own_is_taken_when_harmless_or_granted() {
 }
 
 #[test]
-fn words_of_an_fstab_are_dropped_and_what_looks_like_them_is_not() {
+fn fstab_only_options_are_dropped() {
     let words = ["defaults", "_netdev", "nofail", "x-systemd.automount"];
     assert_eq!(file_system(&[], &words).unwrap().own, []);
     assert_eq!(directory(&[], &words).unwrap().flags.set, SAFE);

@@ -70,7 +70,7 @@ fn own(checked: &CheckedPlan) -> Vec<Vec<(String, String)>> {
 }
 
 #[test]
-fn a_label_is_one_option_with_its_commas_of_every_file_system_that_can_have_one() {
+fn an_selinux_label_is_one_option_of_each_file_system() {
     let labels = |options: Vec<(String, String)>| -> Vec<String> {
         let labels = options.into_iter().filter(|(name, _)| name == "context");
         labels.map(|(_, label)| label).collect()

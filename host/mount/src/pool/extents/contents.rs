@@ -1,5 +1,4 @@
-//! One open image, piece by piece: what reads as zeroes, what must be read, and what it may share with others. Apart because here is known
-//! which file system says what, and how far it is believed. It compares nothing.
+//! One open image, piece by piece: what reads as zeroes, what must be read, and what it may share with others. It compares nothing.
 //!
 //! `SEEK_DATA` (lseek(2)) tells holes everywhere, also before anything was synced. Which blocks are shared only `FIEMAP` tells, and only where
 //! sharing exists is an address known to mean the same to two files.
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_believed_of_blocks_that_are_shared_and_nothing_else() {
+    fn only_shared_blocks_are_compared_by_address() {
         for (flags, wanted) in [
             (SHARED, Shared(9)),
             (SHARED | LAST, Shared(9)),

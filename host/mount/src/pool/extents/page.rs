@@ -1,5 +1,4 @@
-//! The ranges of one answer: in order, merged where they touch, and no more of them than are wanted. Apart because it is arithmetic; it reads
-//! nothing.
+//! The ranges of one answer: in order, merged where they touch, and no more of them than are wanted.
 
 use std::ops::Range;
 use wasmount_core::pool::Extents;
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_its_own_bound_where_none_or_a_greater_one_is_asked() {
+    fn a_page_has_a_default_and_a_maximum_size() {
         let apart: Vec<_> = (0..u64::from(RANGES) + 1)
             .map(|i| 2 * i..2 * i + 1)
             .collect();

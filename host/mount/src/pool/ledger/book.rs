@@ -1,5 +1,4 @@
 //! The records in memory, and their sums, kept up with each change: nothing here goes through all records but a look at all of them.
-//! Apart from `Ledger` because it is behind one lock, and knows nothing of waiting.
 
 use super::lines::{Lines, SPARE_LINES};
 use super::{Inode, Others, Record};

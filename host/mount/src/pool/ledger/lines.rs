@@ -1,8 +1,6 @@
-//! The ledger's file: lines that are appended, read once, and written anew when most of them are out of date. Apart because it is about disks
-//! that are full, fail, or lose power in the middle of a line.
+//! The ledger's file: lines that are appended, read once, and written anew when most of them are out of date.
 //!
-//! Blocks are taken ahead, and the last of them are kept for lines that forget: on a full disk a volume can still be deleted. It does not know
-//! what a record means.
+//! Blocks are taken ahead, and the last of them are kept for lines that forget: on a full disk a volume can still be deleted.
 
 use super::{Inode, Record};
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};

@@ -189,7 +189,7 @@ fn a_ledger_is_written_anew_while_it_is_open_and_loses_nothing() {
 }
 
 #[test]
-fn a_rename_moves_the_hints_of_what_lies_in_it_and_of_nothing_that_begins_like_it() {
+fn a_rename_moves_hints_of_its_contents_only() {
     let (_directory, folder) = folder();
     let ledger = Ledger::open(&folder).unwrap();
     let at = |number: u64, path: &str| {

@@ -64,7 +64,7 @@ fn race(attack: impl Fn() -> bool + Sync, calls: impl Fn()) -> usize {
 }
 
 #[test]
-fn a_directory_that_is_swapped_for_a_link_during_every_call_leads_nowhere() {
+fn a_directory_swapped_for_a_link_leads_nowhere() {
     let fixture = Fixture::with(true);
     let canary = Canary::plant();
     let before = canary.content();
@@ -119,7 +119,7 @@ fn a_directory_that_is_swapped_for_a_link_during_every_call_leads_nowhere() {
 }
 
 #[test]
-fn what_is_planted_in_a_tree_is_removed_and_not_what_it_points_to() {
+fn planted_links_are_removed_and_not_followed() {
     let fixture = Fixture::with(true);
     let canary = Canary::plant();
     fixture.done(create("a"));
@@ -254,7 +254,7 @@ fn words_that_no_name_can_be_are_refused_by_every_call() {
 }
 
 #[test]
-fn privileged_a_mount_that_is_planted_during_a_removal_is_not_emptied() {
+fn privileged_a_mount_planted_during_removal_is_kept() {
     own_namespace();
     let fixture = Fixture::with(true);
     let canary = Canary::plant();

@@ -111,7 +111,7 @@ fn a_tree_of_10_000_entries_is_removed() {
 }
 
 #[test]
-fn what_a_killed_host_was_deleting_or_making_is_cleared_at_the_next_start() {
+fn unfinished_removals_and_copies_are_cleaned_at_start() {
     let fixture = Fixture::new();
     fixture.done(create("kept"));
     drop(fixture.pools);
@@ -208,7 +208,7 @@ fn names(reply: Result<PoolReply, MountError>) -> Vec<String> {
 }
 
 #[test]
-fn a_listing_goes_in_name_order_page_by_page_without_the_hosts_folder() {
+fn a_listing_is_ordered_paged_and_hides_the_host_folder() {
     let fixture = Fixture::new();
     for path in ["b", "a", "c", "b/y", "b/x", "b/.wasmount"] {
         fixture.done(create(path));

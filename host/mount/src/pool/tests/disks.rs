@@ -34,7 +34,7 @@ fn privileged_a_mount_in_a_pool_is_neither_entered_nor_removed() {
 }
 
 #[test]
-fn privileged_what_a_mount_kept_in_the_trash_goes_with_the_next_removal() {
+fn privileged_trash_kept_by_a_mount_goes_with_the_next_removal() {
     own_namespace();
     let fixture = Fixture::new();
     fixture.done(create("a"));
@@ -93,7 +93,7 @@ fn privileged_a_full_disk_is_no_space_and_a_removal_still_works() {
 }
 
 #[test]
-fn privileged_what_others_have_on_the_disk_is_promised_to_nobody() {
+fn privileged_space_used_by_others_is_not_promised() {
     let directory = tempfile::tempdir().unwrap();
     let disk = Disk::in_memory(directory.path(), 64 * MIB);
     std::fs::write(directory.path().join("others"), vec![1; 32 << 20]).unwrap();
@@ -108,7 +108,7 @@ fn privileged_what_others_have_on_the_disk_is_promised_to_nobody() {
 }
 
 #[test]
-fn privileged_what_an_image_has_taken_is_not_asked_for_twice_wherever_it_goes() {
+fn privileged_allocated_image_space_is_not_promised_twice() {
     let directory = tempfile::tempdir().unwrap();
     let disk = Disk::in_memory(directory.path(), 64 * MIB);
     let mut fixture = Fixture::below(directory, false);

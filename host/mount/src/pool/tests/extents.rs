@@ -160,7 +160,7 @@ fn privileged_what_is_not_there_or_no_image_holds_nothing() {
 }
 
 #[test]
-fn privileged_only_what_differs_has_changed_whatever_was_written() {
+fn privileged_only_differing_blocks_are_reported_changed() {
     on_disks(&[XFS, BTRFS, EXT4], |fixture| {
         let base = fixture.image("base", 8 * MIB);
         base.write_all_at(&vec![7; 4 << 20], 0).unwrap();

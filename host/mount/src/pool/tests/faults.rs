@@ -78,7 +78,7 @@ fn entries(fixture: &Fixture) -> Vec<String> {
 }
 
 #[test]
-fn privileged_a_call_that_meets_a_full_disk_leaves_nothing_and_works_when_there_is_room() {
+fn privileged_a_call_on_a_full_disk_leaves_nothing() {
     for call in [
         create("new"),
         create_image("new", 64 << 10),
@@ -142,7 +142,7 @@ fn privileged_on_a_full_disk_everything_can_be_removed() {
 }
 
 #[test]
-fn privileged_a_disk_that_becomes_read_only_keeps_what_it_has_and_is_still_read() {
+fn privileged_a_disk_turned_read_only_is_still_read() {
     let directory = tempfile::tempdir().unwrap();
     let options = "errors=remount-ro";
     let disk = Disk::on_loop(directory.path(), 24 * MIB, &["mkfs.ext4", "-q"], options);

@@ -100,7 +100,7 @@ fn an_image_is_removed_with_its_promise() {
 }
 
 #[test]
-fn an_image_that_a_volume_uses_grows_and_is_copied_and_stays_where_it_is() {
+fn an_image_in_use_grows_and_is_copied_and_not_removed() {
     let fixture = Fixture::with(true);
     fixture.done(create("tree"));
     fixture.done(create_image("tree/a", MIB));

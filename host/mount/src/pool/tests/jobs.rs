@@ -206,7 +206,7 @@ async fn a_copy_that_is_done_is_found_without_a_thread_for_copies() {
 }
 
 #[test]
-fn neither_source_nor_target_of_a_copy_goes_while_it_is_under_way() {
+fn neither_end_of_a_running_copy_is_removed() {
     let (fixture, claim) = under_way();
     assert_eq!(kind(fixture.call(remove_image("a"))), "in use");
     assert_eq!(kind(fixture.call(rename("a", "c"))), "in use");

@@ -44,7 +44,7 @@ fn begins_with(image: &Path, content: &str) -> bool {
 }
 
 #[test]
-fn privileged_a_group_of_100_is_copied_and_found_by_its_retry_in_any_order() {
+fn privileged_a_group_of_100_is_found_by_its_retry() {
     let (fixture, disk) = on_xfs();
     let names: Vec<_> = (0..100)
         .map(|i| (format!("a{i}"), format!("b{i}")))
@@ -77,7 +77,7 @@ fn privileged_a_group_of_100_is_copied_and_found_by_its_retry_in_any_order() {
 }
 
 #[test]
-fn privileged_a_group_that_is_there_in_part_or_of_two_moments_is_refused_and_left_alone() {
+fn privileged_a_partial_or_mixed_group_is_refused() {
     let (fixture, disk) = on_xfs();
     images(&fixture, &["a", "b", "other"]);
     let group = clone_images(&[("a", "a2"), ("b", "b2")]);
@@ -116,7 +116,7 @@ fn privileged_a_group_that_is_there_in_part_or_of_two_moments_is_refused_and_lef
 }
 
 #[test]
-fn privileged_a_group_needs_blocks_that_can_be_shared_though_full_copies_are_granted() {
+fn privileged_a_group_needs_shared_blocks() {
     for (mkfs, expected) in [
         (&["mkfs.btrfs", "-q"][..], "ok"),
         (&["mkfs.ext4", "-q"], "unsupported"),
@@ -136,7 +136,7 @@ fn privileged_a_group_needs_blocks_that_can_be_shared_though_full_copies_are_gra
 }
 
 #[test]
-fn privileged_a_group_that_is_written_to_raw_is_of_one_moment_or_refused() {
+fn privileged_a_group_written_raw_is_consistent_or_refused() {
     const MEMBERS: u64 = 4;
     let (fixture, disk) = on_xfs();
     let sources: Vec<_> = (0..MEMBERS).map(|i| format!("a{i}")).collect();
@@ -190,7 +190,7 @@ fn privileged_a_group_that_is_written_to_raw_is_of_one_moment_or_refused() {
 }
 
 #[test]
-fn privileged_a_group_under_way_is_joined_and_keeps_what_it_reads_and_makes() {
+fn privileged_a_running_group_copy_is_joined() {
     let (fixture, disk) = on_xfs();
     images(&fixture, &["a", "b", "other"]);
     let pool = fixture.pools.open("data").unwrap();
@@ -225,7 +225,7 @@ fn privileged_a_group_under_way_is_joined_and_keeps_what_it_reads_and_makes() {
 }
 
 #[test]
-fn privileged_a_group_that_is_being_moved_is_told_of_when_it_is_there() {
+fn privileged_a_group_being_renamed_is_reported_once_there() {
     let (fixture, disk) = on_xfs();
     images(&fixture, &["a", "b"]);
     let group = clone_images(&[("a", "a2"), ("b", "b2")]);

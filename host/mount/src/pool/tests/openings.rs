@@ -22,7 +22,7 @@ fn two_backends_of_one_host_share_a_pool() {
 }
 
 #[test]
-fn what_one_backend_uses_another_with_the_same_directory_cannot_take_away() {
+fn a_volume_used_by_another_backend_is_not_removed() {
     let fixture = Fixture::with(true);
     fixture.done(create("a"));
     fixture.done(create_image("image", 1 << 20));
@@ -58,7 +58,7 @@ impl InUse for Mute {
 }
 
 #[test]
-fn what_a_backend_with_the_same_directory_does_not_answer_for_stays_until_it_does() {
+fn a_silent_backend_keeps_its_volumes_from_removal() {
     let fixture = Fixture::with(true);
     fixture.done(create("a"));
     let (answer, mute) = std::sync::mpsc::channel();
@@ -90,7 +90,7 @@ fn what_a_backend_with_the_same_directory_does_not_answer_for_stays_until_it_doe
 }
 
 #[test]
-fn a_pool_that_is_replaced_by_another_directory_is_refused_until_it_is_back() {
+fn a_replaced_pool_is_refused_until_it_is_back() {
     let fixture = Fixture::new();
     fixture.done(create("a"));
     let aside = fixture.directory.path().join("aside");

@@ -43,7 +43,7 @@ fn a_promise_survives_a_restart() {
 }
 
 #[test]
-fn a_promise_of_a_tree_that_was_in_the_trash_dies_at_the_next_start() {
+fn the_promise_of_a_removed_tree_ends_at_the_next_start() {
     let fixture = Fixture::new();
     fixture.done(create("a"));
     promise(&fixture, "a", Some(MIB));

@@ -111,7 +111,7 @@ fn no_call_works_more_among_10_000_entries_than_among_100() {
 }
 
 #[test]
-fn a_promise_in_a_pool_whose_volumes_are_full_looks_at_the_others_once_in_a_while() {
+fn full_volumes_are_not_measured_at_every_promise() {
     let fixture = pool_of(FEW);
     let pool = fixture.pools.open("data").unwrap();
     // All of them are full: nothing is outstanding, though all of it is promised.
@@ -138,7 +138,7 @@ fn a_promise_in_a_pool_whose_volumes_are_full_looks_at_the_others_once_in_a_whil
 }
 
 #[test]
-fn a_ledger_of_100_000_records_is_read_whole_and_changes_by_the_line() {
+fn a_ledger_of_100_000_records_is_read_and_appended() {
     let directory = tempfile::tempdir().unwrap();
     let folder: std::os::fd::OwnedFd = std::fs::File::open(directory.path()).unwrap().into();
     ledger::tests::fill(&folder, RECORDS);

@@ -1,4 +1,4 @@
-//! Owner, group and mode of what the host writes into a volume of files. Apart so that writing and comparing ask one place.
+//! Owner, group and mode of what the host writes into a volume of files.
 //!
 //! It must not know which file something is.
 

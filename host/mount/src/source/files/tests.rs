@@ -177,7 +177,7 @@ fn privileged_files_are_kept_out_of_swap_space() {
 }
 
 #[test]
-fn privileged_the_group_of_a_request_may_read_and_another_group_is_a_change() {
+fn privileged_files_are_readable_by_the_requested_group() {
     privileged(old(), WRITABLE, Some(2000), |volume| {
         let check_group = |group: u32| {
             for (name, mode) in [
@@ -213,7 +213,7 @@ fn privileged_files_grow_from_a_kibibyte_to_all_that_may_be() {
 }
 
 #[test]
-fn privileged_as_many_files_as_may_be_are_replaced_by_as_many_others() {
+fn privileged_the_maximum_of_files_can_be_replaced() {
     privileged(files(&[]), WRITABLE, None, |volume| {
         for letter in ["a", "b", "c"] {
             // Links so long that the kernel keeps each in a page of its own, and a page begun in each file.

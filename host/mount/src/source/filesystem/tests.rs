@@ -104,7 +104,7 @@ fn privileged_a_granted_overlay_is_mounted_and_written_through() {
 }
 
 #[test]
-fn privileged_an_overlay_of_directories_that_were_not_granted_is_refused() {
+fn privileged_an_overlay_of_ungranted_directories_is_rejected() {
     in_a_namespace(|directory| {
         let layers = layers(directory);
         let refused = mounted("overlay", "overlay", &layers, &["lowerdir"], None);
@@ -117,7 +117,7 @@ fn privileged_an_overlay_of_directories_that_were_not_granted_is_refused() {
 }
 
 #[test]
-fn privileged_a_kernel_without_the_client_says_which_module_to_load() {
+fn privileged_a_missing_kernel_client_names_its_module() {
     in_a_namespace(|_| {
         for (fs_type, source, password, module) in [
             ("nosuchfs", "a", None, "nosuchfs"),
@@ -143,7 +143,7 @@ fn privileged_a_kernel_without_the_client_says_which_module_to_load() {
 }
 
 #[test]
-fn privileged_an_option_that_the_kernel_does_not_take_is_told_by_name_alone() {
+fn privileged_a_rejected_mount_option_is_named_without_value() {
     in_a_namespace(|directory| {
         let mut options = layers(directory);
         options.push("nosuchoption=some-value".to_owned());
@@ -161,7 +161,7 @@ fn privileged_an_option_that_the_kernel_does_not_take_is_told_by_name_alone() {
 }
 
 #[test]
-fn privileged_a_secret_that_the_kernel_does_not_take_is_in_no_message() {
+fn privileged_a_rejected_secret_option_is_in_no_message() {
     in_a_namespace(|_| {
         let granted = ["password"];
         let error = mounted("overlay", "overlay", &[], &granted, Some("hunter22")).unwrap_err();
@@ -175,7 +175,7 @@ fn privileged_a_secret_that_the_kernel_does_not_take_is_in_no_message() {
 }
 
 #[test]
-fn privileged_the_kernels_words_are_left_out_where_they_repeat_a_value() {
+fn privileged_kernel_messages_that_repeat_a_value_are_omitted() {
     in_a_namespace(|directory| {
         let mut options = layers(directory);
         options[0].push_str("/missing");

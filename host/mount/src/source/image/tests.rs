@@ -44,7 +44,7 @@ fn is_refused(image: &PoolPlace, is_read_only: bool, volume: &str) {
 }
 
 #[test]
-fn privileged_an_image_has_one_loop_device_that_writes_be_it_of_the_same_volume() {
+fn privileged_an_image_has_one_writing_loop_device() {
     let (_directory, image) = pool();
     let device = attach(&image, false, &tag("v")).unwrap();
     for volume in ["v", "w"] {
@@ -73,7 +73,7 @@ fn privileged_an_image_that_is_let_go_soon_is_waited_for() {
 }
 
 #[test]
-fn privileged_of_two_that_attach_an_image_at_the_same_time_one_is_refused() {
+fn privileged_one_of_two_concurrent_attachments_is_refused() {
     let (_directory, image) = pool();
     for _ in 0..ROUNDS {
         let outcomes = std::thread::scope(|scope| {
@@ -89,7 +89,7 @@ fn privileged_of_two_that_attach_an_image_at_the_same_time_one_is_refused() {
 }
 
 #[test]
-fn privileged_what_another_process_has_bound_since_the_look_is_found_after_it() {
+fn privileged_a_late_binding_of_another_process_is_found() {
     let (_directory, image) = pool();
     let file = open(&image, false).unwrap();
     let other = loop_device::attach(&file, false, &tag("other")).unwrap();

@@ -38,7 +38,7 @@ fn craft(image: &Path) {
 }
 
 #[test]
-fn privileged_neither_a_program_of_root_nor_a_device_node_in_an_image_works() {
+fn privileged_setuid_and_devices_in_an_image_do_not_work() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "v", "ext4", 32).await;
         craft(&bench.path("pool/v.img"));
@@ -117,7 +117,7 @@ fn put(image: &Path, offset: u64, bytes: &[u8]) {
 }
 
 #[test]
-fn privileged_what_is_no_file_system_of_ours_is_refused_to_each_type_and_not_one_byte_is_changed() {
+fn privileged_foreign_contents_are_rejected_and_unchanged() {
     privileged(async |bench| {
         let crafts: [(&str, Craft); 9] = [
             ("dos", |image| partition(image, "dos")),

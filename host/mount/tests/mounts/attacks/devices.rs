@@ -59,7 +59,7 @@ async fn assert_refused(bench: &Bench, plan: &Plan, why: &str) {
 }
 
 #[test]
-fn privileged_the_loop_device_of_another_volume_is_not_lent_as_a_device() {
+fn privileged_the_loop_device_of_a_volume_is_no_device_source() {
     privileged(async |bench| {
         for (name, form) in [("lent-ext4", "ext4"), ("lent-raw", "raw")] {
             let victim = Volume::of_image(&bench, name, form, 32).await;
@@ -103,7 +103,7 @@ fn privileged_a_device_of_one_volume_is_refused_to_another() {
 }
 
 #[test]
-fn privileged_a_device_that_is_published_without_a_stage_is_refused_to_another() {
+fn privileged_a_device_without_stage_is_refused_to_another() {
     privileged(async |bench| {
         let device = NodeDevice::attach(&bench, "v", 32 * MEBIBYTE);
         let plan = by_id(&device.by_id());
@@ -116,7 +116,7 @@ fn privileged_a_device_that_is_published_without_a_stage_is_refused_to_another()
 }
 
 #[test]
-fn privileged_a_name_that_no_grant_covers_is_refused_wherever_it_leads() {
+fn privileged_an_ungranted_device_name_is_rejected() {
     privileged(async |bench| {
         let device = NodeDevice::attach(&bench, "v", MEBIBYTE);
         let other = by_id(

@@ -5,7 +5,7 @@ use crate::volume::Volume;
 use std::os::unix::fs::{FileTypeExt, symlink};
 
 #[test]
-fn privileged_a_planted_target_of_a_raw_volume_is_refused_and_left() {
+fn privileged_a_planted_raw_target_is_rejected_and_kept() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "planted", "raw", 1).await;
         volume.stage().await.unwrap();

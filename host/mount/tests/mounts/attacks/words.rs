@@ -186,7 +186,7 @@ fn privileged_options_of_images_and_devices_cannot_be_smuggled() {
 }
 
 #[test]
-fn privileged_options_of_a_file_system_by_name_cannot_be_smuggled() {
+fn privileged_options_by_name_are_checked() {
     privileged(async |bench| {
         let overlay = plan(Source::Filesystem {
             fs_type: "overlay".to_owned(),

@@ -25,7 +25,7 @@ fn loop_name(bench: &Bench, image: &str) -> String {
 }
 
 #[test]
-fn privileged_a_file_system_that_was_shut_down_is_inaccessible_and_is_torn_down() {
+fn privileged_a_shut_down_file_system_is_inaccessible() {
     privileged(async |bench| {
         for (form, mebibytes) in [("ext4", 32), ("xfs", 300)] {
             let volume = in_use(&bench, form, mebibytes).await;
@@ -42,7 +42,7 @@ fn privileged_a_file_system_that_was_shut_down_is_inaccessible_and_is_torn_down(
 }
 
 #[test]
-fn privileged_a_file_system_that_an_error_made_read_only_is_degraded_until_it_is_staged_anew() {
+fn privileged_an_ext4_remounted_read_only_is_degraded() {
     privileged(async |bench| {
         let volume = in_use(&bench, "ext4", 32).await;
         let device = loop_name(&bench, "ext4.img");
@@ -64,7 +64,7 @@ fn privileged_a_file_system_that_an_error_made_read_only_is_degraded_until_it_is
 }
 
 #[test]
-fn privileged_an_image_that_is_gone_is_lost_data_and_no_further_pod_begins_with_it() {
+fn privileged_a_lost_image_is_data_loss_and_not_published() {
     privileged(async |bench| {
         for (form, mebibytes) in [("ext4", 32), ("raw", 16)] {
             let image = bench.path("pool").join(format!("{form}.img"));
@@ -97,7 +97,7 @@ fn privileged_an_image_that_is_gone_is_lost_data_and_no_further_pod_begins_with_
 }
 
 #[test]
-fn privileged_a_directory_that_is_gone_is_lost_data_and_no_further_pod_begins_with_it() {
+fn privileged_a_lost_directory_is_data_loss_and_not_published() {
     privileged(async |bench| {
         bench.in_use("v").await;
         assert_eq!(found(&bench, "v").await, []);
@@ -117,7 +117,7 @@ fn privileged_a_directory_that_is_gone_is_lost_data_and_no_further_pod_begins_wi
 }
 
 #[test]
-fn privileged_an_image_that_was_cut_has_lost_data_and_a_longer_one_has_not() {
+fn privileged_a_truncated_image_is_data_loss() {
     privileged(async |bench| {
         let volume = in_use(&bench, "raw", 16).await;
         let image = File::options()
@@ -133,7 +133,7 @@ fn privileged_an_image_that_was_cut_has_lost_data_and_a_longer_one_has_not() {
 }
 
 #[test]
-fn privileged_a_pool_that_is_not_there_any_more_is_not_taken_for_lost_images() {
+fn privileged_a_missing_pool_is_not_data_loss() {
     privileged(async |bench| {
         let volume = in_use(&bench, "raw", 16).await;
         let pool = bench.path("pool");

@@ -1,5 +1,5 @@
-//! From a version that may serve to one that does. Apart because it is done in two parts: what is waited for is work that anything may come
-//! before, and what is written then is done in one go.
+//! From a version that may serve to one that does. What is waited for is work that anything may come before, and what is written then is done in one
+//! go.
 
 use super::outcome::{Times, pin};
 use super::{Actor, Purpose};
@@ -22,12 +22,12 @@ impl Actor {
         purpose: &Purpose,
         disk: &Arc<Disk>,
     ) -> BoxFuture<'static, Result<AttemptOutcome, NotReady>> {
-        let digest = &ready.exact.identity.digest;
+        let digest = &ready.candidate.identity.digest;
         if !self.history.digests().contains(digest) {
             // It is on disk soon, and nobody may come to need it.
             self.tidied = None;
         }
-        let coming = self.coming(purpose, &ready.exact);
+        let coming = self.coming(purpose, &ready.candidate);
         let policy = self.policy(purpose, &ready);
         let commit = self.commit(disk, &policy);
         let needs = commit.needs(&ready, &coming).await;
@@ -35,7 +35,7 @@ impl Actor {
         Box::pin(prepare(driver, Arc::clone(disk), ready, needs))
     }
 
-    pub(super) async fn put_to_use(
+    pub(super) async fn activate(
         &mut self,
         ready: Ready,
         purpose: &Purpose,
@@ -43,10 +43,10 @@ impl Actor {
         disk: &Arc<Disk>,
     ) -> Result<Outcome, Refusal> {
         let (began, proving) = (prepared.began, ready.proving);
-        let coming = self.coming(purpose, &ready.exact);
+        let coming = self.coming(purpose, &ready.candidate);
         let policy = self.policy(purpose, &ready);
         let commit = self.commit(disk, &policy);
-        let (running, writing) = commit.put_to_use(ready, coming, prepared).await?;
+        let (running, writing) = commit.activate(ready, coming, prepared).await?;
         let times = Times {
             proving,
             switching: began.elapsed(),
@@ -78,10 +78,10 @@ impl Actor {
         }
     }
 
-    fn coming(&mut self, purpose: &Purpose, exact: &CandidateKey) -> Coming {
+    fn coming(&mut self, purpose: &Purpose, candidate: &CandidateKey) -> Coming {
         match purpose {
             Purpose::Restore => Coming::Again,
-            Purpose::Converge if self.is_what_served(purpose, exact) => Coming::Again,
+            Purpose::Converge if self.is_what_served(purpose, candidate) => Coming::Again,
             Purpose::Back { hold, .. } => Coming::Back(hold.clone()),
             Purpose::Converge | Purpose::Swap { pinned: false, .. } => Coming::New {
                 proven: self.served_well(),
@@ -103,7 +103,7 @@ impl Actor {
         policy.document.versions.clone()
     }
 
-    /// Whether the version that is to be replaced had no fault in its last window: then it can be gone back to, even if it did not serve long.
+    /// Whether the version that is to be replaced had no fault in its last window: then it can be rolled back to, even if it did not serve long.
     fn served_well(&mut self) -> bool {
         let trial = self.running.as_mut().and_then(|it| it.trial.as_mut());
         trial.is_some_and(|trial| trial.faults_until(Instant::now()) == 0)

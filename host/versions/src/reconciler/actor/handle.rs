@@ -1,4 +1,4 @@
-//! What is asked of the actor, and the faults that it hears of. Apart because these begin work, whose end is another's.
+//! What is asked of the actor, and the faults that it hears of.
 
 use super::{Actor, Purpose, earlier, overtaken};
 use crate::disk::Disk;
@@ -20,7 +20,7 @@ impl Actor {
             Command::Swap(request, reply) => {
                 self.swaps.push_back((*request, reply));
                 // What goes on by itself gives way; the swap looks at the same.
-                self.give_way();
+                self.yield_to_desired();
             }
             Command::Rollback(request, reply) => self.roll_back(request, reply, disk),
             Command::Pause(paused, reply) => {
@@ -60,23 +60,23 @@ impl Actor {
             fault.rpc,
             fault.kind.as_str()
         );
-        // The trial is over: there is a second one only if the way back is closed for a while.
+        // The trial is over: there is a second one only if the rollback is closed for a while.
         running.trial = None;
         match self.history.target(None, true) {
             Ok(target) => {
-                tracing::error!(driver = %self.parts.driver.name(), reason, target, "the version is taken back");
+                tracing::error!(driver = %self.parts.driver.name(), reason, target, "version rolled back");
                 let hold = Hold {
                     number: target,
                     by: HeldBy::Faults { failed: number },
                     reason,
                     since: SystemTime::now(),
-                    wish: Some(wish_digest(&self.desired)),
+                    revision: Some(wish_digest(&self.desired)),
                 };
-                self.go_back(hold, None, disk);
+                self.roll_back_to(hold, None, disk);
             }
             Err(_) => {
                 let reason = format!("{reason}; there is no proven version to go back to");
-                tracing::error!(driver = %self.parts.driver.name(), reason, "the version stays");
+                tracing::error!(driver = %self.parts.driver.name(), reason, "the version remains active");
                 self.shared
                     .tell(KeeperEvent::CannotRollBack { number, reason });
             }
@@ -91,9 +91,9 @@ impl Actor {
                     by: HeldBy::Rollback,
                     reason: "an administrator asked for it".to_owned(),
                     since: SystemTime::now(),
-                    wish: Some(wish_digest(&self.desired)),
+                    revision: Some(wish_digest(&self.desired)),
                 };
-                self.go_back(hold, Some(reply), disk);
+                self.roll_back_to(hold, Some(reply), disk);
             }
             Err(refusal) => {
                 let _ = reply.send(Err(refusal));
@@ -102,7 +102,7 @@ impl Actor {
     }
 
     /// Waits for nobody: what is under way is dropped, and so is what was to come after it: nobody who asked for that knew of this.
-    fn go_back(&mut self, hold: Hold, reply: Option<Reply<Outcome>>, disk: &Arc<Disk>) {
+    fn roll_back_to(&mut self, hold: Hold, reply: Option<Reply<Outcome>>, disk: &Arc<Disk>) {
         if let Some(purpose) = self.abandon() {
             overtaken(purpose);
         }
@@ -121,7 +121,7 @@ impl Actor {
         }
     }
 
-    fn give_way(&mut self) {
+    fn yield_to_desired(&mut self) {
         let gives_way = |purpose: &Purpose| matches!(purpose, Purpose::Converge | Purpose::Restore);
         if self
             .work
@@ -173,7 +173,7 @@ impl Actor {
         {
             self.abandon();
             // There may be no next attempt for long.
-            self.tidy(disk).await;
+            self.clean_up(disk).await;
         }
         self.due = Some(Instant::now());
         Ok(())

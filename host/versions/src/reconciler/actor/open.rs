@@ -1,11 +1,11 @@
-//! How an actor begins: with the history that the host before it left. Apart because until it is there nothing can be asked of it.
+//! How an actor begins: with the history that the host before it left.
 
 use super::{Actor, SETTLE};
 use crate::disk::Disk;
 use crate::history::History;
 use crate::migration::Records;
 use crate::reconciler::command::Command;
-use crate::reconciler::{KeeperParts, Migrates};
+use crate::reconciler::{Migrates, ReconcilerParts};
 use crate::refusal::Refusal;
 use std::sync::Arc;
 use tokio::time::{Instant, sleep_until};
@@ -23,7 +23,7 @@ impl Actor {
             let refusal = match opened {
                 Ok((disk, history)) => {
                     self.history = history;
-                    self.go_on_as_before(&disk).await;
+                    self.resume_serving(&disk).await;
                     return Some(disk);
                 }
                 Err(refusal) => refusal,
@@ -46,16 +46,16 @@ impl Actor {
     }
 
     /// What an administrator has decided, before the first call finds a plugin; and what was refused.
-    async fn go_on_as_before(&mut self, disk: &Arc<Disk>) {
+    async fn resume_serving(&mut self, disk: &Arc<Disk>) {
         self.enforce_drain();
         self.refusals = disk.refusals().await;
-        self.tell_refusals();
+        self.report_rejections();
     }
 }
 
 /// A host that ended while records were changed left two histories; the records say which one it is. One that begins has no number in common
 /// with what was noted beside the records before.
-async fn settled(parts: &KeeperParts, history: History) -> Result<History, Refusal> {
+async fn settled(parts: &ReconcilerParts, history: History) -> Result<History, Refusal> {
     let records = Records::of(&parts.state, parts.driver.name());
     let history = one_of_two(parts, &records, history).await?;
     if history.is_empty() && parts.migrates == Migrates::ThisProcess {
@@ -65,7 +65,7 @@ async fn settled(parts: &KeeperParts, history: History) -> Result<History, Refus
 }
 
 async fn one_of_two(
-    parts: &KeeperParts,
+    parts: &ReconcilerParts,
     records: &Records,
     history: History,
 ) -> Result<History, Refusal> {
@@ -77,7 +77,7 @@ async fn one_of_two(
         driver = %parts.driver.name(),
         version = coming,
         changed,
-        "the host ended while the records were changed for a version: it serves if they were"
+        "the host ended during a migration: the version serves if the records were migrated"
     );
     Ok(history.settled(changed))
 }

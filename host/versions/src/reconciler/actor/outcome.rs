@@ -1,4 +1,4 @@
-//! What an attempt came to, and who is told. Apart because here the running version is replaced, or it is said why not.
+//! What an attempt came to, and who is told.
 
 use super::{Actor, Purpose, Refused, Work};
 use crate::desired::{Desired, Origin};
@@ -30,42 +30,46 @@ pub(super) struct Times {
 }
 
 impl Actor {
-    pub(super) async fn done(&mut self, came: Result<AttemptOutcome, NotReady>, disk: &Arc<Disk>) {
+    pub(super) async fn done(
+        &mut self,
+        attempted: Result<AttemptOutcome, NotReady>,
+        disk: &Arc<Disk>,
+    ) {
         let Some(Work {
             purpose,
             desired,
-            wish,
+            revision,
             future: _,
         }) = self.work.take()
         else {
             return;
         };
         let place = desired.place();
-        match came {
+        match attempted {
             Ok(AttemptOutcome::Ready(ready)) => {
                 let future = Box::pin(self.prepare(ready, &purpose, disk)).await;
                 self.work = Some(Work {
                     purpose,
                     desired,
-                    wish,
+                    revision,
                     future,
                 });
                 return;
             }
             Ok(AttemptOutcome::Prepared(ready, prepared)) => {
-                let (exact, origin) = (ready.exact.clone(), ready.origin.to_string());
-                let is_again = self.is_what_served(&purpose, &exact);
-                let put = Box::pin(self.put_to_use(*ready, &purpose, *prepared, disk)).await;
+                let (candidate, origin) = (ready.candidate.clone(), ready.origin.to_string());
+                let is_again = self.is_what_served(&purpose, &candidate);
+                let put = Box::pin(self.activate(*ready, &purpose, *prepared, disk)).await;
                 match put {
                     // What else the document says is looked at next.
-                    Ok(outcome) if is_again => self.succeeded(Purpose::Restore, outcome, wish),
-                    Ok(outcome) => self.succeeded(purpose, outcome, wish),
+                    Ok(outcome) if is_again => self.succeeded(Purpose::Restore, outcome, revision),
+                    Ok(outcome) => self.succeeded(purpose, outcome, revision),
                     Err(refusal) => {
                         // Its component may be on disk.
                         self.tidied = None;
-                        let of = (Some(&exact), origin);
+                        let of = (Some(&candidate), origin);
                         self.remember(&purpose, &refusal, of, disk).await;
-                        self.failed(purpose, refusal, Some(exact), wish);
+                        self.failed(purpose, refusal, Some(candidate), revision);
                     }
                 }
             }
@@ -74,35 +78,35 @@ impl Actor {
                     .serves(&purpose, desired, (origin, signed_by), disk)
                     .await;
                 match same {
-                    Ok(outcome) => self.succeeded(purpose, outcome, wish),
+                    Ok(outcome) => self.succeeded(purpose, outcome, revision),
                     Err(refusal) => {
                         self.remember(&purpose, &refusal, (None, place), disk).await;
-                        self.failed(purpose, refusal, None, wish);
+                        self.failed(purpose, refusal, None, revision);
                     }
                 }
             }
             Ok(AttemptOutcome::FailedBefore | AttemptOutcome::RefusedBefore) => {
-                self.settled = wish;
+                self.settled = revision;
                 self.document_had_its_turn();
             }
             Err(NotReady {
                 refusal,
-                exact,
+                candidate,
                 origin,
             }) => {
                 let origin = origin.map_or(place, |origin| origin.to_string());
-                let of = (exact.as_ref(), origin);
+                let of = (candidate.as_ref(), origin);
                 self.remember(&purpose, &refusal, of, disk).await;
                 // What was compiled of it is of no use to anybody.
                 self.tidied = None;
-                self.failed(purpose, refusal, exact, wish);
+                self.failed(purpose, refusal, candidate, revision);
             }
         }
-        self.tidy(disk).await;
+        self.clean_up(disk).await;
     }
 
     /// Removes what only versions needed that are not kept any more. Whoever asked for the swap has his answer.
-    pub(super) async fn tidy(&mut self, disk: &Arc<Disk>) {
+    pub(super) async fn clean_up(&mut self, disk: &Arc<Disk>) {
         forget_marks(&self.parts, &self.history).await;
         let digests = self.history.digests();
         if self.tidied.as_ref() == Some(&digests) {
@@ -176,7 +180,7 @@ impl Actor {
         })
     }
 
-    fn succeeded(&mut self, purpose: Purpose, outcome: Outcome, wish: u64) {
+    fn succeeded(&mut self, purpose: Purpose, outcome: Outcome, revision: u64) {
         let driver = self.parts.driver.name();
         let record = &outcome.now;
         if outcome.changed {
@@ -193,7 +197,7 @@ impl Actor {
         self.retry = Retry::default();
         match &purpose {
             Purpose::Converge | Purpose::Swap { .. } => {
-                self.settled = wish;
+                self.settled = revision;
                 if outcome.changed {
                     self.shared.tell(KeeperEvent::Swapped(outcome.clone()));
                 }
@@ -223,28 +227,28 @@ impl Actor {
         &mut self,
         purpose: Purpose,
         refusal: Refusal,
-        exact: Option<CandidateKey>,
-        wish: u64,
+        candidate: Option<CandidateKey>,
+        revision: u64,
     ) {
         let patience = refusal.patience();
         match &purpose {
-            Purpose::Swap { pinned, .. } => self.refuse(&refusal, exact, !pinned),
-            Purpose::Restore => self.not_restored(&refusal, exact, wish),
+            Purpose::Swap { pinned, .. } => self.refuse(&refusal, candidate, !pinned),
+            Purpose::Restore => self.not_restored(&refusal, candidate, revision),
             Purpose::Converge => {
                 let pause = self.retry.refused(patience);
-                let for_good = exact.clone().filter(|_| pause.is_none());
-                self.refuse(&refusal, exact, true);
+                let for_good = candidate.clone().filter(|_| pause.is_none());
+                self.refuse(&refusal, candidate, true);
                 if let Some(refused) = &mut self.refused {
                     refused.for_good = for_good;
                 }
-                self.settled = wish;
+                self.settled = revision;
                 self.due = pause.map(|pause| Instant::now() + pause);
                 self.document_had_its_turn();
             }
             Purpose::Back { hold, .. } => {
                 let number = self.running.as_ref().map_or(0, |it| it.number);
-                let reason = format!("{}; {}", hold.reason, said(&refusal));
-                tracing::error!(driver = %self.parts.driver.name(), reason, "the version could not be taken back");
+                let reason = format!("{}; {}", hold.reason, describe(&refusal));
+                tracing::error!(driver = %self.parts.driver.name(), reason, "rollback failed");
                 if matches!(hold.by, HeldBy::Faults { .. }) {
                     self.shared
                         .tell(KeeperEvent::CannotRollBack { number, reason });
@@ -272,11 +276,11 @@ impl Actor {
     pub(super) fn refuse(
         &mut self,
         refusal: &Refusal,
-        exact: Option<CandidateKey>,
+        candidate: Option<CandidateKey>,
         by_document: bool,
     ) {
-        let told = refused(refusal, exact, by_document);
-        self.tell_refused(&told, self.refused.as_ref());
+        let told = refused(refusal, candidate, by_document);
+        self.report_rejected(&told, self.refused.as_ref());
         self.refused = Some(Refused {
             told,
             for_good: None,
@@ -284,7 +288,7 @@ impl Actor {
     }
 
     /// `last`: what was refused before it.
-    pub(super) fn tell_refused(&self, told: &RefusedVersion, last: Option<&Refused>) {
+    pub(super) fn report_rejected(&self, told: &RefusedVersion, last: Option<&Refused>) {
         let driver = self.parts.driver.name();
         let (reason, serves) = (&told.reason, self.running.is_some());
         if !serves {
@@ -296,9 +300,9 @@ impl Actor {
         if is_new {
             let kind = told.kind.as_str();
             if serves {
-                tracing::warn!(%driver, kind, reason, serves, "the version is refused");
+                tracing::warn!(%driver, kind, reason, serves, "version rejected");
             } else {
-                tracing::error!(%driver, kind, reason, serves, "the version is refused, and no other serves");
+                tracing::error!(%driver, kind, reason, serves, "version rejected, and no other version serves");
             }
             self.shared.tell(KeeperEvent::Refused(told.clone()));
         }
@@ -308,14 +312,14 @@ impl Actor {
 /// A refusal as it is told.
 pub(super) fn refused(
     refusal: &Refusal,
-    exact: Option<CandidateKey>,
+    candidate: Option<CandidateKey>,
     by_document: bool,
 ) -> RefusedVersion {
     RefusedVersion {
         by_document,
-        digest: exact.map(|exact| exact.identity.digest),
+        digest: candidate.map(|candidate| candidate.identity.digest),
         kind: refusal.kind(),
-        reason: said(refusal),
+        reason: describe(refusal),
         at: SystemTime::now(),
     }
 }
@@ -327,11 +331,11 @@ pub(super) fn pin(wanted: &Desired) -> Hold {
         by: HeldBy::Swap,
         reason: "an administrator swapped to it, without the document".to_owned(),
         since: SystemTime::now(),
-        wish: Some(wish_digest(wanted)),
+        revision: Some(wish_digest(wanted)),
     }
 }
 
-fn answer(purpose: Purpose, came: Result<Outcome, Refusal>) {
+fn answer(purpose: Purpose, attempted: Result<Outcome, Refusal>) {
     let reply: Option<Reply<Outcome>> = match purpose {
         Purpose::Swap { reply, .. } => Some(reply),
         Purpose::Back { reply, .. } => reply,
@@ -339,12 +343,12 @@ fn answer(purpose: Purpose, came: Result<Outcome, Refusal>) {
     };
     if let Some(reply) = reply {
         // It fails if nobody waits.
-        let _ = reply.send(came);
+        let _ = reply.send(attempted);
     }
 }
 
 /// An error with all that is behind it, each thing once: as it stands in logs, statuses and Events.
-pub(super) fn said(error: &dyn Error) -> String {
+pub(super) fn describe(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -1,6 +1,6 @@
-//! Remembers what was refused. Apart because what is not remembered changes nothing: a full disk is no reason to refuse more.
+//! Remembers what was refused.
 
-use super::outcome::said;
+use super::outcome::describe;
 use super::{Actor, Purpose};
 use crate::disk::Disk;
 use crate::reconciler::attempt::CandidateKey;
@@ -15,7 +15,7 @@ impl Actor {
         &mut self,
         purpose: &Purpose,
         refusal: &Refusal,
-        (exact, origin): (Option<&CandidateKey>, String),
+        (candidate, origin): (Option<&CandidateKey>, String),
         disk: &Arc<Disk>,
     ) {
         let is_of_candidate = !matches!(purpose, Purpose::Back { .. })
@@ -28,21 +28,21 @@ impl Actor {
         }
         let refused = RefusedVersion {
             by_document: !matches!(purpose, Purpose::Swap { pinned: true, .. }),
-            digest: exact
-                .map(|exact| exact.identity.digest.clone())
+            digest: candidate
+                .map(|candidate| candidate.identity.digest.clone())
                 .or_else(|| found(refusal)),
             kind: refusal.kind(),
-            reason: said(refusal),
+            reason: describe(refusal),
             at: SystemTime::now(),
         };
         self.refusals.note(refused, origin);
-        self.tell_refusals();
+        self.report_rejections();
         if let Err(error) = disk.write_refusals(&self.refusals).await {
-            tracing::warn!(driver = %self.parts.driver.name(), %error, "what was refused is not known any more after a restart");
+            tracing::warn!(driver = %self.parts.driver.name(), %error, "rejected versions will be forgotten at the next start");
         }
     }
 
-    pub(super) fn tell_refusals(&self) {
+    pub(super) fn report_rejections(&self) {
         let told = self.shared.refusals.lock();
         *told.unwrap_or_else(PoisonError::into_inner) = self.refusals.newest_first();
     }

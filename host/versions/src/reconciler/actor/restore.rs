@@ -1,5 +1,5 @@
-//! Bringing back what served when the host ended. Apart because as long as nothing serves two may: that version, and what the document means by
-//! now. They are tried in turn, the version first: what keeps the one from serving need not concern the other.
+//! Bringing back what served when the host ended. They are tried in turn, the version first: what keeps the one from serving need not concern the
+//! other.
 
 use super::outcome::refused;
 use super::{Actor, Purpose, Refused, earlier};
@@ -46,20 +46,21 @@ impl Actor {
     }
 
     /// Whether the document means what served, and nothing has come since: it keeps its number.
-    pub(super) fn is_what_served(&self, purpose: &Purpose, exact: &CandidateKey) -> bool {
+    pub(super) fn is_what_served(&self, purpose: &Purpose, candidate: &CandidateKey) -> bool {
         let served = self.history.current().filter(|_| self.running.is_none());
         matches!(purpose, Purpose::Converge)
             && served.is_some_and(|entry| {
                 let secrets = self.history.secrets_of(entry.record.number);
-                entry.identity() == exact.identity && secrets == Some(exact.secrets.as_str())
+                entry.identity() == candidate.identity
+                    && secrets == Some(candidate.secrets.as_str())
             })
     }
 
     pub(super) fn not_restored(
         &mut self,
         refusal: &Refusal,
-        exact: Option<CandidateKey>,
-        wish: u64,
+        candidate: Option<CandidateKey>,
+        revision: u64,
     ) {
         let Some(mut restore) = self.restores.take() else {
             return;
@@ -68,16 +69,16 @@ impl Actor {
         restore.is_tried = true;
         restore.is_judged = patience == Patience::None;
         restore.pause = restore.retry.refused(patience);
-        let told = refused(refusal, exact.clone(), true);
-        self.tell_refused(&told, restore.refused.as_ref());
+        let told = refused(refusal, candidate.clone(), true);
+        self.report_rejected(&told, restore.refused.as_ref());
         restore.refused = Some(Refused {
             told,
-            for_good: exact.filter(|_| restore.pause.is_none()),
+            for_good: candidate.filter(|_| restore.pause.is_none()),
         });
         if self.history.follows(&self.desired) {
             self.due = Some(Instant::now());
         } else {
-            self.settled = wish;
+            self.settled = revision;
             self.due = restore.pause.map(|pause| Instant::now() + pause);
         }
         self.restores = Some(restore);

@@ -1,4 +1,4 @@
-//! What an actor tells of itself. Apart because it only reads.
+//! What an actor tells of itself.
 
 use super::Actor;
 use crate::record::HeldBy;
@@ -40,7 +40,7 @@ impl Actor {
             held: self.history.held.clone(),
             paused: self.history.paused,
             drained: self.history.drained.clone(),
-            wanted: self.wish,
+            wanted: self.revision,
             settled: self.settled,
         }
     }

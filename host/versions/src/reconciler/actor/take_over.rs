@@ -1,5 +1,4 @@
-//! A host that stood by is about to work. Apart because it alone changes records without a swap: the version that serves here need not be the one
-//! that the host before it served last.
+//! A host that stood by is about to work.
 
 use super::Actor;
 use crate::migration::Records;
@@ -37,7 +36,7 @@ impl Actor {
                 driver = %parts.driver.name(),
                 from,
                 to = %backend.label().version,
-                "the records are changed for the version that serves here"
+                "migrating the records for the version that serves here"
             );
             if migration == Migration::Rewriting {
                 return Err(Refusal::rewriting_without_transaction());

@@ -5,7 +5,7 @@ use crate::fault::Fault;
 use clap::Args;
 use wasmount_control::words::Delete;
 
-/// Take a driver off a running host: no new work, then no registration and no socket
+/// Remove a driver from a running host: drain it, unregister it, remove its socket
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -19,7 +19,7 @@ pub(crate) struct Flags {
     #[command(flatten)]
     of: DriverFlags,
 
-    /// Also while volumes are in use
+    /// Delete even if volumes are in use
     #[arg(long)]
     force: bool,
 }

@@ -5,7 +5,7 @@ use crate::fault::Fault;
 use clap::Args;
 use wasmount_control::words::{Drain, Drained};
 
-/// Have a driver take no new work, and wait until its calls have ended; `resume` has it take work again
+/// Stop new work of a driver and wait for its running calls; `resume` ends the drain
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example, before its storage is worked on:
@@ -19,11 +19,11 @@ pub(crate) struct Flags {
     #[command(flatten)]
     of: DriverFlags,
 
-    /// What clients are told
+    /// Reason that clients receive
     #[arg(long, value_name = "WORDS")]
     reason: Option<String>,
 
-    /// Seconds to wait for the calls that run
+    /// Seconds to wait for running calls
     // 60: the default budget of a call.
     #[arg(long, value_name = "SECONDS", env = "WASMOUNT_PATIENCE", default_value_t = 60,
         value_parser = clap::value_parser!(u64).range(..=MOST_PATIENCE))]

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use clap::Args;
 use wasmount_control::words::{History, PastRefusal, PastVersion};
 
-/// Show which versions of a driver have served, why each ended, and what was refused
+/// Show the versions of a driver that served, why each ended, and rejected versions
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:

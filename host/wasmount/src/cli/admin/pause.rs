@@ -4,7 +4,7 @@ use super::{DriverFlags, ask, print_done};
 use crate::fault::Fault;
 use clap::Args;
 
-/// Keep the version of a driver that serves, whatever becomes of its document, until `resume`
+/// Keep the serving version of a driver until `resume`, whatever its document says
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:

@@ -4,7 +4,7 @@ use super::{DriverFlags, ask, print_done};
 use crate::fault::Fault;
 use clap::Args;
 
-/// End a pause or a drain of a driver: follow its document again, and take new work
+/// End a pause or a drain of a driver: follow its document and accept new work
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:

@@ -5,7 +5,7 @@ use crate::fault::Fault;
 use clap::Args;
 use wasmount_control::words::Rollback;
 
-/// Go back to an earlier version of a driver, with its settings and grants, and stay there
+/// Roll a driver back to an earlier version, with its settings and grants, and hold it there
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example, to the version before:
@@ -25,11 +25,11 @@ pub(crate) struct Flags {
     #[command(flatten)]
     of: DriverFlags,
 
-    /// Number of a version [default: the last one before that served well]
+    /// Version number [default: the last proven version before the current one]
     #[arg(long, value_name = "NUMBER")]
     to: Option<u64>,
 
-    /// Number of the version to leave: refused if another one serves by now, since somebody else, or the host by itself, went back already
+    /// Version number to leave: rejected if another version serves by now, after another rollback
     #[arg(long, value_name = "NUMBER")]
     from: Option<u64>,
 }

@@ -35,7 +35,7 @@ pub(crate) struct Flags {
     #[command(flatten)]
     form: FormFlags,
 
-    /// Print again whenever something has changed, until interrupted
+    /// Print again after each change, until interrupted
     #[arg(long)]
     watch: bool,
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use wasmount_control::words::{Plugin, Swap};
 use wasmount_core::document::Reference;
 
-/// Load the version that a driver's document names, or another one, and say what became of it
+/// Activate the version that a driver's document names, or another one, and report the result
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example, after the file that the document names was replaced:
@@ -24,15 +24,15 @@ pub(crate) struct Flags {
     #[command(flatten)]
     of: DriverFlags,
 
-    /// A component in place of the document's, as the host's node sees it; the document's signers must have signed it, its digest is not held against it
+    /// Path of a component on the host's node, instead of the document's; it needs the document's signatures, its digest is not compared
     #[arg(long, value_name = "FILE", conflicts_with = "reference")]
     file: Option<PathBuf>,
 
-    /// An artifact in place of the document's
+    /// An artifact instead of the document's
     #[arg(long, value_name = "oci://..", value_parser = reference)]
     reference: Option<Reference>,
 
-    /// Let the new version lack services or features of the one that serves
+    /// Allow the new version to lack services or features of the serving one
     #[arg(long)]
     allow_service_change: bool,
 }

@@ -1,4 +1,4 @@
-//! Aligned tables, and the few colours in them. Apart because every listing looks alike.
+//! Aligned tables, and the few colours in them.
 //!
 //! Colours are always written here; whether they reach anybody is decided where the text is printed. Columns are aligned by what is seen.
 

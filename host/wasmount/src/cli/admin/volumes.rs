@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use clap::Args;
 use wasmount_control::words::Volumes;
 
-/// Show which volumes of a driver are staged or published on the host's node
+/// Show the volumes of a driver that are staged or published on this node
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:

@@ -1,4 +1,4 @@
-//! How long ago something was, as a person says it. Apart because it alone knows what times look like on the wire.
+//! How long ago something was, as a person says it.
 
 use k8s_openapi::jiff::Timestamp;
 

@@ -1,5 +1,4 @@
-//! A recorded plan, and what a host would make of it, for people and for programs. Apart because it is the one part of a report in which secrets
-//! and contents of files could be.
+//! A recorded plan, and what a host would make of it, for people and for programs.
 
 use super::report::{without_nothing, yaml_lines};
 use crate::cli::show::{Tone, harmless_text};

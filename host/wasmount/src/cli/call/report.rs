@@ -1,5 +1,4 @@
-//! What is shown of one call, for people and for programs. Apart because both must tell the same, and neither what is secret: contents of
-//! files in a plan are counted, secret options are named.
+//! What is shown of one call, for people and for programs.
 
 use super::plan::{plan_json, verdict_json, verdict_lines};
 use super::state_file::to_json;

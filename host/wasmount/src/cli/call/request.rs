@@ -1,4 +1,4 @@
-//! The words of a request, from wherever they are. Apart because no error here may show them: they may hold secrets.
+//! The words of a request, from wherever they are.
 
 use crate::fault::Fault;
 use crate::regular_file;

@@ -1,5 +1,5 @@
-//! A plugin's records in a file, so that several calls follow one another: one JSON object, each value the text of a record, or `{"hex": ..}`
-//! of one that is no text. Apart because the store knows no file that a person edits.
+//! A plugin's records in a file, so that several calls follow one another: one JSON object, each value the text of a record, or `{"hex": ..}` of one
+//! that is no text.
 
 use crate::fault::Fault;
 use crate::host::Records;
@@ -90,7 +90,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_neighbour_of_the_file_and_what_it_leads_to_stay_as_they_are() {
+    fn replacing_a_file_leaves_neighbours_and_link_targets() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("victim"), "kept").unwrap();

@@ -1,5 +1,4 @@
-//! Imports as what they are: permissions that a component asks for, in words. Apart because it is pure, and the list that an administrator
-//! reads before granting anything.
+//! Imports as what they are: permissions that a component asks for, in words.
 
 use wasmount_core::document::Wasi;
 use wasmount_engine::{CONTRACT_PACKAGE, is_linked};
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_sockets_need_a_word_of_the_document_and_the_unknown_has_none() {
+    fn secret_references_need_a_known_kind() {
         let needs = |import: &str| needs_full_wasi(&[import.to_owned()]);
         assert!(needs("wasi:filesystem/types@0.2.6"));
         assert!(!needs("wasi:io/poll@0.2.6"));

@@ -1,5 +1,4 @@
-//! Who made a component: the `producers` sections of it and of all that is in it (WebAssembly tool conventions, "Producers Section"). Apart
-//! because it reads bytes, and believes none: it is what the makers wrote, and proves nothing.
+//! Who made a component: the `producers` sections of it and of all that is in it (WebAssembly tool conventions, "Producers Section").
 
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,4 @@
-//! What is shown of a component, for people and for programs. Apart because both must tell the same; here is also the verdict, which is
-//! admission's but for what only a document says: whether settings are right, and how much of WASI there is.
+//! What is shown of a component, for people and for programs.
 
 use super::permissions::{contract_versions, needs_full_wasi, permissions};
 use super::producers::Makers;

@@ -1,5 +1,4 @@
-//! What is known of a component's signatures: where some lie, and, if a document names keys, whether they suffice. Apart because files and
-//! registries have them in different places, and a person wants one answer.
+//! What is known of a component's signatures: where some lie, and, if a document names keys, whether they suffice.
 
 use crate::host::signer_keys;
 use crate::regular_file;

@@ -1,5 +1,4 @@
-//! The world of a component as WIT. Apart because the decoder is made for components that a toolchain wrote: what it stumbles over must not
-//! end the command.
+//! The world of a component as WIT.
 
 use crate::fault::Fault;
 use std::thread;

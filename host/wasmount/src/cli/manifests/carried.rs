@@ -1,5 +1,4 @@
-//! Files of this machine that a document names and pods do not have: what of them goes into the cluster with it, and what cannot. Apart because
-//! a document that was only copied would name paths that no pod has, and its hosts would never serve.
+//! Files of this machine that a document names and pods do not have: what of them goes into the cluster with it, and what cannot.
 
 use crate::cli::transfer::beside;
 use crate::fault::Fault;
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_are_called_as_a_host_looks_for_them_and_none_need_be_there() {
+    fn signature_references_are_named_as_the_host_finds_them() {
         let folder = tempfile::tempdir().unwrap();
         let component = folder.path().join("nas.wasm");
         assert_eq!(signatures(&component).unwrap(), Files::new());

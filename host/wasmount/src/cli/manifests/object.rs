@@ -1,5 +1,4 @@
-//! A document as a StorageBackend object. Apart because an object lies in no folder: each path of the document becomes a full one, and all else
-//! stays as it was written, but for comments.
+//! A document as a StorageBackend object. Each path of the document becomes a full one, and all else stays as it was written, but for comments.
 //!
 //! It checks nothing: the document was read before.
 

@@ -1,5 +1,4 @@
-//! The flags of `wasmount serve` that are about controllers of which several run. Apart because on a node, or on a workstation, none of them
-//! has a meaning, which is said here.
+//! The flags of `wasmount serve` that are about controllers of which several run.
 //!
 //! It opens nothing.
 
@@ -15,8 +14,8 @@ const KUBERNETES: &str = "kubernetes";
 /// Where records are, and who works.
 #[derive(Debug, Args)]
 pub(super) struct ControllerFlags {
-    /// Where the records of backends are: `local`, in the data directory, or `kubernetes[:NAMESPACE]`, in BackendRecord objects of the API
-    /// server (the namespace of the pod, unless another one is named), which all replicas of a controller share
+    /// State store of backends: `local`, in the data directory, or `kubernetes[:NAMESPACE]`, in BackendRecord objects of the API server (by
+    /// default in the namespace of the pod), shared by all replicas of a controller
     #[arg(
         long,
         value_name = "PLACE",
@@ -26,7 +25,7 @@ pub(super) struct ControllerFlags {
     )]
     state: StateOptions,
 
-    /// Work only while this host holds the lease of its drivers; others stand by. Sidecars beside it need no election of their own
+    /// Serve only while this host holds the lease of its drivers; other hosts are on standby. Sidecars need no leader election
     #[arg(long, env = "WASMOUNT_LEADER_ELECTION")]
     leader_election: bool,
 }

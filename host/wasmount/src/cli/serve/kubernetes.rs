@@ -1,5 +1,4 @@
-//! The flags of `wasmount serve` that are about Kubernetes: kubelet, and the API server. Apart because a host beside no cluster uses none of
-//! them, and because their defaults depend on what is there.
+//! The flags of `wasmount serve` that are about Kubernetes: kubelet, and the API server.
 //!
 //! It opens nothing: whether a kubelet or an API server is there is asked by `host`.
 
@@ -16,7 +15,7 @@ pub(super) struct KubernetesFlags {
     #[arg(long, value_name = "NAME", env = "WASMOUNT_NODE_NAME")]
     node_name: Option<String>,
 
-    /// Whether drivers are registered with kubelet
+    /// Register drivers with kubelet
     #[arg(
         long,
         value_enum,
@@ -29,40 +28,40 @@ pub(super) struct KubernetesFlags {
     #[arg(long, value_enum, env = "WASMOUNT_CSINODE", default_value = "verify")]
     csinode: CsiNodeWord,
 
-    /// Whether the CSIDriver objects are written, from exports and documents
+    /// Write the CSIDriver objects, from exports and documents
     #[arg(long, value_enum, env = "WASMOUNT_CSIDRIVER", default_value = "apply")]
     csidriver: CsiDriverWord,
 
-    /// How the API server is reached [default: as a pod does; outside of a pod, not at all]
+    /// Kubeconfig for the API server [default: the service account of the pod; none outside a pod]
     #[arg(long, value_name = "FILE", env = "WASMOUNT_KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum RegistrationWord {
-    /// Where `plugins_registry` is in the kubelet directory
+    /// If the kubelet directory has `plugins_registry`
     Auto,
-    /// Always: without that directory the host does not start
+    /// Always: the host does not start without that directory
     On,
-    /// Never: node-driver-registrar does it, or nobody
+    /// Never: use node-driver-registrar if kubelet is to know the driver
     Off,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum CsiNodeWord {
-    /// kubelet: the host watches, says what is wrong and registers again
+    /// kubelet writes it; the host watches, reports drift and registers again
     Verify,
-    /// The host: for nodes without kubelet's plugin manager
+    /// The host writes it: for nodes without kubelet's plugin manager
     Manage,
-    /// Nobody watches
+    /// The host does not watch it
     Off,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum CsiDriverWord {
-    /// The host, by server-side apply
+    /// The host writes them by server-side apply
     Apply,
-    /// Somebody else: `wasmount manifests` prints them
+    /// The host does not write them: `wasmount manifests` prints them
     Off,
 }
 

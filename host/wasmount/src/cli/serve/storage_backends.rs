@@ -1,4 +1,4 @@
-//! The flags of `wasmount serve` about backends that are objects. Apart because without them a host asks no API server for a backend.
+//! The flags of `wasmount serve` about backends that are objects.
 //!
 //! It opens nothing.
 
@@ -9,7 +9,7 @@ use wasmount_core::driver::Role;
 /// Which objects are served.
 #[derive(Debug, Args)]
 pub(super) struct StorageBackendsFlags {
-    /// Serve the StorageBackend objects of the API server, beside the documents of --backend; those of a label selector if one is given
+    /// Serve StorageBackend objects of the API server in addition to --backend; all, or those of a label selector
     #[arg(
         long,
         value_name = "SELECTOR",
@@ -32,7 +32,7 @@ pub(super) struct StorageBackendsFlags {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StatusWord {
-    /// If it has controller services
+    /// If it serves controller services
     Auto,
     /// Yes
     On,
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_served_if_somebody_says_so_all_or_those_of_a_selector() {
+    fn objects_are_served_on_request_all_or_by_selector() {
         assert_eq!(options(&[], Role::All), None);
         let all = options(&["--storage-backends"], Role::All).unwrap();
         assert_eq!((all.selector, all.summarises), (None, true));

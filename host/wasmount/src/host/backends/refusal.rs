@@ -1,4 +1,4 @@
-//! Why a backend does not come, or does not go. Apart because these are sentences for an administrator, whichever door was tried.
+//! Why a backend does not come, or does not go.
 
 use crate::fault::Fault;
 use std::fmt;

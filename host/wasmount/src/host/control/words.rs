@@ -1,4 +1,4 @@
-//! What a host knows, in the words of the admin socket. Apart because it alone joins the two: neither room knows the other's words.
+//! What a host knows, in the words of the admin socket.
 
 use crate::host::HostOptions;
 use crate::host::backends::{self, Seen};

@@ -1,5 +1,5 @@
-//! The directories whose events tell that a path leads to another file. Apart because links on the way count as much as the file: a Secret that
-//! Kubernetes mounts is a link to a link, and only the middle one is ever changed.
+//! The directories whose events tell that a path leads to another file. A Secret that Kubernetes mounts is a link to a link, and only the middle one
+//! is ever changed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -84,7 +84,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn a_plain_file_is_told_by_its_directory_and_a_missing_one_by_the_nearest() {
+    fn a_watch_names_the_directory_or_the_nearest_parent() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         fs::write(root.join("a"), "").unwrap();

@@ -1,4 +1,4 @@
-//! Tells one state of a file from another without reading it. Apart because "changed" must mean the same wherever it is asked.
+//! Tells one state of a file from another without reading it.
 
 use rustix::fs::{CWD, StatxFlags, statx};
 use std::path::Path;

@@ -66,7 +66,7 @@ async fn a_file_that_is_written_replaced_removed_or_made_is_told() {
 }
 
 #[tokio::test]
-async fn what_happens_between_a_look_and_the_following_is_told_and_nothing_else() {
+async fn changes_between_listing_and_watching_are_seen() {
     let folder = tempfile::tempdir().unwrap();
     let files = ["same", "other"].map(|name| folder.path().join(name));
     for file in &files {

@@ -1,7 +1,7 @@
-//! Brings this host's backends to what objects want. Apart from how they stand (`standing`) because here is what is done: apply, take away, forget.
+//! Brings this host's backends to what objects want.
 //!
-//! It looks at the whole of what is wanted each time, so nothing is lost when changes come faster than they are done, and what failed is tried
-//! again with it.
+//! It looks at the whole of what is wanted each time, so nothing is lost when changes come faster than they are done, and what failed is tried again
+//! with it.
 
 use super::super::backends::{ApplyError, Backends, Removal, RemoveError};
 use super::standing::{Known, report};
@@ -232,7 +232,7 @@ impl Converging {
         }
         let name = &wanted.name;
         if let Some(reason) = known.as_ref().and_then(|it| it.reason.as_deref()) {
-            tracing::warn!(object = name, reason, "the StorageBackend is not followed");
+            tracing::warn!(object = name, reason, "StorageBackend ignored");
         }
         if let Some(applied) = &held.applied {
             let reason = known.as_ref().and_then(|it| it.reason.clone());

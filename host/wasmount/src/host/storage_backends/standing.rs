@@ -1,5 +1,4 @@
-//! How a backend stands on this host, in the words of a report. Apart because it is a translation and decides nothing: what the keeper of versions
-//! says goes out as one word and one reason.
+//! How a backend stands on this host, in the words of a report.
 //!
 //! It asks nobody.
 
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_serves_what_is_wanted_is_serving_and_another_is_on_its_way() {
+    fn the_desired_version_serves_or_progresses() {
         let mut serving = status(Keeping::Serving);
         assert_eq!(told(None, &serving), (Phase::Serving, None));
         serving.wanted = 2;
@@ -205,7 +204,7 @@ mod tests {
                 by,
                 reason: "it trapped".to_owned(),
                 since: SystemTime::UNIX_EPOCH,
-                wish: None,
+                revision: None,
             });
             let said = Some("it trapped".to_owned());
             assert_eq!(told(None, &back), (Phase::RolledBack, said));

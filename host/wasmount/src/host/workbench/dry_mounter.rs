@@ -1,5 +1,5 @@
-//! A mount room that mounts nothing: it holds each plan against the grants with the host's own words, and that is all. Apart because it is the
-//! third `Mounter`, and the only one that needs no right. Pools are real, where the command opens them.
+//! A mount room that mounts nothing: it holds each plan against the grants with the host's own words, and that is all. Pools are real, where the
+//! command opens them.
 //!
 //! What a host answers from the kernel alone is refused here: no plugin is behind it, and there is nothing to ask the kernel about.
 

@@ -1,5 +1,5 @@
-//! What a document must grant so that a host carries out a plan. Apart because it is worked out backwards: everything that could be granted is,
-//! then whatever the host's own check does not miss is taken away again. So there is no second list of rules.
+//! What a document must grant so that a host carries out a plan. Everything that could be granted is, then whatever the host's own check does not
+//! miss is taken away again. So there is no second list of rules.
 
 use wasmount_core::device_fact::DeviceFact;
 use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant};

@@ -1,8 +1,7 @@
-//! A directory that goes with the command. Apart because several commands need one, and none may stay: not even that of a command that was
-//! killed, which the next one removes.
+//! A directory that goes with the command.
 //!
-//! Whose owner lives is told by the kernel: the owner holds a lock (flock(2)) on the directory, and the kernel lets go of it however a process
-//! ends. Numbers of processes say nothing, since they return.
+//! Whose owner lives is told by the kernel: the owner holds a lock (flock(2)) on the directory, and the kernel lets go of it however a process ends.
+//! Numbers of processes say nothing, since they return.
 
 use crate::host::OWN_MODE;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, open, statat};
@@ -88,16 +87,16 @@ fn sweep(parent: &Path) {
             Ok(None) => {}
             Ok(Some(_lock)) => match fs::remove_dir_all(&path) {
                 Ok(()) => {
-                    tracing::info!(path = %path.display(), "removed what a killed command left")
+                    tracing::info!(path = %path.display(), "removed files of a killed command")
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
-                    tracing::warn!(path = %path.display(), %error, "what a killed command left stays");
+                    tracing::warn!(path = %path.display(), %error, "files of a killed command could not be removed");
                 }
             },
             Err(errno) => {
                 let error = io::Error::from(errno);
-                tracing::debug!(path = %path.display(), %error, "not looked into");
+                tracing::debug!(path = %path.display(), %error, "not inspected");
             }
         }
     }

@@ -1,5 +1,4 @@
-//! The plugin's records, taken out of the store and put into it whole: what a file of them holds, and what one call changed. Apart because
-//! it is plain data, compared and shown without the store.
+//! The plugin's records, taken out of the store and put into it whole: what a file of them holds, and what one call changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use wasmount_core::names::DriverName;

@@ -1,4 +1,4 @@
-//! Threads for a command that ends by itself. Apart because a signal must end it in order: what it made has to go with it.
+//! Threads for a command that ends by itself.
 
 use crate::fault::Fault;
 use crate::host::LAST_JOBS;

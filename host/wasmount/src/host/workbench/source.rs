@@ -1,5 +1,4 @@
-//! The component of a file with its digest and its signatures, as the document wants them: the first three steps of admission. Apart because a
-//! person's command does them in its own process, with that person's rights; a host has another process do it.
+//! The component of a file with its digest and its signatures, as the document wants them: the first three steps of admission.
 
 use crate::regular_file;
 use std::path::Path;

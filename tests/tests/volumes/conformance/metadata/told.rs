@@ -1,5 +1,4 @@
-//! The streams of SnapshotMetadata as a client reads them, answer by answer, and whether each is in order. Apart because the tests are about
-//! bytes, not about messages.
+//! The streams of SnapshotMetadata as a client reads them, answer by answer, and whether each is in order.
 
 use crate::conformance::driver::Driver;
 use futures::TryStreamExt;

@@ -1,5 +1,4 @@
-//! What each sidecar asks of the API server, by the capabilities that make it ask. Apart because it follows upstream's `rbac.yaml`, release by
-//! release, and nothing else here does.
+//! What each sidecar asks of the API server, by the capabilities that make it ask.
 
 use super::{READ, Right};
 use crate::manifests::sidecars::Kind;

@@ -68,7 +68,7 @@ fn what_cannot_be_told_of_the_file_sorts_nothing_out() {
 }
 
 #[test]
-fn a_removed_file_and_one_that_is_called_like_one_have_one_last_name() {
+fn a_removed_file_and_one_named_like_it_share_a_last_name() {
     for path in [
         "/pool/v.img",
         "/pool/v.img (deleted)",
@@ -146,7 +146,7 @@ fn privileged_a_holder_under_another_name_is_found() {
 }
 
 #[test]
-fn privileged_a_file_that_is_a_mount_is_found_under_the_name_of_the_mount() {
+fn privileged_a_mounted_file_is_found_by_its_mount_name() {
     in_a_namespace(|| {
         let named = Named::new("a.img");
         let mounted = tempfile::NamedTempFile::new().unwrap();
@@ -165,7 +165,7 @@ fn privileged_a_file_that_is_a_mount_is_found_under_the_name_of_the_mount() {
 }
 
 #[test]
-fn privileged_a_device_of_that_name_that_does_not_tell_is_an_error_and_another_is_not_asked() {
+fn privileged_a_device_that_does_not_answer_is_an_error() {
     in_a_namespace(|| {
         let (named, other) = (Named::new("a.img"), Named::new("b.img"));
         let device = attached(&named.file);
@@ -177,7 +177,7 @@ fn privileged_a_device_of_that_name_that_does_not_tell_is_an_error_and_another_i
 }
 
 #[test]
-fn privileged_what_lies_below_a_directory_is_found_and_what_lies_elsewhere_is_not_asked() {
+fn privileged_only_devices_below_a_directory_are_asked() {
     in_a_namespace(|| {
         let (named, other) = (Named::new("a.img"), Named::new("a.img"));
         let (device, elsewhere) = (attached(&named.file), attached(&other.file));
@@ -193,7 +193,7 @@ fn privileged_what_lies_below_a_directory_is_found_and_what_lies_elsewhere_is_no
 }
 
 #[test]
-fn privileged_what_lies_on_a_device_is_found_under_any_path_of_its_node() {
+fn privileged_a_file_on_a_device_is_found_by_any_path() {
     in_a_namespace(|| {
         let (device, other) = (attached(&image()), attached(&image()));
         assert_eq!(lying_on(&[device.number]).unwrap(), []);

@@ -62,7 +62,7 @@ fn on_disk(directory: &Path, file_system: &str, also: impl FnOnce(&Path)) {
 }
 
 #[test]
-fn privileged_a_file_on_ext4_or_xfs_is_known_by_the_disk_and_its_inode() {
+fn privileged_ext4_and_xfs_files_are_known_by_disk_and_inode() {
     in_a_namespace(|| {
         let directory = tempfile::tempdir().unwrap();
         for file_system in ["ext4", "xfs"] {
@@ -72,7 +72,7 @@ fn privileged_a_file_on_ext4_or_xfs_is_known_by_the_disk_and_its_inode() {
 }
 
 #[test]
-fn privileged_a_file_on_btrfs_is_known_by_its_subvolume_and_its_inode() {
+fn privileged_a_btrfs_file_is_known_by_subvolume_and_inode() {
     in_a_namespace(|| {
         let directory = tempfile::tempdir().unwrap();
         on_disk(directory.path(), "btrfs", |root| {
@@ -89,7 +89,7 @@ fn privileged_a_file_on_btrfs_is_known_by_its_subvolume_and_its_inode() {
 }
 
 #[test]
-fn privileged_a_file_on_tmpfs_or_overlay_is_known_by_the_number_that_it_shows() {
+fn privileged_tmpfs_and_overlay_files_are_known_by_stat() {
     in_a_namespace(|| {
         let directory = tempfile::tempdir().unwrap();
         let below = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();

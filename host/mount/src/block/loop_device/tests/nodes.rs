@@ -47,7 +47,7 @@ fn privileged_without_loop_control_the_error_says_what_to_mount() {
 }
 
 #[test]
-fn privileged_without_the_new_devices_the_error_says_what_to_mount() {
+fn privileged_missing_device_nodes_name_the_mount_to_add() {
     with_a_dev_of_its_own(|image| {
         make(CONTROL, CONTROL_NUMBER);
         refused(image, "it is not there");

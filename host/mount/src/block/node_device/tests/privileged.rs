@@ -180,7 +180,7 @@ fn privileged_a_device_that_comes_late_is_waited_for() {
 }
 
 #[test]
-fn privileged_a_device_that_never_comes_is_not_found_when_the_wait_is_over() {
+fn privileged_a_device_that_never_appears_is_not_found() {
     privileged(|| {
         let begin = Instant::now();
         let error = open(&by_id("acme-1", 300), true).unwrap_err();
@@ -214,7 +214,7 @@ fn privileged_a_device_is_opened_only_when_it_is_granted_itself() {
 }
 
 #[test]
-fn privileged_a_node_with_the_number_of_another_device_is_not_opened() {
+fn privileged_a_node_of_another_device_number_is_not_opened() {
     privileged(|| {
         let (device, other) = (Loop::attach(&[]), Loop::attach(&[]));
         device.link("acme-1");

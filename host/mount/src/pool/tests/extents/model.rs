@@ -25,7 +25,7 @@ fn writes() -> impl Strategy<Value = Vec<Write>> {
 }
 
 #[test]
-fn privileged_random_writes_are_found_as_a_reader_of_both_finds_them() {
+fn privileged_random_writes_are_reported_as_changed() {
     on_disks(&[XFS, BTRFS, EXT4], |fixture| {
         let mut runner = TestRunner::new(Config {
             cases: 32,

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn privileged_an_answer_begins_at_its_offset_and_none_begins_behind_the_end() {
+fn privileged_an_answer_begins_at_its_offset() {
     on_disks(&[XFS, EXT4], |fixture| {
         let image = fixture.image("image", MIB);
         fixture.image("empty", MIB);
@@ -25,7 +25,7 @@ fn privileged_an_answer_begins_at_its_offset_and_none_begins_behind_the_end() {
 }
 
 #[test]
-fn privileged_ten_thousand_extents_are_the_same_in_one_answer_and_in_pages() {
+fn privileged_many_extents_are_equal_at_once_and_in_pages() {
     on_disks(&[XFS, BTRFS, EXT4], |fixture| {
         let fragmented = fixture.image("fragmented", 20_000 * BLOCK);
         for i in 0..10_000 {
@@ -51,7 +51,7 @@ fn privileged_ten_thousand_extents_are_the_same_in_one_answer_and_in_pages() {
 }
 
 #[test]
-fn privileged_one_answer_reads_no_more_than_it_may_and_says_where_to_go_on() {
+fn privileged_an_answer_is_bounded_and_names_its_end() {
     on_disks(&[EXT4], |fixture| {
         for (path, byte) in [("base", 7), ("target", 8)] {
             let image = fixture.image(path, 4 * MIB);

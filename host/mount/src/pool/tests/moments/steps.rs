@@ -109,7 +109,7 @@ fn hinder(harms: &[(&str, &str, &str)]) {
 }
 
 #[test]
-fn privileged_a_host_that_is_killed_at_any_step_leaves_no_half_of_a_group() {
+fn privileged_a_killed_host_leaves_no_partial_group() {
     hinder(&[
         ("renameat2", "signal=SIGKILL", ""),
         ("fsync", "signal=SIGKILL", ""),

@@ -26,7 +26,7 @@ fn tree(fixture: &Fixture) {
 }
 
 #[test]
-fn privileged_a_tree_that_is_written_once_in_the_middle_is_copied_as_it_is_afterwards() {
+fn privileged_a_tree_written_once_is_copied_as_it_is_after() {
     let (fixture, disk) = on_xfs();
     tree(&fixture);
     let is_ended = AtomicBool::new(false);
@@ -70,7 +70,7 @@ fn privileged_a_tree_that_is_written_once_in_the_middle_is_copied_as_it_is_after
 }
 
 #[test]
-fn privileged_a_tree_that_is_written_all_the_time_is_refused_and_copied_when_it_stands_still() {
+fn privileged_a_tree_is_copied_once_writes_stop() {
     let (fixture, disk) = on_xfs();
     tree(&fixture);
     type Write<'a> = &'a (dyn Fn(u64) + Sync);
@@ -156,7 +156,7 @@ while True:
 ";
 
 #[test]
-fn privileged_a_tree_that_is_written_through_mappings_is_of_one_moment_or_refused() {
+fn privileged_a_tree_written_by_mmap_is_consistent_or_refused() {
     let directory = tempfile::tempdir().unwrap();
     let disk = Disk::on_loop(directory.path(), 64 * MIB, &["mkfs.ext4", "-q"], "");
     let fixture = Fixture::below(directory, true);

@@ -5,7 +5,7 @@ use rustix::fs::FileType;
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
-fn privileged_a_volume_that_a_pod_filled_keeps_its_files_and_takes_new_ones_later() {
+fn privileged_files_stay_when_a_pod_fills_their_volume() {
     privileged(old(), WRITABLE, None, |volume| {
         let filling = volume.path.join("filling");
         let error = fs::write(&filling, vec![1; 64 << 20]).unwrap_err();
@@ -22,7 +22,7 @@ fn privileged_a_volume_that_a_pod_filled_keeps_its_files_and_takes_new_ones_late
 }
 
 #[test]
-fn privileged_what_a_hostile_pod_plants_leads_no_swap_out_of_the_volume() {
+fn privileged_planted_links_lead_no_swap_outside() {
     privileged(old(), WRITABLE, None, |volume| {
         let at = |name: &str| volume.path.join(name);
         let plant = |name: &str, target: &Path| {
@@ -95,7 +95,7 @@ fn privileged_what_a_pod_changed_in_a_generation_is_put_right() {
 }
 
 #[test]
-fn privileged_leftovers_are_removed_however_deep_and_a_pods_own_files_stay() {
+fn privileged_leftovers_are_removed_and_pod_files_stay() {
     privileged(old(), WRITABLE, None, |volume| {
         fs::write(volume.path.join("own"), "own").unwrap();
         symlink("..data/elsewhere", volume.path.join("own-link")).unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 #[test]
-fn privileged_a_swap_changes_adds_and_removes_and_keeps_one_older_generation() {
+fn privileged_a_swap_adds_removes_and_keeps_one_generation() {
     privileged(old(), WRITABLE, None, |volume| {
         let before = volume
             .path
@@ -25,7 +25,7 @@ fn privileged_a_swap_changes_adds_and_removes_and_keeps_one_older_generation() {
 }
 
 #[test]
-fn privileged_the_same_files_once_more_write_nothing_and_clear_up() {
+fn privileged_equal_files_write_nothing_and_clean_up() {
     privileged(old(), WRITABLE, None, |volume| {
         volume.replace(&new());
         let all = |volume: &Volume| {
@@ -59,7 +59,7 @@ fn privileged_the_same_files_once_more_write_nothing_and_clear_up() {
 }
 
 #[test]
-fn privileged_another_mode_name_or_content_of_the_same_size_is_a_change() {
+fn privileged_changed_mode_name_or_content_is_a_change() {
     privileged(files(&[("a", b"one")]), WRITABLE, None, |volume| {
         let mut generation = fs::read_link(volume.path.join("..data")).unwrap();
         let other_mode = PlanFile {
@@ -84,7 +84,7 @@ fn privileged_another_mode_name_or_content_of_the_same_size_is_a_change() {
 }
 
 #[test]
-fn privileged_a_read_only_mount_gets_new_files_and_stays_read_only() {
+fn privileged_a_read_only_mount_gets_new_files() {
     privileged(old(), WRITABLE.read_only(true), None, |volume| {
         volume.replace(&new());
         volume.assert_shows(&new());
@@ -94,7 +94,7 @@ fn privileged_a_read_only_mount_gets_new_files_and_stays_read_only() {
 }
 
 #[test]
-fn privileged_a_swap_that_is_killed_at_any_step_leaves_one_whole_generation() {
+fn privileged_a_killed_swap_leaves_one_whole_generation() {
     privileged(old(), WRITABLE, None, |volume| {
         let clone = clone_mount(&volume.root, WHAT).unwrap();
         for killed_after in 0..=5 {
@@ -150,7 +150,7 @@ fn snapshot(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn privileged_a_reader_never_sees_a_mix_nor_a_missing_file_in_a_thousand_swaps() {
+fn privileged_readers_see_one_generation_during_swaps() {
     let numbered = |number: usize| {
         let text = format!("{number} ").repeat(number % 50 + 1);
         files(&[

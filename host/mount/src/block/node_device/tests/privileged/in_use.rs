@@ -34,7 +34,7 @@ fn privileged_a_mounted_device_is_in_use() {
 }
 
 #[test]
-fn privileged_a_device_that_is_mounted_where_we_cannot_see_it_is_in_use() {
+fn privileged_a_device_mounted_elsewhere_is_in_use() {
     privileged(|| {
         let device = Loop::attach(&[]);
         device.link("acme-1");
@@ -75,7 +75,7 @@ fn privileged_a_device_under_a_loop_device_is_in_use() {
 }
 
 #[test]
-fn privileged_a_device_under_a_loop_device_of_kubelets_is_in_use_whatever_its_path() {
+fn privileged_a_device_below_a_kubelet_loop_device_is_in_use() {
     privileged(|| {
         let device = Loop::attach(&[]);
         device.link("acme-1");
@@ -106,7 +106,7 @@ fn privileged_a_device_that_the_node_swaps_to_is_in_use() {
 }
 
 #[test]
-fn privileged_a_partition_is_opened_and_keeps_its_disk_in_use_when_mounted() {
+fn privileged_a_mounted_partition_keeps_its_disk_in_use() {
     privileged(|| {
         let disk = Loop::attach(&["--partscan"]);
         // Told to the kernel without a table on the disk, which not every kernel reads: from 1 MiB on, 8 MiB long, in sectors.
