@@ -86,12 +86,11 @@ impl Run<'_> {
             self.step("format", Self::format)?;
         }
         self.step("packages", Self::packages)?;
-        let jobs = self.build()?;
-        self.step("tests", |run| run.tests(jobs))?;
+        let mut jobs = self.build()?;
         if whole {
-            self.step("documentation", Self::documentation)?;
+            jobs.push(Job::Documentation(documentation(self.workspace)));
         }
-        Ok(())
+        self.step("tests", |run| run.tests(jobs))
     }
 
     fn step<T>(
@@ -194,12 +193,6 @@ impl Run<'_> {
         self.console
             .line(&format!("{}{time}", self.console.paint(tone, &line)));
     }
-
-    fn documentation(&mut self) -> Result<(), Failure> {
-        let mut cargo = self.workspace.cargo("doc");
-        cargo.args(["--workspace", "--no-deps"]);
-        command::run(cargo.env("RUSTDOCFLAGS", "-D warnings"))
-    }
 }
 
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
@@ -231,6 +224,15 @@ fn build_programs(workspace: &Workspace, console: &Console) -> Result<Vec<Job>, 
     examples.args(["--workspace", "--doc", "--quiet"]);
     jobs.push(Job::Examples(examples));
     Ok(jobs)
+}
+
+/// Beside the tests, since it needs the metadata of all dependencies once more, and the processors wait for the cluster at the end.
+fn documentation(workspace: &Workspace) -> Command {
+    let mut cargo = workspace.cargo("doc");
+    cargo
+        .args(["--workspace", "--no-deps", "--quiet"])
+        .env("RUSTDOCFLAGS", "-D warnings");
+    cargo
 }
 
 /// Has cargo compile the members of a workspace by clippy, which is the compiler with more lints: `cargo clippy` would need all that they

@@ -50,6 +50,8 @@ pub(super) enum Job {
     Program(Program),
     /// `cargo test --doc`: the examples in the documentation of the host's workspace.
     Examples(Command),
+    /// `cargo doc`: it has no tests, and passes or fails.
+    Documentation(Command),
 }
 
 /// How one ended.
@@ -118,11 +120,12 @@ impl Job {
         let longest = |name: &str| LONGEST.iter().position(|it| *it == name);
         match self {
             Job::Program(program) => longest(&program.name).unwrap_or(LONGEST.len()),
-            Job::Examples(_) => LONGEST.len(),
+            Job::Examples(_) | Job::Documentation(_) => LONGEST.len(),
         }
     }
 
     fn run(self, settings: &Settings<'_>) -> Result<Report, Failure> {
+        let mut arguments = settings.arguments;
         let (name, mut command) = match self {
             Job::Program(program) => {
                 let yields = !PRIORITY.contains(&program.name.as_str());
@@ -140,8 +143,12 @@ impl Job {
                 command.arg("--");
                 ("examples".to_owned(), command)
             }
+            Job::Documentation(command) => {
+                arguments = &[];
+                ("documentation".to_owned(), command)
+            }
         };
-        command.args(settings.arguments);
+        command.args(arguments);
         if settings.thorough {
             command.env(THOROUGH, "1");
         }

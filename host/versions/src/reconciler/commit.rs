@@ -1,10 +1,11 @@
-//! Puts a version to use.
+//! Activates a version. The order of the steps decides what a kill leaves:
 //!
-//! 1. the component is on disk, and calls that must end have ended (see `quiet`); 2. the mount room has the grants, and the records are as the
-//! version wants them; 3. the history says that the version serves: **from here on it is the one that a restart finds**, before it is the other,
-//! whole; 4. calls go to it.
+//! 1. the component is on disk, and calls that must end have ended (see `quiesce`);
+//! 2. the mounter has the grants, and the records are as the version needs them;
+//! 3. the history names the version as serving: **from here on a restart finds the new one**, before it the old one;
+//! 4. calls go to it.
 //!
-//! A step that fails undoes those before it, and the running version goes on.
+//! A step that fails rolls back those before it, and the running version continues.
 
 use super::attempt::{CandidateKey, Ready};
 use super::quiesce::{Needs, Prepared, QuiesceReason};
