@@ -90,7 +90,7 @@ async fn privileged_a_stopped_leader_frees_its_real_api_server_lease() {
     assert_eq!(next, other(leader));
     // Given back, not run out.
     let log = replicas.controllers[leader].log();
-    assert!(!log.contains("not given back"), "{log}");
+    assert!(!log.contains("lease not released"), "{log}");
     let next = orchestrator(&replicas, next).await;
     assert_eq!(create(&next, "v").await, Ok(id));
 }
@@ -195,7 +195,7 @@ async fn privileged_a_leader_without_its_real_api_server_ends() {
         }
     };
     let log = replicas.controllers[leader].log();
-    assert!(log.contains("leading no more"), "{log}");
+    assert!(log.contains("leadership lost"), "{log}");
     let next = orchestrator(&replicas, next).await;
     assert_eq!(create(&next, "v").await, Ok(id));
     // Started again, as kubelet would, it stands by.

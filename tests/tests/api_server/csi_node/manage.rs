@@ -114,7 +114,7 @@ async fn privileged_managed_csi_node_equals_kubelets_and_is_stable() {
         serving
             .host
             .log()
-            .matches("listed: CSINode and Node")
+            .matches("CSINode and Node match the driver")
             .count()
             >= 2
     })

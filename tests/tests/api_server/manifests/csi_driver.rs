@@ -76,7 +76,7 @@ async fn a_real_api_server_accepts_csi_driver_by_printed_rights() {
     host.client().await.unwrap();
     soon("the second look", async || {
         host.log()
-            .matches("CSIDriver object is as it should be")
+            .matches("CSIDriver object up to date")
             .nth(1)
             .map(drop)
     })

@@ -102,7 +102,7 @@ async fn privileged_a_torn_journal_entry_does_not_block_teardown() {
     };
     fs::write(entry, "{\"schema\":1,").unwrap();
     let orchestrator = back(&mut host).await;
-    let said = "the record of a volume cannot be read and was put aside";
+    let said = "an unreadable journal entry was quarantined";
     assert!(host.log().contains(said), "{}", host.log());
     orchestrator.tear_down(&volume).await.unwrap();
     fs::remove_file(entry.with_extension("quarantined")).unwrap();

@@ -21,7 +21,7 @@ fn privileged_the_first_node_description_survives_restart() {
         scene.restarts().await;
         assert_eq!(Call::NodeInfo.with(&scene.driver, "").await.unwrap(), first);
         let log = scene.host.log();
-        assert!(log.contains("node-info names another id or topology than before"));
+        assert!(log.contains("node-info returned another id or topology"));
         scene.goes_on("another node").await;
         scene.ends_whole().await;
     });
