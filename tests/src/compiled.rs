@@ -54,8 +54,7 @@ fn built() -> io::Result<Vec<Plugin>> {
         if path.extension() == Some(OsStr::new("wasm"))
             && let Some(file) = path.file_name()
         {
-            let digest = Sha256::digest(fs::read(&path)?);
-            let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            let digits = hex::encode(Sha256::digest(fs::read(&path)?));
             plugins.push(Plugin {
                 file: file.to_string_lossy().into_owned(),
                 prefix: format!("{digits}-"),

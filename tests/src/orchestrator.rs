@@ -99,8 +99,7 @@ impl Orchestrator {
     /// Where a volume of this name goes: its staging directory and the parent of its target are made. kubelet takes the hash of the volume's
     /// id; here it is the name's, so that a test may have two places for one volume.
     pub fn place(&self, name: &str, id: String) -> Result<Volume, Failure> {
-        let hash = Sha256::digest(name);
-        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = hex::encode(Sha256::digest(name));
         let staging = self
             .kubelet
             .join("plugins/kubernetes.io/csi")

@@ -6,7 +6,6 @@ use crate::failure::Failure;
 use crate::workspace::Workspace;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -275,12 +274,7 @@ pub(crate) fn digest(module: &Path, link: &str) -> Result<String, Failure> {
 
 /// What of a digest stands in a file name.
 pub(crate) fn hexadecimal(digest: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in digest.iter().take(DIGEST_BYTES) {
-        // Never fails: a string takes all.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    hex::encode(digest.get(..DIGEST_BYTES).unwrap_or(digest))
 }
 
 /// Refuses when Go is missing or older than this; `why` it is needed.

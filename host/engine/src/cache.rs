@@ -121,7 +121,7 @@ impl Cache {
             .ok()
             .and_then(|text| parse_hex(text.trim()));
         self.write(&self.code(wasm, &checksum), code)?;
-        self.write(&pointer, hex(&checksum).as_bytes())?;
+        self.write(&pointer, hex::encode(checksum).as_bytes())?;
         match before {
             Some(before) if before != checksum => fs::remove_file(self.code(wasm, &before)),
             _ => Ok(()),
@@ -190,12 +190,12 @@ impl Cache {
     fn pointer(&self, wasm: &Checksum) -> PathBuf {
         let Self { compatibility, .. } = self;
         self.directory
-            .join(format!("{}-{compatibility}", hex(wasm)))
+            .join(format!("{}-{compatibility}", hex::encode(wasm)))
     }
 
     fn code(&self, wasm: &Checksum, checksum: &Checksum) -> PathBuf {
         let mut name = OsString::from(self.pointer(wasm));
-        name.push(format!(".{}.cwasm", hex(checksum)));
+        name.push(format!(".{}.cwasm", hex::encode(checksum)));
         PathBuf::from(name)
     }
 }
@@ -224,21 +224,10 @@ fn random() -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// Lower case hexadecimal.
-pub(crate) fn hex(checksum: &Checksum) -> String {
-    checksum.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// What [`hex`] wrote, in either case.
+/// A checksum as [`hex::encode`] writes it, in either case.
 pub(crate) fn parse_hex(text: &str) -> Option<Checksum> {
     let mut checksum = Checksum::default();
-    if text.len() != 2 * checksum.len() {
-        return None;
-    }
-    for (byte, digits) in checksum.iter_mut().zip(text.as_bytes().chunks(2)) {
-        let digits = std::str::from_utf8(digits).ok()?;
-        *byte = u8::from_str_radix(digits, 16).ok()?;
-    }
+    hex::decode_to_slice(text, &mut checksum).ok()?;
     Some(checksum)
 }
 

@@ -1,6 +1,5 @@
 //! Components that are loaded now, by digest, and who wants them kept: so that going back to a version costs a look into a table.
 
-use crate::cache::hex;
 use crate::error::EngineError;
 use crate::exports::Exports;
 use crate::invocation::Invocation;
@@ -62,7 +61,7 @@ impl Resident {
         let exports = bounded(ty.exports(engine).map(|(name, _)| name))?;
         Ok(Self {
             component,
-            digest: format!("{DIGEST_PREFIX}{}", hex(key)),
+            digest: format!("{DIGEST_PREFIX}{}", hex::encode(key)),
             imports,
             exports,
             linked: Default::default(),

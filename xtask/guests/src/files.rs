@@ -67,11 +67,7 @@ pub(crate) fn digest_of_all(files: &Files) -> String {
 
 /// `sha256:..` as backend documents spell it.
 pub(crate) fn digest(bytes: &[u8]) -> String {
-    let digits: String = Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("sha256:{digits}")
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
 #[cfg(test)]

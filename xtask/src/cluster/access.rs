@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 use serde_json::json;
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -196,11 +196,7 @@ fn kubeconfig(server: (Ipv4Addr, u16), certificate: &Path, token: &str) -> Strin
 }
 
 fn random_token() -> String {
-    let mut text = String::new();
-    for byte in super::random::<TOKEN_BYTES>() {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    hex::encode(super::random::<TOKEN_BYTES>())
 }
 
 /// A new ECDSA key: the private one (PKCS#8) and the public one, as PEM.

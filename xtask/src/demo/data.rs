@@ -25,11 +25,9 @@ impl Checksum {
 
     /// The first bytes, as `sha256sum` prints them: enough to compare two by eye.
     pub(super) fn short(&self) -> String {
-        self.0
-            .iter()
-            .take(6)
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        let mut digits = hex::encode(self.0);
+        digits.truncate(12);
+        digits
     }
 }
 

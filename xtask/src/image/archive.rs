@@ -5,7 +5,6 @@
 use crate::failure::Failure;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -182,11 +181,7 @@ fn blob_of(path: &Path) -> io::Result<Blob> {
 }
 
 fn named(digest: &[u8]) -> String {
-    let mut text = "sha256:".to_owned();
-    for byte in digest {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    format!("sha256:{}", hex::encode(digest))
 }
 
 fn header(kind: EntryType, size: u64) -> Header {

@@ -205,7 +205,7 @@ fn what_nobody_claims_goes_and_what_somebody_claims_stays() {
     let code = fixture.engine.precompile_component(COMPONENT).unwrap();
     fixture.cache.put(&[8; 32], &code).unwrap();
     // Of another engine, code without a pointer, and what is not of the cache.
-    let digest = hex(&KEY);
+    let digest = hex::encode(KEY);
     for name in [
         format!("{digest}-0000000000000000"),
         format!("{digest}-0000000000000000.{digest}.cwasm"),

@@ -4,7 +4,6 @@ use crate::storage_backends::scene::{Scene, condition, says, workspace};
 use crate::storage_backends::serving::{Serving, object, served};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 use tonic::Code;
 use wasmount_csi::wire::csi::v1::CreateVolumeRequest;
 use wasmount_tests::orchestrator::{Orchestrator, code};
@@ -23,11 +22,7 @@ fn trapping(number: usize) -> CreateVolumeRequest {
 
 fn digest_of(plugin: &str) -> String {
     let bytes = std::fs::read(workspace().component(plugin)).unwrap();
-    let mut digest = "sha256:".to_owned();
-    for byte in Sha256::digest(bytes) {
-        write!(digest, "{byte:02x}").unwrap();
-    }
-    digest
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
 /// Calls until the host says that it went back.

@@ -67,7 +67,7 @@ impl Pod {
         Self {
             name: name.to_owned(),
             target: above.join("mount"),
-            secret: secret.iter().map(|byte| format!("{byte:02x}")).collect(),
+            secret: hex::encode(secret),
         }
     }
 

@@ -254,7 +254,5 @@ fn same_socket(scene: &Scene, before: &fs::Metadata) {
 
 fn digest(wasm: &[u8]) -> String {
     use sha2::{Digest, Sha256};
-    let digest = Sha256::digest(wasm);
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    format!("sha256:{}", hex::encode(Sha256::digest(wasm)))
 }

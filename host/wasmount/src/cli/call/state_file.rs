@@ -6,7 +6,6 @@ use crate::host::Records;
 use crate::regular_file::{self, Refused};
 use crate::whole_file;
 use serde_json::{Map, Value, json};
-use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -53,14 +52,7 @@ pub(super) fn write(file: &Path, records: &Records) -> Result<(), Fault> {
 pub(super) fn to_json(value: &[u8]) -> Value {
     match std::str::from_utf8(value) {
         Ok(text) => json!(text),
-        Err(_) => {
-            let mut hex = String::new();
-            for byte in value {
-                // Writing to a string cannot fail.
-                let _ = write!(hex, "{byte:02x}");
-            }
-            json!({ "hex": hex })
-        }
+        Err(_) => json!({ "hex": hex::encode(value) }),
     }
 }
 
@@ -68,12 +60,7 @@ fn from_json(value: &Value) -> Option<Vec<u8>> {
     if let Value::String(text) = value {
         return Some(text.clone().into_bytes());
     }
-    let hex = value.get("hex")?.as_str()?;
-    let pairs = hex.as_bytes().chunks(2).map(|pair| {
-        let digits = std::str::from_utf8(pair).ok().filter(|it| it.len() == 2)?;
-        u8::from_str_radix(digits, 16).ok()
-    });
-    pairs.collect()
+    hex::decode(value.get("hex")?.as_str()?).ok()
 }
 
 fn wrong(file: &Path, reason: String) -> Fault {
