@@ -4,9 +4,9 @@
 //! limits, a capacity is inside the range that was asked. When a call returns, what it wrote is durable.
 
 use crate::attributes::Attributes;
+use crate::blame::Blame;
 use crate::call::Call;
 use crate::code::Code;
-use crate::fault::Blame;
 use crate::health::Health;
 use crate::names::{GroupSnapshotId, NodeId, RequestedName, SnapshotId, VolumeId};
 use crate::plan::Plan;

@@ -1,6 +1,7 @@
 //! What belongs to one call beside its arguments: its name, its secrets, the time that it may take.
 
-use crate::fault::{Origin, RequestWords};
+use crate::attributes::Attributes;
+use crate::blame::RequestWords;
 use crate::rpc::Rpc;
 use crate::secrets::Secrets;
 use std::sync::Arc;
@@ -23,6 +24,15 @@ pub struct Incoming {
     pub subject: Option<String>,
     /// What its author wrote: told to nobody, compared with what is refused.
     pub words: RequestWords,
+}
+
+/// For whom a call is made, in the words that an orchestrator puts beside what it asks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The name of what is to be made.
+    pub name: Option<String>,
+    /// Parameters, or the volume's context.
+    pub words: Attributes,
 }
 
 /// What a backend is told of a call.

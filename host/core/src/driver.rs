@@ -15,6 +15,7 @@ mod node;
 mod node_info;
 mod node_watch;
 mod paging;
+mod plugin;
 mod pod_info;
 mod quiesce;
 mod requests;
@@ -28,6 +29,7 @@ mod work;
 pub use crate::capabilities::{Hidden, Profile, Role};
 pub use calls::RunningCall;
 pub use faults::LastFault;
+pub use plugin::Retired;
 pub use pod_info::{EPHEMERAL, PodInfo, SERVICE_ACCOUNT_TOKENS};
 pub use quiesce::{Held, Leaving};
 pub use requests::{
@@ -37,7 +39,6 @@ pub use requests::{
 };
 pub use service::LastService;
 pub use serving_policy::{ServingPolicy, VersionFault};
-pub use swap::Retired;
 
 use crate::capabilities::{advertised_as, needs_no_plugin};
 use crate::claims::ClaimLock;
@@ -51,10 +52,10 @@ use arc_swap::ArcSwapOption;
 use faults::Faults;
 use health::Said;
 use hooks::Hooks;
+use plugin::Plugin;
 use quiesce::Holds;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock};
-use swap::Plugin;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

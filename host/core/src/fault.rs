@@ -5,10 +5,11 @@
 
 mod owner;
 
-pub use owner::{Asked, Blame, Owner, RefusedWord, RequestWords};
+pub use crate::blame::{Asked, Blame, Owner, RefusedWord, RequestWords};
+pub use crate::call::Origin;
 
-use crate::attributes::Attributes;
 use crate::backend::{BackendError, PluginLabel};
+use crate::code::Code;
 use crate::error::Error;
 use crate::mounter::MountError;
 use crate::names::DriverName;
@@ -50,15 +51,6 @@ pub struct PluginFault {
     pub limit: Option<String>,
     /// For whom the call was made.
     pub origin: Origin,
-}
-
-/// For whom a call is made, in the words that an orchestrator puts beside what it asks.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Origin {
-    /// The name of what is to be made.
-    pub name: Option<String>,
-    /// Parameters, or the volume's context.
-    pub words: Attributes,
 }
 
 impl FaultKind {
@@ -142,7 +134,7 @@ fn of_backend(error: &BackendError) -> Option<Parts<'_>> {
         BackendError::BadAnswer { plugin, .. } => (FaultKind::BadAnswer, Some(plugin), None),
         BackendError::Refused { plugin, code, .. } => {
             let kind = match code {
-                crate::code::Code::PermissionDenied => FaultKind::NotGranted,
+                Code::PermissionDenied => FaultKind::NotGranted,
                 _ => FaultKind::Refused,
             };
             (kind, Some(plugin), None)

@@ -13,6 +13,7 @@
 
 pub mod attributes;
 pub mod backend;
+pub mod blame;
 pub mod call;
 pub mod capabilities;
 mod claims;

@@ -2,7 +2,7 @@
 //!
 //! Every request names the driver: grants, roots and journal belong to a driver and live on the other side.
 
-use crate::fault::Blame;
+use crate::blame::Blame;
 use crate::health::Health;
 use crate::names::{DriverName, NodePath, VolumeId};
 use crate::plan::Plan;

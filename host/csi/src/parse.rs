@@ -20,7 +20,8 @@ pub(crate) use snapshots::*;
 
 use crate::error::Error;
 use wasmount_core::attributes::{Attributes, is_added_by_kubernetes};
-use wasmount_core::fault::{Origin, RequestWords};
+use wasmount_core::blame::RequestWords;
+use wasmount_core::call::Origin;
 use wasmount_core::names::RequestedName;
 use wasmount_core::secrets::Secrets;
 

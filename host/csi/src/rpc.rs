@@ -17,8 +17,8 @@ use tonic::{Request, Response, Status};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 use wasmount_core::call::Incoming;
+use wasmount_core::call::Origin;
 use wasmount_core::driver::Driver;
-use wasmount_core::fault::Origin;
 use wasmount_core::rpc::Rpc;
 
 /// How much earlier than the client's deadline the answer is given, at most: a client's clock began before its request was here, and a client

@@ -13,7 +13,7 @@ pub(crate) use volume::Asked;
 use crate::bindings::types;
 use crate::redact::Redactor;
 use wasmount_core::attributes::{Attributes, MAP_BYTES};
-use wasmount_core::fault::{Blame, Owner};
+use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::names::{
     GroupSnapshotId, INCOMING_IDENTIFIER_BYTES, InvalidWord, NodeId, PLUGIN_IDENTIFIER_BYTES,
     SnapshotId, VolumeId, check_identifier,

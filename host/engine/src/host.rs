@@ -12,8 +12,8 @@ use crate::bindings::types;
 use crate::convert;
 use crate::invocation::Invocation;
 use crate::program::Access;
+use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::code::Code;
-use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 use wasmount_core::state::StateError;
 

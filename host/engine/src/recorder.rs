@@ -7,8 +7,8 @@ use crate::host::HostError;
 use crate::redact::Redactor;
 use std::collections::BTreeMap;
 use wasmount_core::attributes::MAP_BYTES;
+use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::code::Code;
-use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::plan::{FILE_BYTES, PLAN_BYTES, PLAN_WORDS, Plan, Source};
 
 /// The plan of one call so far.

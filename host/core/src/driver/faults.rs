@@ -3,8 +3,10 @@
 //! It waits for no listener: one that is slow misses the oldest, and the counts stay right.
 
 use super::Driver;
+use crate::blame::{Asked, RequestWords};
+use crate::call::Origin;
 use crate::error::Error;
-use crate::fault::{Asked, FaultKind, Origin, PluginFault, RequestWords};
+use crate::fault::{FaultKind, PluginFault};
 use crate::rpc::Rpc;
 use crate::secrets::Secrets;
 use std::collections::BTreeMap;

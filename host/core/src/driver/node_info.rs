@@ -3,41 +3,21 @@
 //! What the backend said first is kept in the host's keyspace and stands; only the volume limit follows the backend. Calls are answered from memory;
 //! who wants a newer limit asks the backend anew, and whoever follows the answers hears of it.
 
-use super::swap::Plugin;
+use super::plugin::{KeptNode, Plugin};
 use super::work::Work;
 use super::{Driver, NodeInfo};
 use crate::backend::NodeDescription;
 use crate::call::Incoming;
 use crate::capabilities::PluginCapability;
 use crate::error::Error;
-use crate::names::NodeId;
 use crate::rpc::Rpc;
 use crate::services::Service;
 use crate::state::{Expect, Keyspace, KeyspaceOwner, Outcome, StateError};
-use crate::topology::Topology;
-use arc_swap::ArcSwapOption;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
 
 /// Key of the kept description in the host's keyspace.
 const KEY: &str = "node-info";
-
-/// A kept description. An absent id stands for the host's, which the administrator may change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct KeptNode {
-    id: Option<NodeId>,
-    max_volumes: Option<u64>,
-    topology: Option<Topology>,
-}
-
-/// What one plugin said of the node.
-#[derive(Default)]
-pub(super) struct NodeInfoCache {
-    said: ArcSwapOption<KeptNode>,
-    /// One question at a time: an older answer must not follow a newer one.
-    asking: Mutex<()>,
-}
 
 impl Driver {
     /// NodeGetInfo: from memory after a plugin's first answer. Where the plugin is missing or fails, what was kept earlier stands.

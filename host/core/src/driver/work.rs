@@ -3,14 +3,14 @@
 //! A client that hangs up drops the future of [`Driver::run`]; the task of a change goes on under its claims, so that the retry finds the work done.
 //! Claims end with the last job that was begun for the call, not with its answer. A read that nobody waits for is told to stop.
 
-use super::swap::{Entered, Plugin};
+use super::plugin::{Entered, Plugin};
 use super::{Driver, ServingPolicy};
 use crate::backend::{Backend, BackendError};
+use crate::blame::{Asked, Blame, Owner};
 use crate::call::{Call, Incoming};
 use crate::capabilities::ControllerCapability;
 use crate::claims::{Claim, changes};
 use crate::error::Error;
-use crate::fault::{Asked, Blame, Owner};
 use crate::mounter::MountError;
 use crate::rpc::Rpc;
 use std::future::Future;

@@ -4,9 +4,10 @@ use crate::script::{Act, label};
 use crate::words::{bench_without_plugin, create, full, incoming};
 use wasmount_core::backend::BackendError;
 use wasmount_core::call::Incoming;
+use wasmount_core::call::Origin;
 use wasmount_core::code::Code;
 use wasmount_core::driver::Role;
-use wasmount_core::fault::{FaultKind, Origin};
+use wasmount_core::fault::FaultKind;
 use wasmount_core::rpc::Rpc;
 
 fn for_somebody() -> Incoming {

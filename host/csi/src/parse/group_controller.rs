@@ -4,7 +4,7 @@ use super::words::attributes;
 use super::{Parsed, Result, Subject};
 use crate::wire::csi::v1 as wire;
 use wasmount_core::backend::CreateGroup;
-use wasmount_core::fault::RequestWords;
+use wasmount_core::blame::RequestWords;
 use wasmount_core::names::{GroupSnapshotId, InvalidWord, RequestedName, SnapshotId, VolumeId};
 
 /// A group and those of its members that the client knows.

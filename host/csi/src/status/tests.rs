@@ -2,7 +2,7 @@
 
 use super::*;
 use wasmount_core::backend::PluginLabel;
-use wasmount_core::fault::Blame;
+use wasmount_core::blame::Blame;
 use wasmount_core::rpc::Rpc;
 
 fn answered(code: Code) -> Error {

@@ -5,8 +5,8 @@ use crate::bindings::imported::state::{Entry, Expect, Host, Outcome};
 use crate::host::HostError;
 use crate::invocation::Invocation;
 use crate::program::Access;
+use wasmount_core::blame::Blame;
 use wasmount_core::code::Code;
-use wasmount_core::fault::Blame;
 use wasmount_core::state::{
     self as core, Keyspace, STATE_KEY_BYTES, STATE_SCAN_ENTRIES, STATE_VALUE_BYTES, StateError,
     record_bytes,

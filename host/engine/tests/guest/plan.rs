@@ -5,8 +5,8 @@ use crate::harness::{Fixture, secrets, volume_id};
 use std::collections::BTreeMap;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{Backend, BackendError};
+use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::code::Code;
-use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::rpc::Rpc;
 

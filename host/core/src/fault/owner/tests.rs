@@ -1,12 +1,15 @@
 //! Each source of failures with its owner: what counts against a version, and beside it what looks alike and does not.
 
 use super::*;
+use crate::attributes::Attributes;
 use crate::backend::PluginLabel;
+use crate::blame::{Blame, RequestWords};
 use crate::code::Code;
 use crate::names::InvalidWord;
 use crate::rpc::Rpc;
+use crate::secrets::Secrets;
 use crate::state::StateError;
-use crate::volume::{AccessMode, MountAccess};
+use crate::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
 
 fn owner(error: impl Into<Error>, words: &RequestWords, secrets: &Secrets) -> Owner {
     error.into().owner(Asked { words, secrets })
