@@ -1,5 +1,6 @@
-//! What can go wrong between a registry and us.
+//! Why an artifact was not moved, or a component not fetched.
 
+use crate::signature::SignatureError;
 use serde::{Deserialize, Serialize};
 
 /// Why an artifact was not moved.
@@ -215,5 +216,29 @@ pub enum RegistryError {
         what: String,
         /// The bound.
         most: usize,
+    },
+}
+
+/// Why a component is not had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+pub enum FetchError {
+    /// Something between the registry and us.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The signatures.
+    #[error(transparent)]
+    Signature(#[from] SignatureError),
+    /// It is another one than was named.
+    #[error(
+        "{what} has the digest {got}, and {wanted} is wanted (`plugin.digest`); write the new digest if the change is meant, or name the artifact \
+         by the digest of its manifest"
+    )]
+    AnotherComponent {
+        /// Where it was found.
+        what: String,
+        /// The digest that was named.
+        wanted: String,
+        /// The digest that it has.
+        got: String,
     },
 }

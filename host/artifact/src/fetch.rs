@@ -4,19 +4,16 @@ mod message;
 
 use crate::access::Access;
 use crate::digest::Digest;
-use crate::error::RegistryError;
+use crate::error::FetchError;
 use crate::judged::{Extent, judged};
 use crate::progress::silent;
 use crate::pull::Resolved;
 use crate::registry::{RawManifest, Registry};
-use crate::signature::{Evidence, Gathered, SignatureError, SignerKeys, Subject, check};
+use crate::signature::{Evidence, Gathered, SignerKeys, Subject, check};
 pub use message::BadMessage;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use wasmount_core::document::Reference;
-
-/// Where cosign writes the signature of a payload: the annotation of its layer.
-pub(crate) const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 
 /// A component that is wanted, and what must be true of it.
 #[derive(Debug, Clone)]
@@ -81,30 +78,6 @@ pub struct Signed {
     pub by: Vec<String>,
     /// What lay among the signatures and is none, or could not be read: in words.
     pub remarks: Vec<String>,
-}
-
-/// Why a component is not had.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-pub enum FetchError {
-    /// Something between the registry and us.
-    #[error(transparent)]
-    Registry(#[from] RegistryError),
-    /// The signatures.
-    #[error(transparent)]
-    Signature(#[from] SignatureError),
-    /// It is another one than was named.
-    #[error(
-        "{what} has the digest {got}, and {wanted} is wanted (`plugin.digest`); write the new digest if the change is meant, or name the artifact \
-         by the digest of its manifest"
-    )]
-    AnotherComponent {
-        /// Where it was found.
-        what: String,
-        /// The digest that was named.
-        wanted: String,
-        /// The digest that it has.
-        got: String,
-    },
 }
 
 /// Does all of it.

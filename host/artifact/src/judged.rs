@@ -1,10 +1,12 @@
 //! Whether an artifact is signed by whom it must be: what lies beside it in its registry, read and judged one thing after the other.
 
 use crate::attached::{Attachment, Parts};
-use crate::fetch::{FetchError, SIGNATURE};
+use crate::error::FetchError;
 use crate::media_type::COSIGN_SIGNATURE;
 use crate::registry::{RawManifest, Registry};
-use crate::signature::{Evidence, Gathered, Judgement, SignerKeys, Subject, is_bundle_type};
+use crate::signature::{
+    Evidence, Gathered, Judgement, SIGNATURE_ANNOTATION, SignerKeys, Subject, is_bundle_type,
+};
 use std::ops::ControlFlow;
 
 /// How much is looked at.
@@ -77,7 +79,7 @@ pub(crate) fn gathered(attachment: &Attachment) -> Gathered {
     let place = attachment.place();
     for (layer, bytes) in attachment.blobs() {
         if layer.media_type == COSIGN_SIGNATURE {
-            let encoded = layer.annotations.get(SIGNATURE);
+            let encoded = layer.annotations.get(SIGNATURE_ANNOTATION);
             let encoded = encoded.map(String::as_str).unwrap_or_default();
             gathered.add(&place, Evidence::from_simple_signing(bytes, encoded));
         } else if is_bundle_type(&layer.media_type) {

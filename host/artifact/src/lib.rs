@@ -35,10 +35,10 @@ pub use attached::{AttachedManifest, Attachment, Attachments, Unread, cosign_tag
 pub use bundle::{Bundle, BundleError};
 pub use digest::Digest;
 pub use docker_config::{DockerConfigError, login};
-pub use error::RegistryError;
+pub use error::{FetchError, RegistryError};
 pub use fetch::{
-    BadMessage, Beside, FetchError, FetchRequest, Fetched, Signed, Wanted, check_file, fetch,
-    gathered_beside, signers,
+    BadMessage, Beside, FetchRequest, Fetched, Signed, Wanted, check_file, fetch, gathered_beside,
+    signers,
 };
 pub use judged::{Extent, Judged, judged};
 pub use manifest::{Descriptor, Document, Index, Manifest, Platform};

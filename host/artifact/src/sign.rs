@@ -3,13 +3,13 @@
 
 use crate::attached::cosign_tag;
 use crate::error::RegistryError;
-use crate::fetch::SIGNATURE;
 use crate::judged::{Extent, judged};
 use crate::manifest::Descriptor;
 use crate::media_type::COSIGN_SIGNATURE;
 use crate::registry::Registry;
 use crate::signature::{
-    KeyError, NamedKey, Payload, PrivateKey, SignerKeys, Unreadable, encoded, payload,
+    KeyError, NamedKey, Payload, PrivateKey, SIGNATURE_ANNOTATION, SignerKeys, Unreadable, encoded,
+    payload,
 };
 use crate::signature_tag::Signatures;
 use bytes::Bytes;
@@ -77,7 +77,9 @@ pub async fn sign(registry: &Registry, key: &PrivateKey) -> Result<SignedArtifac
 fn layer(payload: &Payload, signed: &[u8]) -> Descriptor {
     let mut layer = Descriptor::of(COSIGN_SIGNATURE, payload.as_bytes());
     let encoded = encoded(signed);
-    layer.annotations.insert(SIGNATURE.to_owned(), encoded);
+    layer
+        .annotations
+        .insert(SIGNATURE_ANNOTATION.to_owned(), encoded);
     layer
 }
 

@@ -26,6 +26,7 @@ pub use policy::{NamedKey, SignatureError, SignerKeys, SignerKeysError};
 pub use private_key::{PrivateKey, PrivateKeyFile};
 pub use public_key::VerifyingKey;
 pub use sealed::SealedKey;
+pub(crate) use simple_signing::SIGNATURE_ANNOTATION;
 pub use simple_signing::{Payload, payload};
 
 use crate::signature::pem::NotPem;

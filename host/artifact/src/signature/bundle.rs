@@ -2,7 +2,7 @@
 //!
 //! Only what a key signed counts: certificates, log entries and time stamps are other ways to know who it was, and are not looked at.
 
-use super::evidence::{Evidence, Unreadable, signature};
+use super::evidence::{Evidence, Unreadable, bounded, signature};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -86,18 +86,21 @@ pub fn is_bundle_type(media_type: &str) -> bool {
     [BUNDLE_TYPE, BUNDLE_TYPE_WITH_PARAMETER].contains(&media_type)
 }
 
-/// Reads one.
-pub(super) fn read(json: &[u8]) -> Result<Evidence, Unreadable> {
-    let bundle: Bundle = serde_json::from_slice(json).map_err(|error| not(error.to_string()))?;
-    if !is_bundle_type(&bundle.media_type) {
-        return Err(not(format!("its media type is not `{BUNDLE_TYPE}`")));
-    }
-    match (bundle.message_signature, bundle.dsse_envelope) {
-        (Some(message), None) => read_message(&message),
-        (None, Some(envelope)) => read_envelope(&envelope),
-        _ => Err(not(
-            "it must have one of `messageSignature` and `dsseEnvelope`",
-        )),
+impl Evidence {
+    /// A Sigstore bundle.
+    pub fn from_bundle(json: &[u8]) -> Result<Self, Unreadable> {
+        let bundle: Bundle =
+            serde_json::from_slice(bounded(json)?).map_err(|error| not(error.to_string()))?;
+        if !is_bundle_type(&bundle.media_type) {
+            return Err(not(format!("its media type is not `{BUNDLE_TYPE}`")));
+        }
+        match (bundle.message_signature, bundle.dsse_envelope) {
+            (Some(message), None) => read_message(&message),
+            (None, Some(envelope)) => read_envelope(&envelope),
+            _ => Err(not(
+                "it must have one of `messageSignature` and `dsseEnvelope`",
+            )),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What cannot be read is told from what is wrong: it is no evidence at all.
 
-use super::{SIGNATURE_BYTES, SIGNATURES_MAX, VerifyingKey, bundle, simple_signing};
+use super::{SIGNATURE_BYTES, SIGNATURES_MAX, VerifyingKey};
 use crate::digest::Digest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -102,25 +102,6 @@ impl Evidence {
         })
     }
 
-    /// A payload, and the signature in base64 that a manifest has beside it.
-    pub fn from_simple_signing(payload: &[u8], encoded: &str) -> Result<Self, Unreadable> {
-        let payload = bounded(payload)?;
-        let of = simple_signing::signed_digest(payload)?;
-        bounded(encoded.as_bytes())?;
-        Ok(Self {
-            signed: Signed::Statement {
-                bytes: payload.to_vec(),
-                of: vec![of],
-            },
-            signatures: vec![signature(encoded)?],
-        })
-    }
-
-    /// A Sigstore bundle.
-    pub fn from_bundle(json: &[u8]) -> Result<Self, Unreadable> {
-        bundle::read(bounded(json)?)
-    }
-
     pub(super) fn of_subject(signature: Vec<u8>) -> Self {
         Self {
             signed: Signed::Subject,
@@ -160,7 +141,7 @@ impl Evidence {
 }
 
 /// The same bytes, if they are not too many.
-fn bounded(bytes: &[u8]) -> Result<&[u8], Unreadable> {
+pub(super) fn bounded(bytes: &[u8]) -> Result<&[u8], Unreadable> {
     match bytes.len() {
         0..=SIGNATURE_BYTES => Ok(bytes),
         length => Err(Unreadable::TooLarge(length)),

@@ -3,9 +3,12 @@
 //!
 //! Who the artifact claims to be, `docker-reference`, is written and never asked for: a mirror has another name, and the digest says all.
 
-use super::evidence::Unreadable;
+use super::evidence::{Evidence, Unreadable, bounded, signature};
 use serde::{Deserialize, Serialize};
 use wasmount_core::document::is_digest;
+
+/// The annotation of a payload's layer that holds its signature.
+pub(crate) const SIGNATURE_ANNOTATION: &str = "dev.cosignproject.cosign/signature";
 
 /// What cosign calls it.
 const TYPE: &str = "cosign container image signature";
@@ -50,6 +53,17 @@ impl Payload {
     }
 }
 
+impl Evidence {
+    /// A payload, and the signature in base64 that a manifest has beside it.
+    pub fn from_simple_signing(payload: &[u8], encoded: &str) -> Result<Self, Unreadable> {
+        let payload = bounded(payload)?;
+        let of = signed_digest(payload)?;
+        bounded(encoded.as_bytes())?;
+        let signatures = vec![signature(encoded)?];
+        Ok(Self::of_statement(payload.to_vec(), vec![of], signatures))
+    }
+}
+
 /// What is signed for a manifest; `repository` is `host/name`, without tag or digest.
 pub fn payload(repository: &str, manifest_digest: &str) -> Result<Payload, Unreadable> {
     let whole = Whole {
@@ -70,7 +84,7 @@ pub fn payload(repository: &str, manifest_digest: &str) -> Result<Payload, Unrea
 }
 
 /// The digest of the manifest that a payload speaks of.
-pub(super) fn signed_digest(payload: &[u8]) -> Result<String, Unreadable> {
+fn signed_digest(payload: &[u8]) -> Result<String, Unreadable> {
     let refused = |reason: String| Err(Unreadable::Payload(reason));
     let whole: Whole = match serde_json::from_slice(payload) {
         Ok(whole) => whole,

@@ -5,11 +5,13 @@ use super::hostile::{Reply, Server};
 use super::*;
 use crate::attached::{BLOBS, REFERRER_BYTES, cosign_tag};
 use crate::bundle::Bundle;
+use crate::error::FetchError;
 use crate::error::RegistryError;
-use crate::fetch::{FetchError, SIGNATURE, Signed, signers};
+use crate::fetch::{Signed, signers};
 use crate::judged::{Extent, judged};
 use crate::manifest::{Index, Manifest};
 use crate::media_type::{COSIGN_SIGNATURE, OCI_INDEX};
+use crate::signature::SIGNATURE_ANNOTATION;
 use crate::signature::{NamedKey, PrivateKey, SignatureError, SignerKeys, encoded, payload};
 use std::collections::BTreeMap;
 
@@ -107,7 +109,9 @@ fn signature_of(key: &PrivateKey, signed: &Digest) -> (Descriptor, Vec<u8>) {
     let bytes = payload.as_bytes().to_vec();
     let mut layer = Descriptor::of(COSIGN_SIGNATURE, &bytes);
     let signed = encoded(&key.sign(&bytes).unwrap());
-    layer.annotations.insert(SIGNATURE.to_owned(), signed);
+    layer
+        .annotations
+        .insert(SIGNATURE_ANNOTATION.to_owned(), signed);
     (layer, bytes)
 }
 
