@@ -2,7 +2,7 @@
 //!
 //! Cheap imports stay synchronous: they only read memory. Everything that can wait is `async`, so that a waiting guest holds no thread.
 
-use crate::host::HostError;
+use crate::host_error::HostError;
 
 wasmtime::component::bindgen!({
     path: "../../guest-sdk/wit",

@@ -21,6 +21,9 @@ use wasmount_sys::component::{Checksum, MapError, map_component};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+/// What digests begin with.
+pub(crate) const DIGEST_PREFIX: &str = "sha256:";
+
 /// Permissions of the directory: nobody else may even look.
 const DIRECTORY_MODE: u32 = 0o700;
 /// Permission bits that a group or others must not have.

@@ -5,19 +5,9 @@
 //! `cache` and `wasmount_sys::component`.
 
 use crate::error::{EngineError, words};
-use crate::settings;
+use crate::settings::{self, Target};
 use async_trait::async_trait;
 use std::fmt;
-use std::str::FromStr;
-
-/// For which engine code is made: wasmtime takes only what fits its settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
-    /// Memories in slots of 4 GiB of address space, the usual case: their bounds are the kernel's to watch.
-    Pooled,
-    /// Memories of their own size, where address space is short: each access is checked in code.
-    Unpooled,
-}
 
 /// Makes machine code of components.
 #[async_trait]
@@ -40,26 +30,6 @@ impl Compile for InProcess {
     }
 }
 
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pooled => "pooled",
-            Self::Unpooled => "unpooled",
-        })
-    }
-}
-
-impl FromStr for Target {
-    type Err = EngineError;
-
-    fn from_str(word: &str) -> Result<Self, EngineError> {
-        [Self::Pooled, Self::Unpooled]
-            .into_iter()
-            .find(|target| target.to_string() == word)
-            .ok_or_else(|| EngineError::Start(format!("there is no engine of the kind `{word}`")))
-    }
-}
-
 /// Compiles a component. It blocks, and takes seconds for a large one. Only WebAssembly is taken: machine code is refused by wasmtime's parser.
 pub fn compile(target: Target, wasm: &[u8]) -> Result<Vec<u8>, EngineError> {
     settings::compiler(target)?
@@ -70,14 +40,6 @@ pub fn compile(target: Target, wasm: &[u8]) -> Result<Vec<u8>, EngineError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_target_is_what_its_word_says() {
-        for target in [Target::Pooled, Target::Unpooled] {
-            assert_eq!(target.to_string().parse::<Target>().unwrap(), target);
-        }
-        assert!("other".parse::<Target>().is_err());
-    }
 
     #[test]
     fn components_compile_and_nothing_else_does() {

@@ -1,12 +1,14 @@
 //! A component on its way to become a backend: loaded, then linked and proved, then admitted.
 
 use crate::backend::WasmBackend;
+use crate::backend_parts::BackendParts;
 use crate::engine::Engine;
 use crate::error::{EngineError, words};
 use crate::exports::Exports;
 use crate::gate::Gate;
 use crate::limits::SharedMemory;
-use crate::program::{BackendParts, PluginInfo, Program};
+use crate::load::{Loaded, key, key_of_digest};
+use crate::program::{PluginInfo, Program};
 use crate::resident::{Linked, Resident};
 use std::sync::Arc;
 use wasmount_core::backend::{BackendError, PluginLabel};
@@ -30,8 +32,29 @@ pub struct Candidate {
     program: Program,
 }
 
+impl Engine {
+    /// Compiles a component, or finds its compiled form. `wasm` is WebAssembly, never machine code.
+    pub async fn load(self: &Arc<Self>, wasm: Vec<u8>) -> Result<LoadedComponent, EngineError> {
+        let hashed = tokio::task::spawn_blocking(move || (key(&wasm), wasm));
+        let (key, wasm) = hashed.await.map_err(|_| EngineError::Lost)?;
+        let Loaded {
+            resident,
+            from_cache,
+        } = self.loader.load(key, &wasm).await?;
+        Ok(LoadedComponent::new(Arc::clone(self), resident, from_cache))
+    }
+
+    /// The component of a digest that was compiled before, without its bytes: one that is loaded is found in microseconds, one of the cache is
+    /// mapped again. None: its bytes are needed. It was admitted once; whoever asks must know that it may serve.
+    pub async fn load_compiled(self: &Arc<Self>, digest: &str) -> Option<LoadedComponent> {
+        let key = key_of_digest(digest)?;
+        let resident = self.loader.find(key).await.ok().flatten()?;
+        Some(LoadedComponent::new(Arc::clone(self), resident, true))
+    }
+}
+
 impl LoadedComponent {
-    pub(crate) fn new(engine: Arc<Engine>, resident: Arc<Resident>, from_cache: bool) -> Self {
+    fn new(engine: Arc<Engine>, resident: Arc<Resident>, from_cache: bool) -> Self {
         Self {
             engine,
             resident,

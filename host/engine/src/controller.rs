@@ -4,7 +4,8 @@ use crate::answer::Asked;
 use crate::bindings::exported::volume_listing;
 use crate::bindings::exported::{capacity, controller, controller_expand, controller_publish};
 use crate::convert;
-use crate::program::{Access, Function, Program};
+use crate::function::{Access, Function};
+use crate::program::Program;
 use crate::session::call_guest;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{

@@ -1,12 +1,11 @@
 //! The engine: one per process, shared by all backends. It turns bytes into a component; what becomes of that is [`crate::component`]'s.
 
 use crate::cache::Cache;
-use crate::compile::{Compile, InProcess, Target};
-use crate::component::LoadedComponent;
+use crate::compile::{Compile, InProcess};
 use crate::error::EngineError;
 use crate::linker::Linkers;
-use crate::load::{Loaded, Loader, key, key_of_digest};
-use crate::settings::{self, PoolSize};
+use crate::load::{Loader, key_of_digest};
+use crate::settings::{self, PoolSize, Target};
 use crate::slices::Slices;
 use crate::ticker;
 use crate::usage::{Usage, UsageWatch};
@@ -95,7 +94,7 @@ pub struct Engine {
     pub(crate) slot: Option<PoolSize>,
     pub(crate) slices: Slices,
     pub(crate) usage: UsageWatch,
-    loader: Arc<Loader>,
+    pub(crate) loader: Arc<Loader>,
 }
 
 impl Engine {
@@ -126,25 +125,6 @@ impl Engine {
     /// somebody already.
     pub fn tell_usage(&self, tell: impl Fn(Usage) + Send + Sync + 'static) -> bool {
         self.usage.set(tell)
-    }
-
-    /// Compiles a component, or finds its compiled form. `wasm` is WebAssembly, never machine code.
-    pub async fn load(self: &Arc<Self>, wasm: Vec<u8>) -> Result<LoadedComponent, EngineError> {
-        let hashed = tokio::task::spawn_blocking(move || (key(&wasm), wasm));
-        let (key, wasm) = hashed.await.map_err(|_| EngineError::Lost)?;
-        let Loaded {
-            resident,
-            from_cache,
-        } = self.loader.load(key, &wasm).await?;
-        Ok(LoadedComponent::new(Arc::clone(self), resident, from_cache))
-    }
-
-    /// The component of a digest that was compiled before, without its bytes: one that is loaded is found in microseconds, one of the cache is
-    /// mapped again. None: its bytes are needed. It was admitted once; whoever asks must know that it may serve.
-    pub async fn load_compiled(self: &Arc<Self>, digest: &str) -> Option<LoadedComponent> {
-        let key = key_of_digest(digest)?;
-        let resident = self.loader.find(key).await.ok().flatten()?;
-        Some(LoadedComponent::new(Arc::clone(self), resident, true))
     }
 
     /// Says which digests a backend wants to go back to without compiling; what it wanted before, and neither it nor another wants any more,

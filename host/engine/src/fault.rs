@@ -1,10 +1,10 @@
 //! What it means when wasmtime stops a guest: a limit of the document, or a fault of the plugin.
 
-use crate::host::Unanswered;
+use crate::function::Function;
+use crate::host_error::Unanswered;
 use crate::limits::{NoMemoryLeft, OverLimit};
-use crate::program::{Function, Program};
+use crate::program::Program;
 use crate::redact::Redactor;
-use crate::session::{host_failed, over_limit};
 use wasmount_core::backend::BackendError;
 use wasmount_core::code::Code;
 use wasmtime::component::ResourceTableError;
@@ -73,5 +73,27 @@ fn reason(error: &wasmtime::Error, last_words: Option<String>) -> String {
     match last_words {
         Some(words) => format!("{words} ({end})"),
         None => end,
+    }
+}
+
+pub(crate) fn host_failed(
+    program: &Program,
+    function: Function,
+    code: Code,
+    reason: String,
+) -> BackendError {
+    BackendError::HostFailed {
+        plugin: program.label.clone(),
+        function: function.name,
+        code,
+        reason,
+    }
+}
+
+pub(crate) fn over_limit(program: &Program, function: Function, limit: String) -> BackendError {
+    BackendError::OverLimit {
+        plugin: program.label.clone(),
+        function: function.name,
+        limit,
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::bindings::exported::group_snapshots;
 use crate::convert;
-use crate::program::{Function, Program};
+use crate::function::Function;
+use crate::program::Program;
 use crate::session::call_guest;
 use wasmount_core::backend::{BackendError, CreateGroup};
 use wasmount_core::call::Call;

@@ -1,7 +1,8 @@
 //! Export `identity`: what the plugin says of itself. Called at admission, and `probe` by clients.
 
 use crate::error::EngineError;
-use crate::program::{Access, Function, PluginInfo, Program};
+use crate::function::{Access, Function};
+use crate::program::{PluginInfo, Program};
 use crate::session::{Session, Stop, call_guest};
 use wasmount_core::backend::BackendError;
 use wasmount_core::call::Call;

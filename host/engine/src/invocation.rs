@@ -1,22 +1,31 @@
 //! One call as the functions of the host see it: whose it is, what it may use, what it has recorded so far. It is the data of the call's store and
 //! ends with it.
 
+use crate::backend_parts::BackendParts;
+use crate::cpu::CpuTime;
 use crate::effects::Effects;
+use crate::function::{Access, Function};
 use crate::guest_log::{GuestLog, Stream};
-use crate::host::Refusal;
-use crate::limits::{MemoryLimiter, SharedMemory};
-use crate::program::{Access, BackendParts, Function};
+use crate::host_error::Refusal;
+use crate::limits::{MemoryLimiter, SharedMemory, within_cpu};
 use crate::recorder::Recorder;
 use crate::redact::Redactor;
+use crate::slices::Turn;
 use crate::stdio::Pipe;
 use std::sync::Arc;
+use std::time::Duration;
 use wasmount_core::call::Call;
+use wasmount_core::document::Limits;
 use wasmount_core::state::{Keyspace, KeyspaceOwner, StateError};
 use wasmtime::component::ResourceTable;
+use wasmtime::{Store, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 /// Random bytes that a guest may ask for at a time: key material, not a data set.
 const RANDOM_BYTES: u64 = 64 << 10;
+
+/// Ticks until a new call is interrupted first. Two: with one, every call that happens to cross a tick would pay for a sleep.
+const FIRST_DEADLINE_TICKS: u64 = 2;
 
 /// The data of a call's store.
 pub(crate) struct Invocation {
@@ -109,4 +118,31 @@ impl WasiView for Invocation {
             table: &mut self.table,
         }
     }
+}
+
+/// A store for one call, with the limits of its backend; `before`: what earlier calls of the same RPC have used of the CPU. Who goes on
+/// computing does so by turns; waiting for one is no use of CPU, and no way around the wall time.
+pub(crate) fn store(
+    engine: &wasmtime::Engine,
+    invocation: Invocation,
+    turn: Turn,
+    before: Duration,
+    used: CpuTime,
+) -> Store<Invocation> {
+    let Limits {
+        host_call_bytes,
+        handles,
+        cpu,
+        ..
+    } = invocation.parts.limits;
+    let mut store = Store::new(engine, invocation);
+    store.limiter(|invocation| &mut invocation.memory);
+    store.set_hostcall_fuel(host_call_bytes);
+    store.set_max_component_handles(handles);
+    store.set_epoch_deadline(FIRST_DEADLINE_TICKS);
+    store.epoch_deadline_callback(move |_| {
+        within_cpu(cpu, before + used.so_far())?;
+        Ok(UpdateDeadline::YieldCustom(1, Box::pin(turn.next())))
+    });
+    store
 }

@@ -12,6 +12,7 @@
 
 mod answer;
 mod backend;
+mod backend_parts;
 #[allow(unreachable_pub, reason = "generated code")]
 mod bindings;
 mod cache;
@@ -25,10 +26,12 @@ mod engine;
 mod error;
 mod exports;
 mod fault;
+mod function;
 mod gate;
 mod group_controller;
 mod guest_log;
 mod host;
+mod host_error;
 mod identity;
 mod invocation;
 mod limits;
@@ -52,12 +55,14 @@ mod ticker;
 mod usage;
 
 pub use backend::WasmBackend;
-pub use compile::{Compile, InProcess, Target, compile};
+pub use backend_parts::BackendParts;
+pub use compile::{Compile, InProcess, compile};
 pub use component::{Candidate, LoadedComponent};
 pub use engine::{Engine, EngineOptions};
 pub use error::EngineError;
 pub use exports::is_known_export;
 pub use linker::{CONTRACT_LINE, CONTRACT_PACKAGE, is_linked, is_of_line};
 pub use names::bounded as bounded_names;
-pub use program::{BackendParts, PluginInfo};
+pub use program::PluginInfo;
+pub use settings::Target;
 pub use usage::Usage;

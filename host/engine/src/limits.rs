@@ -3,15 +3,13 @@
 //! Over a limit the guest is stopped: an allocation that merely fails would come back as an obscure panic of the guest. Wall time and the number of
 //! calls are not here: a guest that waits runs no code that could ask.
 
-use crate::cpu::CpuTime;
 use crate::gate::{RESERVED_ONE_IN, Share};
-use crate::invocation::Invocation;
-use crate::slices::Turn;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use wasmount_core::document::Limits;
-use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
+use wasmtime::ResourceLimiter;
 
 /// Calls of one backend that may take all of `limits.memory` at a time. Of the Rust, C and Go guests that were measured, which need under
 /// 20 MiB, 25 fit beside each other by default; 32 that took all they could made a host of 1.2 GiB.
@@ -22,9 +20,6 @@ const STORE_INSTANCES: usize = 64;
 const STORE_TABLES: usize = 8;
 /// Memories of a store, as many as the pool has for a component.
 const STORE_MEMORIES: usize = 1;
-/// Ticks until a new call is interrupted first. Two: with one, every call that happens to cross a tick would pay for a sleep.
-const FIRST_DEADLINE_TICKS: u64 = 2;
-
 /// A limit that a guest ran into, by its key in the backend document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("over {0}")]
@@ -149,26 +144,6 @@ impl ResourceLimiter for MemoryLimiter {
     fn memories(&self) -> usize {
         STORE_MEMORIES
     }
-}
-
-/// Puts the limits of a backend on the store of one call; `before`: what earlier calls of the same RPC have used. Who goes on computing does so by turns; waiting for one is no use of CPU, and no
-/// way around the wall time.
-pub(crate) fn apply(
-    store: &mut Store<Invocation>,
-    limits: &Limits,
-    turn: Turn,
-    before: Duration,
-    used: CpuTime,
-) {
-    store.limiter(|invocation| &mut invocation.memory);
-    store.set_hostcall_fuel(limits.host_call_bytes);
-    store.set_max_component_handles(limits.handles);
-    store.set_epoch_deadline(FIRST_DEADLINE_TICKS);
-    let most = limits.cpu;
-    store.epoch_deadline_callback(move |_| {
-        within_cpu(most, before + used.so_far())?;
-        Ok(UpdateDeadline::YieldCustom(1, Box::pin(turn.next())))
-    });
 }
 
 /// CPU time that is within its limit.

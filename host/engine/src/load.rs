@@ -1,10 +1,11 @@
 //! From bytes to machine code that is mapped: found in the cache, or compiled and mapped from there.
 
-use crate::cache::{Cache, parse_hex};
-use crate::compile::{Compile, Target};
+use crate::cache::{Cache, DIGEST_PREFIX, parse_hex};
+use crate::compile::Compile;
 use crate::error::EngineError;
 use crate::refused::Refused;
 use crate::resident::{Resident, Residents};
+use crate::settings::Target;
 use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, memfd_create};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
@@ -16,9 +17,6 @@ use tokio::task::spawn_blocking;
 use wasmount_sys::component::{Checksum, map_component};
 use wasmtime::Engine;
 use wasmtime::component::Component;
-
-/// What digests begin with.
-pub(crate) const DIGEST_PREFIX: &str = "sha256:";
 /// One compiler at a time for as many processors: what it takes, calls do not have.
 const PROCESSORS_OF_A_COMPILER: usize = 2;
 /// At least as many: a component that takes minutes must not keep all others waiting.

@@ -2,7 +2,8 @@
 
 use crate::bindings::exported::{node_publish, node_stage};
 use crate::convert;
-use crate::program::{Access, Function, Program};
+use crate::function::{Access, Function};
+use crate::program::Program;
 use crate::session::call_guest;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{BackendError, NodeDescription, NodePublish, NodeStage};

@@ -3,7 +3,7 @@
 //! A refused step is remembered: it fails the call even if the guest goes on as if nothing had happened. Whether a step is *granted* is for the
 //! privileged room to say.
 
-use crate::host::HostError;
+use crate::host_error::HostError;
 use crate::redact::Redactor;
 use std::collections::BTreeMap;
 use wasmount_core::attributes::MAP_BYTES;

@@ -1,9 +1,9 @@
 //! Components that are loaded now, by digest, and who wants them kept: so that going back to a version costs a look into a table.
 
+use crate::cache::DIGEST_PREFIX;
 use crate::error::EngineError;
 use crate::exports::Exports;
 use crate::invocation::Invocation;
-use crate::load::DIGEST_PREFIX;
 use crate::names::bounded;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

@@ -5,12 +5,13 @@ use crate::answer::{Checker, Invalid};
 use crate::bindings::types;
 use crate::convert;
 use crate::cpu::CpuTime;
-use crate::fault;
+use crate::fault::{self, host_failed};
+use crate::function::Function;
 use crate::gate::{Full, Place};
 use crate::guest_log::GuestLog;
-use crate::invocation::Invocation;
+use crate::invocation::{self, Invocation};
 use crate::limits::{self, OverLimit};
-use crate::program::{Function, Program};
+use crate::program::Program;
 use crate::recorder::{Recorder, StepRefusal};
 use crate::redact::Redactor;
 use crate::slices::Turn;
@@ -137,7 +138,10 @@ impl Time {
     fn tell(&self, program: &Program, function: Function, invocation: &Invocation) {
         let (wall, cpu) = (self.began.elapsed(), self.used.so_far());
         self.cpu.add(cpu);
-        program.usage.tell(function, wall, cpu, invocation);
+        let memory_bytes = invocation.memory.bytes();
+        program
+            .usage
+            .tell(function, wall, cpu, memory_bytes, invocation.host_calls);
     }
 }
 
@@ -153,7 +157,7 @@ impl<'a> Session<'a> {
         let parts = &program.parts;
         // A call that is shorter than a tick is never asked while it runs.
         limits::within_cpu(parts.limits.cpu, cpu_before)
-            .map_err(|OverLimit(limit)| over_limit(program, function, limit))?;
+            .map_err(|OverLimit(limit)| fault::over_limit(program, function, limit))?;
         let redactor = Redactor::new(Arc::clone(&call.secrets), Arc::clone(&parts.secrets));
         // Within the backend's places and the call's time, and before the guest's: what secrets cost is no fault of the plugin.
         let place = async {
@@ -177,10 +181,9 @@ impl<'a> Session<'a> {
             Arc::clone(&program.rate),
         ));
         let invocation = Invocation::new(call, parts, log, redactor, function, &program.memory);
-        let mut store = Store::new(program.pre.engine(), invocation);
-        limits::apply(
-            &mut store,
-            &parts.limits,
+        let mut store = invocation::store(
+            program.pre.engine(),
+            invocation,
             time.turn.clone(),
             cpu_before,
             time.used.clone(),
@@ -234,7 +237,9 @@ impl<'a> Session<'a> {
         }
         let value = answered.map_err(|error| {
             let refusal = invocation.refusal.as_ref();
-            match refusal.and_then(|refusal| refusal.handed_on(&error)) {
+            match refusal.and_then(|refusal| {
+                refusal.handed_on(convert::code_of_guest(error.code), &error.message)
+            }) {
                 Some((code, blame)) => {
                     let reason = checker.text(&error.message);
                     refused(program, function, code, reason, blame)
@@ -310,20 +315,6 @@ fn not_durable(program: &Program, function: Function, why: &impl Display) -> Bac
     host_failed(program, function, Code::Unavailable, reason)
 }
 
-pub(crate) fn host_failed(
-    program: &Program,
-    function: Function,
-    code: Code,
-    reason: String,
-) -> BackendError {
-    BackendError::HostFailed {
-        plugin: program.label.clone(),
-        function: function.name,
-        code,
-        reason,
-    }
-}
-
 fn bad_answer(program: &Program, function: Function, reason: String, blame: Blame) -> BackendError {
     BackendError::BadAnswer {
         plugin: Box::new(program.label.clone()),
@@ -346,14 +337,6 @@ fn refused(
         code,
         reason,
         blame,
-    }
-}
-
-pub(crate) fn over_limit(program: &Program, function: Function, limit: String) -> BackendError {
-    BackendError::OverLimit {
-        plugin: program.label.clone(),
-        function: function.name,
-        limit,
     }
 }
 

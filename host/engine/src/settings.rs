@@ -2,8 +2,9 @@
 //!
 //! With these a fresh instance per call costs about 20 us in a release build, with wasmtime's defaults three times that.
 
-use crate::compile::Target;
 use crate::error::EngineError;
+use std::fmt;
+use std::str::FromStr;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 /// Wasm stack of one call, in bytes. wasmtime's own default; no guest that was measured comes near.
@@ -27,6 +28,15 @@ const TABLE_KEPT_BYTES: usize = 16 << 10;
 /// Address space before and after each memory where it is short, in bytes: one page of Wasm. Accesses are then checked in code.
 const SHORT_GUARD_BYTES: u64 = 64 << 10;
 
+/// For which engine code is made: wasmtime takes only what fits its settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Memories in slots of 4 GiB of address space, the usual case: their bounds are the kernel's to watch.
+    Pooled,
+    /// Memories of their own size, where address space is short: each access is checked in code.
+    Unpooled,
+}
+
 /// What the pool must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PoolSize {
@@ -36,6 +46,26 @@ pub(crate) struct PoolSize {
     pub(crate) memory_bytes: usize,
     /// Elements of one table.
     pub(crate) table_elements: usize,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pooled => "pooled",
+            Self::Unpooled => "unpooled",
+        })
+    }
+}
+
+impl FromStr for Target {
+    type Err = EngineError;
+
+    fn from_str(word: &str) -> Result<Self, EngineError> {
+        [Self::Pooled, Self::Unpooled]
+            .into_iter()
+            .find(|target| target.to_string() == word)
+            .ok_or_else(|| EngineError::Start(format!("there is no engine of the kind `{word}`")))
+    }
 }
 
 /// Makes an engine with a pool of the first of these sizes that there is room for. Pooled slots reserve 4 GiB of address space each; where
@@ -172,5 +202,13 @@ mod tests {
             unpooled
         );
         assert_ne!(pooled, unpooled);
+    }
+
+    #[test]
+    fn a_target_is_what_its_word_says() {
+        for target in [Target::Pooled, Target::Unpooled] {
+            assert_eq!(target.to_string().parse::<Target>().unwrap(), target);
+        }
+        assert!("other".parse::<Target>().is_err());
     }
 }

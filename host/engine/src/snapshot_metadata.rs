@@ -1,6 +1,7 @@
 //! Export `snapshot-metadata`: one page at a time; the stream that a client sees is made elsewhere.
 
-use crate::program::{Function, Program};
+use crate::function::Function;
+use crate::program::Program;
 use crate::session::call_guest;
 use wasmount_core::backend::BackendError;
 use wasmount_core::call::Call;

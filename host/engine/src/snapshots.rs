@@ -2,7 +2,8 @@
 
 use crate::bindings::exported::{snapshot_listing, snapshots};
 use crate::convert;
-use crate::program::{Access, Function, Program};
+use crate::function::{Access, Function};
+use crate::program::Program;
 use crate::session::call_guest;
 use wasmount_core::backend::{BackendError, CreateSnapshot, ListSnapshots};
 use wasmount_core::call::Call;

@@ -4,7 +4,8 @@
 use crate::backend::WasmBackend;
 use crate::bindings::exported::state_migration::StoredRecord;
 use crate::component::Candidate;
-use crate::program::{Access, Function, Program};
+use crate::function::{Access, Function};
+use crate::program::Program;
 use crate::session::call_guest;
 use wasmount_core::backend::BackendError;
 use wasmount_core::call::Call;

@@ -1,8 +1,7 @@
 //! What one call into a guest used, for whoever looks inside a plugin. Limits count for themselves, and where nobody asked to be told, a call costs
 //! one look at an empty cell.
 
-use crate::invocation::Invocation;
-use crate::program::Function;
+use crate::function::Function;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -50,7 +49,8 @@ impl UsageWatch {
         function: Function,
         wall: Duration,
         cpu: Duration,
-        invocation: &Invocation,
+        memory_bytes: u64,
+        host_calls: u64,
     ) {
         if let Some(tell) = self.0.get() {
             tell(Usage {
@@ -58,8 +58,8 @@ impl UsageWatch {
                 function: function.name,
                 wall,
                 cpu,
-                memory_bytes: invocation.memory.bytes(),
-                host_calls: invocation.host_calls,
+                memory_bytes,
+                host_calls,
             });
         }
     }

@@ -1,7 +1,7 @@
 //! Import `node-plan`: what a volume is, step by step. Nothing happens here; the rules of recording are the recorder's.
 
 use crate::bindings::imported::node_plan::{File, Host};
-use crate::host::HostError;
+use crate::host_error::HostError;
 use crate::invocation::Invocation;
 use wasmount_core::plan::{PlanFile, Source};
 

@@ -3,7 +3,7 @@
 
 use crate::bindings::imported::pool::{Entry, Extents as GuestExtents, Host, Kind, Usage};
 use crate::bindings::types;
-use crate::host::HostError;
+use crate::host_error::HostError;
 use crate::invocation::Invocation;
 use std::sync::Arc;
 use tracing::Instrument;

@@ -2,9 +2,9 @@
 //! process with another store, every function is refused.
 
 use crate::bindings::imported::state::{Entry, Expect, Host, Outcome};
-use crate::host::HostError;
+use crate::function::Access;
+use crate::host_error::HostError;
 use crate::invocation::Invocation;
-use crate::program::Access;
 use wasmount_core::blame::Blame;
 use wasmount_core::code::Code;
 use wasmount_core::state::{
