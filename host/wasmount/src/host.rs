@@ -11,14 +11,18 @@
 
 mod backend;
 mod backends;
+mod common;
 mod compiler;
 mod control;
 mod controller;
 mod csi_drivers;
 mod csi_node;
+mod data_dir;
 mod descriptors;
+mod document_watch;
 mod documents;
 mod events;
+mod fatal;
 mod fetching;
 mod follow;
 mod inspect;
@@ -183,7 +187,7 @@ async fn run(
             tracing::info!(signal, grace_seconds = grace.as_secs(), "stopping");
             Ok(())
         }
-        fault = serving.broken() => Err(fault),
+        fault = serving.fatal_error() => Err(fault),
     };
     tokio::select! {
         () = serving.stop(grace) => {}

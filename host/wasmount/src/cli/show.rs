@@ -3,6 +3,7 @@
 use crate::fault::Fault;
 use crate::telemetry::on_one_line;
 use serde::Serialize;
+use serde_json::Value;
 use std::io::Write;
 
 /// Spaces between a label and what belongs to it.
@@ -122,6 +123,33 @@ pub(super) fn print_json(value: &impl Serialize) -> Result<(), Fault> {
     let text = serde_json::to_string_pretty(value)
         .map_err(Fault::room("the answer cannot be written as JSON"))?;
     print(&format!("{text}\n"))
+}
+
+/// People need not read what is not there.
+pub(crate) fn without_nothing(mut value: Value) -> Value {
+    if let Value::Object(fields) = &mut value {
+        fields.retain(|_, value| match value {
+            Value::Null => false,
+            Value::Array(entries) => !entries.is_empty(),
+            Value::Object(fields) => !fields.is_empty(),
+            _ => true,
+        });
+        for value in fields.values_mut() {
+            *value = without_nothing(value.take());
+        }
+    }
+    value
+}
+
+/// A value as lines of YAML.
+pub(crate) fn yaml_lines(value: &Value) -> Result<Vec<String>, Fault> {
+    let is_empty = value.as_object().is_some_and(|fields| fields.is_empty());
+    if is_empty {
+        return Ok(vec![Tone::Quiet.paint("empty")]);
+    }
+    let text = serde_saphyr::to_string(value)
+        .map_err(Fault::room("the answer cannot be written as YAML"))?;
+    Ok(text.lines().map(harmless).collect())
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //!
 //! Every task is held in a set that ends it when dropped: an early return leaves neither socket nor task.
 
-use super::backends::Common;
+use super::common::Common;
+use super::data_dir::VERSIONS;
 use super::follow::{Looks, follow};
 use super::registration::Registration;
 use super::sources::{self, HostSources};
@@ -32,8 +33,6 @@ use wasmount_versions::{Desired, Migrates, ReconcilerParts, SetGrants, VersionRe
 
 /// What kubelet gives a plugin's directory.
 const SOCKET_DIRECTORY_MODE: u32 = 0o750;
-/// In the data directory: what is kept of the versions of each driver.
-pub(super) const VERSIONS: &str = "versions";
 
 /// A backend that is served.
 pub(super) struct Backend {
@@ -88,7 +87,7 @@ impl Backend {
         let connections = descriptors::connections_of_each(common.descriptors, drivers);
         let calls = common.metrics.calls();
         let serving = server::serve(socket, driver.clone(), connections, calls, closed.clone());
-        let (broken, ended) = (common.broken.clone(), closed.clone());
+        let (fatal, ended) = (common.fatal.clone(), closed.clone());
         server.spawn(async move {
             let what = "a CSI socket stopped serving";
             let fault = match serving.await {
@@ -96,7 +95,7 @@ impl Backend {
                 Ok(()) if !ended.is_cancelled() => Fault::room(what)("nobody asked it to"),
                 Ok(()) => return,
             };
-            broken.fault(fault);
+            fatal.fault(fault);
         });
         common.readiness.set_socket(&name, path.clone());
 

@@ -6,22 +6,15 @@ mod refusal;
 
 pub(crate) use refusal::{ApplyError, RemoveError};
 
-use super::HostOptions;
 use super::backend::{Backend, grant};
-use super::controller::Elections;
-use super::csi_node::CsiNodes;
-use super::kubernetes::Cluster;
-use super::registration::Place;
-use super::shared_services::SharedServices;
+use super::common::Common;
 use crate::fault::{Fault, chain};
-use crate::metrics::Metrics;
-use crate::readiness::Readiness;
 use futures::future::join_all;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Mutex as Turn, mpsc, watch};
+use tokio::sync::{Mutex as Turn, watch};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use wasmount_core::driver::{Driver, Leaving, Role};
@@ -30,33 +23,6 @@ use wasmount_versions::{Desired, DesiredFrom, VersionReconciler};
 
 /// How long calls may go on before a driver is taken away. 10 s: as long as kubelet and the sidecars wait for most of them.
 const LAST_CALLS: Duration = Duration::from_secs(10);
-
-/// What all backends of a host share.
-pub(super) struct Common {
-    pub(super) options: HostOptions,
-    pub(super) services: SharedServices,
-    pub(super) cluster: Cluster,
-    pub(super) csi_nodes: CsiNodes,
-    pub(super) place: Place,
-    pub(super) readiness: Arc<Readiness>,
-    pub(super) metrics: Arc<Metrics>,
-    /// How many files the process may have open.
-    pub(super) descriptors: u64,
-    pub(super) broken: Broken,
-    pub(super) elections: Option<Elections>,
-}
-
-/// Tells the host of what it cannot go on with.
-#[derive(Clone)]
-pub(super) struct Broken(pub(super) mpsc::UnboundedSender<FatalError>);
-
-/// Why a host cannot go on.
-pub(super) struct FatalError {
-    /// In words.
-    pub(super) fault: Fault,
-    /// Another host may work already.
-    pub(super) lost: bool,
-}
 
 /// All of them.
 pub(crate) struct Backends {
@@ -93,19 +59,6 @@ pub(crate) enum Removal {
     WhenUnused,
     /// Whatever is in use.
     Forced,
-}
-
-impl Broken {
-    /// Ends the host, with its running calls ended first.
-    pub(super) fn fault(&self, fault: Fault) {
-        // Nobody listens to a host that ends.
-        let _ = self.0.send(FatalError { fault, lost: false });
-    }
-
-    /// Ends the host at once.
-    pub(super) fn lost(&self, fault: Fault) {
-        let _ = self.0.send(FatalError { fault, lost: true });
-    }
 }
 
 impl Backends {

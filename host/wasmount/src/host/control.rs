@@ -5,7 +5,7 @@
 mod words;
 
 use super::backends::{Backends, Removal, RemoveError, Seen, file_of};
-use super::documents;
+use super::document_watch;
 use crate::fault::chain;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
@@ -203,7 +203,7 @@ async fn swap(
     // Who has just written the document must not race with who follows it.
     let file = file_of(&seen.desired.borrow().from).cloned();
     if let Some(file) = file {
-        let followed = documents::apply(&state.backends, &file).await;
+        let followed = document_watch::apply(&state.backends, &file).await;
         followed.map_err(|reason| Refusal::new(RefusalKind::Refused, reason))?;
     }
     let desired = match swap.plugin {

@@ -3,7 +3,7 @@
 //! A host that stands by is warm: its sockets answer who it is, its plugins are loaded. It holds no rule of leases; those are the Kubernetes room's.
 
 use super::HostOptions;
-use super::backends::Broken;
+use super::fatal::FatalReporter;
 use crate::fault::{Fault, chain};
 use crate::readiness::Readiness;
 use futures::future::{join_all, pending};
@@ -64,7 +64,7 @@ pub(super) struct Elections {
     shared: Shared,
     node_name: String,
     readiness: Arc<Readiness>,
-    broken: Broken,
+    fatal: FatalReporter,
     /// How each driver leaves the one in which it is.
     withdrawals: Mutex<BTreeMap<DriverName, Withdrawal>>,
     tasks: TaskTracker,
@@ -108,13 +108,13 @@ impl Elections {
         shared: &Shared,
         options: &HostOptions,
         readiness: Arc<Readiness>,
-        broken: Broken,
+        fatal: FatalReporter,
     ) -> Self {
         Self {
             shared: shared.clone(),
             node_name: options.kubernetes.node_name.clone(),
             readiness,
-            broken,
+            fatal,
             withdrawals: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -145,10 +145,10 @@ impl Elections {
         });
         let candidates = candidates.collect();
         let (store, readiness) = (self.shared.store.clone(), self.readiness.clone());
-        let (broken, stop) = (self.broken.clone(), self.stop.clone());
+        let (fatal, stop) = (self.fatal.clone(), self.stop.clone());
         self.tasks.spawn(async move {
             if let Some(fault) = lead(election, store, candidates, readiness, stop).await {
-                broken.lost(fault);
+                fatal.lost(fault);
             }
         });
         Ok(())

@@ -3,7 +3,7 @@
 //!
 //! What a plugin stored is never touched here, nor what is kept of a backend's versions: its document may be there again.
 
-use super::backend::VERSIONS;
+use super::data_dir::VERSIONS;
 use super::shared_services::SharedServices;
 use super::workbench::sweep_temporary;
 use std::collections::BTreeSet;

@@ -1,9 +1,7 @@
 //! The mount room of this process: the grants of the documents, the directories of pools, the journal.
 
-use super::backend::VERSIONS;
+use super::data_dir::{COMPILED, STORAGE_BACKENDS, VERSIONS};
 use super::private_directory;
-use super::shared_services::COMPILED;
-use super::storage_backends::KEPT;
 use crate::config::Configured;
 use crate::fault::Fault;
 use std::collections::BTreeMap;
@@ -88,7 +86,7 @@ pub(super) fn grant(
 
 /// What the host makes in its data directory beside pools, and where its sockets are.
 fn own_directories(data_dir: &Path, sockets: &Path) -> Vec<PathBuf> {
-    let mut own: Vec<PathBuf> = [COMPILED, KEPT, VERSIONS]
+    let mut own: Vec<PathBuf> = [COMPILED, STORAGE_BACKENDS, VERSIONS]
         .iter()
         .map(|name| data_dir.join(name))
         .collect();

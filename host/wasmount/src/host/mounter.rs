@@ -3,7 +3,7 @@
 use super::documents::Documents;
 use super::local_mounts::{self, LocalMounts};
 use super::signals::Signals;
-use super::{LAST_JOBS, descriptors, documents, preflight};
+use super::{LAST_JOBS, descriptors, document_watch, preflight};
 use crate::config::Configured;
 use crate::fault::Fault;
 use std::path::PathBuf;
@@ -82,7 +82,11 @@ async fn run(
         .await
         .map_err(Fault::room("the start was stopped"))??;
     let mut following = JoinSet::new();
-    following.spawn(documents::keep_grants(mounter.clone(), data_dir, documents));
+    following.spawn(document_watch::keep_grants(
+        mounter.clone(),
+        data_dir,
+        documents,
+    ));
     let shutdown = CancellationToken::new();
     let options = ServerOptions {
         client_uid,

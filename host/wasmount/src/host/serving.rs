@@ -1,14 +1,16 @@
 //! A host at work, from bound sockets to the last answer.
 
-use super::backends::{Backends, Broken, Common, FatalError};
+use super::backends::Backends;
+use super::common::Common;
 use super::controller::Elections;
 use super::csi_node::CsiNodes;
 use super::documents::Documents;
+use super::fatal::{FatalError, FatalReporter};
 use super::kubernetes::Cluster;
 use super::shared_services::SharedServices;
 use super::{
-    HostOptions, control, documents, events, leftovers, mounter_watch, registration, secret_watch,
-    shared_roots, storage_backends,
+    HostOptions, control, document_watch, documents, events, leftovers, mounter_watch,
+    registration, secret_watch, shared_roots, storage_backends,
 };
 use crate::fault::Fault;
 use crate::metrics::Metrics;
@@ -49,15 +51,15 @@ impl Serving {
         let cluster = Cluster::reach(&options.kubernetes).await;
         let mut background = JoinSet::new();
         let csi_nodes = CsiNodes::begin(&options, &cluster, &mut background);
-        let (broken, breaches) = mpsc::unbounded_channel();
-        let broken = Broken(broken);
+        let (fatal, breaches) = mpsc::unbounded_channel();
+        let fatal = FatalReporter(fatal);
         let shared = services
             .shared
             .as_ref()
             .filter(|_| options.controller.elects);
         let elections = shared.map(|shared| {
-            let (readiness, broken) = (readiness.clone(), broken.clone());
-            Elections::new(shared, &options, readiness, broken)
+            let (readiness, fatal) = (readiness.clone(), fatal.clone());
+            Elections::new(shared, &options, readiness, fatal)
         });
         let backends = Backends::new(Common {
             options,
@@ -68,7 +70,7 @@ impl Serving {
             readiness: readiness.clone(),
             metrics: metrics.clone(),
             descriptors,
-            broken,
+            fatal,
             elections,
         });
         let mut serving = Self {
@@ -104,7 +106,7 @@ impl Serving {
         }
         serving
             .background
-            .spawn(documents::keep(backends.clone(), looks));
+            .spawn(document_watch::keep(backends.clone(), looks));
         control::start(&backends, &mut serving.control);
         Ok(serving)
     }
@@ -135,7 +137,7 @@ impl Serving {
     }
 
     /// Returns when a socket stops serving by itself, which none should, or when this host may work no more.
-    pub(super) async fn broken(&mut self) -> Fault {
+    pub(super) async fn fatal_error(&mut self) -> Fault {
         match self.breaches.recv().await {
             Some(FatalError { fault, lost }) => {
                 self.lost = lost;

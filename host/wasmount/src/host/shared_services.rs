@@ -1,8 +1,8 @@
 //! The rooms that all drivers of a host share, opened in their order: data directory, store, mounts, engine.
 
-use super::backend::VERSIONS;
 use super::compiler::ChildCompiler;
 use super::controller::Shared;
+use super::data_dir::{COMPILED, VERSIONS};
 use super::documents::Documents;
 use super::local_mounts::LocalMounts;
 use super::{HostOptions, MountsOptions};
@@ -21,9 +21,6 @@ use wasmount_engine::{Engine, EngineOptions};
 use wasmount_mount::LocalMounter;
 use wasmount_mounter::SocketMounter;
 use wasmount_state::{DataDirLock, LockError, RedbStore};
-
-/// In the data directory: compiled plugins.
-pub(super) const COMPILED: &str = "compiled";
 
 /// What every driver is given.
 #[derive(Clone)]

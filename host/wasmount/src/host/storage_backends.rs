@@ -6,6 +6,7 @@ mod converge;
 mod standing;
 
 use super::backends::Backends;
+use super::data_dir::STORAGE_BACKENDS;
 use crate::fault::Fault;
 use converge::Converging;
 use std::sync::Arc;
@@ -16,9 +17,6 @@ use wasmount_core::names::DriverName;
 use wasmount_kubernetes::storage_backend::{
     Reporter, StorageBackends, Summarising, summarise, tell_reports,
 };
-
-/// In the data directory: the objects as they were seen last.
-pub(super) const KEPT: &str = "storage-backends.json";
 
 /// What the command line says of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +40,7 @@ pub(super) async fn open(backends: &Arc<Backends>) -> Result<Option<Objects>, Fa
     let Some(options) = common.options.storage_backends.clone() else {
         return Ok(None);
     };
-    let kept = common.options.data_dir.join(KEPT);
+    let kept = common.options.data_dir.join(STORAGE_BACKENDS);
     let objects = spawn_blocking(move || StorageBackends::open(kept))
         .await
         .map_err(Fault::room("the start was stopped"))?;

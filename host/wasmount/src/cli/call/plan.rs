@@ -1,7 +1,6 @@
 //! A recorded plan, and what a host would make of it, for people and for programs.
 
-use super::report::{without_nothing, yaml_lines};
-use crate::cli::show::{Tone, harmless_text};
+use crate::cli::show::{Tone, harmless_text, without_nothing, yaml_lines};
 use crate::fault::Fault;
 use crate::host::Verdict;
 use serde_json::{Map, Value, json};

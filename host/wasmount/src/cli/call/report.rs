@@ -2,7 +2,9 @@
 
 use super::plan::{plan_json, verdict_json, verdict_lines};
 use super::state_file::to_json;
-use crate::cli::show::{Table, Tone, bytes, harmless, harmless_text, milliseconds};
+use crate::cli::show::{
+    Table, Tone, bytes, harmless, harmless_text, milliseconds, without_nothing, yaml_lines,
+};
 use crate::fault::Fault;
 use crate::host::{Called, Change, Recorded};
 use crate::telemetry::Said;
@@ -123,22 +125,6 @@ fn recorded_lines(recorded: &Recorded) -> Result<Vec<String>, Fault> {
     Ok(lines)
 }
 
-/// People need not read what is not there.
-pub(super) fn without_nothing(mut value: Value) -> Value {
-    if let Value::Object(fields) = &mut value {
-        fields.retain(|_, value| match value {
-            Value::Null => false,
-            Value::Array(entries) => !entries.is_empty(),
-            Value::Object(fields) => !fields.is_empty(),
-            _ => true,
-        });
-        for value in fields.values_mut() {
-            *value = without_nothing(value.take());
-        }
-    }
-    value
-}
-
 fn change_lines(change: &Change) -> Vec<String> {
     let Change { key, before, after } = change;
     let line = |sign: &str, tone: Tone, value: &[u8]| {
@@ -187,16 +173,6 @@ fn usage_line(usage: &Usage) -> String {
 
 fn microseconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-pub(super) fn yaml_lines(value: &Value) -> Result<Vec<String>, Fault> {
-    let is_empty = value.as_object().is_some_and(|fields| fields.is_empty());
-    if is_empty {
-        return Ok(vec![Tone::Quiet.paint("empty")]);
-    }
-    let text = serde_saphyr::to_string(value)
-        .map_err(Fault::room("the answer cannot be written as YAML"))?;
-    Ok(text.lines().map(harmless).collect())
 }
 
 #[cfg(test)]

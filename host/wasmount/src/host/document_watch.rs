@@ -1,0 +1,147 @@
+//! Documents that change while the host runs: applied, or where the rest of them is another process's, their grants.
+
+use super::backends::{Backends, file_of};
+use super::documents::{Documents, desired};
+use super::follow::{Looks, follow};
+use super::local_mounts;
+use crate::config::{self, Configured};
+use crate::fault::chain;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
+use tokio::task::spawn_blocking;
+use wasmount_core::document::StorageBackend;
+use wasmount_core::names::DriverName;
+use wasmount_mount::LocalMounter;
+
+/// Hands on each document that changes after it looked so, for the life of the host.
+pub(super) async fn keep(backends: Arc<Backends>, looks: Looks) {
+    let (following, mut changed) = changes(looks);
+    let applying = async {
+        while let Some(file) = changed.recv().await {
+            if let Err(error) = apply(&backends, &file).await {
+                tracing::error!(error, "a document is not followed: what serves goes on");
+            }
+        }
+    };
+    tokio::join!(following, applying);
+}
+
+/// Follows a document as it stands now; in words why it is not followed, which its driver's administrator is told too.
+pub(super) async fn apply(backends: &Backends, file: &Path) -> Result<(), String> {
+    let followed = match read(file).await {
+        Ok(document) => {
+            let applied = backends.apply(desired(document)).await;
+            applied.map_err(|error| format!("{}: {}", file.display(), chain(&error)))
+        }
+        Err(error) => Err(error),
+    };
+    followed.inspect_err(|error| trouble(backends, file, error.clone()))
+}
+
+/// Puts the grants of each document that changes to use, where the rest of it is another process's.
+pub(super) async fn keep_grants(
+    mounter: Arc<LocalMounter>,
+    data_dir: PathBuf,
+    documents: Documents,
+) {
+    let Documents { all, looks } = documents;
+    let names = all.into_iter();
+    let names: BTreeMap<PathBuf, DriverName> =
+        names.map(|it| (it.file, it.document.driver_name)).collect();
+    let (following, mut changed) = changes(looks);
+    let granting = async {
+        while let Some(file) = changed.recv().await {
+            let before = names.get(&file);
+            grant(&mounter, &data_dir, &file, before).await;
+        }
+    };
+    tokio::join!(following, granting);
+}
+
+async fn grant(
+    mounter: &Arc<LocalMounter>,
+    data_dir: &Path,
+    file: &Path,
+    before: Option<&DriverName>,
+) {
+    let StorageBackend {
+        driver_name,
+        grants,
+        ..
+    } = match read(file).await {
+        Ok(configured) => configured.document,
+        Err(error) => {
+            tracing::error!(error, "a document is not followed: its grants stay");
+            return;
+        }
+    };
+    if let Some(before) = before.filter(|before| **before != driver_name) {
+        tracing::error!(
+            %before, after = %driver_name,
+            "driverName of a document changed: restart the mounter"
+        );
+        return;
+    }
+    let (mounter, data_dir) = (mounter.clone(), data_dir.to_owned());
+    let granted = spawn_blocking(move || {
+        let granted = local_mounts::grant(&mounter, &data_dir, &driver_name, Some(grants));
+        (driver_name, granted)
+    });
+    match granted.await {
+        Ok((driver, Ok(()))) => {
+            tracing::info!(%driver, "grants of the document are in force");
+        }
+        Ok((driver, Err(error))) => {
+            tracing::error!(%driver, %error, "grants of the document are not in force");
+        }
+        // The runtime ends.
+        Err(_) => {}
+    }
+}
+
+/// Files that have changed, one at a time, as long as the future is awaited.
+fn changes(
+    looks: Looks,
+) -> (
+    impl Future<Output = ()> + Send,
+    mpsc::UnboundedReceiver<PathBuf>,
+) {
+    let (tell, told) = mpsc::unbounded_channel();
+    let following = async move {
+        let files = watch::Sender::new(looks.keys().cloned().collect());
+        let tell = move |changed: BTreeSet<PathBuf>| {
+            for file in changed {
+                // It is received as long as this runs.
+                let _ = tell.send(file);
+            }
+        };
+        follow(files.subscribe(), looks, tell).await;
+    };
+    (following, told)
+}
+
+async fn read(file: &Path) -> Result<Configured, String> {
+    let path = file.to_owned();
+    let read = spawn_blocking(move || {
+        if !path.exists() {
+            let path = path.display();
+            return Err(format!(
+                "{path}: is gone; put it back, or take the driver away with `wasmount delete`"
+            ));
+        }
+        config::load_one(&path).map_err(|complaint| complaint.to_string())
+    });
+    read.await.map_err(|error| error.to_string())?
+}
+
+/// Tells a driver's administrator that its document is not followed.
+fn trouble(backends: &Backends, file: &Path, reason: String) {
+    for (name, seen) in backends.all() {
+        let is_its = file_of(&seen.desired.borrow().from).is_some_and(|path| path == file);
+        if is_its {
+            backends.set_trouble(&name, Some(reason.clone()));
+        }
+    }
+}
