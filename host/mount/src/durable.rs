@@ -5,7 +5,6 @@
 //! know what a note says, nor when a device may be formatted.
 
 use crate::failure::{MountSetupError, kernel};
-use crate::format::Uuid;
 use crate::observe::Identity;
 use crate::record_file::{Fault, Lasting, Record, RecordFiles};
 use rustix::io::Errno;
@@ -13,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use uuid::Uuid;
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::plan::Source;
 

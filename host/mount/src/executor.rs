@@ -7,28 +7,12 @@ use crate::failure::kernel;
 use crate::mountinfo;
 use crate::observe::{Identity, Seen, look, mount_id};
 use crate::plan::options::MountFlags;
+use crate::prepared_mount::PreparedMount;
 use crate::roots::CheckedPath;
-use crate::source::PreparedMount;
 use rustix::io::Errno;
-use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
+use std::os::fd::{AsFd, AsRawFd};
 use wasmount_core::mounter::MountError;
-use wasmount_sys::mount_setattr::{Propagation, mount_setattr};
-
-/// A detached clone of the mount that a descriptor lies in, with the descriptor's directory as its root, without what is mounted below.
-pub(crate) fn clone_mount(root: impl AsFd, what: &str) -> Result<OwnedFd, MountError> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH;
-    open_tree(root, c"", flags).map_err(|errno| kernel("open_tree", what, errno))
-}
-
-/// Sets the flags of a detached mount, and cuts it off from the mount that it was cloned of: what is mounted inside the one must not appear
-/// in the other. When it is attached below a shared mount, the kernel makes it shared again, with its own copies only.
-pub(crate) fn dress(mount: impl AsFd, flags: MountFlags, what: &str) -> Result<(), MountError> {
-    mount_setattr(mount, flags.set, flags.clear, Propagation::Private)
-        .map_err(|errno| kernel("mount_setattr", what, errno))
-}
 
 /// Attaches a detached mount onto an opened directory and makes sure that the client's path leads to it. If not, it is taken off again.
 pub(crate) fn attach(

@@ -6,7 +6,8 @@
 
 use crate::block::BlockDevice;
 use crate::block::loop_device;
-use crate::format::{self, FsType};
+use crate::format::{self};
+use crate::fs_type::FsType;
 use crate::journal::entry::Entry;
 use crate::node::{Node, volume_words};
 use crate::observe::SeenMount;

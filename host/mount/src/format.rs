@@ -10,57 +10,26 @@ mod decision;
 mod ext4;
 mod mount;
 mod unfinished;
-mod uuid;
 mod xfs;
-
-pub(crate) use uuid::Uuid;
 
 use crate::block::{BlockDevice, loop_device};
 use crate::durable::{Durable, FormatIntent};
 use crate::failure::kernel;
+use crate::fs_type::{BlockFilesystem, FsType, StorageAccess};
 use crate::plan::options::MountFlags;
 use crate::tools::{ToolCall, Tools};
 use decision::{Verdict, decide};
-use rustix::fs::{fstatfs, fsync, statvfs};
-use std::collections::BTreeMap;
+use rustix::fs::{fsync, statvfs};
 use std::ffi::OsString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
+use uuid::Uuid;
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::plan::Source;
 
 /// How long an `mkfs` may take. 30 minutes: it writes little, but first it discards the whole device, which some arrays do at 1 GiB/s.
 const MAKE_WITHIN: Duration = Duration::from_mins(30);
-
-/// The file systems that this host makes and mounts on a block device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum FsType {
-    Ext4,
-    Xfs,
-    Btrfs,
-}
-
-/// Which file system a volume is to have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BlockFilesystem {
-    pub(crate) wanted: FsType,
-    /// The request names it; else it is a default, and another type that is there already is as good.
-    pub(crate) is_named: bool,
-    /// Options of the file system's own, name and value, for each type that takes those of plan and request; `wanted` is one of them.
-    pub(crate) options: BTreeMap<FsType, Vec<(String, String)>>,
-}
-
-/// What may happen to the storage of a volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StorageAccess {
-    /// Everything: format, check, grow, write.
-    ReadWrite,
-    /// Users only read, and this node alone has it: the kernel may replay the journal of the file system.
-    ReadOnly,
-    /// Other nodes may have it as well: not one byte is written.
-    Untouched,
-}
 
 /// What it takes to bring the device of one volume to a mount.
 #[derive(Debug, Clone, Copy)]
@@ -70,43 +39,6 @@ pub(crate) struct Formatting<'a> {
     pub(crate) key: &'a VolumeKey,
     /// As recorded: for the format intent.
     pub(crate) source: &'a Source,
-}
-
-impl FsType {
-    pub(crate) const ALL: [FsType; 3] = [FsType::Ext4, FsType::Xfs, FsType::Btrfs];
-
-    /// As the kernel, `blkid` and CSI's `fs_type` call it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            FsType::Ext4 => "ext4",
-            FsType::Xfs => "xfs",
-            FsType::Btrfs => "btrfs",
-        }
-    }
-
-    /// The type of this name.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.name() == name)
-    }
-
-    /// What is mounted at a descriptor; absent: another type.
-    pub(crate) fn of_mounted(root: impl AsFd) -> Result<Option<Self>, MountError> {
-        let magic = fstatfs(root)
-            .map_err(|errno| kernel("statfs", "the volume's mount", errno))?
-            .f_type;
-        Ok(Self::ALL
-            .into_iter()
-            .find(|it| u64::try_from(magic) == Ok(it.mounted_magic())))
-    }
-
-    /// `statfs(2)`. That of ext4 is that of ext2 and ext3 too, which this host does not mount.
-    fn mounted_magic(self) -> u64 {
-        match self {
-            FsType::Ext4 => 0xef53,
-            FsType::Xfs => 0x5846_5342,
-            FsType::Btrfs => 0x9123_683e,
-        }
-    }
 }
 
 impl Formatting<'_> {
@@ -162,7 +94,7 @@ impl Formatting<'_> {
     }
 
     fn make(&self, device: &BlockDevice, fs_type: FsType) -> Result<(), MountError> {
-        let uuid = Uuid::random()?;
+        let uuid = Uuid::new_v4();
         let intent = self.intent(device, fs_type, uuid)?;
         self.durable.set_intent(self.key, intent)?;
         let tool = make_call(&device.path, fs_type, uuid);

@@ -13,7 +13,8 @@ use crate::node::Node;
 use crate::pool::Pools;
 use crate::pool_places::{self, OverlappingPools, PoolPlaces};
 use crate::roots::{PathRoot, Roots};
-use crate::stats::{self, Figures};
+use crate::stats::{self};
+use crate::stats_cache::StatsCache;
 use crate::threads::{self, Budgets, Threads};
 use crate::tools::Tools;
 use async_trait::async_trait;
@@ -82,7 +83,7 @@ impl LocalMounter {
             grants: RwLock::default(),
             durable: Durable::open(&config.state_dir)?,
             tools: Tools::new()?,
-            figures: Figures::default(),
+            stats_cache: StatsCache::default(),
             budgets: Budgets::new(config.threads_per_driver),
             preparing: Mutex::default(),
         });

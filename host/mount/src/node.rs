@@ -11,7 +11,7 @@ use crate::kubelet_path::Purpose;
 use crate::kubelet_record;
 use crate::observe::{Identity, Observation, Seen, SeenMount, look};
 use crate::roots::{CheckedPath, Location, Roots};
-use crate::stats::Figures;
+use crate::stats_cache::StatsCache;
 use crate::threads::Budgets;
 use crate::tools::Tools;
 use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
@@ -31,7 +31,7 @@ pub(crate) struct Node {
     pub(crate) grants: RwLock<BTreeMap<DriverName, Grants>>,
     pub(crate) durable: Durable,
     pub(crate) tools: Tools,
-    pub(crate) figures: Figures,
+    pub(crate) stats_cache: StatsCache,
     pub(crate) budgets: Budgets,
     /// Volumes without a stage step that are being made: their publishes hold the volume's claim together.
     pub(crate) preparing: Mutex<BTreeSet<VolumeKey>>,

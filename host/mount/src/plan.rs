@@ -14,7 +14,7 @@ pub(crate) mod tmpfs;
 
 use crate::confine::PoolPath;
 use crate::failure::{kernel, shown};
-use crate::format::{BlockFilesystem, FsType, StorageAccess};
+use crate::fs_type::{BlockFilesystem, FsType, StorageAccess};
 use allowed::{block_options, directory_options, files_options};
 use device::CheckedDevice;
 use files::CheckedFiles;

@@ -19,11 +19,14 @@ mod copies;
 mod copy;
 mod copy_data;
 mod copy_images;
+mod copy_job;
 mod copy_links;
 mod copy_tree;
+mod copying;
 mod directory;
 mod extents;
 mod group_move;
+mod handle;
 mod image;
 mod ledger;
 mod listing;
@@ -40,10 +43,11 @@ mod wanted;
 use crate::failure::shown;
 use crate::freeze::Freezer;
 use crate::threads::Threads;
-pub(crate) use copies::refuse_leaving;
 use copies::{Claim, Waiting};
-use copy::{Copying, Job};
-use open::Pool;
+use copy_job::Job;
+use copying::Copying;
+use handle::Pool;
+pub(crate) use open::refuse_leaving;
 use place::Place;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -300,7 +304,7 @@ impl Pools {
         if job.is_done()? {
             return Ok(Begun::Done(PoolReply::Done));
         }
-        let (claim, waiting) = copies::begin(&job.pool, &job.wanted)?;
+        let (claim, waiting) = copies::begin(&job.pool.copies, &job.wanted)?;
         Ok(Begun::Copy(claim.map(|claim| (job, claim)), waiting))
     }
 

@@ -12,18 +12,19 @@ mod tmpfs;
 
 use crate::block::loop_device::{self, Tag};
 use crate::block::{BlockDevice, BlockRecord, DeviceNumber, node_device};
-use crate::executor::{clone_mount, dress};
 use crate::failure::kernel;
-use crate::format::{BlockFilesystem, Formatting, StorageAccess};
+use crate::format::Formatting;
+use crate::fs_type::{BlockFilesystem, StorageAccess};
 use crate::group;
 use crate::journal::entry::{Progress, recorded_plan};
 use crate::mountinfo::{self, MountLine};
 use crate::node::{Node, volume_words};
-use crate::observe::{Identity, SeenMount, mount_id, observe};
+use crate::observe::{SeenMount, mount_id};
 use crate::plan::device::CheckedDevice;
-use crate::plan::filesystem::{CheckedFilesystem, same};
+use crate::plan::filesystem::same;
 use crate::plan::options::MountFlags;
 use crate::plan::{CheckedPlan, CheckedSource, Form, PoolPlace};
+use crate::prepared_mount::{PreparedMount, clone_mount, dress};
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use wasmount_core::mounter::{MountError, VolumeKey};
@@ -48,20 +49,6 @@ pub(crate) enum Prepared {
     Mount(PreparedMount),
     /// Of a raw block volume.
     Device(BlockDevice),
-}
-
-/// A mount that is attached nowhere.
-#[derive(Debug)]
-pub(crate) struct PreparedMount {
-    pub(crate) mount: OwnedFd,
-    /// Of the mount's root: by this it is found again.
-    pub(crate) identity: Identity,
-    /// What it lies on.
-    pub(crate) block: Option<BlockRecord>,
-    /// The same, held open until the mount is attached.
-    pub(crate) device: Option<BlockDevice>,
-    /// Mounted by name: what it shows is known only when it is attached.
-    pub(crate) filesystem: Option<Box<CheckedFilesystem>>,
 }
 
 impl Preparation<'_> {
@@ -204,18 +191,6 @@ impl Preparation<'_> {
 }
 
 impl PreparedMount {
-    /// A detached mount.
-    pub(crate) fn of(mount: OwnedFd) -> Result<Self, MountError> {
-        let observation = observe(&mount).map_err(|errno| kernel("statx", "a new mount", errno))?;
-        Ok(Self {
-            mount,
-            identity: observation.identity,
-            block: None,
-            device: None,
-            filesystem: None,
-        })
-    }
-
     /// A raw block device for targets alone: for reading through one that refuses writes, since a read-only mount of a device's node does
     /// not.
     pub(crate) fn showing(
@@ -237,14 +212,6 @@ impl PreparedMount {
             device: Some(shown),
             ..mount
         })
-    }
-
-    /// A raw block device as a mount that shows just its node.
-    pub(crate) fn of_device(device: &BlockDevice, flags: MountFlags) -> Result<Self, MountError> {
-        let what = device.path.display().to_string();
-        let mount = clone_mount(&device.file, &what)?;
-        dress(&mount, flags, &what)?;
-        Self::of(mount)
     }
 }
 

@@ -8,26 +8,11 @@ use crate::bound_device;
 use crate::failure::{kernel, shown};
 use crate::node::{Node, volume_words};
 use crate::observe::{Identity, SeenMount};
+use crate::stats_cache::{ANSWER_WITHIN, Asking};
 use rustix::fs::{StatVfs, fstat, fstatvfs};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 use wasmount_core::mounter::{MountError, StatVolume, Usage, VolumeKey, VolumeStats};
 use wasmount_core::names::DriverName;
-
-/// How long storage may take to answer. 2 s: kubelet gives NodeGetVolumeStats much more, local storage takes microseconds, and a server that
-/// takes longer has a problem that should be seen.
-pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// How long an answer stands in for one that does not come. 5 minutes: five of kubelet's rounds; older figures would hide the problem.
-const KEPT_FOR: Duration = Duration::from_secs(300);
-
-/// Last answers, and what is being asked. By path, which the journal gives to one volume only.
-#[derive(Debug, Default)]
-pub(crate) struct Figures {
-    kept: Mutex<HashMap<String, (Instant, VolumeStats)>>,
-    /// Since when, of each that asks.
-    asked: Arc<Mutex<HashMap<String, Vec<Instant>>>>,
-}
 
 /// What a record says of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,68 +23,6 @@ pub(crate) enum Recorded {
     Node(Identity),
     /// A raw block volume that is staged: nothing is mounted.
     Device(BlockRecord),
-}
-
-/// Notes that a path is being asked, as long as it lives.
-struct Asking {
-    asked: Arc<Mutex<HashMap<String, Vec<Instant>>>>,
-    path: String,
-    since: Instant,
-}
-
-impl Figures {
-    /// Whether storage at a path has been asked and has not answered in time.
-    pub(crate) fn is_hung(&self, path: &str) -> bool {
-        lock(&self.asked)
-            .get(path)
-            .is_some_and(|asked| asked.iter().any(|since| since.elapsed() >= ANSWER_WITHIN))
-    }
-
-    /// Drops the last answer: the mount is gone.
-    pub(crate) fn forget(&self, path: &str) {
-        lock(&self.kept).remove(path);
-    }
-
-    fn keep(&self, path: String, stats: VolumeStats) {
-        lock(&self.kept).insert(path, (Instant::now(), stats));
-    }
-
-    fn kept(&self, path: &str) -> Option<VolumeStats> {
-        lock(&self.kept)
-            .get(path)
-            .filter(|(since, _)| since.elapsed() < KEPT_FOR)
-            .map(|(_, stats)| *stats)
-    }
-}
-
-impl Asking {
-    fn begin(figures: &Figures, path: &str) -> Self {
-        let (path, since) = (path.to_owned(), Instant::now());
-        lock(&figures.asked)
-            .entry(path.clone())
-            .or_default()
-            .push(since);
-        Self {
-            asked: figures.asked.clone(),
-            path,
-            since,
-        }
-    }
-}
-
-impl Drop for Asking {
-    fn drop(&mut self) {
-        let mut asked = lock(&self.asked);
-        let Some(others) = asked.get_mut(&self.path) else {
-            return;
-        };
-        if let Some(own) = others.iter().position(|since| *since == self.since) {
-            others.swap_remove(own);
-        }
-        if others.is_empty() {
-            asked.remove(&self.path);
-        }
-    }
 }
 
 impl Node {
@@ -134,12 +57,12 @@ impl Node {
         path: &str,
         question: impl FnOnce() -> Result<T, MountError> + Send + 'static,
     ) -> Result<Option<T>, MountError> {
-        if self.figures.is_hung(path) {
+        if self.stats_cache.is_hung(path) {
             return Ok(None);
         }
         let turn = self.budgets.of(driver).stats_turn(ANSWER_WITHIN).await?;
         // From now on, so that it counts as hung just when its deadline has passed.
-        let asking = Asking::begin(&self.figures, path);
+        let asking = Asking::begin(&self.stats_cache, path);
         turn.ask(ANSWER_WITHIN, move || {
             let _asking = asking;
             question()
@@ -200,17 +123,19 @@ pub(crate) async fn stats(
         move || {
             let stats = node.ask(&key, &path, recorded)?;
             // Here, so that an answer that comes late is known to the next call.
-            node.figures.keep(path, stats);
+            node.stats_cache.keep(path, stats);
             Ok(stats)
         }
     };
     match node.ask_storage(&key.driver, &path, question).await {
         Ok(Some(stats)) => Ok(stats),
         Ok(None) | Err(MountError::OutOfThreads { .. }) => {
-            node.figures.kept(&path).ok_or_else(|| MountError::Hung {
-                what: format!("{} at {path}", volume_words(&key)),
-                reason: unanswered_words(),
-            })
+            node.stats_cache
+                .kept(&path)
+                .ok_or_else(|| MountError::Hung {
+                    what: format!("{} at {path}", volume_words(&key)),
+                    reason: unanswered_words(),
+                })
         }
         Err(error) => Err(error),
     }
@@ -259,11 +184,6 @@ pub(crate) fn not_mounted(key: &VolumeKey, path: &str) -> MountError {
     MountError::NotFound {
         what: format!("a mount of {} at {}", volume_words(key), shown(path)),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each change is one step, so what a panicking thread leaves is whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

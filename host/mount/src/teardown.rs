@@ -134,7 +134,7 @@ impl Node {
             Some(_) => {}
             None => self.release_tagged(key, |tag, _| *tag == Tag::staged(key))?,
         }
-        self.figures.forget(path.text());
+        self.stats_cache.forget(path.text());
         self.record_teardown(key, |entry| {
             if entry.is_staged_at(path.text()) {
                 entry.stage = None;
@@ -174,7 +174,7 @@ impl Node {
                 *tag == Tag::target(key, path) || lies_in_pool && *tag != Tag::staged(key)
             })?,
         }
-        self.figures.forget(path);
+        self.stats_cache.forget(path);
         self.record_teardown(key, |entry| {
             entry.targets.remove(path);
         });
@@ -309,7 +309,7 @@ impl Node {
 
     /// Whether waiting for the users of a mount is in vain: its storage is gone or does not answer.
     fn is_lost(&self, driver: &DriverName, location: &Location) -> bool {
-        if self.figures.is_hung(&location.path) {
+        if self.stats_cache.is_hung(&location.path) {
             return true;
         }
         match look(location) {

@@ -82,3 +82,12 @@ impl fmt::Display for Origin {
         }
     }
 }
+
+/// Where to go back to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RollbackRequest {
+    /// None: to the version before.
+    pub to: Option<u64>,
+    /// Only if this version serves; none: whichever does.
+    pub from: Option<u64>,
+}

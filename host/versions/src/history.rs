@@ -11,8 +11,8 @@ mod shared;
 pub(crate) use holds::{Failed, wish_digest};
 pub(crate) use identity::{Identity, settings_digest};
 
+use crate::desired::RollbackRequest;
 use crate::desired::{Desired, Origin};
-use crate::reconciler::RollbackRequest;
 use crate::record::{Drained, Hold, VersionRecord, VersionState};
 use crate::refusal::Refusal;
 use crate::services::Kept;

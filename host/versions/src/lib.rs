@@ -31,11 +31,9 @@ mod trial;
 pub use admission::admit;
 pub use admission_report::{AdmissionReport, Step, StepOutcome, TakenStep};
 pub use admission_steps::{Admitted, Proof, run_admission};
-pub use desired::{Desired, DesiredFrom, Fetched, Origin, Sources};
+pub use desired::{Desired, DesiredFrom, Fetched, Origin, RollbackRequest, Sources};
 pub use plugin_file::{Component, PLUGIN_BYTES, check_kind, read as read_plugin};
-pub use reconciler::{
-    Migrates, ReconcilerParts, RollbackRequest, SetGrants, SwapRequest, VersionReconciler,
-};
+pub use reconciler::{Migrates, ReconcilerParts, SetGrants, SwapRequest, VersionReconciler};
 pub use record::{Drained, HeldBy, Hold, VersionRecord, VersionState};
 pub use refusal::{Patience, Refusal, RefusalKind};
 pub use refused::PastRefusal;

@@ -4,13 +4,15 @@
 
 mod actor;
 mod attempt;
+mod candidate;
 mod command;
 mod commit;
+mod migration_plan;
 mod quiesce;
 mod records;
 mod retry;
 
-use crate::desired::{Desired, Sources};
+use crate::desired::{Desired, RollbackRequest, Sources};
 use crate::disk;
 use crate::history::History;
 use crate::record::VersionRecord;
@@ -94,15 +96,6 @@ pub struct SwapRequest {
     pub allow_service_change: bool,
     /// Other than the document; held there until the next swap.
     pub desired: Option<Desired>,
-}
-
-/// Where to go back to.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RollbackRequest {
-    /// None: to the version before.
-    pub to: Option<u64>,
-    /// Only if this version serves; none: whichever does.
-    pub from: Option<u64>,
 }
 
 /// Keeps one backend. Dropped, it stops; what serves goes on.

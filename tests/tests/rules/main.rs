@@ -9,6 +9,7 @@
 )]
 
 mod book;
+mod circles;
 mod crates;
 mod dependencies;
 mod docs;

@@ -30,7 +30,7 @@ fn an_intent() -> FormatIntent {
         }),
         size_bytes: 1 << 30,
         fs_type: "xfs".to_owned(),
-        uuid: Uuid::parse("01234567-89ab-4cde-8f01-23456789abcd").unwrap(),
+        uuid: Uuid::parse_str("01234567-89ab-4cde-8f01-23456789abcd").unwrap(),
     }
 }
 

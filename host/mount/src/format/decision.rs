@@ -70,7 +70,7 @@ pub(super) fn decide(
         Content::Broken(found) => Err(Refusal::Damaged(format!(
             "there is {found} on it whose superblock is not right; {repair}",
             found = found.name(),
-            repair = repair(*found),
+            repair = found.repair(),
         ))),
         Content::Filesystem(found) if *found != wanted && wish.is_named => {
             Err(Refusal::Unusable(format!(
@@ -86,19 +86,6 @@ pub(super) fn decide(
             )))
         }
         Content::Filesystem(found) => Ok(Verdict::Use(*found)),
-    }
-}
-
-/// What a person does about a damaged file system.
-pub(super) fn repair(fs_type: FsType) -> &'static str {
-    match fs_type {
-        FsType::Ext4 => "save what counts, then run `e2fsck` on it by hand while it is not staged",
-        FsType::Xfs => {
-            "save what counts, then run `xfs_repair` on it by hand while it is not staged"
-        }
-        FsType::Btrfs => {
-            "look with `btrfs check`, and save what counts with `btrfs restore`, while it is not staged"
-        }
     }
 }
 

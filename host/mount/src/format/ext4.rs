@@ -4,11 +4,11 @@
 //! must not know whether anybody wants to write.
 
 use super::bytes::{array, le16, le32, read_at};
-use super::decision::repair;
-use super::{FsType, Uuid, tool_call, unusable, words};
+use super::{FsType, tool_call, unusable, words};
 use crate::block::BlockDevice;
 use crate::tools::{ToolOutput, Tools};
 use std::time::Duration;
+use uuid::Uuid;
 use wasmount_core::mounter::MountError;
 
 /// Where the superblock lies, in bytes.
@@ -127,7 +127,7 @@ fn check(tools: &Tools, device: &BlockDevice, arguments: &[&str]) -> Result<(), 
             what: words(device),
             reason: format!(
                 "`e2fsck -p` does not dare to correct it; {}; {}",
-                repair(FsType::Ext4),
+                FsType::Ext4.repair(),
                 said.last_words()
             ),
         }),
@@ -135,7 +135,7 @@ fn check(tools: &Tools, device: &BlockDevice, arguments: &[&str]) -> Result<(), 
             what: words(device),
             reason: format!(
                 "the checksum of its superblock is wrong; {}",
-                repair(FsType::Ext4)
+                FsType::Ext4.repair()
             ),
         }),
         _ => Err(tool.failed(&said)),
@@ -175,7 +175,7 @@ fn superblock(device: &BlockDevice) -> Result<Superblock, MountError> {
     let bytes = read_at(device, SUPERBLOCK, SUPERBLOCK_BYTES)?;
     parse(&bytes).ok_or_else(|| MountError::Damaged {
         what: words(device),
-        reason: format!("its superblock makes no sense; {}", repair(FsType::Ext4)),
+        reason: format!("its superblock makes no sense; {}", FsType::Ext4.repair()),
     })
 }
 
@@ -203,7 +203,7 @@ fn parse(bytes: &[u8]) -> Option<Superblock> {
         needs_recovery: incompatible & NEEDS_RECOVERY != 0,
         mounted_at: le32(bytes, 0x2c)?,
         mounts: le16(bytes, 0x34)?,
-        uuid: Uuid::of_bytes(array(bytes, 0x68)?),
+        uuid: Uuid::from_bytes(array(bytes, 0x68)?),
     })
 }
 
@@ -223,7 +223,7 @@ mod tests {
             needs_recovery: false,
             mounted_at: 0,
             mounts: 0,
-            uuid: Uuid::of_bytes([0; 16]),
+            uuid: Uuid::from_bytes([0; 16]),
         }
     }
 

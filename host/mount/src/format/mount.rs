@@ -3,7 +3,6 @@
 //! It is apart because of what can go wrong between a path in `/dev` and a mount: the path may lead elsewhere by now, the kernel may hand out
 //! what somebody else has mounted, and what is on the device may be damaged or a copy. It must not know how the device was prepared.
 
-use super::decision::repair;
 use super::{FsType, StorageAccess, unusable, words};
 use crate::block::{BlockDevice, DeviceNumber};
 use crate::failure::kernel;
@@ -136,7 +135,7 @@ fn refused(device: &BlockDevice, fs_type: FsType, errno: Errno) -> MountError {
             reason: format!(
                 "the kernel found errors in its {} (`dmesg` says which); {}",
                 fs_type.name(),
-                repair(fs_type)
+                fs_type.repair()
             ),
         },
         Errno::ROFS | Errno::ACCESS => unusable(

@@ -129,6 +129,12 @@ impl Disk {
         text(&self.device.path)
     }
 
+    /// The path, for a program that writes to the device: a child that another test has just forked may hold a mount until it executes.
+    fn free_path(&self) -> &str {
+        mount::require_free(&self.device).unwrap();
+        self.path()
+    }
+
     fn resize(&self, bytes: u64) {
         File::options()
             .write(true)
@@ -235,6 +241,6 @@ fn get(mount: &OwnedFd, name: &str) -> String {
 }
 
 fn capacity(mount: &OwnedFd) -> u64 {
-    let found = fstatfs(mount).unwrap();
+    let found = rustix::fs::fstatfs(mount).unwrap();
     found.f_blocks * u64::try_from(found.f_bsize).unwrap()
 }

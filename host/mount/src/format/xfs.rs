@@ -4,13 +4,14 @@
 //! by design, and a damaged superblock shows at mount. It must not know whether anybody wants to write.
 
 use super::bytes::{array, read_at};
-use super::{Uuid, tool_call, words};
+use super::{tool_call, words};
 use crate::block::BlockDevice;
 use crate::failure::kernel;
 use crate::tools::Tools;
 use rustix::fs::{Mode, OFlags, openat};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
+use uuid::Uuid;
 use wasmount_core::mounter::MountError;
 use wasmount_sys::xfs::{geometry, grow as grow_data};
 
@@ -56,7 +57,7 @@ pub(super) fn was_never_mounted(
     uuid: Uuid,
 ) -> Result<bool, MountError> {
     let first = read_at(device, 0, SUPERBLOCK_BYTES)?;
-    if array(&first, UUID).map(Uuid::of_bytes) != Some(uuid) {
+    if array(&first, UUID).map(Uuid::from_bytes) != Some(uuid) {
         return Ok(false);
     }
     if first.get(IN_PROGRESS).is_some_and(|flag| *flag != 0) {

@@ -8,7 +8,7 @@ use super::{Place, errors};
 use crate::block::{BlockRecord, loop_device, node_device};
 use crate::confine::open_confined;
 use crate::failure::{exhausted, kernel};
-use crate::format::FsType;
+use crate::fs_type::FsType;
 use crate::mountinfo;
 use crate::node::Node;
 use crate::observe::{Identity, Observation, Seen, SeenMount, is_removed, look, mount_id, observe};

@@ -4,7 +4,7 @@
 
 use super::options::{Allowed, Labels};
 use super::own_options;
-use crate::format::FsType;
+use crate::fs_type::FsType;
 use wasmount_core::document::{Grants, PoolGrant};
 
 /// No options but the flags of the mount.

@@ -8,14 +8,9 @@
 //! `copy`'s.
 
 use crate::confine::PoolPath;
-use crate::plan::PoolPlace;
-use crate::pool::ledger::Inode;
-use crate::pool::open::{Identity, Pool, opened};
 use crate::pool::place::Place;
 use crate::pool::wanted::{Pair, Wanted};
-use rustix::fs::{AtFlags, statx};
 use std::collections::HashMap;
-use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -56,7 +51,7 @@ struct Copy {
 /// The right to make a copy; without an end it ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Claim {
-    pool: Arc<Pool>,
+    copies: Arc<Copies>,
     id: u64,
     is_ended: bool,
 }
@@ -64,7 +59,7 @@ pub(super) struct Claim {
 /// A copy that somebody waits for.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    pool: Arc<Pool>,
+    copies: Arc<Copies>,
     id: u64,
     /// For messages.
     what: String,
@@ -80,13 +75,13 @@ pub(super) struct Leaving<'a> {
 
 /// Begins a copy, or joins the same one: then there is no claim. An error that was not told yet is told now.
 pub(super) fn begin(
-    pool: &Arc<Pool>,
+    copies: &Arc<Copies>,
     wanted: &Wanted,
 ) -> Result<(Option<Claim>, Waiting), MountError> {
-    let mut table = pool.copies.table();
+    let mut table = copies.table();
     table.forget_old();
     let waiting = |id, outcome: &watch::Sender<_>| Waiting {
-        pool: Arc::clone(pool),
+        copies: Arc::clone(copies),
         id,
         what: wanted.words(),
         outcome: outcome.subscribe(),
@@ -135,24 +130,11 @@ pub(super) fn begin(
     };
     table.copies.insert(id, copy);
     let claim = Claim {
-        pool: Arc::clone(pool),
+        copies: Arc::clone(copies),
         id,
         is_ended: false,
     };
     Ok((Some(claim), waiting))
-}
-
-/// Refuses to show what is being removed or renamed in an open pool, or lies in that. To be asked when the journal says that it is coming.
-pub(crate) fn refuse_leaving(pool: impl AsFd, place: &PoolPlace) -> Result<(), MountError> {
-    let status = statx(pool, c"", AtFlags::EMPTY_PATH, Inode::FIELDS)
-        .map_err(|errno| place.failed("statx", errno))?;
-    let opened = opened(Identity::of(&status));
-    if opened.is_some_and(|pool| pool.copies.is_leaving(&place.path)) {
-        return Err(MountError::UnderWay {
-            what: format!("the removal or rename of {place}"),
-        });
-    }
-    Ok(())
 }
 
 impl Copies {
@@ -238,7 +220,7 @@ impl Claim {
     /// The copy has ended.
     pub(super) fn end(mut self, outcome: Outcome) {
         self.is_ended = true;
-        self.pool.copies.end(self.id, outcome);
+        self.copies.end(self.id, outcome);
     }
 }
 
@@ -247,7 +229,7 @@ impl Drop for Claim {
         if !self.is_ended {
             let reason = "the copy was given up; call again".to_owned();
             let outcome = Err(MountError::Unreachable { reason });
-            self.pool.copies.end(self.id, outcome);
+            self.copies.end(self.id, outcome);
         }
     }
 }
@@ -265,7 +247,7 @@ impl Waiting {
         let outcome = self.outcome.borrow().clone();
         match outcome {
             Some(outcome) => {
-                self.pool.copies.told(self.id);
+                self.copies.told(self.id);
                 outcome
             }
             None => Err(MountError::UnderWay { what: self.what }),

@@ -2,7 +2,7 @@
 //!
 //! It works on two open files, and knows neither paths nor pools.
 
-use crate::pool::copy::Copying;
+use crate::pool::copying::{CopyError, Copying};
 use crate::pool::still::Still;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -12,21 +12,6 @@ use wasmount_sys::fiemap;
 
 /// One step of a full copy, in bytes: large enough to cost nothing, small enough for a fallback buffer.
 const STEP_BYTES: usize = 1 << 20;
-
-/// Why a copy failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CopyError {
-    /// The file system cannot share blocks, and full copies are not granted.
-    CannotShare,
-    /// The source has another mount in it.
-    Mount,
-    /// The source is deeper than [`DEPTH`].
-    TooDeep,
-    /// The source was written to during a copy that must be of one moment.
-    Written,
-    Read(Errno),
-    Write(Errno),
-}
 
 /// Copies the data of an open file of `size` bytes into an empty one. Whether they share blocks.
 pub(super) fn copy(

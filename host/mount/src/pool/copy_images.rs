@@ -4,11 +4,12 @@
 //! its blocks are shared at one moment by themselves. It must not know who waits.
 
 use crate::freeze::Image;
-use crate::pool::copy::{self, Copying, Job, failed, remember};
-use crate::pool::copy_data::{self, CopyError};
+use crate::pool::copy_data;
+use crate::pool::copy_job::{Job, failed, found, remember};
+use crate::pool::copying::{CopyError, Copying};
+use crate::pool::handle::Pool;
 use crate::pool::image;
 use crate::pool::ledger::Inode;
-use crate::pool::open::Pool;
 use crate::pool::still::Still;
 use crate::pool::wanted::Pair;
 use crate::pool::{group_move, promise};
@@ -49,7 +50,7 @@ pub(super) fn copy(job: &Job, pairs: &[Pair]) -> Result<(), MountError> {
 pub(super) fn are_done(pool: &Pool, pairs: &[Pair]) -> Result<bool, MountError> {
     let mut moments = Vec::with_capacity(pairs.len());
     for pair in pairs {
-        let found = copy::found(pool, pair, FileType::RegularFile)?;
+        let found = found(pool, pair, FileType::RegularFile)?;
         moments.push(found.map(|record| record.moment));
     }
     match moments.as_slice() {

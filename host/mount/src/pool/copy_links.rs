@@ -2,8 +2,8 @@
 //! of its inode in the source. So it takes no memory, and what a killed host leaves of it is cleared with all that is unfinished.
 
 use crate::confine::open_confined;
-use crate::pool::copy_data::CopyError;
-use crate::pool::open::DIRECTORY;
+use crate::pool::copying::CopyError;
+use crate::pool::handle::DIRECTORY;
 use rustix::fs::{AtFlags, Dir, Mode, Statx, StatxFlags};
 use rustix::io::Errno;
 use std::cell::OnceCell;

@@ -6,10 +6,10 @@
 //! KiB, are 10 MiB. It knows neither pools nor promises.
 
 use crate::confine::open_confined;
-use crate::pool::copy::Copying;
-use crate::pool::copy_data::{self, CopyError};
+use crate::pool::copy_data;
 use crate::pool::copy_links::Links;
-use crate::pool::open::DIRECTORY;
+use crate::pool::copying::{CopyError, Copying, DEPTH};
+use crate::pool::handle::DIRECTORY;
 use crate::pool::tree_fingerprint::{self, TreeFingerprint, changed};
 use rustix::fs::{
     AtFlags, Dir, FileType, Gid, Mode, OFlags, Statx, StatxFlags, Timespec, Timestamps, Uid,
@@ -19,8 +19,6 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Deepest tree that is copied: two descriptors are open for each level, and 1024 are a process's usual limit.
-pub(super) const DEPTH: usize = 200;
 /// Largest extended attribute, and largest list of their names (xattr(7)).
 const ATTRIBUTE_BYTES: usize = 64 << 10;
 

@@ -3,7 +3,7 @@
 //! What a tree may hold is `promise`'s subject, how its content goes away `trash`'s.
 
 use crate::confine::open_confined;
-use crate::pool::open::{DIRECTORY, Pool, rename_no_replace};
+use crate::pool::handle::{DIRECTORY, Pool, rename_no_replace};
 use crate::pool::place::Place;
 use crate::pool::trash;
 use rustix::fs::{FileType, Gid, Mode, Statx, Uid};

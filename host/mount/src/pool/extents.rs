@@ -11,7 +11,7 @@
 mod contents;
 mod page;
 
-use crate::pool::open::Pool;
+use crate::pool::handle::Pool;
 use crate::pool::place::Place;
 use contents::{Content, Contents};
 use page::Page;

@@ -5,8 +5,8 @@
 
 use crate::confine::{PoolPath, open_confined};
 use crate::failure::kernel;
+use crate::pool::handle::{DIRECTORY, Pool, names, rename_no_replace};
 use crate::pool::ledger::Inode;
-use crate::pool::open::{DIRECTORY, Pool, names, rename_no_replace};
 use crate::pool::place::Place;
 use crate::pool::trash;
 use rustix::fs::{AtFlags, Mode, OFlags};

@@ -4,8 +4,8 @@
 
 use crate::confine::open_confined;
 use crate::pool::directory::file_type;
+use crate::pool::handle::Pool;
 use crate::pool::ledger::Inode;
-use crate::pool::open::Pool;
 use crate::pool::place::Place;
 use crate::pool::{promise, trash};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx};

@@ -5,8 +5,8 @@
 use crate::confine::RESERVED_NAME;
 use crate::failure::kernel;
 use crate::pool::directory::{self, file_type};
+use crate::pool::handle::Pool;
 use crate::pool::ledger::Inode;
-use crate::pool::open::Pool;
 use crate::pool::place::Place;
 use rustix::fs::{AtFlags, Dir, FileType, Statx, StatxAttributes};
 use rustix::io::Errno;

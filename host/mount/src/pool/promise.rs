@@ -6,8 +6,8 @@
 use crate::confine::open_confined;
 use crate::failure::kernel;
 use crate::pool::directory;
+use crate::pool::handle::{DIRECTORY, Pool, ledger_failed};
 use crate::pool::ledger::{Inode, Record};
-use crate::pool::open::{DIRECTORY, Pool, ledger_failed};
 use crate::pool::place::Place;
 use crate::pool::taken::{outstanding, taken};
 use crate::pool::tree_fingerprint;

@@ -6,8 +6,8 @@
 
 use crate::confine::open_confined;
 use crate::pool::directory::file_type;
+use crate::pool::handle::Pool;
 use crate::pool::ledger::{Inode, Record};
-use crate::pool::open::Pool;
 use rustix::fs::{FileType, OFlags};
 use wasmount_sys::quota;
 

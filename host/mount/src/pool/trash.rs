@@ -8,7 +8,7 @@
 use crate::confine::{open_confined, remove_empty};
 use crate::mountinfo;
 use crate::observe::mount_id;
-use crate::pool::open::{DIRECTORY, Pool, names, rename_no_replace};
+use crate::pool::handle::{DIRECTORY, Pool, names, rename_no_replace};
 use rustix::fs::{AtFlags, Dir, Mode};
 use rustix::io::Errno;
 use std::cell::OnceCell;

@@ -4,9 +4,8 @@
 //! but the digest. It copies nothing, and knows nothing of pools.
 
 use crate::confine::open_confined;
-use crate::pool::copy_data::CopyError;
-use crate::pool::copy_tree::DEPTH;
-use crate::pool::open::DIRECTORY;
+use crate::pool::copying::{CopyError, DEPTH};
+use crate::pool::handle::DIRECTORY;
 use crate::pool::still::{TICK, is_fresh};
 use rustix::fs::{AtFlags, Dir, FileType, Statx, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;

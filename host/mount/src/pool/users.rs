@@ -7,8 +7,8 @@
 use crate::mountinfo::{self, MountLine};
 use crate::observe::mount_id;
 use crate::pool::InUse;
+use crate::pool::handle::{Identity, Pool};
 use crate::pool::ledger::Inode;
-use crate::pool::open::{Identity, Pool};
 use crate::pool::place::Place;
 use rustix::fs::{AtFlags, CWD};
 use std::path::{Path, PathBuf};

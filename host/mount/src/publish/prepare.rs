@@ -5,11 +5,12 @@
 use super::{Publish, Published};
 use crate::block::BlockDevice;
 use crate::block::loop_device::Tag;
-use crate::executor::{clone_mount, dress};
 use crate::group;
 use crate::journal::entry::recorded_plan;
 use crate::node::{Node, volume_words};
-use crate::source::{Preparation, Prepared, PreparedMount};
+use crate::prepared_mount::PreparedMount;
+use crate::prepared_mount::{clone_mount, dress};
+use crate::source::{Preparation, Prepared};
 use wasmount_core::mounter::MountError;
 
 impl Node {

@@ -4,12 +4,12 @@
 //! happens in the pool may lead elsewhere. It must not know where the mount goes.
 
 use crate::confine::open_confined;
-use crate::executor::{clone_mount, dress};
 use crate::failure::kernel;
 use crate::observe::{Identity, observe};
 use crate::plan::PoolPlace;
 use crate::plan::options::MountFlags;
 use crate::pool::refuse_leaving;
+use crate::prepared_mount::{clone_mount, dress};
 use crate::source::open_pool;
 use rustix::fs::OFlags;
 use std::os::fd::OwnedFd;

@@ -11,11 +11,11 @@ mod generation;
 mod leftovers;
 
 use crate::confine::open_confined;
-use crate::executor::{clone_mount, dress};
 use crate::failure::{exhausted, kernel};
 use crate::fs_context::set_own;
 use crate::plan::files::{CONTENT_BYTES, CheckedFiles, ENTRIES, HOST_PREFIX};
 use crate::plan::options::MountFlags;
+use crate::prepared_mount::{clone_mount, dress};
 use attributes::{Attributes, DIRECTORY_MODE};
 use rustix::fs::{AtFlags, Dir, OFlags};
 use rustix::io::Errno;

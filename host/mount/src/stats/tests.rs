@@ -6,9 +6,12 @@ use crate::journal::Journal;
 use crate::journal::entry::{Progress, RecordedCapability, StageRecord};
 use crate::observe::Identity;
 use crate::roots::Roots;
+use crate::stats_cache::{StatsCache, lock};
 use crate::threads::Budgets;
 use crate::tools::Tools;
 use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
@@ -30,7 +33,7 @@ fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
         durable: Durable::open(&run.join("state")).unwrap(),
         tools: Tools::new().unwrap(),
         grants: Default::default(),
-        figures: Figures::default(),
+        stats_cache: StatsCache::default(),
         budgets: Budgets::new(4),
         preparing: Mutex::default(),
     };
@@ -63,7 +66,7 @@ fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
         })
         .unwrap();
     let since = Instant::now().checked_sub(asked).unwrap();
-    lock(&node.figures.asked).insert(PATH.to_owned(), vec![since]);
+    lock(&node.stats_cache.asked).insert(PATH.to_owned(), vec![since]);
     Arc::new(node)
 }
 
@@ -93,9 +96,9 @@ async fn hung_storage_is_not_asked_again_and_its_last_answer_serves() {
     let run = tempfile::tempdir().unwrap();
     let node = node(run.path(), ANSWER_WITHIN);
     assert!(matches!(asked(&node).await, Err(MountError::Hung { .. })));
-    node.figures.keep(PATH.to_owned(), answer());
+    node.stats_cache.keep(PATH.to_owned(), answer());
     assert_eq!(asked(&node).await, Ok(answer()));
-    node.figures.forget(PATH);
+    node.stats_cache.forget(PATH);
     assert!(matches!(asked(&node).await, Err(MountError::Hung { .. })));
 }
 
@@ -104,30 +107,30 @@ fn a_path_is_forgotten_with_the_last_that_asks_it() {
     let run = tempfile::tempdir().unwrap();
     let node = node(run.path(), ANSWER_WITHIN);
     // The first still hangs.
-    drop(Asking::begin(&node.figures, PATH));
-    assert!(node.figures.is_hung(PATH));
+    drop(Asking::begin(&node.stats_cache, PATH));
+    assert!(node.stats_cache.is_hung(PATH));
 }
 
 #[test]
 fn quick_overlapping_queries_are_not_taken_for_a_hang() {
-    let figures = Figures::default();
-    let mut first = Asking::begin(&figures, PATH);
-    let second = Asking::begin(&figures, PATH);
+    let cache = StatsCache::default();
+    let mut first = Asking::begin(&cache, PATH);
+    let second = Asking::begin(&cache, PATH);
     let early = Instant::now().checked_sub(ANSWER_WITHIN).unwrap();
-    lock(&figures.asked).get_mut(PATH).unwrap()[0] = early;
+    lock(&cache.asked).get_mut(PATH).unwrap()[0] = early;
     first.since = early;
-    assert!(figures.is_hung(PATH));
+    assert!(cache.is_hung(PATH));
     drop(first);
-    assert!(!figures.is_hung(PATH));
+    assert!(!cache.is_hung(PATH));
     drop(second);
-    assert!(lock(&figures.asked).is_empty());
+    assert!(lock(&cache.asked).is_empty());
 }
 
 #[tokio::test]
 async fn storage_that_was_asked_just_now_is_asked_again() {
     let run = tempfile::tempdir().unwrap();
     let node = node(run.path(), Duration::ZERO);
-    node.figures.keep(PATH.to_owned(), answer());
+    node.stats_cache.keep(PATH.to_owned(), answer());
     // Nothing is mounted there: the answer is the kernel's, not the kept one.
     let asked = asked(&node).await;
     assert!(

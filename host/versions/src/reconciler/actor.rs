@@ -11,7 +11,8 @@ mod restore;
 mod status;
 mod take_over;
 
-use super::attempt::{AttemptOutcome, CandidateKey, Goal, NotReady, Question, Wanted, attempt};
+use super::attempt::attempt;
+use super::candidate::{AttemptOutcome, CandidateKey, Goal, NotReady, Question, Wanted};
 use super::command::{Command, DesiredRevision, Reply};
 use super::commit::Running;
 use super::retry::Retry;

@@ -1,108 +1,17 @@
 //! One attempt to have a version ready: the component and the secrets are had, compared with what is there, and proved.
 
-use super::quiesce::Prepared;
-use super::{Migrates, ReconcilerParts};
+use super::ReconcilerParts;
+use super::candidate::{AttemptOutcome, CandidateKey, Goal, NotReady, Question, Ready};
+use super::migration_plan::{allowed, owner_version, plan};
 use crate::admission_report::AdmissionReport;
-use crate::admission_steps::{Proof, call_at_admission, prove_loaded, run_admission};
+use crate::admission_steps::{Proof, prove_loaded, run_admission};
 use crate::desired::{Desired, Fetched, Origin};
 use crate::disk::Disk;
 use crate::history::{Failed, Identity, Known, settings_digest};
-use crate::migration::Records;
 use crate::refusal::Refusal;
-use crate::services::Kept;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
-use wasmount_core::backend::Backend;
-use wasmount_core::migration::Migration;
-use wasmount_core::rpc::Rpc;
-use wasmount_engine::{BackendParts, LoadedComponent, WasmBackend};
-
-/// What is to be got ready.
-pub(super) struct Question {
-    pub(super) parts: Arc<ReconcilerParts>,
-    pub(super) disk: Arc<Disk>,
-    pub(super) desired: Desired,
-    pub(super) goal: Goal,
-}
-
-/// Which way.
-pub(super) enum Goal {
-    /// What the document points to now.
-    Wanted(Box<Wanted>),
-    /// A version that served before, from disk.
-    Earlier {
-        identity: Identity,
-        origin: Origin,
-        signed_by: Vec<String>,
-    },
-}
-
-/// What is there already, and what must not come.
-pub(super) struct Wanted {
-    /// What serves.
-    pub(super) serves: Option<CandidateKey>,
-    /// What failed, and may not come by itself.
-    pub(super) failed: Option<Failed>,
-    /// What was refused for good.
-    pub(super) refused: Option<CandidateKey>,
-    /// What must not be taken away.
-    pub(super) kept: Option<Kept>,
-    /// The artifact, if its tag was resolved before; none: it is asked for.
-    pub(super) known: Option<Known>,
-    /// Whose records there are, by its own name of its version; none: nobody's, or another process sees to them.
-    pub(super) records_of: Option<String>,
-}
-
-/// A version with its secrets.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct CandidateKey {
-    pub(super) identity: Identity,
-    /// Their mark.
-    pub(super) secrets: String,
-}
-
-/// What it came to.
-pub(super) enum AttemptOutcome {
-    /// It may serve.
-    Ready(Box<Ready>),
-    /// And nothing need be waited for any more.
-    Prepared(Box<Ready>, Box<Prepared>),
-    /// It does.
-    Serves {
-        origin: Origin,
-        signed_by: Vec<String>,
-    },
-    /// It failed before.
-    FailedBefore,
-    /// It was refused before, and nothing has changed.
-    RefusedBefore,
-}
-
-/// A version that may serve.
-pub(super) struct Ready {
-    pub(super) candidate: CandidateKey,
-    pub(super) desired: Desired,
-    pub(super) origin: Origin,
-    pub(super) signed_by: Vec<String>,
-    /// None: it is kept already.
-    pub(super) wasm: Option<Arc<Vec<u8>>>,
-    pub(super) backend: Arc<WasmBackend>,
-    pub(super) imports_pool: bool,
-    /// What becomes of records of the version before, and how that is called; none: nothing.
-    pub(super) migration: Option<(Migration, String)>,
-    pub(super) warnings: Vec<String>,
-    pub(super) proving: Duration,
-}
-
-/// Why not, and of what.
-pub(super) struct NotReady {
-    pub(super) refusal: Refusal,
-    /// None: it was not had.
-    pub(super) candidate: Option<CandidateKey>,
-    /// Where its component came from.
-    pub(super) origin: Option<Origin>,
-}
+use wasmount_engine::{BackendParts, LoadedComponent};
 
 /// A component, as bytes or compiled already, or both.
 struct FetchedComponent {
@@ -112,16 +21,6 @@ struct FetchedComponent {
     compiled: Option<LoadedComponent>,
     origin: Origin,
     signed_by: Vec<String>,
-}
-
-impl From<Refusal> for NotReady {
-    fn from(refusal: Refusal) -> Self {
-        Self {
-            refusal,
-            candidate: None,
-            origin: None,
-        }
-    }
 }
 
 /// Gets it ready.
@@ -231,52 +130,6 @@ pub(super) async fn attempt(question: Question) -> Result<AttemptOutcome, NotRea
             refusal,
             candidate: Some(candidate),
             origin: Some(origin),
-        }),
-    }
-}
-
-/// Where others share the records, what is noted beside them counts, and not what has served here; where nobody does, it is asked if the history
-/// does not know. `own`: as the history has it.
-pub(super) async fn owner_version(
-    parts: &ReconcilerParts,
-    own: Option<String>,
-) -> Result<Option<String>, Refusal> {
-    let records = Records::of(&parts.state, parts.driver.name());
-    match (parts.migrates, own) {
-        (Migrates::AnotherProcess, _) => Ok(None),
-        (Migrates::ThisProcess, Some(own)) => Ok(Some(own)),
-        (Migrates::ThisProcess, None) => records.made_for().await,
-        (Migrates::TheElected, own) => Ok(records.made_for().await?.or(own)),
-    }
-}
-
-/// Who stands by waits for whoever works.
-pub(super) fn allowed<T>(
-    parts: &ReconcilerParts,
-    migration: Option<T>,
-) -> Result<Option<T>, Refusal> {
-    if migration.is_some() && !parts.may_migrate() {
-        return Err(Refusal::NotElected);
-    }
-    Ok(migration)
-}
-
-/// What a version makes of another's records, if anything.
-pub(super) async fn plan(
-    backend: &WasmBackend,
-    records_of: Option<String>,
-    time: Duration,
-) -> Result<Option<(Migration, String)>, Refusal> {
-    let Some(from) = records_of.filter(|from| *from != backend.label().version) else {
-        return Ok(None);
-    };
-    let call = call_at_admission(Rpc::GetPluginInfo, time);
-    let planned = backend.plan_migration(&call, &from).await;
-    match planned {
-        Ok(Migration::Unneeded) => Ok(None),
-        Ok(migration) => Ok(Some((migration, from))),
-        Err(error) => Err(Refusal::Migration {
-            reason: error.to_string(),
         }),
     }
 }

@@ -1,7 +1,7 @@
 //! What is asked of a reconciler.
 
-use super::{RollbackRequest, SwapRequest};
-use crate::desired::Desired;
+use super::SwapRequest;
+use crate::desired::{Desired, RollbackRequest};
 use crate::refusal::Refusal;
 use crate::status::Outcome;
 use tokio::sync::oneshot;

@@ -7,9 +7,7 @@
 //!
 //! A step that fails rolls back those before it, and the running version continues.
 
-use super::attempt::{CandidateKey, Ready};
-use super::quiesce::{Needs, Prepared, QuiesceReason};
-use super::records::Found;
+use super::candidate::{CandidateKey, Coming, Found, Needs, Prepared, QuiesceReason, Ready};
 use super::{ReconcilerParts, Shared};
 use crate::disk::Disk;
 use crate::history::{History, NewVersion};
@@ -42,16 +40,6 @@ pub(super) struct Running {
     pub(super) warnings: Vec<String>,
     /// Doubts about its pools, which are found later.
     pub(super) doubts: Arc<Mutex<Vec<String>>>,
-}
-
-/// Why a version comes.
-pub(super) enum Coming {
-    /// It is new. `proven`: the one before served well so far. A hold is for what no document says.
-    New { proven: bool, hold: Option<Hold> },
-    /// It served when the host ended.
-    Again,
-    /// The backend goes back to it.
-    Back(Hold),
 }
 
 /// What it takes.

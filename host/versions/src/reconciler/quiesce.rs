@@ -1,8 +1,7 @@
 //! What is waited for before a version is put to use: that no call asks the one before, where records or grants change under it. Nothing but the
 //! component is written yet, so it can be dropped at any moment, and calls go on.
 
-use super::attempt::{AttemptOutcome, NotReady, Ready};
-use super::records::Step;
+use super::candidate::{AttemptOutcome, Needs, NotReady, Prepared, QuiesceReason, Ready};
 use crate::disk::Disk;
 use crate::refusal::Refusal;
 use std::sync::Arc;
@@ -14,32 +13,6 @@ use wasmount_core::driver::{Driver, Held, RunningCall};
 const BEFORE_GRANTS: Duration = Duration::from_secs(5);
 /// Calls that a refusal names. 5: the longest ones say what hangs.
 const NAMED: usize = 5;
-
-/// What has to happen before a version is put to use.
-pub(super) struct Needs {
-    /// With the records.
-    pub(super) step: Option<Step>,
-    /// Why no call may run; none: they may.
-    pub(super) quiet: Option<QuiesceReason>,
-}
-
-/// Why no call may ask any version.
-pub(super) enum QuiesceReason {
-    /// Records change. They are waited for so long.
-    Records(Duration),
-    /// A new version has other grants, which may take from a call what it uses.
-    Grants,
-    /// An earlier version has: the rollback must not hang on a call.
-    GrantsOnWayBack,
-}
-
-/// It has happened.
-pub(super) struct Prepared {
-    pub(super) step: Option<Step>,
-    /// No call asks any version while this lives, if none may.
-    pub(super) held: Option<Held>,
-    pub(super) began: Instant,
-}
 
 /// Keeps the component, and waits.
 pub(super) async fn prepare(

@@ -1,34 +1,15 @@
 //! Records between two versions: what a swap or a way back has to do with them. The history says which version is to come before the records are
 //! written, and a mark beside the records says whether they were.
 
-use super::attempt::{Ready, allowed, owner_version, plan};
-use super::commit::{Coming, Commit};
+use super::candidate::{Coming, Found, Ready, Step};
+use super::commit::Commit;
+use super::migration_plan::{allowed, owner_version, plan};
 use super::{Migrates, ReconcilerParts};
 use crate::history::History;
 use crate::migration::{Mark, Records};
 use crate::refusal::Refusal;
 use wasmount_core::backend::Backend;
 use wasmount_core::migration::Migration;
-
-/// What is to be done with the records.
-pub(super) enum Step {
-    /// The version that comes makes them its own.
-    Forward {
-        migration: Migration,
-        from_version: String,
-    },
-    /// Those of the version that comes are put back.
-    Back(Mark),
-}
-
-/// What a restart will find.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
-    /// What the history says.
-    History,
-    /// The version that comes, whatever becomes of the history.
-    Coming,
-}
 
 impl Step {
     fn forward((migration, from_version): (Migration, String)) -> Self {

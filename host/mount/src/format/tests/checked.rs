@@ -14,7 +14,7 @@ fn privileged_a_repairable_ext4_is_repaired_before_use() {
             "set_super_value free_blocks_count 7",
             "set_super_value state 2",
         ] {
-            run("debugfs", &["-w", "-R", request, disk.path()]);
+            run("debugfs", &["-w", "-R", request, disk.free_path()]);
         }
         let mount = bench.mount(&disk, FsType::Ext4).unwrap();
         assert_eq!(get(&mount, "data"), "kept");
@@ -30,7 +30,7 @@ fn privileged_an_ext4_beyond_mending_is_damaged_and_not_mounted() {
         let disk = bench.disk(SIZE);
         drop(bench.mount(&disk, FsType::Ext4).unwrap());
         for request in ["clri <2>", "set_super_value state 2"] {
-            run("debugfs", &["-w", "-R", request, disk.path()]);
+            run("debugfs", &["-w", "-R", request, disk.free_path()]);
         }
         let error = bench.mount(&disk, FsType::Ext4).unwrap_err();
         assert!(matches!(error, MountError::Damaged { .. }), "{error}");
@@ -49,7 +49,7 @@ fn privileged_an_ext4_that_is_only_read_is_not_checked() {
                 "-w",
                 "-R",
                 "set_super_value free_blocks_count 7",
-                disk.path(),
+                disk.free_path(),
             ],
         );
         let before = disk.digest();
@@ -76,7 +76,7 @@ fn privileged_an_ext4_cannot_panic_the_node() {
             assert_eq!(said, [expected], "{access:?}");
         };
         for wanting in [&["-e", "panic"], &["-E", "mount_opts=errors=panic"]] {
-            run("tune2fs", &[wanting, &[disk.path()][..]].concat());
+            run("tune2fs", &[wanting, &[disk.free_path()][..]].concat());
             for access in [RW, StorageAccess::ReadOnly, StorageAccess::Untouched] {
                 is_calm(&wish(FsType::Ext4), access, "errors=remount-ro");
             }

@@ -9,7 +9,7 @@ const KILLS: u32 = 12;
 
 /// The intent is written, and the `mkfs` is to begin.
 pub(super) fn begin(bench: &Bench, disk: &Disk, fs_type: FsType) -> Uuid {
-    let uuid = Uuid::random().unwrap();
+    let uuid = Uuid::new_v4();
     let formatting = bench.formatting();
     let intent = formatting.intent(&disk.device, fs_type, uuid).unwrap();
     bench.durable.set_intent(&bench.key, intent).unwrap();
@@ -31,7 +31,7 @@ pub(super) fn mkfs(disk: &Disk, fs_type: FsType, uuid: Uuid) -> Command {
 /// How long an undisturbed one takes.
 fn time_of(disk: &Disk, fs_type: FsType) -> Duration {
     let begun = Instant::now();
-    let mut mkfs = mkfs(disk, fs_type, Uuid::random().unwrap());
+    let mut mkfs = mkfs(disk, fs_type, Uuid::new_v4());
     assert!(mkfs.status().unwrap().success());
     begun.elapsed()
 }
@@ -86,7 +86,7 @@ fn privileged_an_intent_of_another_device_permits_nothing() {
         disk.write(0, &[0; 4096]);
         let intent = bench
             .formatting()
-            .intent(&disk.device, FsType::Ext4, Uuid::random().unwrap())
+            .intent(&disk.device, FsType::Ext4, Uuid::new_v4())
             .unwrap();
         let others = [
             FormatIntent {

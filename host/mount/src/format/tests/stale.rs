@@ -68,7 +68,7 @@ fn privileged_a_foreign_unmounted_file_system_is_used() {
         privileged(move |bench| {
             let disk = bench.disk(SIZE);
             begin(bench, &disk, fs_type);
-            let other = Uuid::random().unwrap();
+            let other = Uuid::new_v4();
             assert!(mkfs(&disk, fs_type, other).status().unwrap().success());
             let type_and_name = ["-p", "-s", "UUID", "-o", "value", disk.path()];
             let name = run("blkid", &type_and_name);

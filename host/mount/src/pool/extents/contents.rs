@@ -3,10 +3,10 @@
 //! `SEEK_DATA` (lseek(2)) tells holes everywhere, also before anything was synced. Which blocks are shared only `FIEMAP` tells, and only where
 //! sharing exists is an address known to mean the same to two files.
 
-use crate::format::FsType;
+use crate::fs_type::FsType;
+use crate::pool::handle::{Identity, Pool};
 use crate::pool::image;
 use crate::pool::ledger::Inode;
-use crate::pool::open::{Identity, Pool};
 use crate::pool::place::Place;
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;

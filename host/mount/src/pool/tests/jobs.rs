@@ -27,7 +27,8 @@ fn under_way() -> (Fixture, Claim) {
     let fixture = Fixture::with(true);
     fixture.done(create_image("a", MIB));
     let pool = fixture.pools.open("data").unwrap();
-    let (claim, waiting) = copies::begin(&pool, &Wanted::Image(to_be_copied("a", "b"))).unwrap();
+    let (claim, waiting) =
+        copies::begin(&pool.copies, &Wanted::Image(to_be_copied("a", "b"))).unwrap();
     drop(waiting);
     (fixture, claim.unwrap())
 }
@@ -139,7 +140,8 @@ async fn another_copy_to_the_same_place_is_refused_meanwhile() {
 async fn who_waits_too_long_is_told_that_it_is_under_way() {
     let (fixture, claim) = under_way();
     let pool = fixture.pools.open("data").unwrap();
-    let (none, waiting) = copies::begin(&pool, &Wanted::Image(to_be_copied("a", "b"))).unwrap();
+    let (none, waiting) =
+        copies::begin(&pool.copies, &Wanted::Image(to_be_copied("a", "b"))).unwrap();
     assert!(none.is_none());
     let told = waiting.outcome(Duration::from_millis(10)).await;
     assert!(matches!(told, Err(MountError::UnderWay { .. })));

@@ -198,7 +198,7 @@ fn privileged_a_running_group_copy_is_joined() {
         let pairs = vec![to_be_copied("a", "a2"), to_be_copied("b", "b2")];
         Wanted::Images(pairs)
     };
-    let (claim, _waiting) = copies::begin(&pool, &wanted()).unwrap();
+    let (claim, _waiting) = copies::begin(&pool.copies, &wanted()).unwrap();
     let same = clone_images(&[("b", "b2"), ("a", "a2")]);
     for (call, expected) in [
         (same.clone(), "under way"),

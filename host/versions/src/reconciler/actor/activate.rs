@@ -4,9 +4,11 @@
 use super::outcome::{Times, pin};
 use super::{Actor, Purpose};
 use crate::disk::Disk;
-use crate::reconciler::attempt::{AttemptOutcome, CandidateKey, NotReady, Ready};
-use crate::reconciler::commit::{Coming, Commit, watch_drain};
-use crate::reconciler::quiesce::{Prepared, prepare};
+use crate::reconciler::candidate::{
+    AttemptOutcome, CandidateKey, Coming, NotReady, Prepared, Ready,
+};
+use crate::reconciler::commit::{Commit, watch_drain};
+use crate::reconciler::quiesce::prepare;
 use crate::refusal::Refusal;
 use crate::status::Outcome;
 use futures::future::BoxFuture;

@@ -1,9 +1,9 @@
 //! What is asked of the actor, and the faults that it hears of.
 
 use super::{Actor, Purpose, earlier, overtaken};
+use crate::desired::RollbackRequest;
 use crate::disk::Disk;
 use crate::history::wish_digest;
-use crate::reconciler::RollbackRequest;
 use crate::reconciler::command::{Command, Reply};
 use crate::record::{Drained, HeldBy, Hold};
 use crate::refusal::Refusal;

@@ -4,7 +4,7 @@ use super::{Actor, Purpose, Refused, Work};
 use crate::desired::{Desired, Origin};
 use crate::disk::Disk;
 use crate::history::wish_digest;
-use crate::reconciler::attempt::{AttemptOutcome, CandidateKey, NotReady};
+use crate::reconciler::candidate::{AttemptOutcome, CandidateKey, NotReady};
 use crate::reconciler::command::Reply;
 use crate::reconciler::records::forget_marks;
 use crate::reconciler::retry::Retry;

@@ -3,7 +3,7 @@
 use super::outcome::describe;
 use super::{Actor, Purpose};
 use crate::disk::Disk;
-use crate::reconciler::attempt::CandidateKey;
+use crate::reconciler::candidate::CandidateKey;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::status::RefusedVersion;
 use std::sync::{Arc, PoisonError};

@@ -4,7 +4,7 @@
 use super::outcome::refused;
 use super::{Actor, Purpose, Refused, earlier};
 use crate::disk::Disk;
-use crate::reconciler::attempt::CandidateKey;
+use crate::reconciler::candidate::CandidateKey;
 use crate::reconciler::retry::Retry;
 use crate::refusal::{Patience, Refusal};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use super::Actor;
 use crate::migration::Records;
 use crate::reconciler::Migrates;
-use crate::reconciler::attempt::plan;
+use crate::reconciler::migration_plan::plan;
 use crate::refusal::Refusal;
 use wasmount_core::backend::Backend;
 use wasmount_core::migration::Migration;

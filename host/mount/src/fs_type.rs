@@ -1,0 +1,88 @@
+//! The file systems that this host makes and mounts on block devices, and what a volume may do with them.
+
+use crate::failure::kernel;
+use rustix::fs::fstatfs;
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use wasmount_core::mounter::MountError;
+
+/// The file systems that this host makes and mounts on a block device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum FsType {
+    Ext4,
+    Xfs,
+    Btrfs,
+}
+
+/// Which file system a volume is to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BlockFilesystem {
+    pub(crate) wanted: FsType,
+    /// The request names it; else it is a default, and another type that is there already is as good.
+    pub(crate) is_named: bool,
+    /// Options of the file system's own, name and value, for each type that takes those of plan and request; `wanted` is one of them.
+    pub(crate) options: BTreeMap<FsType, Vec<(String, String)>>,
+}
+
+/// What may happen to the storage of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StorageAccess {
+    /// Everything: format, check, grow, write.
+    ReadWrite,
+    /// Users only read, and this node alone has it: the kernel may replay the journal of the file system.
+    ReadOnly,
+    /// Other nodes may have it as well: not one byte is written.
+    Untouched,
+}
+
+impl FsType {
+    pub(crate) const ALL: [FsType; 3] = [FsType::Ext4, FsType::Xfs, FsType::Btrfs];
+
+    /// As the kernel, `blkid` and CSI's `fs_type` call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            FsType::Ext4 => "ext4",
+            FsType::Xfs => "xfs",
+            FsType::Btrfs => "btrfs",
+        }
+    }
+
+    /// The type of this name.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+
+    /// What is mounted at a descriptor; absent: another type.
+    pub(crate) fn of_mounted(root: impl AsFd) -> Result<Option<Self>, MountError> {
+        let magic = fstatfs(root)
+            .map_err(|errno| kernel("statfs", "the volume's mount", errno))?
+            .f_type;
+        Ok(Self::ALL
+            .into_iter()
+            .find(|it| u64::try_from(magic) == Ok(it.mounted_magic())))
+    }
+
+    /// `statfs(2)`. That of ext4 is that of ext2 and ext3 too, which this host does not mount.
+    fn mounted_magic(self) -> u64 {
+        match self {
+            FsType::Ext4 => 0xef53,
+            FsType::Xfs => 0x5846_5342,
+            FsType::Btrfs => 0x9123_683e,
+        }
+    }
+
+    /// What an administrator does about a damaged file system.
+    pub(crate) fn repair(self) -> &'static str {
+        match self {
+            FsType::Ext4 => {
+                "save what counts, then run `e2fsck` on it by hand while it is not staged"
+            }
+            FsType::Xfs => {
+                "save what counts, then run `xfs_repair` on it by hand while it is not staged"
+            }
+            FsType::Btrfs => {
+                "look with `btrfs check`, and save what counts with `btrfs restore`, while it is not staged"
+            }
+        }
+    }
+}

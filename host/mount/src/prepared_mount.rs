@@ -1,0 +1,62 @@
+//! Mounts that are attached nowhere yet: cloned, with their flags set, and known by their identity.
+
+use crate::block::{BlockDevice, BlockRecord};
+use crate::failure::kernel;
+use crate::observe::{Identity, observe};
+use crate::plan::filesystem::CheckedFilesystem;
+use crate::plan::options::MountFlags;
+use rustix::mount::{OpenTreeFlags, open_tree};
+use std::os::fd::{AsFd, OwnedFd};
+use wasmount_core::mounter::MountError;
+use wasmount_sys::mount_setattr::{Propagation, mount_setattr};
+
+/// A mount that is attached nowhere.
+#[derive(Debug)]
+pub(crate) struct PreparedMount {
+    pub(crate) mount: OwnedFd,
+    /// Of the mount's root: by this it is found again.
+    pub(crate) identity: Identity,
+    /// What it lies on.
+    pub(crate) block: Option<BlockRecord>,
+    /// The same, held open until the mount is attached.
+    pub(crate) device: Option<BlockDevice>,
+    /// Mounted by name: what it shows is known only when it is attached.
+    pub(crate) filesystem: Option<Box<CheckedFilesystem>>,
+}
+
+impl PreparedMount {
+    /// A detached mount.
+    pub(crate) fn of(mount: OwnedFd) -> Result<Self, MountError> {
+        let observation = observe(&mount).map_err(|errno| kernel("statx", "a new mount", errno))?;
+        Ok(Self {
+            mount,
+            identity: observation.identity,
+            block: None,
+            device: None,
+            filesystem: None,
+        })
+    }
+
+    /// A raw block device as a mount that shows just its node.
+    pub(crate) fn of_device(device: &BlockDevice, flags: MountFlags) -> Result<Self, MountError> {
+        let what = device.path.display().to_string();
+        let mount = clone_mount(&device.file, &what)?;
+        dress(&mount, flags, &what)?;
+        Self::of(mount)
+    }
+}
+
+/// A detached clone of the mount that a descriptor lies in, with the descriptor's directory as its root, without what is mounted below.
+pub(crate) fn clone_mount(root: impl AsFd, what: &str) -> Result<OwnedFd, MountError> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    open_tree(root, c"", flags).map_err(|errno| kernel("open_tree", what, errno))
+}
+
+/// Sets the flags of a detached mount, and cuts it off from the mount that it was cloned of: what is mounted inside the one must not appear
+/// in the other. When it is attached below a shared mount, the kernel makes it shared again, with its own copies only.
+pub(crate) fn dress(mount: impl AsFd, flags: MountFlags, what: &str) -> Result<(), MountError> {
+    mount_setattr(mount, flags.set, flags.clear, Propagation::Private)
+        .map_err(|errno| kernel("mount_setattr", what, errno))
+}
