@@ -1,16 +1,13 @@
 //! A block device that a volume lies on: which one, opened, and what the journal keeps of it. One file below for each way to come by one.
-//!
-//! It is apart because images, devices of the node and raw block volumes all end here, and what follows is the same for them. It must not
-//! know what is on the device.
 
 pub(crate) mod loop_device;
 pub(crate) mod node_device;
 
 use crate::failure::kernel;
-use crate::observe::{Identity, observe};
+use crate::observe::{Identity, identity};
 use crate::plan::CheckedSource;
 use rustix::fs::Dev;
-use rustix::io::Errno;
+use rustix::io::{Errno, pread};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -56,9 +53,16 @@ impl DeviceNumber {
             minor: rustix::fs::minor(raw),
         }
     }
-}
 
-impl DeviceNumber {
+    /// As sysfs writes it: `8:0`, with or without a newline.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (major, minor) = text.trim_end().split_once(':')?;
+        Some(Self {
+            major: major.parse().ok()?,
+            minor: minor.parse().ok()?,
+        })
+    }
+
     /// Size of the device, as the kernel lists it: nothing is opened, so a device that hangs cannot keep anybody here.
     pub(crate) fn size_bytes(self) -> Result<u64, MountError> {
         let listed = format!("/sys/dev/block/{self}/size");
@@ -104,9 +108,26 @@ impl BlockDevice {
 
     /// Its node in `/dev`: what a mount of it shows.
     pub(crate) fn node(&self) -> Result<Identity, MountError> {
-        observe(&self.file)
-            .map(|observation| observation.identity)
-            .map_err(|errno| kernel("statx", self.path.display(), errno))
+        identity(&self.file, self.path.display())
+    }
+
+    /// Reads a range; shorter only at the end of the device. What cannot be read is an error, and not blank.
+    pub(crate) fn read_at(&self, offset: u64, length: usize) -> Result<Vec<u8>, MountError> {
+        let mut bytes = vec![0; length];
+        let mut filled = 0;
+        while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match pread(&self.file, rest, offset + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => {
+                    let device = format!("device {}", self.path.display());
+                    return Err(kernel("read", device, errno));
+                }
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
     }
 
     /// Its size now.

@@ -83,7 +83,7 @@ impl Node {
                 && !mount.is_read_only()?
                 && let Some(fs_type) = FsType::of_mounted(&mount.root)?
             {
-                format::grow(&self.tools, &device, &mount.root, fs_type)?;
+                format::grow(&device, &mount.root, fs_type)?;
             }
         }
         match request.required_bytes {

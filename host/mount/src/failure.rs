@@ -70,13 +70,6 @@ pub enum MountSetupError {
         #[source]
         source: std::io::Error,
     },
-    /// The thread that starts programs cannot be started.
-    #[error("cannot start the thread that runs `mkfs` and the like; raise the limit of threads")]
-    Tools {
-        /// What the system said.
-        #[source]
-        source: std::io::Error,
-    },
 }
 
 /// The error of a system call on something.

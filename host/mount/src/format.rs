@@ -1,15 +1,11 @@
 //! File systems on block devices: which one is there, making one where there is none, checking, mounting and growing it.
-//!
-//! It is apart because it is where data can be lost: what may be formatted is decided in one pure place, `decision`. It must not know where
-//! a device came from, nor where a mount goes.
+//! Data can be lost here: what may be formatted is decided in one pure place, `decision`.
 
 mod btrfs;
-mod bytes;
 mod content;
 mod decision;
 mod ext4;
 mod mount;
-mod unfinished;
 mod xfs;
 
 use crate::block::{BlockDevice, loop_device};
@@ -17,7 +13,8 @@ use crate::durable::{Durable, FormatIntent};
 use crate::failure::kernel;
 use crate::fs_type::{BlockFilesystem, FsType, StorageAccess};
 use crate::plan::options::MountFlags;
-use crate::tools::{ToolCall, Tools};
+use crate::tools::ToolCall;
+use content::Content;
 use decision::{Verdict, decide};
 use rustix::fs::{fsync, statvfs};
 use std::ffi::OsString;
@@ -34,7 +31,6 @@ const MAKE_WITHIN: Duration = Duration::from_mins(30);
 /// What it takes to bring the device of one volume to a mount.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Formatting<'a> {
-    pub(crate) tools: &'a Tools,
     pub(crate) durable: &'a Durable,
     pub(crate) key: &'a VolumeKey,
     /// As recorded: for the format intent.
@@ -62,10 +58,9 @@ impl Formatting<'_> {
                 "it is read-only and writing is asked for; ask for a read-only volume, or make the storage writable",
             ));
         }
-        let content = content::look(self.tools, device)?;
+        let content = content::look(device)?;
         let is_unfinished = self.is_unfinished(device, wish.wanted, &content)?;
-        let verdict = decide(&content, is_unfinished, wish, access)
-            .map_err(|refusal| refusal.error(device))?;
+        let verdict = decide(device, &content, is_unfinished, wish, access)?;
         let (Verdict::Make(fs_type) | Verdict::Use(fs_type)) = verdict;
         let options = wish.options.get(&fs_type).map_or(&[][..], Vec::as_slice);
         let context = mount::configure(device, fs_type, options, access)?;
@@ -73,12 +68,12 @@ impl Formatting<'_> {
             self.make(device, fs_type)?;
         }
         match (fs_type, access) {
-            (FsType::Ext4, StorageAccess::ReadWrite) => ext4::check_and_grow(self.tools, device)?,
+            (FsType::Ext4, StorageAccess::ReadWrite) => ext4::check_and_grow(device)?,
             (_, StorageAccess::Untouched) => self.require_clean(device, fs_type)?,
             _ => {}
         }
         if fs_type == FsType::Btrfs {
-            btrfs::prepare(self.tools, device)?;
+            btrfs::prepare(device)?;
         }
         let mount = mount::mount(context, device, fs_type, flags)?;
         self.durable.clear_intent(self.key)?;
@@ -87,7 +82,7 @@ impl Formatting<'_> {
                 FsType::Ext4 => {}
                 // A small one must stay usable, though it cannot grow yet.
                 FsType::Btrfs if !btrfs::can_grow(device)? => {}
-                FsType::Xfs | FsType::Btrfs => grow(self.tools, device, &mount, fs_type)?,
+                FsType::Xfs | FsType::Btrfs => grow(device, &mount, fs_type)?,
             }
         }
         Ok((mount, fs_type))
@@ -100,7 +95,7 @@ impl Formatting<'_> {
         let tool = make_call(&device.path, fs_type, uuid);
         // Errors of writes before ours are reported to whoever asks first: not to the question below.
         let _ = fsync(&device.file);
-        let said = self.tools.run(&tool)?;
+        let said = tool.run()?;
         if said.status != 0 {
             return Err(no_room(device).unwrap_or_else(|| tool.failed(&said)));
         }
@@ -126,10 +121,48 @@ impl Formatting<'_> {
         })
     }
 
+    /// Whether what is there is what a killed `mkfs` of ours left, and nobody has mounted since. Only then something that is not blank is
+    /// formatted.
+    ///
+    /// The intent alone does not say so: while this node was down, the volume may have been formatted and used on another, and damaged since. So
+    /// what is there must be called as we said, or show the mark of an unfinished `mkfs`, and show that nobody has mounted it. In which order
+    /// each `mkfs` writes was found by killing it at every moment (`tests/interrupted`).
+    fn is_unfinished(
+        &self,
+        device: &BlockDevice,
+        wanted: FsType,
+        content: &Content,
+    ) -> Result<bool, MountError> {
+        let Some(intent) = self.durable.intent(self.key) else {
+            return Ok(false);
+        };
+        if !intent.is_of(&self.intent(device, wanted, intent.uuid)?) {
+            return Ok(false);
+        }
+        match (content, wanted) {
+            (Content::Blank, _) => Ok(true),
+            // Its superblock is the last that `mkfs.ext4` writes, so there is no name to go by. A device of the node goes from node to node;
+            // a pool's image is this host's own.
+            (Content::Unsigned { .. }, FsType::Ext4) if device.backing.is_some() => {
+                ext4::has_no_copy_of_another(device, intent.uuid)
+            }
+            // Its magic number is the last that `mkfs.btrfs` writes.
+            (Content::Unsigned { .. }, FsType::Btrfs) => btrfs::is_being_made(device),
+            (Content::Broken(FsType::Ext4) | Content::Filesystem(FsType::Ext4), FsType::Ext4) => {
+                ext4::was_never_mounted(device, intent.uuid)
+            }
+            // Its superblock is the first that `mkfs.xfs` writes, and never with a wrong checksum.
+            (Content::Filesystem(FsType::Xfs), FsType::Xfs) => {
+                xfs::was_never_mounted(device, intent.uuid)
+            }
+            _ => Ok(false),
+        }
+    }
+
     fn require_clean(&self, device: &BlockDevice, fs_type: FsType) -> Result<(), MountError> {
         let is_clean = match fs_type {
             FsType::Ext4 => ext4::is_clean(device)?,
-            FsType::Xfs => xfs::is_clean(self.tools, device)?,
+            FsType::Xfs => xfs::is_clean(device)?,
             FsType::Btrfs => btrfs::is_clean(device)?,
         };
         if is_clean {
@@ -144,15 +177,14 @@ impl Formatting<'_> {
 
 /// Grows a mounted file system to the size of its device. `root` is of its mount.
 pub(crate) fn grow(
-    tools: &Tools,
     device: &BlockDevice,
     root: &OwnedFd,
     fs_type: FsType,
 ) -> Result<(), MountError> {
     match fs_type {
-        FsType::Ext4 => ext4::grow_mounted(tools, device),
+        FsType::Ext4 => ext4::grow_mounted(device),
         FsType::Xfs => xfs::grow(device, root),
-        FsType::Btrfs => btrfs::grow(tools, device, root),
+        FsType::Btrfs => btrfs::grow(device, root),
     }
 }
 
@@ -202,6 +234,30 @@ fn unusable(device: &BlockDevice, reason: impl Into<String>) -> MountError {
         what: words(device),
         reason: reason.into(),
     }
+}
+
+fn damaged(device: &BlockDevice, reason: impl Into<String>) -> MountError {
+    MountError::Damaged {
+        what: words(device),
+        reason: reason.into(),
+    }
+}
+
+/// A number of two bytes of a superblock, the lowest first.
+fn le16(bytes: &[u8], at: usize) -> Option<u16> {
+    array(bytes, at).map(u16::from_le_bytes)
+}
+
+fn le32(bytes: &[u8], at: usize) -> Option<u32> {
+    array(bytes, at).map(u32::from_le_bytes)
+}
+
+fn le64(bytes: &[u8], at: usize) -> Option<u64> {
+    array(bytes, at).map(u64::from_le_bytes)
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
 }
 
 fn words(device: &BlockDevice) -> String {

@@ -45,6 +45,7 @@ mod kubelet_record;
 mod local;
 mod mountinfo;
 #[cfg(test)]
+#[path = "tests/namespace.rs"]
 #[allow(
     clippy::unwrap_used,
     reason = "clippy exempts functions marked as tests, and not what they stand on"

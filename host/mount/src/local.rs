@@ -16,7 +16,6 @@ use crate::roots::{PathRoot, Roots};
 use crate::stats::{self};
 use crate::stats_cache::StatsCache;
 use crate::threads::{self, Budgets, Threads};
-use crate::tools::Tools;
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -82,7 +81,6 @@ impl LocalMounter {
             journal: Journal::open(&config.run_dir)?,
             grants: RwLock::default(),
             durable: Durable::open(&config.state_dir)?,
-            tools: Tools::new()?,
             stats_cache: StatsCache::default(),
             budgets: Budgets::new(config.threads_per_driver),
             preparing: Mutex::default(),

@@ -61,11 +61,7 @@ impl MountLine {
 
     /// The block device below. A btrfs has a device number of its own making, so its source tells.
     pub(crate) fn block_device(&self) -> Option<DeviceNumber> {
-        let (major, minor) = self.device.split_once(':')?;
-        let number = DeviceNumber {
-            major: major.parse().ok()?,
-            minor: minor.parse().ok()?,
-        };
+        let number = DeviceNumber::parse(&self.device)?;
         if number.major != ANONYMOUS {
             return Some(number);
         }

@@ -13,7 +13,6 @@ use crate::observe::{Identity, Observation, Seen, SeenMount, look};
 use crate::roots::{CheckedPath, Location, Roots};
 use crate::stats_cache::StatsCache;
 use crate::threads::Budgets;
-use crate::tools::Tools;
 use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -30,7 +29,6 @@ pub(crate) struct Node {
     /// Those of the versions that serve.
     pub(crate) grants: RwLock<BTreeMap<DriverName, Grants>>,
     pub(crate) durable: Durable,
-    pub(crate) tools: Tools,
     pub(crate) stats_cache: StatsCache,
     pub(crate) budgets: Budgets,
     /// Volumes without a stage step that are being made: their publishes hold the volume's claim together.

@@ -10,6 +10,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 use std::os::fd::{AsFd, OwnedFd};
 use wasmount_core::mounter::MountError;
 
@@ -96,6 +97,13 @@ pub(crate) fn observe(descriptor: impl AsFd) -> Result<Observation, Errno> {
         size_bytes: found.stx_size,
         is_mount_root: found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),
     })
+}
+
+/// Which file or directory a descriptor shows; `what` is for messages.
+pub(crate) fn identity(descriptor: impl AsFd, what: impl Display) -> Result<Identity, MountError> {
+    observe(descriptor)
+        .map(|observation| observation.identity)
+        .map_err(|errno| kernel("statx", what, errno))
 }
 
 /// Whether a directory was removed while it was open or mounted (inode(7): it has no link any more).

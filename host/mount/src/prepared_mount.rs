@@ -2,7 +2,7 @@
 
 use crate::block::{BlockDevice, BlockRecord};
 use crate::failure::kernel;
-use crate::observe::{Identity, observe};
+use crate::observe::{Identity, identity};
 use crate::plan::filesystem::CheckedFilesystem;
 use crate::plan::options::MountFlags;
 use rustix::mount::{OpenTreeFlags, open_tree};
@@ -27,10 +27,9 @@ pub(crate) struct PreparedMount {
 impl PreparedMount {
     /// A detached mount.
     pub(crate) fn of(mount: OwnedFd) -> Result<Self, MountError> {
-        let observation = observe(&mount).map_err(|errno| kernel("statx", "a new mount", errno))?;
         Ok(Self {
+            identity: identity(&mount, "a new mount")?,
             mount,
-            identity: observation.identity,
             block: None,
             device: None,
             filesystem: None,

@@ -135,7 +135,6 @@ impl Preparation<'_> {
         filesystem: &BlockFilesystem,
     ) -> Result<PreparedMount, MountError> {
         let formatting = Formatting {
-            tools: &self.node.tools,
             durable: &self.node.durable,
             key: self.key,
             source: self.source,

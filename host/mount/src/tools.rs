@@ -1,21 +1,17 @@
 //! Programs that the host runs, such as `mkfs`: by argument list, without a shell, with a deadline, and never longer than the host itself.
 //!
-//! It is apart because a program that hangs must cost one call and nothing else, and because none may be left behind with a device in its
-//! hands. One thread starts them all: the kernel kills a child when the *thread* that started it ends. It must not know what a program does;
-//! no secret may be among its arguments, which everybody on the node can read.
+//! No secret may be among the arguments, which everybody on the node can read.
 
-use crate::failure::{MountSetupError, kernel};
+use crate::failure::kernel;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::thread;
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
 use wasmount_sys::child::dies_with_parent;
@@ -41,12 +37,6 @@ const PACKAGES: [(&str, &str); 8] = [
     ("btrfs", "btrfs-progs"),
 ];
 
-/// Runs programs. While it lives, so does the thread that starts them.
-#[derive(Debug)]
-pub(crate) struct Tools {
-    orders: Sender<Order>,
-}
-
 /// One run of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ToolCall {
@@ -66,69 +56,59 @@ pub(crate) struct ToolOutput {
     pub(crate) stderr: String,
 }
 
-/// What the thread is asked for.
-struct Order {
-    command: Command,
-    answer: SyncSender<io::Result<Child>>,
-}
-
 /// A pipe from the program, and the beginning of what came.
-struct Output<P> {
-    pipe: Option<P>,
+struct Output {
+    pipe: Option<OwnedFd>,
     kept: Vec<u8>,
 }
 
-impl Tools {
-    /// Starts the thread.
-    pub(crate) fn new() -> Result<Self, MountSetupError> {
-        let (orders, taken) = channel();
-        thread::Builder::new()
-            .name("tools".to_owned())
-            .spawn(move || start_all(&taken))
-            .map_err(|source| MountSetupError::Tools { source })?;
-        Ok(Self { orders })
-    }
-
-    /// Runs a program to its end. Returns only when it is gone for good: until then the device that it works on is its own.
-    pub(crate) fn run(&self, tool: &ToolCall) -> Result<ToolOutput, MountError> {
-        let deadline = Instant::now() + tool.deadline;
-        let mut child = self.start(tool)?;
-        let mut stdout = Output::new(child.stdout.take());
-        let mut stderr = Output::new(child.stderr.take());
-        let ended = attend(&child, &mut stdout, &mut stderr, deadline);
+impl ToolCall {
+    /// Runs the program to its end. Returns only when it is gone for good: until then the device that it works on is its own.
+    pub(crate) fn run(&self) -> Result<ToolOutput, MountError> {
+        let deadline = Instant::now() + self.deadline;
+        let mut child = self.start()?;
+        let pipes = [
+            child.stdout.take().map(OwnedFd::from),
+            child.stderr.take().map(OwnedFd::from),
+        ];
+        let mut outputs = pipes.map(Output::new);
+        let ended = attend(&child, &mut outputs, deadline);
         // Before it is reaped: until then no other process can have its number. What it started goes with it.
-        kill_group(&child);
-        let status = child.wait().map_err(|error| tool.io("wait", &error))?;
-        if !ended.map_err(|errno| kernel("poll", tool.words(), errno))? {
+        if let Some(group) = pid(&child) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let status = child.wait().map_err(|error| self.io("wait", &error))?;
+        if !ended.map_err(|errno| kernel("poll", self.words(), errno))? {
             return Err(MountError::Hung {
-                what: tool.words(),
+                what: self.words(),
                 reason: format!(
                     "it did not end within {} s and was killed; look whether the storage answers",
-                    tool.deadline.as_secs()
+                    self.deadline.as_secs()
                 ),
             });
         }
-        // What lay in the pipes when it ended. Nobody writes any more.
-        stdout.read();
-        stderr.read();
+        // What lay in the pipes when it ended.
+        outputs.iter_mut().for_each(Output::read);
+        let [stdout, stderr] = outputs.map(|output| output.kept);
         let said = ToolOutput {
             status: status.code().unwrap_or_default(),
-            stdout: stdout.kept,
-            stderr: String::from_utf8_lossy(&stderr.kept).into_owned(),
+            stdout,
+            stderr: String::from_utf8_lossy(&stderr).into_owned(),
         };
         match status.signal() {
             None => Ok(said),
-            Some(signal) => Err(tool.error(format!(
+            Some(signal) => Err(self.error(format!(
                 "it was killed by signal {signal}; {}",
                 said.last_words()
             ))),
         }
     }
 
-    fn start(&self, tool: &ToolCall) -> Result<Child, MountError> {
-        let mut command = Command::new(tool.program);
+    /// The kernel kills a child when the thread that started it ends; this one waits in `run` until the child is gone.
+    fn start(&self) -> Result<Child, MountError> {
+        let mut command = Command::new(self.program);
         command
-            .args(&tool.arguments)
+            .args(&self.arguments)
             .env_clear()
             .env("PATH", SEARCH_PATH)
             .env("LC_ALL", "C")
@@ -136,23 +116,14 @@ impl Tools {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        dies_with_parent(&mut command);
-        let (answer, started) = sync_channel(1);
-        let gone = || tool.error("the thread that starts programs has ended".to_owned());
-        self.orders
-            .send(Order { command, answer })
-            .map_err(|_| gone())?;
-        started.recv().map_err(|_| gone())?.map_err(|error| {
-            if error.kind() == ErrorKind::NotFound {
-                tool.error(tool.missing())
-            } else {
-                tool.io("start", &error)
-            }
-        })
+        dies_with_parent(&mut command)
+            .spawn()
+            .map_err(|error| match error.kind() {
+                ErrorKind::NotFound => self.error(self.missing()),
+                _ => self.io("start", &error),
+            })
     }
-}
 
-impl ToolCall {
     /// For an exit status that means failure.
     pub(crate) fn failed(&self, said: &ToolOutput) -> MountError {
         self.error(format!(
@@ -210,8 +181,8 @@ impl ToolOutput {
     }
 }
 
-impl<P: AsFd + Read> Output<P> {
-    fn new(pipe: Option<P>) -> Self {
+impl Output {
+    fn new(pipe: Option<OwnedFd>) -> Self {
         // Only our end: the program's may still block.
         let pipe = pipe.filter(|pipe| {
             fcntl_getfl(pipe)
@@ -227,85 +198,41 @@ impl<P: AsFd + Read> Output<P> {
     /// Takes all that is there now.
     fn read(&mut self) {
         let mut buffer = vec![0; READ_BYTES];
-        while let Some(pipe) = &mut self.pipe {
-            match pipe.read(&mut buffer) {
-                Ok(0) => self.pipe = None,
-                Ok(count) => {
+        while let Some(pipe) = &self.pipe {
+            match rustix::io::read(pipe, &mut buffer) {
+                Ok(count) if count > 0 => {
                     let room = KEPT_BYTES.saturating_sub(self.kept.len());
                     self.kept.extend(buffer.iter().take(count.min(room)));
                 }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(_) => self.pipe = None,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Ok(_) | Err(_) => self.pipe = None,
             }
         }
     }
 }
 
-/// The thread: forks, and does nothing else. It ends when nobody can order any more.
-fn start_all(orders: &Receiver<Order>) {
-    for mut order in orders {
-        // Who ordered waits for the answer, and for nothing else.
-        let _ = order.answer.send(order.command.spawn());
-    }
-}
-
 /// Listens until the program ends: true; or the deadline has come: false.
-fn attend<P: AsFd + Read, Q: AsFd + Read>(
-    child: &Child,
-    stdout: &mut Output<P>,
-    stderr: &mut Output<Q>,
-    deadline: Instant,
-) -> Result<bool, Errno> {
-    let process = open_process(child)?;
+fn attend(child: &Child, outputs: &mut [Output; 2], deadline: Instant) -> Result<bool, Errno> {
+    // A descriptor that can be waited for together with the pipes. The child is not reaped yet, so its number is its own.
+    let process = pidfd_open(pid(child).ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(false);
         }
         let left = Timespec::try_from(left).map_err(|_| Errno::INVAL)?;
-        if has_ended(&process, stdout, stderr, &left)? {
-            return Ok(true);
+        let pipes = outputs.iter().filter_map(|output| output.pipe.as_ref());
+        let mut waited: Vec<_> = std::iter::once(&process)
+            .chain(pipes)
+            .map(|descriptor| PollFd::new(descriptor, PollFlags::IN))
+            .collect();
+        match poll(&mut waited, Some(&left)) {
+            Ok(_) if waited.first().is_some_and(|it| !it.revents().is_empty()) => return Ok(true),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
         }
-        stdout.read();
-        stderr.read();
-    }
-}
-
-/// Waits until the program ends, says something, or the time is over.
-fn has_ended<P: AsFd, Q: AsFd>(
-    process: &OwnedFd,
-    stdout: &Output<P>,
-    stderr: &Output<Q>,
-    left: &Timespec,
-) -> Result<bool, Errno> {
-    let descriptors = [
-        Some(process.as_fd()),
-        stdout.pipe.as_ref().map(AsFd::as_fd),
-        stderr.pipe.as_ref().map(AsFd::as_fd),
-    ];
-    let mut waited: Vec<_> = descriptors
-        .into_iter()
-        .flatten()
-        .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
-        .collect();
-    match poll(&mut waited, Some(left)) {
-        Ok(_) => Ok(waited.first().is_some_and(|it| !it.revents().is_empty())),
-        Err(Errno::INTR) => Ok(false),
-        Err(errno) => Err(errno),
-    }
-}
-
-/// A descriptor that can be waited for together with the pipes. The child is not reaped yet, so its number is its own.
-fn open_process(child: &Child) -> Result<OwnedFd, Errno> {
-    let process = pid(child).ok_or(Errno::SRCH)?;
-    pidfd_open(process, PidfdFlags::empty())
-}
-
-fn kill_group(child: &Child) {
-    if let Some(group) = pid(child) {
-        // Gone already is what is wanted.
-        let _ = kill_process_group(group, Signal::KILL);
+        outputs.iter_mut().for_each(Output::read);
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) use tag::Tag;
 use crate::block::{BlockDevice, BlockRecord, DeviceNumber};
 use crate::failure::kernel;
 use crate::observe::Identity;
-use rustix::fs::{FileType, Mode, OFlags, fstat, major, minor};
+use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -272,11 +272,7 @@ fn open_node(
     };
     let found = fstat(&file).map_err(|errno| kernel("fstat", path.display(), errno))?;
     let is_device = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
-    let opened = DeviceNumber {
-        major: major(found.st_rdev),
-        minor: minor(found.st_rdev),
-    };
-    if !is_device || opened != number {
+    if !is_device || DeviceNumber::of_raw(found.st_rdev) != number {
         return Err(unusable("it is not the device that the kernel calls so"));
     }
     Ok(Some((file, number)))

@@ -1,12 +1,8 @@
 //! btrfs: it replays its own log at mount and can be grown while mounted; there is no check that may run by itself (btrfs-check(8): `--repair`
 //! is for developers).
-//!
-//! It is apart because of its superblock (`btrfs_super_block`) and its tool. It must not know whether anybody wants to write.
 
-use super::bytes::{le64, read_at};
-use super::{tool_call, unusable};
+use super::{le64, tool_call, unusable};
 use crate::block::BlockDevice;
-use crate::tools::Tools;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
@@ -44,7 +40,7 @@ pub(super) fn has_magic(first: &[u8]) -> bool {
 
 /// Whether a `mkfs.btrfs` has begun on it and not ended.
 pub(super) fn is_being_made(device: &BlockDevice) -> Result<bool, MountError> {
-    let bytes = read_at(device, SUPERBLOCK as u64, SUPERBLOCK_BYTES)?;
+    let bytes = device.read_at(SUPERBLOCK as u64, SUPERBLOCK_BYTES)?;
     Ok(le64(&bytes, MAGIC_AT) == Some(UNFINISHED_MAGIC))
 }
 
@@ -54,7 +50,7 @@ pub(super) fn is_clean(device: &BlockDevice) -> Result<bool, MountError> {
 }
 
 /// To be called before a mount.
-pub(super) fn prepare(tools: &Tools, device: &BlockDevice) -> Result<(), MountError> {
+pub(super) fn prepare(device: &BlockDevice) -> Result<(), MountError> {
     // A file system over several devices takes the others from wherever the kernel has seen them: not from what was granted.
     let count = superblock(device)?.devices;
     if count != 1 {
@@ -73,7 +69,7 @@ pub(super) fn prepare(tools: &Tools, device: &BlockDevice) -> Result<(), MountEr
         &device.path,
         TOOL_WITHIN,
     );
-    tools.run(&tool).map(drop)
+    tool.run().map(drop)
 }
 
 /// Whether the kernel would grow it to its device at all.
@@ -82,7 +78,7 @@ pub(super) fn can_grow(device: &BlockDevice) -> Result<bool, MountError> {
 }
 
 /// Grows it to its device, while it is mounted.
-pub(super) fn grow(tools: &Tools, device: &BlockDevice, root: &OwnedFd) -> Result<(), MountError> {
+pub(super) fn grow(device: &BlockDevice, root: &OwnedFd) -> Result<(), MountError> {
     let size = device.size_bytes()?;
     if size - size % SECTOR_BYTES <= superblock(device)?.total_bytes {
         return Ok(());
@@ -104,7 +100,7 @@ pub(super) fn grow(tools: &Tools, device: &BlockDevice, root: &OwnedFd) -> Resul
         TOOL_WITHIN,
     );
     tool.object = device.path.display().to_string();
-    let said = tools.run(&tool)?;
+    let said = tool.run()?;
     match said.status {
         0 => Ok(()),
         _ => Err(tool.failed(&said)),
@@ -112,7 +108,7 @@ pub(super) fn grow(tools: &Tools, device: &BlockDevice, root: &OwnedFd) -> Resul
 }
 
 fn superblock(device: &BlockDevice) -> Result<Superblock, MountError> {
-    let bytes = read_at(device, SUPERBLOCK as u64, SUPERBLOCK_BYTES)?;
+    let bytes = device.read_at(SUPERBLOCK as u64, SUPERBLOCK_BYTES)?;
     parse(&bytes).ok_or_else(|| unusable(device, "there is no btrfs on it any more"))
 }
 

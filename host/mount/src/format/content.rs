@@ -1,15 +1,14 @@
 //! What is on a device, as far as that can be told without mounting it: a signature that `blkid` knows, or bytes, or nothing.
 //!
-//! It is apart because `blkid` alone must not be trusted with the word blank. It says "nothing found" of a device that it cannot read, and of
+//! `blkid` alone must not be trusted with the word blank. It says "nothing found" of a device that it cannot read, and of
 //! an xfs with one flipped bit in its superblock, since it verifies the checksum (libblkid 2.38, tried here); Kubernetes' own
 //! SafeFormatAndMount formats both. So where it finds nothing, the places where file systems and partition tables keep their words are read
-//! too. It must not know what may be formatted.
+//! too.
 
-use super::bytes::read_at;
 use super::{FsType, btrfs, ext4, tool_call, unusable, xfs};
 use crate::block::BlockDevice;
 use crate::failure::shown;
-use crate::tools::{ToolOutput, Tools};
+use crate::tools::ToolOutput;
 use std::time::Duration;
 use wasmount_core::mounter::MountError;
 
@@ -46,9 +45,9 @@ pub(super) enum Content {
 }
 
 /// Looks. Past `blkid`'s own cache, which may be older than the device.
-pub(super) fn look(tools: &Tools, device: &BlockDevice) -> Result<Content, MountError> {
+pub(super) fn look(device: &BlockDevice) -> Result<Content, MountError> {
     let tool = tool_call("blkid", &["-p", "-o", "export"], &device.path, PROBE_WITHIN);
-    let said = tools.run(&tool)?;
+    let said = tool.run()?;
     match parse(&said) {
         Some(Content::Blank) => unsigned(device),
         Some(content) => Ok(content),
@@ -97,21 +96,21 @@ fn unsigned(device: &BlockDevice) -> Result<Content, MountError> {
         ));
     }
     let end = usize::try_from(END_BYTES.min(size)).unwrap_or_default();
-    let first = read_at(device, 0, end)?;
-    let magic = [
-        (FsType::Ext4, ext4::has_magic(&first)),
-        (FsType::Xfs, xfs::has_magic(&first)),
-        (FsType::Btrfs, btrfs::has_magic(&first)),
-    ];
-    if let Some((fs_type, _)) = magic.into_iter().find(|(_, is_there)| *is_there) {
+    let first = device.read_at(0, end)?;
+    let has_magic = |fs_type: &FsType| match fs_type {
+        FsType::Ext4 => ext4::has_magic(&first),
+        FsType::Xfs => xfs::has_magic(&first),
+        FsType::Btrfs => btrfs::has_magic(&first),
+    };
+    if let Some(fs_type) = FsType::ALL.into_iter().find(has_magic) {
         return Ok(Content::Broken(fs_type));
     }
     let last = size - end as u64;
-    let mirror = read_at(device, BTRFS_MIRROR, BTRFS_MIRROR_BYTES)?;
+    let mirror = device.read_at(BTRFS_MIRROR, BTRFS_MIRROR_BYTES)?;
     let places = [
         (0, first),
         (BTRFS_MIRROR, mirror),
-        (last, read_at(device, last, end)?),
+        (last, device.read_at(last, end)?),
     ];
     let found = places.iter().find_map(|(offset, bytes)| {
         let at = bytes.iter().position(|byte| *byte != 0)?;

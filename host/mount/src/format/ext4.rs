@@ -1,12 +1,9 @@
 //! ext4: checked before every use, grown before it is mounted, since the kernel lets only a holder of CAP_SYS_RESOURCE grow a mounted one.
-//!
-//! It is apart because its superblock, its tools and their exit codes are its own (`Documentation/filesystems/ext4/super.rst`, e2fsck(8)). It
-//! must not know whether anybody wants to write.
+//! Its superblock: `Documentation/filesystems/ext4/super.rst`.
 
-use super::bytes::{array, le16, le32, read_at};
-use super::{FsType, tool_call, unusable, words};
+use super::{FsType, array, damaged, le16, le32, tool_call, unusable};
 use crate::block::BlockDevice;
-use crate::tools::{ToolOutput, Tools};
+use crate::tools::ToolOutput;
 use std::time::Duration;
 use uuid::Uuid;
 use wasmount_core::mounter::MountError;
@@ -67,7 +64,7 @@ pub(super) fn is_clean(device: &BlockDevice) -> Result<bool, MountError> {
 /// Whether it has this name, and nobody has mounted it for writing since it was made. The checksum may be wrong: one torn byte makes neither of
 /// the two true.
 pub(super) fn was_never_mounted(device: &BlockDevice, uuid: Uuid) -> Result<bool, MountError> {
-    let found = parse(&read_at(device, SUPERBLOCK, SUPERBLOCK_BYTES)?);
+    let found = parse(&device.read_at(SUPERBLOCK, SUPERBLOCK_BYTES)?);
     Ok(found.is_some_and(|it| it.uuid == uuid && it.mounted_at == 0 && it.mounts == 0))
 }
 
@@ -77,7 +74,7 @@ pub(super) fn has_no_copy_of_another(device: &BlockDevice, uuid: Uuid) -> Result
     for block in BLOCKS {
         let first_block = u64::from(block == SUPERBLOCK);
         let copy = (8 * block + first_block) * block;
-        let found = parse(&read_at(device, copy, SUPERBLOCK_BYTES)?);
+        let found = parse(&device.read_at(copy, SUPERBLOCK_BYTES)?);
         if found.is_some_and(|it| it.uuid != uuid) {
             return Ok(false);
         }
@@ -86,15 +83,15 @@ pub(super) fn has_no_copy_of_another(device: &BlockDevice, uuid: Uuid) -> Result
 }
 
 /// Mends what can be mended without a person, and grows it to its device. It is mounted nowhere.
-pub(super) fn check_and_grow(tools: &Tools, device: &BlockDevice) -> Result<(), MountError> {
+pub(super) fn check_and_grow(device: &BlockDevice) -> Result<(), MountError> {
     let grows = can_grow(&superblock(device)?, device.size_bytes()?);
     // `resize2fs` wants a full check before.
-    check(tools, device, if grows { &["-f", "-p"] } else { &["-p"] })?;
+    check(device, if grows { &["-f", "-p"] } else { &["-p"] })?;
     if !grows {
         return Ok(());
     }
     let tool = tool_call("resize2fs", &[], &device.path, CHECK_WITHIN);
-    let said = tools.run(&tool)?;
+    let said = tool.run()?;
     match said.status {
         0 => Ok(()),
         _ => Err(tool.failed(&said)),
@@ -102,12 +99,12 @@ pub(super) fn check_and_grow(tools: &Tools, device: &BlockDevice) -> Result<(), 
 }
 
 /// Grows it while it is mounted, at a place that this host's mount table shows.
-pub(super) fn grow_mounted(tools: &Tools, device: &BlockDevice) -> Result<(), MountError> {
+pub(super) fn grow_mounted(device: &BlockDevice) -> Result<(), MountError> {
     if !can_grow(&superblock(device)?, device.size_bytes()?) {
         return Ok(());
     }
     let tool = tool_call("resize2fs", &[], &device.path, CHECK_WITHIN);
-    let said = tools.run(&tool)?;
+    let said = tool.run()?;
     match said.status {
         0 => Ok(()),
         _ if is_forbidden(&said) => Err(unusable(
@@ -118,26 +115,23 @@ pub(super) fn grow_mounted(tools: &Tools, device: &BlockDevice) -> Result<(), Mo
     }
 }
 
-fn check(tools: &Tools, device: &BlockDevice, arguments: &[&str]) -> Result<(), MountError> {
+fn check(device: &BlockDevice, arguments: &[&str]) -> Result<(), MountError> {
     let tool = tool_call("e2fsck", arguments, &device.path, CHECK_WITHIN);
-    let said = tools.run(&tool)?;
+    let said = tool.run()?;
+    let repair = FsType::Ext4.repair();
     match said.status {
         status if status < UNCORRECTED => Ok(()),
-        status if status < OPERATIONAL => Err(MountError::Damaged {
-            what: words(device),
-            reason: format!(
-                "`e2fsck -p` does not dare to correct it; {}; {}",
-                FsType::Ext4.repair(),
-                said.last_words()
-            ),
-        }),
-        _ if is_torn(&said) => Err(MountError::Damaged {
-            what: words(device),
-            reason: format!(
-                "the checksum of its superblock is wrong; {}",
-                FsType::Ext4.repair()
-            ),
-        }),
+        status if status < OPERATIONAL => {
+            let fault = "`e2fsck -p` does not dare to correct it";
+            Err(damaged(
+                device,
+                format!("{fault}; {repair}; {}", said.last_words()),
+            ))
+        }
+        _ if is_torn(&said) => {
+            let fault = "the checksum of its superblock is wrong";
+            Err(damaged(device, format!("{fault}; {repair}")))
+        }
         _ => Err(tool.failed(&said)),
     }
 }
@@ -172,11 +166,9 @@ fn can_grow(superblock: &Superblock, device_bytes: u64) -> bool {
 }
 
 fn superblock(device: &BlockDevice) -> Result<Superblock, MountError> {
-    let bytes = read_at(device, SUPERBLOCK, SUPERBLOCK_BYTES)?;
-    parse(&bytes).ok_or_else(|| MountError::Damaged {
-        what: words(device),
-        reason: format!("its superblock makes no sense; {}", FsType::Ext4.repair()),
-    })
+    let bytes = device.read_at(SUPERBLOCK, SUPERBLOCK_BYTES)?;
+    let repair = FsType::Ext4.repair();
+    parse(&bytes).ok_or_else(|| damaged(device, format!("its superblock makes no sense; {repair}")))
 }
 
 fn parse(bytes: &[u8]) -> Option<Superblock> {

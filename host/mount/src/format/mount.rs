@@ -1,15 +1,14 @@
 //! A file system on a device as a mount that is attached nowhere, and the proof that it is the device that was meant.
-//!
-//! It is apart because of what can go wrong between a path in `/dev` and a mount: the path may lead elsewhere by now, the kernel may hand out
-//! what somebody else has mounted, and what is on the device may be damaged or a copy. It must not know how the device was prepared.
+//! The path in `/dev` may lead elsewhere by now, the kernel may hand out what somebody else has mounted, and what is on the device may be
+//! damaged or a copy.
 
-use super::{FsType, StorageAccess, unusable, words};
+use super::{FsType, StorageAccess, damaged, unusable, words};
 use crate::block::{BlockDevice, DeviceNumber};
 use crate::failure::kernel;
 use crate::fs_context::FsContext;
-use crate::observe::observe;
+use crate::observe::identity;
 use crate::plan::options::MountFlags;
-use rustix::fs::{FileType, Mode, OFlags, major, minor, open, stat};
+use rustix::fs::{FileType, Mode, OFlags, open, stat};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::thread::sleep;
@@ -64,21 +63,13 @@ pub(super) fn mount(
 /// Whether the device's path still leads to it.
 pub(super) fn require_path(device: &BlockDevice) -> Result<(), MountError> {
     let found = stat(&device.path).map_err(|errno| kernel("stat", words(device), errno))?;
-    let number = DeviceNumber {
-        major: major(found.st_rdev),
-        minor: minor(found.st_rdev),
-    };
     let is_device = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
-    if is_device && number == device.number {
+    if is_device && DeviceNumber::of_raw(found.st_rdev) == device.number {
         return Ok(());
     }
-    Err(unusable(
-        device,
-        format!(
-            "its path does not lead to device {} any more; try again",
-            device.number
-        ),
-    ))
+    let number = device.number;
+    let reason = format!("its path does not lead to device {number} any more; try again");
+    Err(unusable(device, reason))
 }
 
 /// Refuses a device that is mounted, or that a volume manager or another host holds.
@@ -130,14 +121,11 @@ fn refused(device: &BlockDevice, fs_type: FsType, errno: Errno) -> MountError {
     match errno {
         Errno::BUSY => in_use(device),
         // EFSCORRUPTED and EFSBADCRC of the kernel's file systems.
-        Errno::UCLEAN | Errno::BADMSG => MountError::Damaged {
-            what: words(device),
-            reason: format!(
-                "the kernel found errors in its {} (`dmesg` says which); {}",
-                fs_type.name(),
-                fs_type.repair()
-            ),
-        },
+        Errno::UCLEAN | Errno::BADMSG => {
+            let (name, repair) = (fs_type.name(), fs_type.repair());
+            let fault = format!("the kernel found errors in its {name} (`dmesg` says which)");
+            damaged(device, format!("{fault}; {repair}"))
+        }
         Errno::ROFS | Errno::ACCESS => unusable(
             device,
             "it is read-only, and the journal of its file system is not empty; stage it once with a writable mode",
@@ -162,12 +150,10 @@ fn refused(device: &BlockDevice, fs_type: FsType, errno: Errno) -> MountError {
 /// The root of ext4 and xfs has the device's number. That of btrfs has one of its own, so there the proof is another, which holds for all:
 /// the mount is new (`create` is exclusive), the path led to the device, and the device, which was free, is held now.
 fn verify(device: &BlockDevice, fs_type: FsType, mount: &OwnedFd) -> Result<(), MountError> {
-    let identity = observe(mount)
-        .map_err(|errno| kernel("statx", words(device), errno))?
-        .identity;
+    let root = identity(mount, words(device))?;
     let number = DeviceNumber {
-        major: identity.device_major,
-        minor: identity.device_minor,
+        major: root.device_major,
+        minor: root.device_minor,
     };
     let is_right = fs_type == FsType::Btrfs || number == device.number;
     require_path(device)?;

@@ -12,7 +12,7 @@ use super::*;
 use crate::block::DeviceNumber;
 use crate::namespace::in_a_namespace;
 use crate::observe::observe;
-use rustix::fs::{FallocateFlags, fallocate, major, minor, stat};
+use rustix::fs::{FallocateFlags, fallocate, stat};
 use rustix::mount::{MountAttrFlags, MoveMountFlags, UnmountFlags, move_mount, unmount};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
@@ -34,7 +34,6 @@ const FLAGS: MountFlags = MountFlags {
 
 struct Bench {
     directory: PathBuf,
-    tools: Tools,
     durable: Durable,
     key: VolumeKey,
     source: Source,
@@ -52,7 +51,6 @@ fn privileged(test: impl FnOnce(&Bench) + Send + 'static) {
     let path = directory.path().to_owned();
     in_a_namespace(move || {
         test(&Bench {
-            tools: Tools::new().unwrap(),
             durable: Durable::open(&path.join("state")).unwrap(),
             key: VolumeKey {
                 driver: DriverName::parse("a.example").unwrap(),
@@ -70,7 +68,6 @@ fn privileged(test: impl FnOnce(&Bench) + Send + 'static) {
 impl Bench {
     fn formatting(&self) -> Formatting<'_> {
         Formatting {
-            tools: &self.tools,
             durable: &self.durable,
             key: &self.key,
             source: &self.source,
@@ -114,10 +111,7 @@ impl Disk {
             image: image.to_owned(),
             device: BlockDevice {
                 file: File::open(&path).unwrap().into(),
-                number: DeviceNumber {
-                    major: major(number),
-                    minor: minor(number),
-                },
+                number: DeviceNumber::of_raw(number),
                 backing: Some(observe(File::open(image).unwrap()).unwrap().identity),
                 is_read_only: options.contains(&"--read-only"),
                 path,
@@ -243,4 +237,16 @@ fn get(mount: &OwnedFd, name: &str) -> String {
 fn capacity(mount: &OwnedFd) -> u64 {
     let found = rustix::fs::fstatfs(mount).unwrap();
     found.f_blocks * u64::try_from(found.f_bsize).unwrap()
+}
+
+#[test]
+fn a_number_of_a_superblock_is_read_whole_or_absent() {
+    let bytes = [1, 2, 3, 4, 5, 6, 7, 8];
+    assert_eq!(le16(&bytes, 1), Some(0x0302));
+    assert_eq!(le32(&bytes, 4), Some(0x0807_0605));
+    assert_eq!(le64(&bytes, 0), Some(0x0807_0605_0403_0201));
+    assert_eq!(
+        (le16(&bytes, 7), le32(&bytes, 5), le64(&bytes, 9)),
+        (None, None, None)
+    );
 }

@@ -1,13 +1,9 @@
 //! xfs: its journal is replayed by the kernel at mount, and a mounted one can be grown by whoever may mount.
-//!
-//! It is apart because of what its tool for the journal says (xfs_logprint(8)), and because there is no check to run: `fsck.xfs` does nothing
-//! by design, and a damaged superblock shows at mount. It must not know whether anybody wants to write.
+//! There is no check to run: `fsck.xfs` does nothing by design, and a damaged superblock shows at mount.
 
-use super::bytes::{array, read_at};
-use super::{tool_call, words};
+use super::{array, tool_call, words};
 use crate::block::BlockDevice;
 use crate::failure::kernel;
-use crate::tools::Tools;
 use rustix::fs::{Mode, OFlags, openat};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -41,9 +37,9 @@ pub(super) fn has_magic(first: &[u8]) -> bool {
 }
 
 /// Whether the journal is empty.
-pub(super) fn is_clean(tools: &Tools, device: &BlockDevice) -> Result<bool, MountError> {
+pub(super) fn is_clean(device: &BlockDevice) -> Result<bool, MountError> {
     let tool = tool_call("xfs_logprint", &["-t"], &device.path, LOG_WITHIN);
-    let said = tools.run(&tool)?;
+    let said = tool.run()?;
     match parse_log(&String::from_utf8_lossy(&said.stdout)) {
         Some(log) => Ok(log.is_clean),
         None => Err(tool.failed(&said)),
@@ -51,12 +47,8 @@ pub(super) fn is_clean(tools: &Tools, device: &BlockDevice) -> Result<bool, Moun
 }
 
 /// Whether it has this name, and nobody can have mounted it for writing since `mkfs.xfs` began. A journal that cannot be read does not say so.
-pub(super) fn was_never_mounted(
-    tools: &Tools,
-    device: &BlockDevice,
-    uuid: Uuid,
-) -> Result<bool, MountError> {
-    let first = read_at(device, 0, SUPERBLOCK_BYTES)?;
+pub(super) fn was_never_mounted(device: &BlockDevice, uuid: Uuid) -> Result<bool, MountError> {
+    let first = device.read_at(0, SUPERBLOCK_BYTES)?;
     if array(&first, UUID).map(Uuid::from_bytes) != Some(uuid) {
         return Ok(false);
     }
@@ -64,7 +56,7 @@ pub(super) fn was_never_mounted(
         return Ok(true);
     }
     let tool = tool_call("xfs_logprint", &["-t"], &device.path, LOG_WITHIN);
-    let said = tools.run(&tool)?;
+    let said = tool.run()?;
     let log = parse_log(&String::from_utf8_lossy(&said.stdout));
     Ok(log.is_some_and(|log| log.is_clean && log.head == AFTER_MKFS))
 }

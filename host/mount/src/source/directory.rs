@@ -4,8 +4,7 @@
 //! happens in the pool may lead elsewhere. It must not know where the mount goes.
 
 use crate::confine::open_confined;
-use crate::failure::kernel;
-use crate::observe::{Identity, observe};
+use crate::observe::{self, Identity};
 use crate::plan::PoolPlace;
 use crate::plan::options::MountFlags;
 use crate::pool::refuse_leaving;
@@ -26,9 +25,7 @@ pub(crate) fn prepare(tree: &PoolPlace, flags: MountFlags) -> Result<OwnedFd, Mo
 
 /// Which directory it is.
 pub(crate) fn identity(tree: &PoolPlace) -> Result<Identity, MountError> {
-    observe(open(&open_pool(tree)?, tree)?)
-        .map(|observation| observation.identity)
-        .map_err(|errno| kernel("statx", tree, errno))
+    observe::identity(open(&open_pool(tree)?, tree)?, tree)
 }
 
 fn open(pool: &OwnedFd, tree: &PoolPlace) -> Result<OwnedFd, MountError> {

@@ -7,7 +7,7 @@ use crate::block::BlockDevice;
 use crate::block::loop_device::{self, Attached, Tag};
 use crate::confine::open_confined;
 use crate::failure::kernel;
-use crate::observe::{Identity, observe};
+use crate::observe::{Identity, identity as identity_of, observe};
 use crate::plan::PoolPlace;
 use crate::pool::refuse_leaving;
 use crate::source::open_pool;
@@ -58,7 +58,7 @@ pub(crate) fn attach(
 ) -> Result<BlockDevice, MountError> {
     refuse_leaving(open_pool(image)?, image)?;
     let file = open(image, is_read_only)?;
-    let identity = identity_of(image, &file)?;
+    let identity = identity_of(&file, image)?;
     let deadline = Instant::now() + LET_GO_WITHIN;
     loop {
         let by = match Claim::of(identity) {
@@ -90,7 +90,7 @@ pub(crate) fn holders(image: &PoolPlace) -> Result<Vec<Attached>, MountError> {
 
 /// Which file it is.
 pub(crate) fn identity(image: &PoolPlace) -> Result<Identity, MountError> {
-    identity_of(image, &open(image, true)?)
+    identity_of(open(image, true)?, image)
 }
 
 /// Its size.
@@ -157,12 +157,6 @@ fn open(image: &PoolPlace, is_read_only: bool) -> Result<OwnedFd, MountError> {
         return Ok(file);
     }
     Err(image.refuse("it is not an image"))
-}
-
-fn identity_of(image: &PoolPlace, file: &OwnedFd) -> Result<Identity, MountError> {
-    observe(file)
-        .map(|observation| observation.identity)
-        .map_err(|errno| kernel("statx", image, errno))
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use crate::observe::Identity;
 use crate::roots::Roots;
 use crate::stats_cache::{StatsCache, lock};
 use crate::threads::Budgets;
-use crate::tools::Tools;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -31,7 +30,6 @@ fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
         roots: Roots::new(vec![crate::PathRoot::Any("/nowhere".into())]),
         journal: Journal::open(run).unwrap(),
         durable: Durable::open(&run.join("state")).unwrap(),
-        tools: Tools::new().unwrap(),
         grants: Default::default(),
         stats_cache: StatsCache::default(),
         budgets: Budgets::new(4),

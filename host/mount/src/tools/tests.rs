@@ -1,6 +1,7 @@
 //! Real programs, well-behaved and not.
 
 use super::*;
+use std::thread;
 
 fn call(program: &'static str, arguments: &[&str]) -> ToolCall {
     ToolCall {
@@ -18,8 +19,7 @@ fn shell(script: &str) -> ToolCall {
 
 #[test]
 fn what_a_program_says_and_how_it_ends_comes_back() {
-    let tools = Tools::new().unwrap();
-    let said = tools.run(&shell("echo out; echo err >&2; exit 3")).unwrap();
+    let said = shell("echo out; echo err >&2; exit 3").run().unwrap();
     assert_eq!(
         (said.status, &*said.stdout, &*said.stderr),
         (3, &b"out\n"[..], "err\n")
@@ -28,21 +28,17 @@ fn what_a_program_says_and_how_it_ends_comes_back() {
 
 #[test]
 fn a_program_gets_no_input_and_nothing_of_our_environment() {
-    let tools = Tools::new().unwrap();
-    let said = tools.run(&call("env", &[])).unwrap();
+    let said = call("env", &[]).run().unwrap();
     let mut lines: Vec<_> = std::str::from_utf8(&said.stdout).unwrap().lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"]);
-    assert_eq!(tools.run(&call("cat", &[])).unwrap().stdout, b"");
+    assert_eq!(call("cat", &[]).run().unwrap().stdout, b"");
 }
 
 #[test]
 fn a_chatterer_neither_blocks_nor_fills_memory() {
-    let tools = Tools::new().unwrap();
-    let said = tools
-        .run(&shell(
-            "head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2",
-        ))
+    let said = shell("head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2")
+        .run()
         .unwrap();
     assert_eq!(
         (said.stdout.len(), said.stderr.len()),
@@ -52,7 +48,6 @@ fn a_chatterer_neither_blocks_nor_fills_memory() {
 
 #[test]
 fn a_program_over_its_deadline_is_killed_with_children() {
-    let tools = Tools::new().unwrap();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pids");
     let script = format!("sleep 60 & echo $! $$ > {}; wait", file.display());
@@ -61,7 +56,7 @@ fn a_program_over_its_deadline_is_killed_with_children() {
         ..shell(&script)
     };
     let before = Instant::now();
-    let error = tools.run(&tool).unwrap_err();
+    let error = tool.run().unwrap_err();
     assert!(matches!(error, MountError::Hung { .. }), "{error}");
     assert!(before.elapsed() < Duration::from_secs(10));
     let pids = std::fs::read_to_string(&file).unwrap();
@@ -78,17 +73,15 @@ fn a_program_over_its_deadline_is_killed_with_children() {
 
 #[test]
 fn what_a_program_leaves_behind_does_not_keep_the_call() {
-    let tools = Tools::new().unwrap();
     let before = Instant::now();
-    let said = tools.run(&shell("sleep 60 & echo done")).unwrap();
+    let said = shell("sleep 60 & echo done").run().unwrap();
     assert_eq!((said.status, &*said.stdout), (0, &b"done\n"[..]));
     assert!(before.elapsed() < Duration::from_secs(10));
 }
 
 #[test]
 fn a_program_that_is_killed_is_an_error_and_says_so() {
-    let tools = Tools::new().unwrap();
-    let error = tools.run(&shell("echo begun >&2; kill -9 $$")).unwrap_err();
+    let error = shell("echo begun >&2; kill -9 $$").run().unwrap_err();
     assert_eq!(
         error.to_string(),
         "`sh` failed on an object: it was killed by signal 9; it said: begun"
@@ -99,8 +92,7 @@ fn a_program_that_is_killed_is_an_error_and_says_so() {
 fn a_program_that_is_missing_is_named_with_its_package() {
     let tool = call("mkfs.btrfs", &[]);
     assert!(tool.missing().contains("`btrfs-progs`"));
-    let tools = Tools::new().unwrap();
-    let error = tools.run(&call("no-such-program", &[])).unwrap_err();
+    let error = call("no-such-program", &[]).run().unwrap_err();
     assert!(
         error
             .to_string()
@@ -111,12 +103,11 @@ fn a_program_that_is_missing_is_named_with_its_package() {
 
 #[test]
 fn many_run_at_a_time_and_a_slow_one_delays_no_other() {
-    let tools = Tools::new().unwrap();
     thread::scope(|scope| {
-        let slow = scope.spawn(|| tools.run(&shell("sleep 3")));
+        let slow = scope.spawn(|| shell("sleep 3").run());
         let before = Instant::now();
         for _ in 0..20 {
-            tools.run(&call("true", &[])).unwrap();
+            call("true", &[]).run().unwrap();
         }
         assert!(before.elapsed() < Duration::from_secs(3) && !slow.is_finished());
         assert_eq!(slow.join().unwrap().unwrap().status, 0);

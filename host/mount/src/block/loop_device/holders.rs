@@ -10,7 +10,7 @@ use super::{Attached, hold};
 use crate::block::DeviceNumber;
 use crate::failure::kernel;
 use crate::mountinfo::{self, MountLine};
-use crate::observe::{Identity, mount_id, observe};
+use crate::observe::{Identity, identity, mount_id};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -64,9 +64,7 @@ pub(crate) fn lying_on(devices: &[DeviceNumber]) -> Result<Vec<Attached>, MountE
 impl Sought {
     fn of(file: &OwnedFd) -> Result<Self, MountError> {
         let failed = |operation: &str, errno| kernel(operation, "an image", errno);
-        let identity = observe(file)
-            .map_err(|errno| failed("statx", errno))?
-            .identity;
+        let identity = identity(file, "an image")?;
         let links = fstat(file)
             .map_err(|errno| failed("fstat", errno))?
             .st_nlink;

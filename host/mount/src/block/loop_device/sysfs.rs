@@ -42,7 +42,7 @@ impl LoopName {
 
     /// The device's number.
     pub(super) fn number(&self) -> Option<DeviceNumber> {
-        parse_number(&fs::read_to_string(self.attribute("dev")).ok()?)
+        DeviceNumber::parse(&fs::read_to_string(self.attribute("dev")).ok()?)
     }
 
     /// Whether it is bound to a file: only then the kernel has attributes of it.
@@ -104,14 +104,6 @@ fn is_removed(line: &[u8], name: &str) -> bool {
     path.ends_with(DELETED) && last != Some(name.as_bytes())
 }
 
-fn parse_number(line: &str) -> Option<DeviceNumber> {
-    let (major, minor) = line.trim_end().split_once(':')?;
-    Some(DeviceNumber {
-        major: major.parse().ok()?,
-        minor: minor.parse().ok()?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,9 +123,12 @@ mod tests {
     #[test]
     fn a_number_is_read_as_sysfs_writes_it() {
         let (major, minor) = (7, 128);
-        assert_eq!(parse_number("7:128\n"), Some(DeviceNumber { major, minor }));
+        assert_eq!(
+            DeviceNumber::parse("7:128\n"),
+            Some(DeviceNumber { major, minor })
+        );
         for line in ["", "7", "7:", ":1", "7:-1", "a:b"] {
-            assert_eq!(parse_number(line), None, "{line}");
+            assert_eq!(DeviceNumber::parse(line), None, "{line}");
         }
     }
 

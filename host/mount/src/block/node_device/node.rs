@@ -6,7 +6,7 @@
 use super::tree::{DeviceTree, KernelName};
 use crate::block::DeviceNumber;
 use crate::failure::kernel;
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, major, minor, openat, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
 use wasmount_core::mounter::MountError;
@@ -42,11 +42,7 @@ impl Node {
                     .to_owned(),
             });
         }
-        let has = DeviceNumber {
-            major: major(found.st_rdev),
-            minor: minor(found.st_rdev),
-        };
-        Ok((has == number).then_some(Self { place, number }))
+        Ok((DeviceNumber::of_raw(found.st_rdev) == number).then_some(Self { place, number }))
     }
 
     pub(super) fn number(&self) -> DeviceNumber {

@@ -100,12 +100,7 @@ impl DeviceTree {
 
     /// A device's number, as long as it is there.
     pub(super) fn number(&self, name: &KernelName) -> Option<DeviceNumber> {
-        let text = self.text(name, "dev")?;
-        let (major, minor) = text.split_once(':')?;
-        Some(DeviceNumber {
-            major: major.parse().ok()?,
-            minor: minor.parse().ok()?,
-        })
+        DeviceNumber::parse(&self.text(name, "dev")?)
     }
 
     /// The device that has a number now.

@@ -14,9 +14,27 @@ fn wish(wanted: FsType, is_named: bool) -> BlockFilesystem {
     }
 }
 
-fn reason(refusal: &Refusal) -> &str {
+/// Decides on a device that is not looked at.
+fn decide(
+    content: &Content,
+    is_unfinished: bool,
+    wish: &BlockFilesystem,
+    access: StorageAccess,
+) -> Result<Verdict, MountError> {
+    let device = BlockDevice {
+        file: tempfile::tempfile().unwrap().into(),
+        number: crate::block::DeviceNumber { major: 7, minor: 0 },
+        path: "/dev/loop0".into(),
+        backing: None,
+        is_read_only: false,
+    };
+    super::decide(&device, content, is_unfinished, wish, access)
+}
+
+fn reason(refusal: &MountError) -> &str {
     match refusal {
-        Refusal::Unusable(reason) | Refusal::Damaged(reason) => reason,
+        MountError::Unusable { reason, .. } | MountError::Damaged { reason, .. } => reason,
+        other => panic!("{other}"),
     }
 }
 
@@ -101,7 +119,7 @@ fn what_is_damaged_or_unclear_is_left_to_a_person() {
     let refused = |content| decide(&content, false, &wish, RW).unwrap_err();
     assert!(matches!(
         refused(Content::Broken(FsType::Ext4)),
-        Refusal::Damaged(_)
+        MountError::Damaged { .. }
     ));
     for (content, word) in [
         (Content::Unsigned { at: 4097 }, "byte 4097"),
@@ -110,7 +128,7 @@ fn what_is_damaged_or_unclear_is_left_to_a_person() {
     ] {
         let refusal = refused(content);
         assert!(
-            matches!(&refusal, Refusal::Unusable(reason) if reason.contains(word)),
+            matches!(&refusal, MountError::Unusable { reason, .. } if reason.contains(word)),
             "{refusal:?}"
         );
     }

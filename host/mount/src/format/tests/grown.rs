@@ -40,7 +40,7 @@ fn privileged_xfs_and_btrfs_grow_online_once() {
             put(&mount, "data", "kept");
             disk.resize(LARGER);
             for _ in 0..2 {
-                grow(&bench.tools, &disk.device, &mount, fs_type).unwrap();
+                grow(&disk.device, &mount, fs_type).unwrap();
                 assert!(capacity(&mount) > LARGER - OWN, "{fs_type:?}");
             }
             assert_eq!(get(&mount, "data"), "kept");
@@ -58,7 +58,7 @@ fn privileged_a_mounted_ext4_grows_or_names_the_next_stage() {
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         move_mount(&mount, c"", rustix::fs::CWD, &place, flags).unwrap();
         disk.resize(LARGER);
-        match grow(&bench.tools, &disk.device, &mount, FsType::Ext4) {
+        match grow(&disk.device, &mount, FsType::Ext4) {
             Ok(()) => assert!(may_use_resources() && capacity(&mount) > LARGER - OWN),
             Err(error) => {
                 assert!(!may_use_resources(), "{error}");
@@ -71,7 +71,7 @@ fn privileged_a_mounted_ext4_grows_or_names_the_next_stage() {
         drop(mount);
         let mount = bench.mount(&disk, FsType::Ext4).unwrap();
         assert!(capacity(&mount) > LARGER - OWN);
-        grow(&bench.tools, &disk.device, &mount, FsType::Ext4).unwrap();
+        grow(&disk.device, &mount, FsType::Ext4).unwrap();
     });
 }
 
@@ -84,7 +84,7 @@ fn privileged_an_end_that_is_too_small_for_a_group_is_no_error() {
             disk.resize(SIZE + 4096);
             for _ in 0..2 {
                 let mount = bench.mount(&disk, fs_type).unwrap();
-                grow(&bench.tools, &disk.device, &mount, fs_type).unwrap();
+                grow(&disk.device, &mount, fs_type).unwrap();
             }
         });
     }
@@ -100,11 +100,11 @@ fn privileged_a_btrfs_that_cannot_grow_stays_usable() {
         let mount = bench.mount(&disk, FsType::Btrfs).unwrap();
         put(&mount, "data", "kept");
         assert!(capacity(&mount) <= 128 * MIB);
-        let error = grow(&bench.tools, &disk.device, &mount, FsType::Btrfs).unwrap_err();
+        let error = grow(&disk.device, &mount, FsType::Btrfs).unwrap_err();
         assert!(matches!(error, MountError::Unusable { .. }), "{error}");
         assert!(error.to_string().contains("268435456 bytes"), "{error}");
         disk.resize(320 * MIB);
-        grow(&bench.tools, &disk.device, &mount, FsType::Btrfs).unwrap();
+        grow(&disk.device, &mount, FsType::Btrfs).unwrap();
         assert!(capacity(&mount) > 192 * MIB);
         assert_eq!(get(&mount, "data"), "kept");
     });
