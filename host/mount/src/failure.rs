@@ -5,6 +5,7 @@
 use rustix::io::Errno;
 use std::fmt::Display;
 use std::path::PathBuf;
+use wasmount_core::fault::Blame;
 use wasmount_core::mounter::MountError;
 
 /// Longest path that an error message shows, in characters: four lines of a terminal. Paths can be 4095 bytes long.
@@ -91,6 +92,44 @@ pub(crate) fn kernel(operation: &str, object: impl Display, errno: Errno) -> Mou
         object: object.to_string(),
         errno: errno.raw_os_error(),
         text: words(errno),
+    }
+}
+
+/// What was asked for makes no sense.
+pub(crate) fn invalid(
+    what: impl Into<String>,
+    reason: impl Into<String>,
+    blame: Blame,
+) -> MountError {
+    MountError::Invalid {
+        what: what.into(),
+        reason: reason.into(),
+        blame,
+    }
+}
+
+/// A step of a plan is beyond the grants.
+pub(crate) fn not_granted(step: &str, reason: impl Into<String>, blame: Blame) -> MountError {
+    MountError::NotGranted {
+        step: step.to_owned(),
+        reason: reason.into(),
+        blame,
+    }
+}
+
+/// This host or this node does not have it.
+pub(crate) fn unsupported(what: impl Into<String>, reason: impl Into<String>) -> MountError {
+    MountError::Unsupported {
+        what: what.into(),
+        reason: reason.into(),
+    }
+}
+
+/// The state of the storage forbids it.
+pub(crate) fn unusable(what: impl Into<String>, reason: impl Into<String>) -> MountError {
+    MountError::Unusable {
+        what: what.into(),
+        reason: reason.into(),
     }
 }
 

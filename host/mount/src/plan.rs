@@ -1,9 +1,7 @@
 //! A plan and a request against the administrator's grants. What comes out is a type of its own, and the only thing that is executed.
 //!
-//! It is apart because it is pure: it opens nothing, so what is allowed can be read and tested without a kernel. One file below for each
-//! step that has rules of its own. It must not know mounts that exist.
+//! It is pure: it opens nothing, so what is allowed can be read and tested without a kernel.
 
-mod allowed;
 pub(crate) mod device;
 pub(crate) mod files;
 pub(crate) mod filesystem;
@@ -13,14 +11,14 @@ pub(crate) mod own_options;
 pub(crate) mod tmpfs;
 
 use crate::confine::PoolPath;
-use crate::failure::{kernel, shown};
+use crate::failure::{invalid, kernel, not_granted, shown, unsupported};
 use crate::fs_type::{BlockFilesystem, FsType, StorageAccess};
-use allowed::{block_options, directory_options, files_options};
+use crate::group::group_number;
 use device::CheckedDevice;
 use files::CheckedFiles;
 use filesystem::{CheckedFilesystem, FilesystemStep};
 use label::{Label, is_label};
-use options::{Allowed, CheckedOptions, MountFlags, Refused, Words};
+use options::{Allowed, CheckedOptions, MountFlags, Words};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -79,13 +77,6 @@ pub(crate) struct PoolPlace {
     pub(crate) path: PoolPath,
 }
 
-/// How the client wants the volume: checked words of its capability.
-#[derive(Debug, Clone, Copy)]
-enum Wanted<'c> {
-    Block,
-    Mount(&'c MountAccess),
-}
-
 /// Whether a host with these grants would carry out a plan, for whoever only wants to know: the same check with the same words, and nothing is
 /// opened. A device may be refused later, when it is found and no grant covers it.
 pub fn judge(
@@ -106,11 +97,23 @@ pub(crate) fn check(
 ) -> Result<CheckedPlan, MountError> {
     let step = plan.source.step();
     let wanted = wanted(capability)?;
+    let group = wanted.and_then(|access| access.volume_mount_group.as_deref());
+    let file_system = || {
+        let reason = format!("a volume of step `{step}` is a file system, not a block device");
+        let block = || invalid("volume_capability", reason, Blame::Of(Owner::Request));
+        wanted.ok_or_else(block)
+    };
     let (source, flags) = match &plan.source {
         Source::Directory { pool, path } => {
             let grant = granted_pool(step, grants, pool)?;
-            let words = words(plan, wanted.file_system(step)?)?;
-            let checked = checked_options(step, &words, &directory_options(grant))?;
+            // A tree lies on the pool's file system, whose options are not its own.
+            let allowed = Allowed {
+                step,
+                granted: &grant.mount_options,
+                fs_type: None,
+                labels: None,
+            };
+            let checked = allowed.check(&words(plan, file_system()?)?)?;
             let place = pool_place(step, pool, path, grant)?;
             (CheckedSource::Directory(place), checked.flags)
         }
@@ -132,27 +135,30 @@ pub(crate) fn check(
             options,
             secret_options,
         } => {
-            let access = wanted.file_system(step)?;
             let step = FilesystemStep {
                 fs_type,
                 source,
                 options,
                 secret_options,
             };
-            let group = access.volume_mount_group.as_deref();
-            let (filesystem, flags) =
-                filesystem::check(&step, words(plan, access)?, group, grants)?;
+            let words = words(plan, file_system()?)?;
+            let (filesystem, flags) = filesystem::check(&step, words, group, grants)?;
             (CheckedSource::Filesystem(filesystem), flags)
         }
         Source::Tmpfs { size_bytes } => {
-            let access = wanted.file_system(step)?;
-            let group = access.volume_mount_group.as_deref();
-            let (tmpfs, flags) = tmpfs::check(*size_bytes, &words(plan, access)?, group, grants)?;
+            let words = words(plan, file_system()?)?;
+            let (tmpfs, flags) = tmpfs::check(*size_bytes, &words, group, grants)?;
             (CheckedSource::Tmpfs(tmpfs), flags)
         }
         Source::Files { files } => {
-            let words = words(plan, wanted.file_system(step)?)?;
-            let checked = checked_options(step, &words, &files_options(grants))?;
+            // Files lie on a file system of their own, of which only the label can be chosen.
+            let allowed = Allowed {
+                step,
+                granted: &[],
+                fs_type: None,
+                labels: Some(grants.selinux_mount),
+            };
+            let checked = allowed.check(&words(plan, file_system()?)?)?;
             let files = files::check(files)?.with_options(checked.own);
             (CheckedSource::Files(files), checked.flags)
         }
@@ -162,7 +168,7 @@ pub(crate) fn check(
         source,
         flags: flags.read_only(access != StorageAccess::ReadWrite),
         access,
-        group: wanted.group()?,
+        group: group.map(group_number).transpose()?,
     })
 }
 
@@ -182,11 +188,7 @@ impl PoolPlace {
     }
 
     pub(crate) fn refuse(&self, reason: &str) -> MountError {
-        MountError::Invalid {
-            what: self.to_string(),
-            reason: reason.to_owned(),
-            blame: Blame::Of(Owner::Content),
-        }
+        invalid(self.to_string(), reason, Blame::Of(Owner::Content))
     }
 }
 
@@ -196,44 +198,16 @@ impl fmt::Display for PoolPlace {
     }
 }
 
-impl<'c> Wanted<'c> {
-    fn file_system(self, step: &str) -> Result<&'c MountAccess, MountError> {
-        match self {
-            Wanted::Mount(access) => Ok(access),
-            Wanted::Block => Err(MountError::Invalid {
-                what: "volume_capability".to_owned(),
-                reason: format!("a volume of step `{step}` is a file system, not a block device"),
-                blame: Blame::Of(Owner::Request),
-            }),
-        }
-    }
-
-    fn group(self) -> Result<Option<u32>, MountError> {
-        match self {
-            Wanted::Mount(access) => access
-                .volume_mount_group
-                .as_deref()
-                .map(crate::group::group_number)
-                .transpose(),
-            Wanted::Block => Ok(None),
-        }
-    }
-}
-
-fn wanted(capability: &VolumeCapability) -> Result<Wanted<'_>, MountError> {
+/// The file system that the client wants; `None`: a raw block device.
+fn wanted(capability: &VolumeCapability) -> Result<Option<&MountAccess>, MountError> {
+    let unknown = |what: String| Err(unsupported(what, "this host does not know it"));
     if let AccessMode::Other(number) = capability.access_mode {
-        return Err(MountError::Unsupported {
-            what: format!("access mode {number}"),
-            reason: "this host does not know it".to_owned(),
-        });
+        return unknown(format!("access mode {number}"));
     }
     match &capability.access_type {
-        AccessType::Mount(access) => Ok(Wanted::Mount(access)),
-        AccessType::Block => Ok(Wanted::Block),
-        AccessType::Other(number) => Err(MountError::Unsupported {
-            what: format!("access type {number}"),
-            reason: "this host does not know it".to_owned(),
-        }),
+        AccessType::Mount(access) => Ok(Some(access)),
+        AccessType::Block => Ok(None),
+        AccessType::Other(number) => unknown(format!("access type {number}")),
     }
 }
 
@@ -255,10 +229,9 @@ fn words<'w>(plan: &'w Plan, access: &'w MountAccess) -> Result<Words<'w>, Mount
     {
         check_fs_type(fs_type)?;
     }
-    let label = Label::of_flags(&access.mount_flags).map_err(|rule| MountError::Invalid {
-        what: "mount option `context`".to_owned(),
-        reason: format!("it {rule}"),
-        blame: Blame::Of(Owner::Request),
+    let label = Label::of_flags(&access.mount_flags).map_err(|rule| {
+        let reason = format!("it {rule}");
+        invalid("mount option `context`", reason, Blame::Of(Owner::Request))
     })?;
     let asked = access.mount_flags.iter().filter(|flag| !is_label(flag));
     let options = plan.mount_options.iter().chain(asked);
@@ -271,19 +244,15 @@ fn words<'w>(plan: &'w Plan, access: &'w MountAccess) -> Result<Words<'w>, Mount
 /// A block device for a client: raw, or with which file system and options.
 fn form(
     plan: &Plan,
-    wanted: Wanted<'_>,
+    wanted: Option<&MountAccess>,
     granted: &[String],
     grants: &Grants,
 ) -> Result<(Form, MountFlags), MountError> {
-    let access = match wanted {
+    let Some(access) = wanted else {
         // What a plan says of file systems has no meaning then: a plugin need not know what the client asked for. That nobody writes has.
-        Wanted::Block => {
-            let is_read_only = plan.mount_options.iter().any(|option| option == "ro");
-            return Ok((Form::Raw, MountFlags::of_device().read_only(is_read_only)));
-        }
-        Wanted::Mount(access) => access,
+        let is_read_only = plan.mount_options.iter().any(|option| option == "ro");
+        return Ok((Form::Raw, MountFlags::of_device().read_only(is_read_only)));
     };
-    let step = plan.source.step();
     let words = words(plan, access)?;
     let named = access.fs_type.as_deref();
     let (wanted, is_named) = match named.or(plan.default_fs_type.as_deref()) {
@@ -291,8 +260,13 @@ fn form(
         None => (DEFAULT_FS_TYPE, false),
     };
     let of_type = |fs_type: FsType| {
-        let allowed = block_options(fs_type, granted, grants);
-        checked_options(step, &words, &allowed)
+        let allowed = Allowed {
+            step: plan.source.step(),
+            granted,
+            fs_type: Some(fs_type.name()),
+            labels: Some(grants.selinux_mount),
+        };
+        allowed.check(&words)
     };
     let CheckedOptions { flags, own } = of_type(wanted)?;
     // A device that has another type already keeps it, if the options are good for that type as well.
@@ -314,21 +288,15 @@ fn check_fs_type(fs_type: &str) -> Result<(), MountError> {
     if fs_type.len() <= FS_TYPE_BYTES && !fs_type.is_empty() && fs_type.chars().all(allowed) {
         return Ok(());
     }
-    Err(MountError::Invalid {
-        what: "fs_type".to_owned(),
-        reason: "it is not the name of a file system type".to_owned(),
-        blame: Blame::word(fs_type),
-    })
+    let reason = "it is not the name of a file system type";
+    Err(invalid("fs_type", reason, Blame::word(fs_type)))
 }
 
 fn block_fs_type(name: &str) -> Result<FsType, MountError> {
     FsType::parse(name).ok_or_else(|| {
         let names = FsType::ALL.map(FsType::name).join(", ");
-        MountError::Invalid {
-            what: "fs_type".to_owned(),
-            reason: format!("`{name}` is not made by this host; it makes {names}"),
-            blame: Blame::word(name),
-        }
+        let reason = format!("`{name}` is not made by this host; it makes {names}");
+        invalid("fs_type", reason, Blame::word(name))
     })
 }
 
@@ -337,17 +305,11 @@ fn granted_pool<'g>(
     grants: &'g Grants,
     pool: &str,
 ) -> Result<&'g PoolGrant, MountError> {
-    grants
-        .pools
-        .get(pool)
-        .ok_or_else(|| MountError::NotGranted {
-            step: step.to_owned(),
-            reason: format!(
-                "pool `{}` is not in `grants.pools` of the backend document",
-                shown(pool)
-            ),
-            blame: Blame::word(pool),
-        })
+    grants.pools.get(pool).ok_or_else(|| {
+        let name = shown(pool);
+        let reason = format!("pool `{name}` is not in `grants.pools` of the backend document");
+        not_granted(step, reason, Blame::word(pool))
+    })
 }
 
 fn pool_place(
@@ -356,34 +318,14 @@ fn pool_place(
     path: &str,
     grant: &PoolGrant,
 ) -> Result<PoolPlace, MountError> {
-    let path = PoolPath::parse(path).map_err(|fault| MountError::Invalid {
-        what: format!("path of step `{step}`"),
-        reason: fault.to_string(),
-        blame: Blame::word(path),
+    let path = PoolPath::parse(path).map_err(|fault| {
+        let what = format!("path of step `{step}`");
+        invalid(what, fault.to_string(), Blame::word(path))
     })?;
     Ok(PoolPlace {
         pool: pool.to_owned(),
         directory: grant.path.clone(),
         path,
-    })
-}
-
-fn checked_options(
-    step: &str,
-    words: &Words<'_>,
-    allowed: &Allowed<'_>,
-) -> Result<CheckedOptions, MountError> {
-    options::check(words, allowed).map_err(|(refused, blame)| match refused {
-        Refused::Malformed(reason) => MountError::Invalid {
-            what: format!("mount options of step `{step}`"),
-            reason,
-            blame,
-        },
-        Refused::NotGranted(reason) => MountError::NotGranted {
-            step: step.to_owned(),
-            reason,
-            blame,
-        },
     })
 }
 

@@ -1,25 +1,20 @@
 //! A block device of the node, found by its facts: waited for, opened, and looked at once more.
 //!
-//! It is apart because between a name and a device anything can change: disks are renumbered, links are late. So what counts is what holds
-//! for the opened device, whose number cannot be given away while it is open. It must not know what the device is for.
+//! Between a name and a device anything can change: disks are renumbered, links are late. So what counts is what holds for the opened device,
+//! whose number cannot be given away while it is open.
 
-mod node;
-mod search;
-mod shared;
 mod tree;
-mod users;
 
-pub(crate) use shared::{find, open_shared};
-
-use crate::block::{BlockDevice, DeviceNumber};
-use crate::failure::kernel;
-use crate::plan::device::{CheckedDevice, DeviceFacts, in_words, is_covered, not_granted};
-use node::Node;
-use rustix::fs::OFlags;
+use crate::block::{BlockDevice, DeviceNumber, loop_device};
+use crate::failure::{kernel, unusable};
+use crate::plan::device::{CheckedDevice, WantedFacts, in_words, is_covered, not_granted};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::collections::BTreeSet;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 use tree::{DeviceTree, KernelName};
+use wasmount_core::device_fact::DeviceFact;
 use wasmount_core::document::Grants;
 use wasmount_core::mounter::MountError;
 
@@ -28,13 +23,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Most devices that a message names.
 const NAMED: usize = 4;
 
-/// What one look came to.
-enum Look {
-    Opened(BlockDevice),
-    /// No device has all facts.
-    Absent,
-    /// One has, but cannot be opened yet; in words.
-    Unready(String),
+/// A block device's node that has its number. The device itself is not open.
+struct DeviceNode {
+    place: OwnedFd,
+    number: DeviceNumber,
 }
 
 /// Finds the device, waits for it as long as the plan says, and opens it. Nothing else has it then. The descriptor keeps nobody out later:
@@ -43,16 +35,50 @@ pub(crate) fn open(device: &CheckedDevice, read_only: bool) -> Result<BlockDevic
     open_in(&DeviceTree::default(), device, read_only)
 }
 
-/// What is known of a device; nothing of one that is not there.
-pub(crate) fn facts_of(number: DeviceNumber) -> DeviceFacts {
-    let tree = DeviceTree::default();
-    let name = tree.named(number);
-    name.map(|name| tree.facts_of(&name)).unwrap_or_default()
-}
-
 /// Whether a grant covers this device, so that a mount of it can be the driver's own.
 pub(crate) fn is_granted(grants: &Grants, number: DeviceNumber) -> bool {
-    is_covered(&grants.devices, &facts_of(number))
+    let tree = DeviceTree::default();
+    let name = tree.named(number);
+    name.is_some_and(|name| is_covered(&grants.devices, &tree.facts_of(&name)))
+}
+
+/// Which device has the facts now. `None`: not exactly one that was granted.
+pub(crate) fn find(device: &CheckedDevice) -> Result<Option<DeviceNumber>, MountError> {
+    let found = find_granted(&DeviceTree::default(), device)?;
+    Ok(found.map(|(_, node)| node.number))
+}
+
+/// Opens a device that this host has handed out already, without the claim of `open`, since its users may have it. It is opened for writing
+/// where it can be written.
+pub(crate) fn open_shared(device: &CheckedDevice) -> Result<Option<BlockDevice>, MountError> {
+    let tree = DeviceTree::default();
+    let Some((name, node)) = find_granted(&tree, device)? else {
+        return Ok(None);
+    };
+    let is_read_only = tree.is_read_only(&name);
+    match node.reopen(access(is_read_only)) {
+        Ok(file) => Ok(Some(BlockDevice {
+            file,
+            number: node.number,
+            path: tree.node(&name),
+            backing: None,
+            is_read_only,
+        })),
+        Err(errno) if is_absent(errno) => Ok(None),
+        Err(errno) => Err(kernel("open", &name, errno)),
+    }
+}
+
+fn find_granted(
+    tree: &DeviceTree,
+    device: &CheckedDevice,
+) -> Result<Option<(KernelName, DeviceNode)>, MountError> {
+    match search(tree, &device.facts)?.as_slice() {
+        [name] if is_covered(&device.grants, &tree.facts_of(name)) => {
+            Ok(DeviceNode::open(tree, name)?.map(|node| (name.clone(), node)))
+        }
+        _ => Ok(None),
+    }
 }
 
 fn open_in(
@@ -62,14 +88,12 @@ fn open_in(
 ) -> Result<BlockDevice, MountError> {
     let end = Instant::now() + device.wait;
     loop {
-        let unready = match look(tree, device, read_only)? {
-            Look::Opened(opened) => return Ok(opened),
-            Look::Unready(reason) => Some(reason),
-            Look::Absent => None,
+        let missing = match look(tree, device, read_only)? {
+            Ok(opened) => return Ok(opened),
+            Err(missing) => missing,
         };
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            let missing = unready.map_or_else(|| nearly(tree, device), Ok)?;
             let asked = in_words(&device.facts);
             let waited = device.wait.as_millis();
             return Err(MountError::NotFound {
@@ -80,49 +104,105 @@ fn open_in(
     }
 }
 
-fn look(tree: &DeviceTree, device: &CheckedDevice, read_only: bool) -> Result<Look, MountError> {
-    let unready = |reason| Ok(Look::Unready(reason));
-    let found = search::find(tree, &device.facts)?;
+/// One look: the device, or in words what is missing yet.
+fn look(
+    tree: &DeviceTree,
+    device: &CheckedDevice,
+    read_only: bool,
+) -> Result<Result<BlockDevice, String>, MountError> {
+    let missing = |reason| Ok(Err(reason));
+    let found = search(tree, &device.facts)?;
     let name = match found.as_slice() {
-        [] => return Ok(Look::Absent),
+        [] => return Ok(Err(absent(tree, &device.facts)?)),
         [name] => name,
         several => return Err(ambiguous(device, several)),
     };
     // Before it is opened: opening alone can make a device spin up.
     check_granted(tree, device, name)?;
-    let Some(node) = Node::open(tree, name)? else {
-        return unready(format!(
+    let Some(node) = DeviceNode::open(tree, name)? else {
+        return missing(format!(
             "{name} has them, but no node of its number in /dev"
         ));
     };
     let is_read_only = tree.is_read_only(name);
-    let access = if read_only || is_read_only {
-        OFlags::RDONLY
-    } else {
-        OFlags::RDWR
-    };
     let Some(claim) = claim(tree, name, &node)? else {
-        return unready(format!("{name} has them, but nothing is behind its node"));
+        return missing(format!("{name} has them, but nothing is behind its node"));
     };
     let file = node
-        .reopen(access)
+        .reopen(access(read_only || is_read_only))
         .map_err(|errno| kernel("open", name, errno))?;
     // From here on the number is this device's. That the facts are its own, and not those of one that had the number before, is known
     // only now.
-    if tree.named(node.number()).as_ref() != Some(name)
-        || search::find(tree, &device.facts)? != found
-    {
-        return unready(format!("{name} was exchanged while it was opened"));
+    if tree.named(node.number).as_ref() != Some(name) || search(tree, &device.facts)? != found {
+        return missing(format!("{name} was exchanged while it was opened"));
     }
     check_granted(tree, device, name)?;
     drop(claim);
-    Ok(Look::Opened(BlockDevice {
+    Ok(Ok(BlockDevice {
         file,
-        number: node.number(),
+        number: node.number,
         path: tree.node(name),
         backing: None,
         is_read_only,
     }))
+}
+
+/// All devices that have these facts. Facts of a disk hold for its partitions too.
+fn search(tree: &DeviceTree, wanted: &WantedFacts) -> Result<Vec<KernelName>, MountError> {
+    let links = links(tree, wanted)?;
+    // With links just the devices that they lead to, so that no other disk is asked anything.
+    let mut found: BTreeSet<KernelName> = if links.is_empty() {
+        tree.names().into_iter().collect()
+    } else {
+        let led_to = links.iter().filter_map(|(_, to)| to.as_ref());
+        led_to
+            .flat_map(|to| tree.partitions(to).into_iter().chain([to.clone()]))
+            .collect()
+    };
+    found.retain(|name| {
+        let disk = tree.disk_of(name);
+        // A partition is asked for by its number or by a link of its own: what tells its disk does not mean it.
+        let is_meant = disk.is_none()
+            || wanted.contains_key(&DeviceFact::Partition)
+            || links.iter().any(|(_, to)| to.as_ref() == Some(name));
+        let leads_here = |to: &KernelName| to == name || disk.as_ref() == Some(to);
+        let has = |(fact, value): (&DeviceFact, &String)| match fact.is_link() {
+            true => links
+                .iter()
+                .any(|(of, to)| of == fact && to.as_ref().is_some_and(leads_here)),
+            false => tree.value(name, *fact).as_ref() == Some(value),
+        };
+        // A path of an NVMe multipath device is shown without a number: it cannot be opened.
+        tree.number(name).is_some() && is_meant && wanted.iter().all(has)
+    });
+    Ok(found.into_iter().collect())
+}
+
+/// Where the links among the facts lead now.
+fn links(
+    tree: &DeviceTree,
+    wanted: &WantedFacts,
+) -> Result<Vec<(DeviceFact, Option<KernelName>)>, MountError> {
+    let links = wanted.iter().filter(|(fact, _)| fact.is_link());
+    links
+        .map(|(fact, value)| Ok((*fact, tree.link(*fact, value)?)))
+        .collect()
+}
+
+/// Why no device has the facts, in words.
+fn absent(tree: &DeviceTree, wanted: &WantedFacts) -> Result<String, MountError> {
+    let astray = |(fact, to): (DeviceFact, Option<KernelName>)| match to {
+        None => Some(format!("there is no such {}", fact.name())),
+        Some(name) if tree.number(&name).is_none() => Some(format!(
+            "{} leads to {name}, which is not there",
+            fact.name()
+        )),
+        Some(_) => None,
+    };
+    let mut astray = links(tree, wanted)?.into_iter().filter_map(astray);
+    Ok(astray
+        .next()
+        .unwrap_or_else(|| "no device has all of them".to_owned()))
 }
 
 fn check_granted(
@@ -130,54 +210,111 @@ fn check_granted(
     device: &CheckedDevice,
     name: &KernelName,
 ) -> Result<(), MountError> {
-    if is_covered(&device.grants, &tree.facts_of(name)) {
-        return Ok(());
+    match is_covered(&device.grants, &tree.facts_of(name)) {
+        true => Ok(()),
+        false => Err(not_granted(&device.facts)),
     }
-    Err(not_granted(&device.facts))
 }
 
 /// Shows that nobody has the device, by having it for a moment (open(2), `O_EXCL` without `O_CREAT`). Only for reading: udev looks anew at
 /// each device that was open for writing. None: there is no device behind the node.
-fn claim(tree: &DeviceTree, name: &KernelName, node: &Node) -> Result<Option<OwnedFd>, MountError> {
-    let in_use = |by: Vec<String>| MountError::InUse {
+fn claim(
+    tree: &DeviceTree,
+    name: &KernelName,
+    node: &DeviceNode,
+) -> Result<Option<OwnedFd>, MountError> {
+    let in_use = |by: String| MountError::InUse {
         what: format!("device {name}"),
-        by: by.join(", "),
+        by,
     };
     match node.reopen(OFlags::RDONLY | OFlags::EXCL) {
         // A loop device does not claim what it lies on.
-        Ok(claim) => match users::loops_on(tree, name)? {
+        Ok(claim) => match loops_on(tree, name)? {
             loops if loops.is_empty() => Ok(Some(claim)),
             loops => Err(in_use(loops)),
         },
-        Err(Errno::BUSY) => Err(in_use(users::of(tree, name))),
-        Err(Errno::NXIO | Errno::NODEV | Errno::NOMEDIUM) => Ok(None),
+        Err(Errno::BUSY) => Err(in_use(
+            "it is mounted, the node swaps to it, or another device or program has it; `lsblk` and `fuser -v` on the node show which, for another mount namespace `grep` of its number in /proc/*/mountinfo"
+                .to_owned(),
+        )),
+        Err(errno) if is_absent(errno) => Ok(None),
         Err(errno) => Err(kernel("open", name, errno)),
     }
 }
 
-/// What comes nearest, for who has to find out what is wrong.
-fn nearly(tree: &DeviceTree, device: &CheckedDevice) -> Result<String, MountError> {
-    let mut near = search::near(tree, &device.facts)?;
-    near.truncate(NAMED);
-    if near.is_empty() {
-        return Ok("no device has any of them".to_owned());
-    }
-    Ok(near.join("; "))
+/// Loop devices on a device, on its partitions or on the disk that it is a part of, in words: told by the number of what they lie on, since a
+/// path says nothing. kubelet attaches one to each raw volume at its target path.
+fn loops_on(tree: &DeviceTree, name: &KernelName) -> Result<String, MountError> {
+    let mut related = tree.partitions(name);
+    related.extend(tree.disk_of(name));
+    related.push(name.clone());
+    let numbers: Vec<_> = related.iter().filter_map(|it| tree.number(it)).collect();
+    let loops = loop_device::lying_on(&numbers)?;
+    let named = loops.iter().take(NAMED).map(|it| {
+        let name = tree.named(it.number);
+        let name = name.map_or_else(|| it.number.to_string(), |name| name.to_string());
+        format!("{name} lies on it")
+    });
+    Ok(named.collect::<Vec<_>>().join(", "))
 }
 
 fn ambiguous(device: &CheckedDevice, several: &[KernelName]) -> MountError {
-    let names: Vec<String> = several
-        .iter()
-        .take(NAMED)
-        .map(ToString::to_string)
-        .collect();
-    MountError::Unusable {
-        what: format!("the block device with {}", in_words(&device.facts)),
-        reason: format!(
-            "{} devices have them ({}); if they are paths to one disk, name the `by-id` of its multipath device (`dm-uuid-mpath-..`), else another fact as well",
+    let names = several.iter().take(NAMED).map(ToString::to_string);
+    let names = names.collect::<Vec<_>>().join(", ");
+    unusable(
+        format!("the block device with {}", in_words(&device.facts)),
+        format!(
+            "{} devices have them ({names}); if they are paths to one disk, name the `by-id` of its multipath device (`dm-uuid-mpath-..`), else another fact as well",
             several.len(),
-            names.join(", ")
         ),
+    )
+}
+
+fn access(read_only: bool) -> OFlags {
+    match read_only {
+        true => OFlags::RDONLY,
+        false => OFlags::RDWR,
+    }
+}
+
+/// Whether an error number says that there is no device behind a node.
+fn is_absent(errno: Errno) -> bool {
+    matches!(errno, Errno::NXIO | Errno::NODEV | Errno::NOMEDIUM)
+}
+
+impl DeviceNode {
+    /// Opens a node without opening the device: opening the wrong file has effects of its own, a tape rewinds, a watchdog begins to count.
+    /// None: it is not there, or is still that of another device.
+    fn open(tree: &DeviceTree, name: &KernelName) -> Result<Option<Self>, MountError> {
+        let Some(number) = tree.number(name) else {
+            return Ok(None);
+        };
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let directory = openat(CWD, tree.dev(), flags | OFlags::DIRECTORY, Mode::empty())
+            .map_err(|errno| kernel("open", tree.dev().display(), errno))?;
+        let resolve =
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let opened = openat2(&directory, name.below_dev(), flags, Mode::empty(), resolve);
+        let place = match opened {
+            Ok(place) => place,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(kernel("openat2", name, errno)),
+        };
+        let found = fstat(&place).map_err(|errno| kernel("fstat", name, errno))?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::BlockDevice {
+            return Err(unusable(
+                tree.node(name).display().to_string(),
+                "it is not a block device; remove it, and let udev make the node anew",
+            ));
+        }
+        Ok((DeviceNumber::of_raw(found.st_rdev) == number).then_some(Self { place, number }))
+    }
+
+    /// Opens the device, without waiting for a medium.
+    fn reopen(&self, access: OFlags) -> Result<OwnedFd, Errno> {
+        let path = format!("/proc/self/fd/{}", self.place.as_raw_fd());
+        let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        openat(CWD, path, flags, Mode::empty())
     }
 }
 

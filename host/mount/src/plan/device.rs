@@ -1,7 +1,6 @@
 //! The step `device`: the facts by which a block device is told, checked, and which grants could cover it.
 //!
-//! It is apart because which disk of a node a plugin gets is decided here and nowhere else. A plan that passes is not granted yet: a grant
-//! speaks of the device that is found, and [`is_covered`] decides then. It must not know where a node keeps its facts.
+//! A plan that passes is not granted yet: a grant speaks of the device that is found, and [`is_covered`] decides then.
 
 use crate::failure::shown;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,20 +30,7 @@ pub(crate) struct CheckedDevice {
 }
 
 /// What is known of a device that is there. It has as many links as udev gave it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct DeviceFacts(BTreeSet<(DeviceFact, String)>);
-
-impl DeviceFacts {
-    pub(crate) fn insert(&mut self, fact: DeviceFact, value: String) {
-        self.0.insert((fact, value));
-    }
-
-    fn any(&self, fact: DeviceFact, holds: impl Fn(&str) -> bool) -> bool {
-        self.0
-            .iter()
-            .any(|(known, value)| *known == fact && holds(value))
-    }
-}
+pub(crate) type DeviceFacts = BTreeSet<(DeviceFact, String)>;
 
 impl CheckedDevice {
     /// Checks mount options under each grant, and keeps the grants that allow them all: what one grant allows must not be used on a device
@@ -80,12 +66,10 @@ pub(crate) fn check(
     grants: &Grants,
 ) -> Result<CheckedDevice, MountError> {
     if wait_ms > WAIT_MS_MAX {
-        return Err(invalid(
-            "wait-ms",
-            format!("{wait_ms} ms are more than {WAIT_MS_MAX}; clients retry, so wait less"),
-            // A number may be computed from what the request says.
-            Blame::Of(Owner::Request),
-        ));
+        let reason =
+            format!("{wait_ms} ms are more than {WAIT_MS_MAX}; clients retry, so wait less");
+        // A number may be computed from what the request says.
+        return Err(invalid("wait-ms", reason, Blame::Of(Owner::Request)));
     }
     let facts = wanted(facts)?;
     let grants: Vec<DeviceGrant> = grants
@@ -107,31 +91,25 @@ pub(crate) fn check(
 /// Whether a grant covers a device.
 pub(crate) fn is_covered(grants: &[DeviceGrant], device: &DeviceFacts) -> bool {
     let covers = |grant: &DeviceGrant| {
-        let mut facts = grant.facts.iter();
+        let holds = |(fact, pattern): (&DeviceFact, &String)| {
+            let mut known = device.iter().filter(|(known, _)| known == fact);
+            known.any(|(_, value)| matches(pattern, value))
+        };
         // An empty grant is refused with the document; here it covers nothing.
-        !grant.facts.is_empty()
-            && facts.all(|(fact, pattern)| device.any(*fact, |value| matches(pattern, value)))
+        !grant.facts.is_empty() && grant.facts.iter().all(holds)
     };
     grants.iter().any(covers)
 }
 
 /// No grant covers a device of these facts.
 pub(crate) fn not_granted(facts: &WantedFacts) -> MountError {
-    MountError::NotGranted {
-        step: STEP.to_owned(),
-        reason: format!(
-            "no entry of `grants.devices` of the backend document covers the device with {}; add one whose facts all hold for it, such as `{{ facts: {{ .. }} }}`",
-            in_words(facts)
-        ),
-        // All of them together name the device.
-        blame: Blame::word(
-            facts
-                .values()
-                .map(String::as_str)
-                .collect::<Vec<_>>()
-                .join(" "),
-        ),
-    }
+    let reason = format!(
+        "no entry of `grants.devices` of the backend document covers the device with {}; add one whose facts all hold for it, such as `{{ facts: {{ .. }} }}`",
+        in_words(facts)
+    );
+    // All of them together name the device.
+    let values: Vec<&str> = facts.values().map(String::as_str).collect();
+    crate::failure::not_granted(STEP, reason, Blame::word(values.join(" ")))
 }
 
 /// Facts for a message.
@@ -147,11 +125,8 @@ fn wanted(facts: &[(String, String)]) -> Result<WantedFacts, MountError> {
     let mut wanted = WantedFacts::new();
     for (name, value) in facts {
         let fact = DeviceFact::parse(name).ok_or_else(|| {
-            let reason = format!(
-                "`{}` is unknown; known are {}",
-                shown(name),
-                DeviceFact::names()
-            );
+            let (name_shown, known) = (shown(name), DeviceFact::names());
+            let reason = format!("`{name_shown}` is unknown; known are {known}");
             invalid("facts", reason, Blame::word(name))
         })?;
         fact.check_value(value).map_err(|fault| {
@@ -159,19 +134,13 @@ fn wanted(facts: &[(String, String)]) -> Result<WantedFacts, MountError> {
             invalid("facts", reason, Blame::word(value))
         })?;
         if wanted.insert(fact, value.clone()).is_some() {
-            return Err(invalid(
-                "facts",
-                format!("`{}` is there twice", fact.name()),
-                Blame::word(name),
-            ));
+            let reason = format!("`{}` is there twice", fact.name());
+            return Err(invalid("facts", reason, Blame::word(name)));
         }
     }
     if wanted.keys().all(|fact| *fact == DeviceFact::Partition) {
-        return Err(invalid(
-            "facts",
-            "they name no device; give one besides `partition`".to_owned(),
-            Blame::Of(Owner::Plugin),
-        ));
+        let reason = "they name no device; give one besides `partition`".to_owned();
+        return Err(invalid("facts", reason, Blame::Of(Owner::Plugin)));
     }
     Ok(wanted)
 }
@@ -192,11 +161,7 @@ fn matches(pattern: &str, value: &str) -> bool {
 }
 
 fn invalid(argument: &str, reason: String, blame: Blame) -> MountError {
-    MountError::Invalid {
-        what: format!("{argument} of step `{STEP}`"),
-        reason,
-        blame,
-    }
+    crate::failure::invalid(format!("{argument} of step `{STEP}`"), reason, blame)
 }
 
 #[cfg(test)]

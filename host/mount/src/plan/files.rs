@@ -1,9 +1,9 @@
 //! The small files of step `files`, checked: where each may lie, how many there may be, how much they may hold.
 //!
-//! It is apart because it is pure, and because a name of the plugin's must never be one of the names that the host keeps for itself at the
-//! volume's top (`..data` and its like, all that begin with `..`). It must not know how the files get onto a mount, and formats no content.
+//! A name of the plugin's is never one of the names that the host keeps for itself at the volume's top (`..data` and its like, all that begin
+//! with `..`). No content is formatted.
 
-use crate::failure::shown;
+use crate::failure::{invalid, shown};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use wasmount_core::fault::{Blame, Owner};
@@ -21,6 +21,8 @@ const PATH_BYTES: usize = 4095;
 const PART_BYTES: usize = 255;
 /// What a mode may be of: read, write and execute, without the set-user, set-group and sticky bits.
 const PERMISSIONS: u32 = 0o777;
+/// What messages call all of them.
+const ALL: &str = "the files of step `files`";
 /// How names begin that the host keeps for itself at the top: kubelet's own rule for the same layout (`atomic_writer.go`, `validatePath`).
 pub(crate) const HOST_PREFIX: &str = "..";
 
@@ -121,15 +123,16 @@ pub(crate) fn check(files: &[PlanFile]) -> Result<CheckedFiles, MountError> {
         .fold(0_usize, |sum, file| sum.saturating_add(file.content.len()));
     if bytes > CONTENT_BYTES {
         let reason = format!("they hold {bytes} bytes together, more than {CONTENT_BYTES}");
-        return Err(refused_all(reason, Blame::Size(CONTENT_BYTES)));
+        return Err(invalid(ALL, reason, Blame::Size(CONTENT_BYTES)));
     }
     let mut by_path = BTreeMap::new();
     let mut directories = BTreeMap::from([(String::new(), BTreeSet::new())]);
     for file in files {
         check_path(&file.path).map_err(|reason| refused(&file.path, reason))?;
         if file.mode & !PERMISSIONS != 0 {
-            let reason = "its mode is not within 0777";
-            return Err(refused_for(&file.path, reason, Blame::Of(Owner::Request)));
+            let what = format!("file `{}` of step `files`", shown(&file.path));
+            let blame = Blame::Of(Owner::Request);
+            return Err(invalid(what, "its mode is not within 0777", blame));
         }
         let checked = CheckedFile {
             path: file.path.clone(),
@@ -144,7 +147,7 @@ pub(crate) fn check(files: &[PlanFile]) -> Result<CheckedFiles, MountError> {
         if by_path.len() + directories.len() - 1 > ENTRIES {
             let reason = format!("they are more than {ENTRIES} with their directories");
             // One byte of the request makes an entry at most.
-            return Err(refused_all(reason, Blame::Size(ENTRIES)));
+            return Err(invalid(ALL, reason, Blame::Size(ENTRIES)));
         }
     }
     if let Some(path) = by_path.keys().find(|path| directories.contains_key(**path)) {
@@ -199,23 +202,8 @@ fn parent_and_name(path: &str) -> (&str, &str) {
 }
 
 fn refused(path: &str, reason: &str) -> MountError {
-    refused_for(path, reason, Blame::word(path))
-}
-
-fn refused_for(path: &str, reason: &str, blame: Blame) -> MountError {
-    MountError::Invalid {
-        what: format!("file `{}` of step `files`", shown(path)),
-        reason: reason.to_owned(),
-        blame,
-    }
-}
-
-fn refused_all(reason: String, blame: Blame) -> MountError {
-    MountError::Invalid {
-        what: "the files of step `files`".to_owned(),
-        reason,
-        blame,
-    }
+    let what = format!("file `{}` of step `files`", shown(path));
+    invalid(what, reason, Blame::word(path))
 }
 
 #[cfg(test)]

@@ -1,18 +1,15 @@
 //! The step `filesystem`: a file system that the kernel mounts by name, against the administrator's grants.
 //!
-//! It is apart because a source is a path into the world: type, server and tree come from a plugin, and all must be what was granted to the
-//! letter. It opens nothing and resolves nothing, and must not know how the kernel is told.
+//! Type, server and tree come from a plugin, and all must be what was granted to the letter. Nothing is opened or resolved here.
 
 pub(crate) mod server;
-mod types;
 
-use super::options::{Labels, MountFlags, Words};
-use super::own_options::{harmless, reserved};
-use super::{Allowed, check_fs_type, checked_options};
-use crate::failure::shown;
+use super::check_fs_type;
+use super::options::{Allowed, MountFlags, Words};
+use super::own_options::{is_harmless_secret, is_reserved};
+use crate::failure::{not_granted, shown, unsupported};
 use crate::group::group_number;
 use server::Server;
-use types::{family, never_mounted};
 use wasmount_core::document::{FilesystemGrant, Grants};
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
@@ -51,16 +48,13 @@ impl CheckedFilesystem {
         if is_as_asked || is_granted(&self.fs_type, &self.granted_sources, source) {
             return Ok(());
         }
-        Err(MountError::NotGranted {
-            step: STEP.to_owned(),
-            reason: format!(
-                "source `{}` leads to `{}` on its server, which matches none of the `sources` granted for type `{}`; the mount was undone",
-                shown(&self.source),
-                shown(source),
-                self.fs_type
-            ),
-            blame: Blame::Of(Owner::Content),
-        })
+        let reason = format!(
+            "source `{}` leads to `{}` on its server, which matches none of the `sources` granted for type `{}`; the mount was undone",
+            shown(&self.source),
+            shown(source),
+            self.fs_type
+        );
+        Err(not_granted(STEP, reason, Blame::Of(Owner::Content)))
     }
 }
 
@@ -84,27 +78,24 @@ pub(crate) fn check<'w>(
     let fs_type = step.fs_type;
     check_fs_type(fs_type)?;
     if let Some(reason) = never_mounted(fs_type) {
-        return Err(MountError::Unsupported {
-            what: format!("type `{fs_type}` of step `{STEP}`"),
-            reason: reason.to_owned(),
-        });
+        let what = format!("type `{fs_type}` of step `{STEP}`");
+        return Err(unsupported(what, reason));
     }
     let grant = granted_type(grants, fs_type)?;
     let source = spelled(fs_type, step.source);
     check_form(&source).map_err(|rule| invalid("source", rule, Blame::word(step.source)))?;
     let allowed = Allowed {
+        step: STEP,
         granted: &grant.mount_options,
-        is_harmless: harmless(fs_type),
-        reserved: reserved(fs_type),
-        takes_own: true,
-        labels: Labels::of(grants),
+        fs_type: Some(fs_type),
+        labels: Some(grants.selinux_mount),
     };
     let own = step.options.iter().map(String::as_str);
     let words = Words {
         options: own.chain(words.options).collect(),
         label: words.label,
     };
-    let checked = checked_options(STEP, &words, &allowed)?;
+    let checked = allowed.check(&words)?;
     let secret_names = secret_names(step, grant)?;
     let mut options = each_once(checked.own, &secret_names)?;
     if let Some(group) = group {
@@ -112,14 +103,10 @@ pub(crate) fn check<'w>(
     }
     let server = server::parse(fs_type, &source, &mut options)?;
     if !is_source_granted(grant, &source) {
-        return Err(MountError::NotGranted {
-            step: STEP.to_owned(),
-            reason: format!(
-                "source `{}` matches none of the `sources` granted for type `{fs_type}`",
-                shown(&source)
-            ),
-            blame: Blame::word(step.source),
-        });
+        let source = shown(&source);
+        let reason =
+            format!("source `{source}` matches none of the `sources` granted for type `{fs_type}`");
+        return Err(not_granted(STEP, reason, Blame::word(step.source)));
     }
     let filesystem = CheckedFilesystem {
         fs_type: fs_type.to_owned(),
@@ -162,17 +149,50 @@ fn without_spare_slashes(source: &str) -> String {
     text.trim_end_matches('/').to_owned()
 }
 
+/// Why a type is refused even if it is granted.
+fn never_mounted(fs_type: &str) -> Option<&'static str> {
+    match fs_type {
+        "ext2" | "ext3" | "ext4" | "xfs" | "btrfs" | "bcachefs" | "f2fs" | "jfs" | "nilfs2"
+        | "reiserfs" | "gfs2" | "ocfs2" | "vfat" | "msdos" | "exfat" | "ntfs" | "ntfs3" | "hfs"
+        | "hfsplus" | "iso9660" | "udf" | "squashfs" | "erofs" | "cramfs" | "romfs" | "minix"
+        | "zonefs" => Some(
+            "it lies on a block device; use the step `device` or `image`, which check the device",
+        ),
+        "tmpfs" | "ramfs" | "hugetlbfs" => {
+            Some("it lies in the node's memory; use the step `tmpfs`, which bounds it")
+        }
+        "proc" | "sysfs" | "devtmpfs" | "devpts" | "debugfs" | "tracefs" | "securityfs"
+        | "selinuxfs" | "smackfs" | "configfs" | "efivarfs" | "pstore" | "bpf" | "cgroup"
+        | "cgroup2" | "cpuset" | "resctrl" | "mqueue" | "nsfs" | "binfmt_misc" | "xenfs"
+        | "functionfs" | "nfsd" | "rpc_pipefs" | "sockfs" | "pipefs" => {
+            Some("it shows the node itself, not storage")
+        }
+        "autofs" => Some("it needs a daemon that mounts below it"),
+        _ if fs_type.starts_with("fuse") => {
+            Some("it needs a daemon, which would end with the host; run it beside the host")
+        }
+        _ => None,
+    }
+}
+
+/// A name for both of two types that the kernel mounts by the same code: it shows an `nfs` of version 4 as `nfs4`.
+fn family(fs_type: &str) -> &str {
+    match fs_type {
+        "nfs4" => "nfs",
+        "smb3" => "cifs",
+        other => other,
+    }
+}
+
 fn granted_type<'g>(grants: &'g Grants, fs_type: &str) -> Result<&'g FilesystemGrant, MountError> {
     grants
         .filesystems
         .iter()
         .find(|grant| grant.fs_type == fs_type)
-        .ok_or_else(|| MountError::NotGranted {
-            step: STEP.to_owned(),
-            reason: format!(
-                "type `{fs_type}` is not in `grants.filesystems` of the backend document"
-            ),
-            blame: Blame::word(fs_type),
+        .ok_or_else(|| {
+            let reason =
+                format!("type `{fs_type}` is not in `grants.filesystems` of the backend document");
+            not_granted(STEP, reason, Blame::word(fs_type))
         })
 }
 
@@ -216,34 +236,16 @@ fn secret_names(
     step: &FilesystemStep<'_>,
     grant: &FilesystemGrant,
 ) -> Result<Vec<String>, MountError> {
-    let harmless: &[&str] = match family(step.fs_type) {
-        "cifs" => &[
-            "user",
-            "username",
-            "pass",
-            "password",
-            "password2",
-            "dom",
-            "domain",
-        ],
-        "ceph" => &["name", "secret"],
-        _ => &[],
-    };
     let mut names: Vec<String> = Vec::new();
     for (name, _) in step.secret_options {
         let option = || format!("secret option `{}`", shown(name));
-        if reserved(step.fs_type).contains(&name.as_str()) {
+        if is_reserved(step.fs_type, name) {
             return Err(invalid(&option(), "is set by the host", Blame::word(name)));
         }
-        if !harmless.contains(&name.as_str()) && !grant.mount_options.contains(name) {
-            return Err(MountError::NotGranted {
-                step: STEP.to_owned(),
-                reason: format!(
-                    "{} needs a grant; the administrator lists it in `mountOptions` of the grant",
-                    option()
-                ),
-                blame: Blame::word(name),
-            });
+        if !is_harmless_secret(step.fs_type, name) && !grant.mount_options.contains(name) {
+            let rule = "needs a grant; the administrator lists it in `mountOptions` of the grant";
+            let reason = format!("{} {rule}", option());
+            return Err(not_granted(STEP, reason, Blame::word(name)));
         }
         if names.contains(name) {
             return Err(invalid(&option(), "is given twice", Blame::word(name)));
@@ -288,21 +290,19 @@ fn group_options(
     given: &[(String, String)],
 ) -> Result<Vec<(String, String)>, MountError> {
     if family(fs_type) != "cifs" {
-        return Err(MountError::Unsupported {
-            what: format!("volume_mount_group of type `{fs_type}`"),
-            reason: "its server decides which group files belong to".to_owned(),
-        });
+        let what = format!("volume_mount_group of type `{fs_type}`");
+        return Err(unsupported(
+            what,
+            "its server decides which group files belong to",
+        ));
     }
     if given
         .iter()
         .any(|(name, _)| matches!(name.as_str(), "gid" | "forcegid" | "noforcegid"))
     {
         let rule = "contradicts the `gid` options of plan or request; take one of them away";
-        return Err(invalid(
-            "volume_mount_group",
-            rule,
-            Blame::Of(Owner::Request),
-        ));
+        let blame = Blame::Of(Owner::Request);
+        return Err(invalid("volume_mount_group", rule, blame));
     }
     let number = group_number(group)?.to_string();
     let wanted = [
@@ -320,11 +320,7 @@ fn group_options(
 }
 
 fn invalid(what: &str, rule: &str, blame: Blame) -> MountError {
-    MountError::Invalid {
-        what: format!("step `{STEP}`"),
-        reason: format!("{what} {rule}"),
-        blame,
-    }
+    crate::failure::invalid(format!("step `{STEP}`"), format!("{what} {rule}"), blame)
 }
 
 #[cfg(test)]

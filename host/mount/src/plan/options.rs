@@ -1,13 +1,15 @@
 //! Mount options: words of a plan and of a request, checked against an allow-list, as flags and file system options.
 //!
-//! It is apart because options are a smuggler's favourite: a comma makes two of one, `suid` undoes what the host sets, `upperdir=` names a
-//! path. It must not know where a word came from, and never repeats its value: the specification calls mount flags sensitive.
+//! A comma makes two of one, `suid` undoes what the host sets, `upperdir=` names a path. The value of a word is never repeated: the
+//! specification calls mount flags sensitive.
 
 use super::label::{CONTEXT, Label};
+use super::own_options::{is_harmless, is_reserved};
+use crate::failure::{invalid, not_granted};
 use rustix::fs::StatVfsMountFlags;
 use rustix::mount::MountAttrFlags;
-use wasmount_core::document::Grants;
 use wasmount_core::fault::{Blame, Owner};
+use wasmount_core::mounter::MountError;
 
 /// Longest option, in bytes: one page of the kernel holds all options of a mount, and no option that is allowed here comes near.
 const OPTION_BYTES: usize = 256;
@@ -46,48 +48,17 @@ pub(crate) struct Words<'w> {
     pub(crate) label: Option<Label>,
 }
 
-/// Whether a request may choose the SELinux label of a mount.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Labels {
-    /// There is no file system of its own that could have one.
-    CannotBe,
-    /// The administrator says so by `csiDriver.seLinuxMount`.
-    Allowed,
-    /// Not said.
-    NotSaid,
-}
-
-/// What one type of file system takes.
+/// What the mount of a step takes.
 pub(crate) struct Allowed<'a> {
+    /// The step's name in the contract.
+    pub(crate) step: &'a str,
     /// Words that the administrator granted beyond the harmless ones.
     pub(crate) granted: &'a [String],
-    /// Whether an option of the file system's own is harmless, by name and value.
-    pub(crate) is_harmless: fn(&str, &str) -> bool,
-    /// Names that the host sets itself, so that they cannot be granted.
-    pub(crate) reserved: &'a [&'a str],
-    /// Whether the file system takes options at all: a bind has none of its own.
-    pub(crate) takes_own: bool,
-    /// Whether a request may label it.
-    pub(crate) labels: Labels,
-}
-
-/// Why an option was refused. Its value is not in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// It can never be right.
-    Malformed(String),
-    /// An administrator could allow it.
-    NotGranted(String),
-}
-
-impl Labels {
-    /// Of a file system of its own.
-    pub(crate) fn of(grants: &Grants) -> Self {
-        match grants.selinux_mount {
-            true => Self::Allowed,
-            false => Self::NotSaid,
-        }
-    }
+    /// Whose options it takes beside the flags of a mount. `None`: a bind has none of its own.
+    pub(crate) fs_type: Option<&'a str>,
+    /// Whether the administrator lets requests choose its SELinux label (`csiDriver.seLinuxMount`). `None`: there is no file system of its
+    /// own that could have one.
+    pub(crate) labels: Option<bool>,
 }
 
 impl MountFlags {
@@ -137,143 +108,126 @@ impl MountFlags {
     }
 }
 
-/// Checks all options of a mount. Where two contradict each other, the one that forbids more counts, so that neither side can undo what the
-/// other asked for.
-pub(crate) fn check(
-    words: &Words<'_>,
-    allowed: &Allowed<'_>,
-) -> Result<CheckedOptions, (Refused, Blame)> {
-    let (mut suid, mut dev) = (false, false);
-    let mut set = MountAttrFlags::empty();
-    let mut clear = MountAttrFlags::empty();
-    let mut own = Vec::new();
-    for word in &words.options {
-        let word = *word;
-        let of_word = |refused| (refused, Blame::word(word));
-        check_form(word).map_err(of_word)?;
-        match word {
-            "ro" => set |= MountAttrFlags::MOUNT_ATTR_RDONLY,
-            "rw" => {}
-            "nosuid" => set |= MountAttrFlags::MOUNT_ATTR_NOSUID,
-            "nodev" => set |= MountAttrFlags::MOUNT_ATTR_NODEV,
-            "noexec" => set |= MountAttrFlags::MOUNT_ATTR_NOEXEC,
-            "nosymfollow" => set |= MountAttrFlags::MOUNT_ATTR_NOSYMFOLLOW,
-            "nodiratime" => set |= MountAttrFlags::MOUNT_ATTR_NODIRATIME,
-            // The default is relative; its bits are 0, so there is nothing to set.
-            "relatime" => {}
-            "noatime" => {
-                set |= MountAttrFlags::MOUNT_ATTR_NOATIME;
-                clear |= MountAttrFlags::MOUNT_ATTR__ATIME;
+impl Allowed<'_> {
+    /// Checks all options of a mount. Where two contradict each other, the one that forbids more counts, so that neither side can undo what
+    /// the other asked for.
+    pub(crate) fn check(&self, words: &Words<'_>) -> Result<CheckedOptions, MountError> {
+        let (mut suid, mut dev) = (false, false);
+        let mut set = MountAttrFlags::empty();
+        let mut clear = MountAttrFlags::empty();
+        let mut own = Vec::new();
+        for word in words.options.iter().copied() {
+            self.check_form(word)?;
+            match word {
+                "ro" => set |= MountAttrFlags::MOUNT_ATTR_RDONLY,
+                "rw" => {}
+                "nosuid" => set |= MountAttrFlags::MOUNT_ATTR_NOSUID,
+                "nodev" => set |= MountAttrFlags::MOUNT_ATTR_NODEV,
+                "noexec" => set |= MountAttrFlags::MOUNT_ATTR_NOEXEC,
+                "nosymfollow" => set |= MountAttrFlags::MOUNT_ATTR_NOSYMFOLLOW,
+                "nodiratime" => set |= MountAttrFlags::MOUNT_ATTR_NODIRATIME,
+                // The default is relative; its bits are 0, so there is nothing to set.
+                "relatime" => {}
+                "noatime" => {
+                    set |= MountAttrFlags::MOUNT_ATTR_NOATIME;
+                    clear |= MountAttrFlags::MOUNT_ATTR__ATIME;
+                }
+                "suid" | "dev" | "exec" => {
+                    self.require_granted(word, word)?;
+                    suid |= word == "suid";
+                    dev |= word == "dev";
+                }
+                _ if FSTAB_WORDS.contains(&word) || word.starts_with("x-") => {}
+                _ => own.push(self.own_option(word)?),
             }
-            "suid" | "dev" | "exec" => {
-                require_granted(word, allowed).map_err(of_word)?;
-                suid |= word == "suid";
-                dev |= word == "dev";
+        }
+        if let Some(label) = &words.label {
+            self.check_label(label, &own)?;
+            own.retain(|(name, _)| name != CONTEXT);
+            own.push((CONTEXT.to_owned(), label.as_str().to_owned()));
+        }
+        if !suid {
+            set |= MountAttrFlags::MOUNT_ATTR_NOSUID;
+        }
+        if !dev {
+            set |= MountAttrFlags::MOUNT_ATTR_NODEV;
+        }
+        Ok(CheckedOptions {
+            flags: MountFlags { set, clear },
+            own,
+        })
+    }
+
+    fn check_form(&self, word: &str) -> Result<(), MountError> {
+        let rule = if word.is_empty() {
+            "is empty"
+        } else if word.len() > OPTION_BYTES {
+            "is too long"
+        } else if word.contains(',') {
+            "contains a comma; give one option an entry"
+        } else if word.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            "contains a space or control character"
+        } else {
+            return Ok(());
+        };
+        Err(self.malformed(word, rule, Blame::word(word)))
+    }
+
+    fn own_option(&self, word: &str) -> Result<(String, String), MountError> {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        let malformed = |rule| Err(self.malformed(word, rule, Blame::word(word)));
+        match self.fs_type {
+            None => malformed("is not an option of a directory"),
+            Some(fs_type) if is_reserved(fs_type, name) => malformed("is set by the host"),
+            Some(_) if value == PANIC => {
+                malformed("would take the node down when the storage is damaged")
             }
-            _ if is_for_fstab(word) => {}
-            _ => own.push(own_option(word, allowed).map_err(of_word)?),
+            Some(fs_type) => {
+                if !is_harmless(fs_type, name, value) {
+                    self.require_granted(name, word)?;
+                }
+                Ok((name.to_owned(), value.to_owned()))
+            }
         }
     }
-    if let Some(label) = &words.label {
-        check_label(label, &own, allowed)
-            .map_err(|refused| (refused, Blame::Of(Owner::Request)))?;
-        own.retain(|(name, _)| name != CONTEXT);
-        own.push((CONTEXT.to_owned(), label.as_str().to_owned()));
-    }
-    if !suid {
-        set |= MountAttrFlags::MOUNT_ATTR_NOSUID;
-    }
-    if !dev {
-        set |= MountAttrFlags::MOUNT_ATTR_NODEV;
-    }
-    Ok(CheckedOptions {
-        flags: MountFlags { set, clear },
-        own,
-    })
-}
 
-fn check_form(word: &str) -> Result<(), Refused> {
-    let malformed = |rule: &str| Err(Refused::Malformed(format!("{} {rule}", quoted(word))));
-    if word.is_empty() {
-        return malformed("is empty");
-    }
-    if word.len() > OPTION_BYTES {
-        return malformed("is too long");
-    }
-    if word.contains(',') {
-        return malformed("contains a comma; give one option an entry");
-    }
-    if word.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return malformed("contains a space or control character");
-    }
-    Ok(())
-}
-
-fn is_for_fstab(word: &str) -> bool {
-    FSTAB_WORDS.contains(&word) || word.starts_with("x-")
-}
-
-fn own_option(word: &str, allowed: &Allowed<'_>) -> Result<(String, String), Refused> {
-    let (name, value) = word.split_once('=').unwrap_or((word, ""));
-    if !allowed.takes_own {
-        return Err(Refused::Malformed(format!(
-            "{} is not an option of a directory",
-            quoted(word)
-        )));
-    }
-    if allowed.reserved.contains(&name) {
-        return Err(Refused::Malformed(format!(
-            "{} is set by the host",
-            quoted(word)
-        )));
-    }
-    if value == PANIC {
-        return Err(Refused::Malformed(format!(
-            "{} would take the node down when the storage is damaged",
-            quoted(word)
-        )));
-    }
-    if !(allowed.is_harmless)(name, value) {
-        require_granted(name, allowed)?;
-    }
-    Ok((name.to_owned(), value.to_owned()))
-}
-
-/// Whoever asked for a label must not get a mount without it, or with another: its pod could not read it, or others could.
-fn check_label(
-    label: &Label,
-    own: &[(String, String)],
-    allowed: &Allowed<'_>,
-) -> Result<(), Refused> {
-    let refused = |what: &str| format!("{} {what}", quoted(CONTEXT));
-    match allowed.labels {
-        Labels::CannotBe => Err(Refused::Malformed(refused(
-            "cannot be had: the volume is part of a file system that has labels of its own; take `seLinuxMount` out of `csiDriver` and the CSIDriver object, then kubelet has the files labelled one by one",
-        ))),
-        Labels::NotSaid if require_granted(CONTEXT, allowed).is_err() => {
-            Err(Refused::NotGranted(refused(
-                "is not taken from requests without `csiDriver.seLinuxMount: true` in the backend document",
-            )))
+    /// A pod that asked for a label must not get a mount without it, or with another: it could not read it, or others could.
+    fn check_label(&self, label: &Label, own: &[(String, String)]) -> Result<(), MountError> {
+        let blame = Blame::Of(Owner::Request);
+        let Some(is_allowed) = self.labels else {
+            let rule = "cannot be had: the volume is part of a file system that has labels of its own; take `seLinuxMount` out of `csiDriver` and the CSIDriver object, then kubelet has the files labelled one by one";
+            return Err(self.malformed(CONTEXT, rule, blame));
+        };
+        if !is_allowed && !self.is_granted(CONTEXT) {
+            let rule = "is not taken from requests without `csiDriver.seLinuxMount: true` in the backend document";
+            let reason = format!("{} {rule}", quoted(CONTEXT));
+            return Err(not_granted(self.step, reason, blame));
         }
-        Labels::NotSaid | Labels::Allowed => {
-            let is_other =
-                |(name, value): &(String, String)| name == CONTEXT && value != label.as_str();
-            if own.iter().any(is_other) {
-                return Err(Refused::Malformed(refused("is another one in the plan")));
-            }
-            Ok(())
+        let is_other =
+            |(name, value): &(String, String)| name == CONTEXT && value != label.as_str();
+        match own.iter().any(is_other) {
+            true => Err(self.malformed(CONTEXT, "is another one in the plan", blame)),
+            false => Ok(()),
         }
     }
-}
 
-fn require_granted(name: &str, allowed: &Allowed<'_>) -> Result<(), Refused> {
-    if allowed.granted.iter().any(|granted| granted == name) {
-        return Ok(());
+    fn is_granted(&self, name: &str) -> bool {
+        self.granted.iter().any(|granted| granted == name)
     }
-    Err(Refused::NotGranted(format!(
-        "{} needs a grant; the administrator lists it in `mountOptions` of the grant",
-        quoted(name)
-    )))
+
+    fn require_granted(&self, name: &str, word: &str) -> Result<(), MountError> {
+        if self.is_granted(name) {
+            return Ok(());
+        }
+        let rule = "needs a grant; the administrator lists it in `mountOptions` of the grant";
+        let reason = format!("{} {rule}", quoted(name));
+        Err(not_granted(self.step, reason, Blame::word(word)))
+    }
+
+    fn malformed(&self, word: &str, rule: &str, blame: Blame) -> MountError {
+        let what = format!("mount options of step `{}`", self.step);
+        invalid(what, format!("{} {rule}", quoted(word)), blame)
+    }
 }
 
 fn quoted(word: &str) -> String {

@@ -3,11 +3,11 @@
 mod privileged;
 
 use super::*;
-use crate::plan::device::{WantedFacts, check};
+use crate::plan::device::check;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use wasmount_core::device_fact::DeviceFact::{self, ById, ByPath, Nguid, Partition, Serial, Wwid};
+use wasmount_core::device_fact::DeviceFact::{ById, ByPath, Nguid, Partition, Serial, Wwid};
 use wasmount_core::document::DeviceGrant;
 
 /// A node with an NVMe namespace, a SCSI disk of two partitions with a twin, and a virtio disk.
@@ -88,7 +88,7 @@ impl Made {
     }
 
     fn find(&self, facts: &[(DeviceFact, &str)]) -> Vec<String> {
-        let found = search::find(&self.tree, &wanted(facts)).unwrap();
+        let found = search(&self.tree, &wanted(facts)).unwrap();
         found.iter().map(ToString::to_string).collect()
     }
 
@@ -224,7 +224,7 @@ fn two_paths_to_one_disk_are_not_chosen_between() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_told_with_what_comes_nearest() {
+fn a_device_that_is_not_there_is_told_with_links_astray() {
     let made = Made::new();
     made.link("by-id/late", "../../sdz");
     let not_found = |facts, told: &str| {
@@ -234,7 +234,7 @@ fn a_device_that_is_not_there_is_told_with_what_comes_nearest() {
     };
     not_found(
         &[(Serial, "S9")],
-        "(waited 0 ms: no device has any of them)",
+        "(waited 0 ms: no device has all of them)",
     );
     not_found(&[(ById, "none")], "(waited 0 ms: there is no such by-id)");
     not_found(
@@ -243,7 +243,7 @@ fn a_device_that_is_not_there_is_told_with_what_comes_nearest() {
     );
     not_found(
         &[(ById, "scsi-0Acme_A"), (Serial, "B")],
-        "(waited 0 ms: /dev/sda has by-id, not serial)",
+        "(waited 0 ms: no device has all of them)",
     );
 }
 

@@ -1,10 +1,9 @@
 //! The block devices of a node and what is known of each: links of udev's in `/dev/disk`, attributes in `/sys/class/block`.
 //!
-//! It is apart because it only reads small files and links: it opens no device, so the search can be tested on trees of plain files. It must
-//! not know what is searched for.
+//! It only reads small files and links and opens no device, so the search can be tested on trees of plain files.
 
 use crate::block::DeviceNumber;
-use crate::failure::{kernel, shown};
+use crate::failure::{kernel, shown, unusable};
 use crate::plan::device::DeviceFacts;
 use rustix::io::Errno;
 use std::fmt;
@@ -81,9 +80,7 @@ impl DeviceTree {
             DeviceFact::Nguid,
             DeviceFact::Partition,
         ] {
-            if let Some(value) = self.value(name, fact) {
-                facts.insert(fact, value);
-            }
+            facts.extend(self.value(name, fact).map(|value| (fact, value)));
         }
         let disk = self.disk_of(name);
         for fact in [DeviceFact::ById, DeviceFact::ByPath] {
@@ -91,7 +88,7 @@ impl DeviceTree {
                 let to = self.link(fact, &link).ok().flatten();
                 let is_its = to.is_some() && (to.as_ref() == Some(name) || to == disk);
                 if is_its && !(fact == DeviceFact::ById && is_from_contents(&link)) {
-                    facts.insert(fact, link);
+                    facts.insert((fact, link));
                 }
             }
         }
@@ -138,13 +135,6 @@ impl DeviceTree {
         Some(KernelName(disk.to_owned()))
     }
 
-    /// Names of devices that use this one as a part of theirs (device-mapper, md).
-    pub(super) fn holders(&self, name: &KernelName) -> Vec<KernelName> {
-        entries(&self.folder(name).join("holders"))
-            .map(KernelName)
-            .collect()
-    }
-
     /// Where a link leads. Only it is followed: what it leads to must be a node, and no link again.
     pub(super) fn link(
         &self,
@@ -166,10 +156,10 @@ impl DeviceTree {
         };
         match below(&self.dev, &folder, &target) {
             Some(node) => Ok(Some(KernelName::of_node(&node))),
-            None => Err(MountError::Unusable {
-                what: shown(&link.to_string_lossy()),
-                reason: "it leads out of /dev; udev makes no such link, so remove it".to_owned(),
-            }),
+            None => Err(unusable(
+                shown(&link.to_string_lossy()),
+                "it leads out of /dev; udev makes no such link, so remove it",
+            )),
         }
     }
 

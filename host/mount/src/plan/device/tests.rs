@@ -30,7 +30,7 @@ fn acme() -> Grants {
 fn device(facts: &[(DeviceFact, &str)]) -> DeviceFacts {
     let mut device = DeviceFacts::default();
     for (fact, value) in facts {
-        device.insert(*fact, (*value).to_owned());
+        device.insert((*fact, (*value).to_owned()));
     }
     device
 }

@@ -1,8 +1,8 @@
 //! The server that a source names, and the options that follow from it: what mount.nfs(8) and mount.cifs(8) work out in user space before
 //! they call the kernel.
-//!
-//! It is apart because these rules are those helpers' and not ours. It resolves nothing and must not know grants.
+//! It resolves nothing.
 
+use crate::failure::unsupported;
 use crate::plan::filesystem::invalid;
 use std::net::Ipv6Addr;
 use wasmount_core::fault::Blame;
@@ -39,10 +39,10 @@ pub(crate) fn parse(
     source: &str,
     options: &mut Vec<(String, String)>,
 ) -> Result<Option<Server>, MountError> {
+    let no_host = |rule| invalid("source", rule, Blame::word(source));
     match fs_type {
         "nfs" | "nfs4" => {
-            let host =
-                nfs_host(source).map_err(|rule| invalid("source", rule, Blame::word(source)))?;
+            let host = nfs_host(source).map_err(no_host)?;
             settle_nfs_version(options)?;
             Ok(Some(Server {
                 host: host.to_owned(),
@@ -51,8 +51,7 @@ pub(crate) fn parse(
             }))
         }
         "cifs" | "smb3" => {
-            let host =
-                smb_host(source).map_err(|rule| invalid("source", rule, Blame::word(source)))?;
+            let host = smb_host(source).map_err(no_host)?;
             Ok(Some(Server {
                 host: host.to_owned(),
                 option: "ip",
@@ -104,11 +103,9 @@ fn smb_host(source: &str) -> Result<&str, &'static str> {
 }
 
 fn check_name(host: &str) -> Result<(), &'static str> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    if !host.is_empty() && host.len() <= HOST_BYTES && host.chars().all(allowed) {
-        Ok(())
-    } else {
-        Err("names no server: neither a host name nor an address")
+    match is_name(host, HOST_BYTES) {
+        true => Ok(()),
+        false => Err("names no server: neither a host name nor an address"),
     }
 }
 
@@ -117,15 +114,16 @@ fn check_v6(host: &str) -> Result<(), &'static str> {
     let (address, scope) = host
         .split_once('%')
         .map_or((host, None), |(address, scope)| (address, Some(scope)));
-    let is_scope = |scope: &str| {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-        !scope.is_empty() && scope.len() <= SCOPE_BYTES && scope.chars().all(allowed)
-    };
-    if address.parse::<Ipv6Addr>().is_ok() && scope.is_none_or(is_scope) {
-        Ok(())
-    } else {
-        Err("names no server: not an address of version 6")
+    let is_scope = scope.is_none_or(|scope| is_name(scope, SCOPE_BYTES));
+    match address.parse::<Ipv6Addr>().is_ok() && is_scope {
+        true => Ok(()),
+        false => Err("names no server: not an address of version 6"),
     }
+}
+
+fn is_name(word: &str, most_bytes: usize) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    !word.is_empty() && word.len() <= most_bytes && word.chars().all(allowed)
 }
 
 /// mount.nfs takes a missing version, and a 4 without a minor number, for the newest; the kernel takes them for version 3 and for 4.0.
@@ -145,10 +143,10 @@ fn settle_nfs_version(options: &mut Vec<(String, String)>) -> Result<(), MountEr
             Ok(())
         }
         // Granted by name, so it may be anything.
-        (Some((_, version)), None) if !version.starts_with("4.") => Err(MountError::Unsupported {
-            what: "this version of NFS".to_owned(),
-            reason: "versions before 4 need a statd on the node; name one of version 4".to_owned(),
-        }),
+        (Some((_, version)), None) if !version.starts_with("4.") => Err(unsupported(
+            "this version of NFS",
+            "versions before 4 need a statd on the node; name one of version 4",
+        )),
         (Some(_), None) => Ok(()),
         (None, _) => {
             options.push(("vers".to_owned(), newest.to_owned()));

@@ -1,6 +1,7 @@
 //! Steps `filesystem` against grants.
 
 mod shown;
+mod types;
 
 use super::*;
 use crate::plan::filesystem::server::AddressFamily;

@@ -10,28 +10,26 @@ fn unlabelled<'w>(words: &[&'w str]) -> Words<'w> {
     }
 }
 
-fn directory(granted: &[&str], words: &[&str]) -> Result<CheckedOptions, Refused> {
+fn directory(granted: &[&str], words: &[&str]) -> Result<CheckedOptions, MountError> {
     let granted: Vec<String> = granted.iter().map(|word| (*word).to_owned()).collect();
     let allowed = Allowed {
+        step: "directory",
         granted: &granted,
-        is_harmless: |_, _| false,
-        reserved: &[],
-        takes_own: false,
-        labels: Labels::CannotBe,
+        fs_type: None,
+        labels: None,
     };
-    check(&unlabelled(words), &allowed).map_err(|(refused, _)| refused)
+    allowed.check(&unlabelled(words))
 }
 
-fn file_system(granted: &[&str], words: &[&str]) -> Result<CheckedOptions, Refused> {
+fn file_system(granted: &[&str], words: &[&str]) -> Result<CheckedOptions, MountError> {
     let granted: Vec<String> = granted.iter().map(|word| (*word).to_owned()).collect();
     let allowed = Allowed {
+        step: "tmpfs",
         granted: &granted,
-        is_harmless: |name, _| name == "mode",
-        reserved: &["size"],
-        takes_own: true,
-        labels: Labels::NotSaid,
+        fs_type: Some("tmpfs"),
+        labels: Some(false),
     };
-    check(&unlabelled(words), &allowed).map_err(|(refused, _)| refused)
+    allowed.check(&unlabelled(words))
 }
 
 const SAFE: MountAttrFlags =
@@ -60,7 +58,7 @@ fn harmless_options_become_flags() {
 fn what_loosens_a_mount_needs_a_grant() {
     for word in ["suid", "dev", "exec"] {
         assert!(
-            matches!(directory(&[], &[word]), Err(Refused::NotGranted(_))),
+            matches!(directory(&[], &[word]), Err(MountError::NotGranted { .. })),
             "{word}"
         );
         assert!(directory(&[word], &[word]).is_ok(), "{word}");
@@ -100,7 +98,10 @@ fn smuggled_options_are_refused_even_with_grants() {
         &"m".repeat(257),
     ] {
         assert!(
-            matches!(file_system(&granted, &[word]), Err(Refused::Malformed(_))),
+            matches!(
+                file_system(&granted, &[word]),
+                Err(MountError::Invalid { .. })
+            ),
             "{word:?}"
         );
     }
@@ -139,7 +140,7 @@ fn a_panic_of_the_node_cannot_be_granted() {
     assert!(file_system(&["errors"], &["errors=continue"]).is_ok());
     assert!(matches!(
         file_system(&["errors"], &["errors=panic"]),
-        Err(Refused::Malformed(_))
+        Err(MountError::Invalid { .. })
     ));
 }
 
