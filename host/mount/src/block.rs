@@ -3,7 +3,7 @@
 pub(crate) mod loop_device;
 pub(crate) mod node_device;
 
-use crate::failure::kernel;
+use crate::failure::{io, kernel};
 use crate::observe::{Identity, identity};
 use crate::plan::CheckedSource;
 use rustix::fs::Dev;
@@ -66,10 +66,7 @@ impl DeviceNumber {
     /// Size of the device, as the kernel lists it: nothing is opened, so a device that hangs cannot keep anybody here.
     pub(crate) fn size_bytes(self) -> Result<u64, MountError> {
         let listed = format!("/sys/dev/block/{self}/size");
-        let text = std::fs::read_to_string(&listed).map_err(|error| {
-            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-            kernel("read", &listed, errno)
-        })?;
+        let text = std::fs::read_to_string(&listed).map_err(|error| io("read", &listed, &error))?;
         let sectors: u64 = text
             .trim()
             .parse()

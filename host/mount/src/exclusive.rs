@@ -1,7 +1,4 @@
-//! One host at a time: a lock on a directory that the kernel gives back however the host ends.
-//!
-//! It waits for a moment: a host that stops gives its data directory to the next one just before it lets go of the rest, and a child that is being
-//! started has a copy of every descriptor until it runs its own program. It must not know what lies in the directory.
+//! What another holder lets go in a moment: locks on directories, devices, images.
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -9,22 +6,37 @@ use std::os::fd::AsFd;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long another holder may take to let go.
+/// How long another holder may take to let go. 2 s: the kernel unbinds a device within milliseconds, udev looks a little longer.
 const LET_GO_WITHIN: Duration = Duration::from_secs(2);
 /// How often it is asked whether it has.
 const ASKED_EVERY: Duration = Duration::from_millis(20);
 
-/// Locks an open directory for as long as its descriptor lives; false: another host has it and keeps it.
-pub(crate) fn lock(directory: impl AsFd) -> Result<bool, Errno> {
+/// Tries until it has an answer, or another holder has had 2 s to let go: a child that is being started has a copy of every descriptor until
+/// it runs its own program.
+pub(crate) fn retry<T, E>(
+    mut attempt: impl FnMut() -> Result<Option<T>, E>,
+) -> Result<Option<T>, E> {
     let deadline = Instant::now() + LET_GO_WITHIN;
     loop {
-        match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(true),
-            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => sleep(ASKED_EVERY),
-            Err(Errno::WOULDBLOCK) => return Ok(false),
-            Err(errno) => return Err(errno),
+        let answer = attempt()?;
+        if answer.is_some() || Instant::now() >= deadline {
+            return Ok(answer);
         }
+        sleep(ASKED_EVERY);
     }
+}
+
+/// Locks an open directory for as long as its descriptor lives; false: another host has it and keeps it. The kernel gives the lock back however
+/// the host ends.
+pub(crate) fn lock(directory: impl AsFd) -> Result<bool, Errno> {
+    let locked = retry(
+        || match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(())),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(errno),
+        },
+    )?;
+    Ok(locked.is_some())
 }
 
 #[cfg(test)]

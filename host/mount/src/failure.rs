@@ -95,6 +95,15 @@ pub(crate) fn kernel(operation: &str, object: impl Display, errno: Errno) -> Mou
     }
 }
 
+/// The same for an error of the standard library.
+pub(crate) fn io(operation: &str, object: impl Display, error: &std::io::Error) -> MountError {
+    kernel(
+        operation,
+        object,
+        Errno::from_io_error(error).unwrap_or(Errno::IO),
+    )
+}
+
 /// What was asked for makes no sense.
 pub(crate) fn invalid(
     what: impl Into<String>,

@@ -1,10 +1,8 @@
 //! A file system that is being set up, by `fsopen(2)`: each option is a word of its own, so that none can hide in another, and the mount that
 //! comes out is attached nowhere.
-//!
-//! It is apart because every source that mounts by a type's name goes through the same four calls. It must not know which options are
-//! allowed, and never repeats a value.
+//! No value is repeated in a message.
 
-use crate::failure::{exhausted, kernel};
+use crate::failure::{exhausted, invalid, kernel, unsupported};
 use crate::plan::label::CONTEXT;
 use crate::plan::options::MountFlags;
 use rustix::io::Errno;
@@ -38,18 +36,29 @@ impl FsContext {
         match fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC) {
             Ok(context) => Ok(Self { context, what }),
             // The kernel has asked modprobe already.
-            Err(Errno::NODEV) => Err(MountError::Unsupported {
-                what: format!("file system `{fs_type}` for {what}"),
-                reason: "the kernel of this node does not have it; load or install its module"
-                    .to_owned(),
-            }),
+            Err(Errno::NODEV) => Err(unsupported(
+                format!("file system `{fs_type}` for {what}"),
+                format!(
+                    "this kernel has no file system `{fs_type}`; load its module (`modprobe {}`) or install it on the node",
+                    module(fs_type)
+                ),
+            )),
             Err(errno) => Err(kernel("fsopen", what, errno)),
         }
     }
 
-    /// Sets an option; an empty value: a flag.
+    /// Sets an option; an empty value: a flag. One word is one option: what a value holds is never taken apart.
     pub(crate) fn set(&self, name: &str, value: &str) -> Result<(), MountError> {
-        set_own(&self.context, name, value, &self.what)
+        let done = if value.is_empty() {
+            fsconfig_set_flag(&self.context, name)
+        } else {
+            fsconfig_set_string(&self.context, name, value)
+        };
+        let blame = match value {
+            "" => Blame::word(name),
+            value => Blame::word(format!("{name}={value}")),
+        };
+        done.map_err(|errno| self.not_taken(name, errno, blame))
     }
 
     /// Sets an option whose value nobody may see: no copy of it is left in memory.
@@ -60,7 +69,7 @@ impl FsContext {
         CStr::from_bytes_with_nul(&bytes)
             .map_err(|_| Errno::INVAL)
             .and_then(|value| fsconfig_set_string(&self.context, name, value))
-            .map_err(|errno| not_taken(&self.what, name, errno, Blame::Of(Owner::Secret)))
+            .map_err(|errno| self.not_taken(name, errno, Blame::Of(Owner::Secret)))
     }
 
     /// Has the kernel open the storage. What an error number means here depends on the file system, so the caller words it.
@@ -101,42 +110,26 @@ impl FsContext {
         fsmount(&self.context, FsMountFlags::FSMOUNT_CLOEXEC, flags.set)
             .map_err(|errno| kernel("fsmount", self.what, errno))
     }
+
+    fn not_taken(&self, name: &str, errno: Errno, blame: Blame) -> MountError {
+        let option = format!("option `{name}` of {}", self.what);
+        match exhausted(errno) {
+            Some(_) => kernel("fsconfig", &self.what, errno),
+            // SELinux looks at the label only when the storage is opened: here its word itself is not known.
+            None if name == CONTEXT => unsupported(
+                option,
+                "this node's kernel has no SELinux, or it is off; take the option out of the request, or `seLinuxMount` out of the CSIDriver object",
+            ),
+            None => invalid(option, "the kernel does not take it", blame),
+        }
+    }
 }
 
-/// Sets an option of the file system that a context is about; an empty value: a flag. One word is one option: what a value holds is never
-/// taken apart.
-pub(crate) fn set_own(
-    context: &OwnedFd,
-    name: &str,
-    value: &str,
-    what: &str,
-) -> Result<(), MountError> {
-    let done = if value.is_empty() {
-        fsconfig_set_flag(context, name)
-    } else {
-        fsconfig_set_string(context, name, value)
-    };
-    let blame = match value {
-        "" => Blame::word(name),
-        value => Blame::word(format!("{name}={value}")),
-    };
-    done.map_err(|errno| not_taken(what, name, errno, blame))
-}
-
-fn not_taken(what: &str, name: &str, errno: Errno, blame: Blame) -> MountError {
-    let option = || format!("option `{name}` of {what}");
-    match exhausted(errno) {
-        Some(_) => kernel("fsconfig", what, errno),
-        // SELinux looks at the label only when the storage is opened: here its word itself is not known.
-        None if name == CONTEXT => MountError::Unsupported {
-            what: option(),
-            reason: "this node's kernel has no SELinux, or it is off; take the option out of the request, or `seLinuxMount` out of the CSIDriver object"
-                .to_owned(),
-        },
-        None => MountError::Invalid {
-            what: option(),
-            reason: "the kernel does not take it".to_owned(),
-            blame,
-        },
+/// The module of a type, where it is called otherwise.
+pub(crate) fn module(fs_type: &str) -> &str {
+    match fs_type {
+        "nfs" | "nfs4" => "nfsv4",
+        "smb3" => "cifs",
+        other => other,
     }
 }

@@ -1,14 +1,17 @@
-//! Tells the pools what mounted volumes use, so that no guest can remove it under a pod.
+//! What volumes use: trees and images of pools, so that no guest can remove them under a pod, and block devices, so that no other volume gets
+//! them.
 //!
-//! It is apart because it is the one bridge from pools to mounts. A record alone does not count when its mount is gone: after a power cut, or
-//! a full journal disk, a stale one must not keep a volume from being deleted. Nor does a missing record: where the journal was lost, the
-//! mount table is asked as well, until all that it shows is recorded or gone.
+//! A record alone does not count when its mount is gone: after a power cut, or a full journal disk, a stale one must not keep a volume from
+//! being deleted. Nor does a missing record: where the journal was lost, the mount table is asked as well, until all that it shows is recorded
+//! or gone.
 
-use crate::journal::entry::Entry;
-use crate::node::Node;
+use crate::block::{BlockDevice, BlockRecord, DeviceNumber, loop_device};
+use crate::journal::entry::{Entry, Progress};
+use crate::node::{Node, volume_words};
 use crate::pool::InUse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::DriverName;
 use wasmount_core::plan::{Plan, Source};
 
@@ -69,6 +72,50 @@ impl Node {
         let is_mounted =
             |(path, _, identity): (&str, _, _)| self.still_mounted(path, identity).unwrap_or(true);
         entry.is_coming() || is_raw_there() || entry.mounts().any(is_mounted)
+    }
+
+    /// Refuses a device that another volume has, or that is the loop device of any volume's image.
+    ///
+    /// The kernel does not: a raw block volume claims nothing, since pods open its node as they like, so an exclusive open of it succeeds and
+    /// another volume's `mkfs` would run over its data.
+    pub(crate) fn ensure_device_unclaimed(
+        &self,
+        key: &VolumeKey,
+        device: &BlockDevice,
+    ) -> Result<(), MountError> {
+        let in_use = |by: String| {
+            Err(MountError::InUse {
+                what: format!("device {}", device.path.display()),
+                by,
+            })
+        };
+        let number = device.number;
+        if loop_device::status(number)?.is_some_and(|attached| attached.tag.is_some()) {
+            return in_use("a volume whose image it shows".to_owned());
+        }
+        let entries = self.journal.entries_on(number);
+        let other = entries
+            .iter()
+            .find(|entry| entry.key != *key && self.has_on(entry, number));
+        match other {
+            Some(other) => in_use(volume_words(&other.key)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether what a record says of a device is there or coming. What cannot be looked at counts as there.
+    fn has_on(&self, entry: &Entry, number: DeviceNumber) -> bool {
+        let is_on = |block: Option<BlockRecord>| block.is_some_and(|it| it.number == number);
+        let is_staged = entry.stage.as_ref().is_some_and(|stage| {
+            is_on(stage.block)
+                && (stage.progress != Progress::Settled || self.has_raw_device(&entry.key, stage))
+        });
+        is_staged
+            || entry.targets.iter().any(|(path, target)| {
+                is_on(target.block)
+                    && (target.progress != Progress::Settled
+                        || self.still_mounted_if(path, target.identity).unwrap_or(true))
+            })
     }
 }
 

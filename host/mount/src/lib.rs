@@ -13,7 +13,7 @@
 //!             │      └──▶ format  what is on one, what may be made of it: probe, mkfs, fsck, growth; with tools, under intents in durable
 //!             ├──▶ executor  attaches it, and looks at the result
 //!             ├──▶ journal   what is meant and what was done, one file a volume
-//!             └──▶ ownership, lent, earlier_driver, kubelet_record     whose something is, where no record says so
+//!             └──▶ ownership, in_use, earlier_driver, kubelet_record     whose something is, where no record says so
 //! local ──▶ pool_places      no pool lies in another, or in a directory of the host's
 //! local ──▶ pool             trees and images for a backend; `confine` opens a plugin's paths, `in_use` tells what is mounted
 //!             └──▶ freeze   what is mounted of an image stands still while it is copied
@@ -24,7 +24,6 @@
 mod block;
 mod bound_device;
 mod confine;
-mod device_claims;
 mod durable;
 mod earlier_driver;
 mod exclusive;

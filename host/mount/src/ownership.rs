@@ -1,9 +1,8 @@
 //! Which mounts and loop devices can be a driver's own, told without the journal: what shows one of its pools, a device or a file system that
 //! it was granted, files of a volume, and loop devices by their tags.
 //!
-//! It is apart because a tear-down without a record rests on it: the path may hold another driver's volume, or a pod's own mount. It goes by
-//! the mount table and what the kernel lists of loop devices, so mounted storage that hangs is not touched. It must not know how a mount is
-//! taken off.
+//! A teardown without a record rests on it: the path may hold another driver's volume, or a pod's own mount. It goes by the mount table and
+//! what the kernel lists of loop devices, so mounted storage that hangs is not touched.
 
 use crate::block::loop_device::{self, Attached};
 use crate::block::{DeviceNumber, node_device};
@@ -68,15 +67,25 @@ impl Node {
             return Ok(());
         };
         let table = mountinfo::read()?;
-        let there = table.iter().filter(|line| line.mount_point == point);
-        let there: Vec<_> = there.collect();
+        let there: Vec<_> = table
+            .iter()
+            .filter(|line| line.mount_point == point)
+            .collect();
         if there.is_empty() || kubelet_record::says(&self.roots, path.text(), key) {
             return Ok(());
         }
         let grants = self.grants_of(&key.driver);
         let mut own = OwnSources::of(&grants, &table);
         for device in there.iter().filter_map(|line| line.shown_device()) {
-            if self.is_own_device(key, &grants, &own.pools, device)? {
+            let is_own = match loop_device::status(device)? {
+                None => node_device::is_granted(&grants, device),
+                Some(attached) => match &attached.tag {
+                    Some(tag) => tag.is_of(key),
+                    // Of an earlier driver, perhaps.
+                    None => loop_device::backing_path(device).is_some_and(|it| own.hold_file(&it)),
+                },
+            };
+            if is_own {
                 own.devices.push(device);
             }
         }
@@ -92,24 +101,6 @@ impl Node {
         })
     }
 
-    fn is_own_device(
-        &self,
-        key: &VolumeKey,
-        grants: &Grants,
-        pools: &[PoolRoot],
-        device: DeviceNumber,
-    ) -> Result<bool, MountError> {
-        let Some(attached) = loop_device::status(device)? else {
-            return Ok(node_device::is_granted(grants, device));
-        };
-        Ok(match &attached.tag {
-            Some(tag) => tag.is_of(key),
-            // Of an earlier driver, perhaps.
-            None => loop_device::backing_path(device)
-                .is_some_and(|image| pools.iter().any(|pool| pool.place_of(&image).is_some())),
-        })
-    }
-
     /// Raw block devices of a volume, by their tags. Two hosts on one machine may have a driver and a volume of the same names, each in
     /// pools of its own: only what lies in one that was granted here counts.
     pub(crate) fn kept_devices(&self, key: &VolumeKey) -> Result<Vec<Kept>, MountError> {
@@ -117,8 +108,8 @@ impl Node {
             !attached.autoclear && attached.tag.as_ref().is_some_and(|tag| tag.is_of(key))
         };
         let grants = self.grants_of(&key.driver);
-        let pools = OwnSources::of(&grants, &mountinfo::read()?).pools;
-        let mut places: Vec<_> = pools.iter().map(|pool| pool.directory.clone()).collect();
+        let own = OwnSources::of(&grants, &mountinfo::read()?);
+        let mut places = own.directories();
         if !grants.devices.is_empty() {
             places.push(mountinfo::DEVICES.into());
         }
@@ -126,7 +117,7 @@ impl Node {
         kept.retain(is_kept);
         let granted = kept.into_iter().filter_map(|attached| {
             let file = loop_device::backing_path(attached.number)?;
-            let lies_in_pool = pools.iter().any(|pool| pool.place_of(&file).is_some());
+            let lies_in_pool = own.hold_file(&file);
             let device = mountinfo::number_of(&file);
             let is_device = device.is_some_and(|device| node_device::is_granted(&grants, device));
             (lies_in_pool || is_device).then_some(Kept {
@@ -143,11 +134,8 @@ impl Node {
         key: &VolumeKey,
         device: DeviceNumber,
     ) -> Result<bool, MountError> {
-        let Some(file) = loop_device::backing_path(device) else {
-            return Ok(false);
-        };
-        let pools = OwnSources::of(&self.grants_of(&key.driver), &mountinfo::read()?).pools;
-        Ok(pools.iter().any(|pool| pool.place_of(&file).is_some()))
+        let own = OwnSources::of(&self.grants_of(&key.driver), &mountinfo::read()?);
+        Ok(loop_device::backing_path(device).is_some_and(|file| own.hold_file(&file)))
     }
 
     /// Refuses to unstage, without a record, what is mounted elsewhere as well: by what the mount table shows, a pod has it.
@@ -217,20 +205,14 @@ impl Node {
                 .filter(|line| own.pools.iter().any(|root| root.holds(line)))
                 .all(has_record),
         };
-        let pools: Vec<_> = own
-            .pools
-            .iter()
-            .map(|pool| pool.directory.clone())
-            .collect();
-        for attached in loop_device::attached_below(&pools)? {
+        for attached in loop_device::attached_below(&own.directories())? {
             let Some(image) = loop_device::backing_path(attached.number) else {
                 continue;
             };
             let place = asked.iter().find_map(|root| root.place_of(&image));
             shown.trees.extend(place);
-            let is_in_pools = own.pools.iter().any(|root| root.place_of(&image).is_some());
             shown.is_recorded &=
-                !is_in_pools || self.journal.has_device(driver, &attached.record());
+                !own.hold_file(&image) || self.journal.has_device(driver, &attached.record());
         }
         Ok(shown)
     }
@@ -249,6 +231,17 @@ impl OwnSources {
             filesystems: grants.filesystems.clone(),
             devices: Vec::new(),
         }
+    }
+
+    /// Where this process sees the pools.
+    fn directories(&self) -> Vec<PathBuf> {
+        let directories = self.pools.iter().map(|pool| pool.directory.clone());
+        directories.collect()
+    }
+
+    /// Whether a file of this process's sight lies in one of the pools.
+    fn hold_file(&self, file: &Path) -> bool {
+        self.pools.iter().any(|pool| pool.place_of(file).is_some())
     }
 
     fn include(&self, line: &MountLine) -> bool {

@@ -8,7 +8,7 @@ use crate::plan::options::MountFlags;
 use rustix::mount::{OpenTreeFlags, open_tree};
 use std::os::fd::{AsFd, OwnedFd};
 use wasmount_core::mounter::MountError;
-use wasmount_sys::mount_setattr::{Propagation, mount_setattr};
+use wasmount_sys::mount_setattr::mount_setattr;
 
 /// A mount that is attached nowhere.
 #[derive(Debug)]
@@ -56,6 +56,6 @@ pub(crate) fn clone_mount(root: impl AsFd, what: &str) -> Result<OwnedFd, MountE
 /// Sets the flags of a detached mount, and cuts it off from the mount that it was cloned of: what is mounted inside the one must not appear
 /// in the other. When it is attached below a shared mount, the kernel makes it shared again, with its own copies only.
 pub(crate) fn dress(mount: impl AsFd, flags: MountFlags, what: &str) -> Result<(), MountError> {
-    mount_setattr(mount, flags.set, flags.clear, Propagation::Private)
+    mount_setattr(mount, flags.set, flags.clear)
         .map_err(|errno| kernel("mount_setattr", what, errno))
 }

@@ -1,29 +1,28 @@
 //! Makes what a volume is ready to be shown: a detached mount, complete, with all its flags, and visible to nobody until it is attached; or
-//! a raw block device. One file a kind of source.
-//!
-//! It is apart so that a new kind of source touches no call: calls get a [`Prepared`] and attach it. A source must not know where it will be
-//! attached.
+//! a raw block device. Calls get a [`Prepared`] and attach it.
 
-pub(crate) mod directory;
 pub(crate) mod files;
 mod filesystem;
 pub(crate) mod image;
-mod tmpfs;
 
 use crate::block::loop_device::{self, Tag};
 use crate::block::{BlockDevice, BlockRecord, DeviceNumber, node_device};
+use crate::confine::open_confined;
 use crate::failure::kernel;
 use crate::format::Formatting;
+use crate::fs_context::FsContext;
 use crate::fs_type::{BlockFilesystem, StorageAccess};
 use crate::group;
 use crate::journal::entry::{Progress, recorded_plan};
 use crate::mountinfo::{self, MountLine};
 use crate::node::{Node, volume_words};
-use crate::observe::{SeenMount, mount_id};
+use crate::observe::{Identity, SeenMount, identity, mount_id};
 use crate::plan::device::CheckedDevice;
 use crate::plan::filesystem::same;
 use crate::plan::options::MountFlags;
+use crate::plan::tmpfs::CheckedTmpfs;
 use crate::plan::{CheckedPlan, CheckedSource, Form, PoolPlace};
+use crate::pool::refuse_leaving;
 use crate::prepared_mount::{PreparedMount, clone_mount, dress};
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
@@ -57,7 +56,7 @@ impl Preparation<'_> {
         let flags = plan.flags;
         let prepared = match &plan.source {
             CheckedSource::Directory(tree) => {
-                let mount = directory::prepare(tree, flags)?;
+                let mount = directory(tree, flags)?;
                 self.apply_group(plan, &mount)?;
                 PreparedMount::of(mount)?
             }
@@ -70,7 +69,7 @@ impl Preparation<'_> {
             },
             CheckedSource::Tmpfs(tmpfs) => match self.shown_already(plan)? {
                 Some(mount) => mount,
-                None => PreparedMount::of(tmpfs::prepare(tmpfs, flags)?)?,
+                None => PreparedMount::of(new_tmpfs(tmpfs, flags)?)?,
             },
             CheckedSource::Image(image, Form::Raw) => {
                 return self
@@ -214,10 +213,47 @@ impl PreparedMount {
     }
 }
 
+/// A tree of a pool as a mount: a clone of just this directory, not of what is mounted below. It is opened without following links and without
+/// crossing a mount: a plugin names paths in its pool, and nothing that happens in the pool may lead elsewhere.
+pub(crate) fn directory(tree: &PoolPlace, flags: MountFlags) -> Result<OwnedFd, MountError> {
+    let pool = open_pool(tree)?;
+    refuse_leaving(&pool, tree)?;
+    let mount = clone_mount(open_directory(&pool, tree)?, &tree.to_string())?;
+    dress(&mount, flags, &tree.to_string())?;
+    Ok(mount)
+}
+
+/// Which directory a tree of a pool is.
+fn directory_identity(tree: &PoolPlace) -> Result<Identity, MountError> {
+    identity(open_directory(&open_pool(tree)?, tree)?, tree)
+}
+
+fn open_directory(pool: &OwnedFd, tree: &PoolPlace) -> Result<OwnedFd, MountError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY;
+    open_confined(pool, tree.path.as_str(), flags).map_err(|errno| tree.failed("open", errno))
+}
+
+/// An empty file system in memory as a mount.
+fn new_tmpfs(tmpfs: &CheckedTmpfs, flags: MountFlags) -> Result<OwnedFd, MountError> {
+    let what = "step `tmpfs`";
+    let context = FsContext::open("tmpfs", what)?;
+    context.set("source", "tmpfs")?;
+    if let Some(size_bytes) = tmpfs.size_bytes {
+        context.set("size", &size_bytes.to_string())?;
+    }
+    for (name, value) in &tmpfs.options {
+        context.set(name, value)?;
+    }
+    context
+        .create(false)
+        .map_err(|errno| kernel("fsconfig create", what, errno))?;
+    context.mount(flags)
+}
+
 /// Whether a mount that nobody recorded shows just this source. What cannot be told is no.
 pub(crate) fn is_shown(source: &CheckedSource, mount: &SeenMount) -> Result<bool, MountError> {
     match source {
-        CheckedSource::Directory(tree) => Ok(directory::identity(tree)? == mount.identity),
+        CheckedSource::Directory(tree) => Ok(directory_identity(tree)? == mount.identity),
         CheckedSource::Image(image, Form::Filesystem(_)) => {
             let backing = block_below(mount)?.and_then(|block| block.backing);
             Ok(backing == Some(image::identity(image)?))

@@ -2,7 +2,7 @@
 //!
 //! No secret may be among the arguments, which everybody on the node can read.
 
-use crate::failure::kernel;
+use crate::failure::{self, kernel};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -152,8 +152,7 @@ impl ToolCall {
     }
 
     fn io(&self, operation: &str, error: &io::Error) -> MountError {
-        let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
-        kernel(operation, self.words(), errno)
+        failure::io(operation, self.words(), error)
     }
 
     fn words(&self) -> String {

@@ -8,29 +8,17 @@ use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// How mount events travel to and from a mount.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Propagation {
-    /// As it is.
-    Keep,
-    /// Neither to nor from others.
-    Private,
-}
-
-/// Clears, then sets flags of one mount, and of none below it. `mount` is a descriptor of the mount's root.
+/// Clears, then sets flags of one mount, and of none below it, and makes it private: mount events travel neither to nor from others. `mount` is
+/// a descriptor of the mount's root.
 pub fn mount_setattr(
     mount: impl AsFd,
     set: MountAttrFlags,
     clear: MountAttrFlags,
-    propagation: Propagation,
 ) -> Result<(), Errno> {
     let attributes = mount_attr {
         attr_set: set.bits().into(),
         attr_clr: clear.bits().into(),
-        propagation: match propagation {
-            Propagation::Keep => 0,
-            Propagation::Private => MS_PRIVATE.into(),
-        },
+        propagation: MS_PRIVATE.into(),
         userns_fd: 0,
     };
     // SAFETY: the path is a NUL-terminated constant, the structure lives until the call returns and its size is given; the kernel only
@@ -59,7 +47,6 @@ mod tests {
             &reader,
             MountAttrFlags::MOUNT_ATTR_RDONLY,
             MountAttrFlags::empty(),
-            Propagation::Keep,
         );
         assert!(
             matches!(refused, Err(Errno::INVAL | Errno::PERM)),

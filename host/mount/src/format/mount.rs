@@ -4,6 +4,7 @@
 
 use super::{FsType, StorageAccess, damaged, unusable, words};
 use crate::block::{BlockDevice, DeviceNumber};
+use crate::exclusive::retry;
 use crate::failure::kernel;
 use crate::fs_context::FsContext;
 use crate::observe::identity;
@@ -11,14 +12,8 @@ use crate::plan::options::MountFlags;
 use rustix::fs::{FileType, Mode, OFlags, open, stat};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
 
-/// How long a mount that was dropped may take to go.
-const LET_GO_WITHIN: Duration = Duration::from_secs(2);
-/// How often it is asked whether it has.
-const ASKED_EVERY: Duration = Duration::from_millis(20);
 /// The option of ext4 that says what follows an error. Never a panic: `plan::options` refuses that.
 const ERRORS: &str = "errors";
 
@@ -72,19 +67,11 @@ pub(super) fn require_path(device: &BlockDevice) -> Result<(), MountError> {
     Err(unusable(device, reason))
 }
 
-/// Refuses a device that is mounted, or that a volume manager or another host holds.
-///
-/// It waits for a moment: a program that is being started has a copy of every descriptor until it is itself, so a mount of ours that was just
-/// dropped may live on for as long.
+/// Refuses a device that is mounted, or that a volume manager or another host holds. A mount of ours that was just dropped may live on for a
+/// moment.
 pub(super) fn require_free(device: &BlockDevice) -> Result<(), MountError> {
-    let deadline = Instant::now() + LET_GO_WITHIN;
-    while is_held(device)? {
-        if Instant::now() > deadline {
-            return Err(in_use(device));
-        }
-        sleep(ASKED_EVERY);
-    }
-    Ok(())
+    let is_free = || Ok((!is_held(device)?).then_some(()));
+    retry(is_free)?.ok_or_else(|| in_use(device))
 }
 
 /// What the host itself sets.

@@ -4,25 +4,20 @@
 //! A killed swap leaves a whole generation in force and things that nobody reads; the next one begins by removing those. The generation
 //! before the one in force stays until the next call: who resolves a path, or reads several files of the directory that `..data` led to,
 //! can finish; kubelet removes it at once, and such readers find nothing. The top may belong to a hostile pod that mounted it writable, so
-//! every step goes by descriptor, through no link, onto no other mount. It must not know where the mount is, nor journal or plans.
+//! every step goes by descriptor, through no link, onto no other mount.
 
-mod attributes;
 mod generation;
-mod leftovers;
 
-use crate::confine::open_confined;
-use crate::failure::{exhausted, kernel};
-use crate::fs_context::set_own;
+use crate::confine::{open_confined, remove_empty};
+use crate::failure::kernel;
+use crate::fs_context::FsContext;
 use crate::plan::files::{CONTENT_BYTES, CheckedFiles, ENTRIES, HOST_PREFIX};
 use crate::plan::options::MountFlags;
 use crate::prepared_mount::{clone_mount, dress};
-use attributes::{Attributes, DIRECTORY_MODE};
+use generation::{Attributes, DIRECTORY_MODE};
 use rustix::fs::{AtFlags, Dir, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag,
-    fsconfig_set_string, fsmount, fsopen,
-};
+use rustix::mount::MountAttrFlags;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
@@ -38,6 +33,8 @@ const WHAT: &str = "the files of a volume";
 const DATA: &str = "..data";
 /// Generations that are there at most: the one in force, and the one before it or the one that is being written.
 const GENERATIONS: usize = 2;
+/// How often a directory is emptied that a pod still writes into.
+const PASSES: usize = 4;
 /// Smallest page of a kernel, in bytes; with larger ones the same number of pages holds as much or more.
 const PAGE_BYTES: usize = 4096;
 /// Most pages that are in use: each generation's content, the last page of each file, and one for each link that the kernel does not keep in
@@ -58,29 +55,27 @@ pub(crate) fn prepare(
     flags: MountFlags,
     group: Option<u32>,
 ) -> Result<OwnedFd, MountError> {
-    let context = fsopen(TYPE, FsOpenFlags::FSOPEN_CLOEXEC).map_err(failed("fsopen"))?;
-    let (pages, inodes) = (PAGES.to_string(), INODES.to_string());
-    let mode = format!("{DIRECTORY_MODE:o}");
+    let context = FsContext::open(TYPE, WHAT)?;
     for (name, value) in [
         ("source", FILES_NAME),
-        ("nr_blocks", &pages),
-        ("nr_inodes", &inodes),
-        ("mode", &mode),
+        ("nr_blocks", &PAGES.to_string()),
+        ("nr_inodes", &INODES.to_string()),
+        ("mode", &format!("{DIRECTORY_MODE:o}")),
     ] {
-        fsconfig_set_string(&context, name, value).map_err(failed("fsconfig"))?;
+        context.set(name, value)?;
     }
     for (name, value) in files.options() {
-        set_own(&context, name, value, WHAT)?;
+        context.set(name, value)?;
     }
     // Secrets stay out of swap space where the kernel can promise that (Linux 6.4); kubelet does the same for its own.
-    if let Err(errno) = fsconfig_set_flag(&context, "noswap")
-        && exhausted(errno).is_some()
-    {
-        return Err(failed("fsconfig")(errno));
+    if let Err(error @ MountError::OutOfResources { .. }) = context.set("noswap", "") {
+        return Err(error);
     }
-    fsconfig_create(&context).map_err(failed("fsconfig create"))?;
-    let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, RESTRICTIONS)
-        .map_err(failed("fsmount"))?;
+    context.create(false).map_err(failed("fsconfig create"))?;
+    let mount = context.mount(MountFlags {
+        set: RESTRICTIONS,
+        clear: MountAttrFlags::empty(),
+    })?;
     bring(&mount, files, group)?;
     let flags = MountFlags {
         set: flags.set | RESTRICTIONS,
@@ -110,7 +105,7 @@ pub(crate) fn replace(
 /// All steps of a swap: what is left of others goes, the new generation is written, put in force, and the top is made to name its files.
 fn bring(root: &OwnedFd, files: &CheckedFiles, group: Option<u32>) -> Result<(), MountError> {
     let current = in_force(root).map_err(failed("readlink"))?;
-    leftovers::remove(root, current.as_deref()).map_err(failed("removal of leftovers"))?;
+    remove_leftovers(root, current.as_deref()).map_err(failed("removal of leftovers"))?;
     let is_same = match &current {
         Some(name) => generation::shows(root, name, files, group).map_err(failed("read"))?,
         None => false,
@@ -122,6 +117,50 @@ fn bring(root: &OwnedFd, files: &CheckedFiles, group: Option<u32>) -> Result<(),
     name_files(root, files).map_err(failed("symlink"))?;
     forget_names(root, files).map_err(failed("unlink"))?;
     own_top(root, group).map_err(failed("chown"))
+}
+
+/// Removes everything of the host's own at the top but `..data` and the generation that it leads to.
+/// A pod may have made what is there, as deep as it liked, so a directory is removed flat: what lies in it and is not empty is moved to the
+/// top first.
+fn remove_leftovers(root: &OwnedFd, in_force: Option<&str>) -> Result<(), Errno> {
+    let is_left = |name: &CString| {
+        let name = name.to_bytes();
+        name.starts_with(HOST_PREFIX.as_bytes())
+            && name != DATA.as_bytes()
+            && Some(name) != in_force.map(str::as_bytes)
+    };
+    let mut waiting = top_entries(root)?;
+    waiting.retain(is_left);
+    while let Some(name) = waiting.pop() {
+        remove_one(root, &name, &mut waiting)?;
+    }
+    Ok(())
+}
+
+/// What could not be removed for what lies in it is moved to the top and waits.
+fn remove_one(root: &OwnedFd, name: &CStr, waiting: &mut Vec<CString>) -> Result<(), Errno> {
+    for _ in 0..PASSES {
+        match remove_empty(root, name) {
+            Err(Errno::NOTEMPTY) => {}
+            removed => return removed,
+        }
+        let directory = match open_confined(root, name, DIRECTORY) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
+            Err(errno) => return Err(errno),
+        };
+        for inner in entries(&directory)? {
+            match remove_empty(&directory, &inner) {
+                Err(Errno::NOTEMPTY) => {
+                    let aside = fresh_name()?;
+                    rustix::fs::renameat(&directory, &inner, root, aside.as_str())?;
+                    waiting.push(CString::new(aside).map_err(|_| Errno::INVAL)?);
+                }
+                removed => removed?,
+            }
+        }
+    }
+    Err(Errno::NOTEMPTY)
 }
 
 /// The generation that `..data` leads to. Anything else there is nobody's: a pod's own doing, or nothing yet.

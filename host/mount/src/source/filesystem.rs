@@ -1,14 +1,17 @@
 //! A file system that the kernel mounts by name, as a detached mount: what mount(8) and its helpers do, without their processes.
 //!
 //! Every option is a word of its own, and a secret goes to the kernel by a call: it is in no argument list, no environment and no file. It
-//! blocks as long as name service and server take, on a thread of the driver's own budget. It must not know grants.
+//! blocks as long as name service and server take, on a thread of the driver's own budget.
 
-mod address;
 mod failed;
 
+use crate::failure::{invalid, unusable};
 use crate::fs_context::FsContext;
 use crate::plan::filesystem::CheckedFilesystem;
+use crate::plan::filesystem::server::{AddressFamily, Server};
 use crate::plan::options::MountFlags;
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
@@ -16,6 +19,8 @@ use wasmount_core::secrets::SecretOptions;
 
 /// Longest value of a secret option, in bytes: `fsconfig(2)` takes strings of 256 bytes with their NUL.
 const SECRET_BYTES: usize = 255;
+/// Most addresses that are tried: one that does not answer costs minutes of a thread, and two families of two are what servers have.
+const ADDRESSES: usize = 4;
 
 /// Makes the mount.
 pub(crate) fn prepare(
@@ -28,14 +33,14 @@ pub(crate) fn prepare(
         return mount(filesystem, None, flags, &secrets);
     };
     let mut unreachable = None;
-    for address in address::resolve(server)? {
+    for address in resolve(server)? {
         match mount(filesystem, Some((server.option, &address)), flags, &secrets) {
             // A name may have an address of a network that this node is not on. As mount.nfs does, the next one is tried.
             Err(error @ MountError::Hung { .. }) => unreachable = Some(error),
             result => return result,
         }
     }
-    Err(unreachable.unwrap_or_else(|| address::none(server)))
+    Err(unreachable.unwrap_or_else(|| no_address(server)))
 }
 
 fn mount(
@@ -44,8 +49,7 @@ fn mount(
     flags: MountFlags,
     secrets: &[(&str, &str)],
 ) -> Result<OwnedFd, MountError> {
-    let context = FsContext::open(&filesystem.fs_type, failed::words(filesystem))
-        .map_err(|error| failed::open(filesystem, error))?;
+    let context = FsContext::open(&filesystem.fs_type, failed::words(filesystem))?;
     let set_all = || {
         context.set("source", &filesystem.source)?;
         if let Some((name, value)) = address {
@@ -81,13 +85,64 @@ fn wanted_secrets<'s>(
             Some(value) if value.contains('\0') => "contains a NUL",
             Some(value) => return Ok((name.as_str(), value)),
         };
-        Err(MountError::Invalid {
-            what: format!("secret option `{name}` of step `filesystem`"),
-            reason: format!("its value {rule}"),
-            blame: Blame::Of(Owner::Secret),
-        })
+        let what = format!("secret option `{name}` of step `filesystem`");
+        let reason = format!("its value {rule}");
+        Err(invalid(what, reason, Blame::Of(Owner::Secret)))
     };
     filesystem.secret_names.iter().map(value).collect()
+}
+
+/// The addresses of a server that will do, as the kernel takes them, in the order of the name service; there may be none. Blocks.
+fn resolve(server: &Server) -> Result<Vec<String>, MountError> {
+    // The port is the file system's own business; without one there is nothing to look up.
+    let found = (server.host.as_str(), 0)
+        .to_socket_addrs()
+        .map_err(|error| unresolved(server, &error.to_string()))?;
+    Ok(suitable(found, server.family))
+}
+
+/// That there is no address to try.
+fn no_address(server: &Server) -> MountError {
+    let reason = match server.family {
+        Some(_) => "it has no address of the kind that option `proto` names",
+        None => "it has no address",
+    };
+    unresolved(server, reason)
+}
+
+fn unresolved(server: &Server, reason: &str) -> MountError {
+    unusable(
+        format!("server `{}`", server.host),
+        format!("{reason}; check the name, and that the host's network namespace can resolve it"),
+    )
+}
+
+fn suitable(
+    found: impl IntoIterator<Item = SocketAddr>,
+    family: Option<AddressFamily>,
+) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    found
+        .into_iter()
+        .filter(|address| match family {
+            None => true,
+            Some(AddressFamily::V4) => address.is_ipv4(),
+            Some(AddressFamily::V6) => address.is_ipv6(),
+        })
+        .map(text)
+        .filter(|text| seen.insert(text.clone()))
+        .take(ADDRESSES)
+        .collect()
+}
+
+/// A link-local address is told with its interface's number, which the kernel takes for the name.
+fn text(address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V6(address) if address.scope_id() != 0 => {
+            format!("{}%{}", address.ip(), address.scope_id())
+        }
+        address => address.ip().to_string(),
+    }
 }
 
 #[cfg(test)]

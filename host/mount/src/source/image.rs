@@ -1,11 +1,12 @@
 //! An image of a pool as a loop device: opened by `confine`, and refused while any other loop device has it.
 //!
 //! Two file systems of one kernel on one image would destroy it. A plugin may name one image for two volumes, and a volume's own loop device
-//! outlives its stage where a mount of it lives on: under a target, or in another mount namespace. It must not know what is in the image.
+//! outlives its stage where a mount of it lives on: under a target, or in another mount namespace.
 
 use crate::block::BlockDevice;
 use crate::block::loop_device::{self, Attached, Tag};
 use crate::confine::open_confined;
+use crate::exclusive::retry;
 use crate::failure::kernel;
 use crate::observe::{Identity, identity as identity_of, observe};
 use crate::plan::PoolPlace;
@@ -14,14 +15,7 @@ use crate::source::open_pool;
 use rustix::fs::{FileType, OFlags};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
-
-/// How long another loop device of the image may take to go. 2 s: the kernel unbinds within milliseconds, udev looks a little longer.
-const LET_GO_WITHIN: Duration = Duration::from_secs(2);
-/// How often it is asked whether it has.
-const ASKED_EVERY: Duration = Duration::from_millis(20);
 
 /// Images that a call of this process looks at and binds, so that of two at the same time the second sees what the first has bound. A list and
 /// no lock that is held meanwhile: a device that does not answer keeps one image, not all.
@@ -59,23 +53,22 @@ pub(crate) fn attach(
     refuse_leaving(open_pool(image)?, image)?;
     let file = open(image, is_read_only)?;
     let identity = identity_of(&file, image)?;
-    let deadline = Instant::now() + LET_GO_WITHIN;
-    loop {
-        let by = match Claim::of(identity) {
-            None => "another call of this host, which attaches it".to_owned(),
-            Some(_claim) => {
-                let holders = loop_device::holders_of(&file)?;
-                match holders.iter().find(|it| conflicts(it, is_read_only)) {
-                    None => return bind(image, &file, is_read_only, tag),
-                    Some(other) => words(other),
-                }
-            }
+    let mut by = String::new();
+    let attached = retry(|| {
+        let Some(_claim) = Claim::of(identity) else {
+            by = "another call of this host, which attaches it".to_owned();
+            return Ok(None);
         };
-        if Instant::now() >= deadline {
-            return Err(in_use(image, by));
+        let holders = loop_device::holders_of(&file)?;
+        match holders.iter().find(|it| conflicts(it, is_read_only)) {
+            None => bind(image, &file, is_read_only, tag).map(Some),
+            Some(other) => {
+                by = words(other);
+                Ok(None)
+            }
         }
-        sleep(ASKED_EVERY);
-    }
+    })?;
+    attached.ok_or_else(|| in_use(image, by))
 }
 
 /// A second device of the same image, which refuses writes.

@@ -1,18 +1,16 @@
 //! Who has a file or a device as a loop device: sorted out by what the kernel lists, and only then asked of the devices themselves.
 //!
-//! It is apart because asking is dangerous and not asking is too. `LOOP_GET_STATUS64` looks at the file behind a device (`loop_get_status`), so
+//! Asking is dangerous and not asking is too. `LOOP_GET_STATUS64` looks at the file behind a device (`loop_get_status`), so
 //! one on a dead server keeps whoever asks; and one that is passed over may be the other user that destroys a file system. So a device is
-//! passed over only where its path says that it cannot be meant, and what any other does not tell is an error. It must not know whose a
-//! device is, nor what follows from it.
+//! passed over only where its path says that it cannot be meant, and what any other does not tell is an error.
 
 use super::sysfs::{self, LoopName};
 use super::{Attached, hold};
 use crate::block::DeviceNumber;
-use crate::failure::kernel;
+use crate::failure::{io, kernel};
 use crate::mountinfo::{self, MountLine};
 use crate::observe::{Identity, identity, mount_id};
 use rustix::fs::fstat;
-use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -63,20 +61,15 @@ pub(crate) fn lying_on(devices: &[DeviceNumber]) -> Result<Vec<Attached>, MountE
 
 impl Sought {
     fn of(file: &OwnedFd) -> Result<Self, MountError> {
-        let failed = |operation: &str, errno| kernel(operation, "an image", errno);
-        let identity = identity(file, "an image")?;
+        let what = "an image";
+        let identity = identity(file, what)?;
         let links = fstat(file)
-            .map_err(|errno| failed("fstat", errno))?
+            .map_err(|errno| kernel("fstat", what, errno))?
             .st_nlink;
-        let mount = mount_id(file).map_err(|errno| failed("statx", errno))?;
+        let mount = mount_id(file).map_err(|errno| kernel("statx", what, errno))?;
         // As the kernel spells the path behind a loop device: a removed file has its mark in both.
-        let path =
-            fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).map_err(|error| {
-                failed(
-                    "readlink",
-                    Errno::from_io_error(&error).unwrap_or(Errno::IO),
-                )
-            })?;
+        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
+            .map_err(|error| io("readlink", what, &error))?;
         let table = mountinfo::read()?;
         let own = table.iter().find(|line| line.mount_id == mount);
         Ok(Self {

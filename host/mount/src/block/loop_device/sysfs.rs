@@ -1,10 +1,7 @@
 //! What sysfs tells of loop devices: their numbers, which are bound, and the path of the file behind one.
-//!
-//! It must not know whose a device is: sysfs does not tell that, nor the identity of the file.
 
 use crate::block::DeviceNumber;
-use crate::failure::kernel;
-use rustix::io::Errno;
+use crate::failure::io;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
@@ -79,10 +76,7 @@ impl fmt::Display for LoopName {
 
 /// All that are bound to a file now.
 pub(super) fn bound() -> Result<Vec<LoopName>, MountError> {
-    let entries = fs::read_dir(BLOCK_DEVICES).map_err(|error| {
-        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-        kernel("read", BLOCK_DEVICES, errno)
-    })?;
+    let entries = fs::read_dir(BLOCK_DEVICES).map_err(|error| io("read", BLOCK_DEVICES, &error))?;
     Ok(entries
         .filter_map(|entry| LoopName::parse(&entry.ok()?.file_name()))
         .filter(LoopName::is_bound)

@@ -1,6 +1,6 @@
 //! Whose a loop device is, in words that the kernel keeps with it (`lo_file_name`).
 //!
-//! Hashes, since the field is short and driver, volume and path are not. It must not know what a device is bound to.
+//! Hashes, since the field is short and driver, volume and path are not.
 
 use crate::hexadecimal::hex;
 use sha2::{Digest, Sha256};
@@ -15,60 +15,42 @@ const DIGITS: usize = 24;
 
 const _: () = assert!(PREFIX.len() + DIGITS + ":".len() + DIGITS <= NAME_BYTES);
 
-/// Who has a loop device.
+/// Who has a loop device: a volume's stage, or one of its targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tag {
-    volume: Digits,
-    /// Of a target path, where it is one target's alone.
-    target: Option<Digits>,
-}
-
-/// The beginning of a SHA-256, in lower case hexadecimal digits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Digits(String);
+pub(crate) struct Tag(String);
 
 impl Tag {
     /// That of a volume's stage.
     pub(crate) fn staged(key: &VolumeKey) -> Self {
-        Self {
-            volume: Digits::of_volume(key),
-            target: None,
-        }
+        // NUL is in neither of the two words, so no two volumes hash alike.
+        let volume = digits(&[key.driver.as_str(), "\0", key.volume.as_str()]);
+        Self(format!("{PREFIX}{volume}"))
     }
 
     /// That of one target of a volume.
     pub(crate) fn target(key: &VolumeKey, target_path: &str) -> Self {
-        Self {
-            volume: Digits::of_volume(key),
-            target: Some(Digits::of(&[target_path])),
-        }
+        let Self(staged) = Self::staged(key);
+        Self(format!("{staged}:{}", digits(&[target_path])))
     }
 
     /// Reads what [`fmt::Display`] wrote.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let hashes = text.strip_prefix(PREFIX)?;
-        let (volume, target) = match hashes.split_once(':') {
-            Some((volume, target)) => (volume, Some(Digits::parse(target)?)),
-            None => (hashes, None),
-        };
-        Some(Self {
-            volume: Digits::parse(volume)?,
-            target,
-        })
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let is_hash = |hash: &str| hash.len() == DIGITS && hash.bytes().all(is_digit);
+        let mut hashes = text.strip_prefix(PREFIX)?.splitn(2, ':');
+        hashes.all(is_hash).then(|| Self(text.to_owned()))
     }
 
     /// Whether the device is that volume's: its stage's, or one of its targets'.
     pub(crate) fn is_of(&self, key: &VolumeKey) -> bool {
-        self.volume == Digits::of_volume(key)
+        self.0.starts_with(&Self::staged(key).0)
     }
 
     /// As the kernel takes it.
     pub(super) fn to_name(&self) -> Name {
         let mut name = [0; NAME_BYTES];
-        let text = self.to_string();
-        name.iter_mut()
-            .zip(text.bytes())
-            .for_each(|(to, from)| *to = from);
+        let bytes = name.iter_mut().zip(self.0.bytes());
+        bytes.for_each(|(to, from)| *to = from);
         name
     }
 
@@ -81,32 +63,17 @@ impl Tag {
 
 impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PREFIX}{}", self.volume.0)?;
-        match &self.target {
-            Some(target) => write!(f, ":{}", target.0),
-            None => Ok(()),
-        }
+        f.write_str(&self.0)
     }
 }
 
-impl Digits {
-    fn of_volume(key: &VolumeKey) -> Self {
-        // NUL is in neither of the two words, so no two volumes hash alike.
-        Self::of(&[key.driver.as_str(), "\0", key.volume.as_str()])
-    }
-
-    fn of(words: &[&str]) -> Self {
-        let mut hash = Sha256::new();
-        words.iter().for_each(|word| hash.update(word));
-        let mut digits = hex(&hash.finalize());
-        digits.truncate(DIGITS);
-        Self(digits)
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        (text.len() == DIGITS && text.bytes().all(is_digit)).then(|| Self(text.to_owned()))
-    }
+/// The beginning of a SHA-256, in lower case hexadecimal digits.
+fn digits(words: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    words.iter().for_each(|word| hash.update(word));
+    let mut digits = hex(&hash.finalize());
+    digits.truncate(DIGITS);
+    digits
 }
 
 #[cfg(test)]

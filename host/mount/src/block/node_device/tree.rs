@@ -3,9 +3,8 @@
 //! It only reads small files and links and opens no device, so the search can be tested on trees of plain files.
 
 use crate::block::DeviceNumber;
-use crate::failure::{kernel, shown, unusable};
+use crate::failure::{io, shown, unusable};
 use crate::plan::device::DeviceFacts;
-use rustix::io::Errno;
 use std::fmt;
 use std::fs;
 use std::io::{ErrorKind, Read};
@@ -149,10 +148,7 @@ impl DeviceTree {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => {
                 return Ok(None);
             }
-            Err(error) => {
-                let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-                return Err(kernel("readlink", shown(&link.to_string_lossy()), errno));
-            }
+            Err(error) => return Err(io("readlink", shown(&link.to_string_lossy()), &error)),
         };
         match below(&self.dev, &folder, &target) {
             Some(node) => Ok(Some(KernelName::of_node(&node))),

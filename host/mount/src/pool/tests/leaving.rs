@@ -62,7 +62,7 @@ fn privileged_what_is_being_removed_is_not_staged() {
         set: MountAttrFlags::empty(),
         clear: MountAttrFlags::empty(),
     };
-    let stage = |path: &str| directory::prepare(&staged(&fixture, path), flags);
+    let stage = |path: &str| directory(&staged(&fixture, path), flags);
     let pool = fixture.pools.open("data").unwrap();
     let leaving = ["a", "image"].map(|path| pool.copies.leave(&place(path)).unwrap());
     let tag = Tag::staged(&VolumeKey {

@@ -1,13 +1,10 @@
 //! One generation of a volume's files: a directory of the host's own name with all of them, written whole before anything leads to it, and
 //! compared before anything is written.
-//!
-//! It is apart because it is only this tree: it must not know `..data`, nor which generation is in force.
 
-use super::attributes::Attributes;
 use super::{DIRECTORY, entries, fresh_name};
 use crate::confine::open_confined;
 use crate::plan::files::{CheckedFile, CheckedFiles};
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -16,6 +13,56 @@ use zeroize::Zeroizing;
 
 /// Of a file or directory until it has its own mode: nobody but root reads half a secret.
 const UNFINISHED_MODE: Mode = Mode::RWXU;
+
+/// Mode of directories, kubelet's own (`atomic_writer.go`).
+pub(super) const DIRECTORY_MODE: u32 = 0o755;
+/// What the group of a volume adds to a file: kubelet's `roMask` (`volume_linux.go`), since these files are not the pod's to write.
+const GROUP_READS: u32 = 0o440;
+/// What it adds to a directory: things that are made inside inherit the group.
+const SET_GROUP: u32 = 0o2000;
+/// The bits of `st_mode` that chmod(2) sets.
+const MODE_BITS: u32 = 0o7777;
+
+/// What a file or directory is to have. The owner is root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Attributes {
+    group: u32,
+    mode: u32,
+}
+
+impl Attributes {
+    pub(super) fn of_directory(group: Option<u32>) -> Self {
+        Self::with(DIRECTORY_MODE, SET_GROUP, group)
+    }
+
+    pub(super) fn of_file(mode: u32, group: Option<u32>) -> Self {
+        Self::with(mode, GROUP_READS, group)
+    }
+
+    fn with(mode: u32, added: u32, group: Option<u32>) -> Self {
+        Self {
+            group: group.unwrap_or_else(|| Gid::ROOT.as_raw()),
+            mode: if group.is_some() { mode | added } else { mode },
+        }
+    }
+
+    /// Whether something has them.
+    pub(super) fn are_of(self, status: &Stat) -> bool {
+        status.st_uid == Uid::ROOT.as_raw()
+            && status.st_gid == self.group
+            && status.st_mode & MODE_BITS == self.mode
+    }
+
+    /// Gives them to something open. The mode last: a change of owner or group takes bits of it away (chown(2)).
+    pub(super) fn give(self, descriptor: impl AsFd) -> Result<(), Errno> {
+        if self.are_of(&rustix::fs::fstat(&descriptor)?) {
+            return Ok(());
+        }
+        let group = Gid::from_raw(self.group);
+        rustix::fs::fchown(&descriptor, Some(Uid::ROOT), Some(group))?;
+        rustix::fs::fchmod(&descriptor, Mode::from_raw_mode(self.mode))
+    }
+}
 
 /// Writes a generation and returns its name.
 pub(super) fn write(

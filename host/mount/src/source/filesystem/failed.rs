@@ -1,9 +1,8 @@
 //! Why a file system could not be mounted, in words for whoever must do something: the node's administrator, the server's, or the user.
-//!
-//! It is apart because error numbers of network file systems mean what their clients chose. It opens nothing, and repeats the value of no
-//! option.
+//! The value of no option is repeated.
 
-use crate::failure::{kernel, shown};
+use crate::failure::{invalid, kernel, shown, unsupported, unusable};
+use crate::fs_context::module;
 use crate::plan::filesystem::CheckedFilesystem;
 use rustix::io::Errno;
 use wasmount_core::fault::{Blame, Owner};
@@ -14,35 +13,12 @@ pub(crate) fn words(filesystem: &CheckedFilesystem) -> String {
     format!("{} `{}`", filesystem.fs_type, shown(&filesystem.source))
 }
 
-/// The type could not be opened.
-pub(crate) fn open(filesystem: &CheckedFilesystem, error: MountError) -> MountError {
-    let fs_type = &filesystem.fs_type;
-    match error {
-        MountError::Unsupported { .. } => MountError::Unsupported {
-            what: format!("type `{fs_type}` of step `filesystem`"),
-            reason: format!(
-                "this kernel has no file system `{fs_type}`; load its module (`modprobe {}`) or install it on the node",
-                module(fs_type)
-            ),
-        },
-        error => error,
-    }
-}
-
 /// An option was not taken.
-pub(crate) fn set(error: MountError, told: &str) -> MountError {
-    match error {
-        MountError::Invalid {
-            what,
-            reason,
-            blame,
-        } => MountError::Invalid {
-            what,
-            reason: format!("{reason}{told}"),
-            blame,
-        },
-        error => error,
+pub(crate) fn set(mut error: MountError, told: &str) -> MountError {
+    if let MountError::Invalid { reason, .. } = &mut error {
+        reason.push_str(told);
     }
+    error
 }
 
 /// The kernel took all options, and then could not mount.
@@ -62,51 +38,38 @@ pub(crate) fn create(filesystem: &CheckedFilesystem, errno: Errno, told: &str) -
             what: format!("the server of {what}"),
             reason: format!("{text}; check the server, the network and firewalls{told}"),
         },
-        Errno::ACCESS | Errno::KEYREJECTED | Errno::KEYEXPIRED | Errno::KEYREVOKED => {
-            MountError::Unusable {
-                what,
-                reason: format!(
-                    "{text}; its server must let this node and these credentials in{told}"
-                ),
-            }
-        }
-        Errno::NOKEY => MountError::Unusable {
+        Errno::ACCESS | Errno::KEYREJECTED | Errno::KEYEXPIRED | Errno::KEYREVOKED => unusable(
             what,
-            reason: format!(
+            format!("{text}; its server must let this node and these credentials in{told}"),
+        ),
+        Errno::NOKEY => unusable(
+            what,
+            format!(
                 "{text}; Kerberos needs a ticket and its helpers (`rpc.gssd`, `cifs.upcall`) on the node{told}"
             ),
-        },
+        ),
         Errno::NOENT | Errno::NXIO => MountError::NotFound {
             what: format!("{what}, or what its options name{told},"),
         },
-        Errno::PROTONOSUPPORT | Errno::OPNOTSUPP | Errno::NODEV => MountError::Unsupported {
+        Errno::PROTONOSUPPORT | Errno::OPNOTSUPP | Errno::NODEV => unsupported(
             what,
-            reason: format!(
-                "{text}; kernel or server do not have this version or transport: name another one in the mount options, or load the \
-                 module (`modprobe {}`){told}",
+            format!(
+                "{text}; kernel or server do not have this version or transport: name another one in the mount options, or load the module (`modprobe {}`){told}",
                 module(&filesystem.fs_type)
             ),
-        },
-        Errno::INVAL => MountError::Invalid {
-            what,
-            reason: format!("the kernel does not take its options together{told}"),
+        ),
+        Errno::INVAL => {
+            let reason = format!("the kernel does not take its options together{told}");
             // Plan, request and server come together here.
-            blame: Blame::Of(Owner::Request),
-        },
-        errno => match kernel("mount", what, errno) {
-            MountError::Kernel {
-                operation,
-                object,
-                errno,
-                text,
-            } => MountError::Kernel {
-                operation,
-                object,
-                errno,
-                text: format!("{text}{told}"),
-            },
-            error => error,
-        },
+            invalid(what, reason, Blame::Of(Owner::Request))
+        }
+        errno => {
+            let mut error = kernel("mount", what, errno);
+            if let MountError::Kernel { text, .. } = &mut error {
+                text.push_str(told);
+            }
+            error
+        }
     }
 }
 
@@ -126,15 +89,6 @@ pub(crate) fn told(
         return String::new();
     }
     format!("; the kernel says: {}", shown(&joined))
-}
-
-/// The module of a type, where it is called otherwise.
-fn module(fs_type: &str) -> &str {
-    match fs_type {
-        "nfs" | "nfs4" => "nfsv4",
-        "smb3" => "cifs",
-        other => other,
-    }
 }
 
 #[cfg(test)]

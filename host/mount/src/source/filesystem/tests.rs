@@ -1,5 +1,7 @@
 //! The kernel's file systems by name, for real where this kernel has them.
 
+mod address;
+
 use super::*;
 use crate::namespace;
 use crate::plan::filesystem::{FilesystemStep, check};

@@ -3,6 +3,8 @@
 use super::*;
 use crate::confine::PoolPath;
 use std::fs::File;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 use wasmount_core::mounter::VolumeKey;
 use wasmount_core::names::{DriverName, VolumeId};
 
@@ -65,7 +67,7 @@ fn privileged_an_image_that_is_let_go_soon_is_waited_for() {
     let device = attach(&image, false, &tag("v")).unwrap();
     std::thread::scope(|scope| {
         let next = scope.spawn(|| attach(&image, false, &tag("v")));
-        sleep(ASKED_EVERY * 3);
+        sleep(Duration::from_millis(60));
         assert!(!next.is_finished());
         drop(device);
         next.join().unwrap().unwrap();
@@ -97,10 +99,10 @@ fn privileged_a_late_binding_of_another_process_is_found() {
     let number = other.number.to_string();
     assert!(error.to_string().contains(&number), "{error}");
     // Ours is gone.
-    let deadline = Instant::now() + LET_GO_WITHIN;
+    let deadline = Instant::now() + Duration::from_secs(2);
     while loop_device::holders_of(&file).unwrap().len() > 1 {
         assert!(Instant::now() < deadline);
-        sleep(ASKED_EVERY);
+        sleep(Duration::from_millis(20));
     }
     assert_eq!(
         loop_device::holders_of(&file).unwrap()[0].number,
