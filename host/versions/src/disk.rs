@@ -1,14 +1,13 @@
 //! The reconciler's files: the history, and a component for each version that can be rolled back to. A component is written aside, made durable and
 //! renamed, the history is written in two files in turn, so that there is all of it or nothing.
 
-mod key;
-mod refusals;
 mod slots;
 
 use crate::history::{FORMAT, History};
 use crate::plugin_file::digest_of;
 use crate::refusal::Refusal;
-use crate::secrets_mark::Key;
+use crate::refused::PastRefusals;
+use crate::secrets_mark::{KEY_BYTES, Key};
 use slots::{Held, Slots};
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -17,10 +16,13 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use wasmount_core::secrets::Secrets;
 
 /// The host's own: documents name paths and servers.
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
+const KEY: &str = "secrets.key";
+const REFUSALS: &str = "refusals.json";
 const COMPONENT: &str = "wasm";
 /// Ends the name of a file that is being written.
 const UNFINISHED: &str = "unfinished";
@@ -37,17 +39,21 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
+    pub(crate) fn new(directory: PathBuf) -> Arc<Self> {
+        Arc::new(Self {
+            key: Mutex::default(),
+            history: Mutex::new(Slots::new(&directory)),
+            kept: Mutex::default(),
+            directory,
+        })
+    }
+
     /// Makes the directory if need be, removes what a killed host left half written, and reads the history.
-    pub(crate) async fn open(directory: PathBuf) -> Result<(Arc<Self>, History), Refusal> {
-        blocking(directory, |directory| {
-            let (slots, history) = open_blocking(directory)?;
-            let disk = Self {
-                directory: directory.to_owned(),
-                key: Mutex::default(),
-                history: Mutex::new(slots),
-                kept: Mutex::default(),
-            };
-            Ok((Arc::new(disk), history))
+    pub(crate) async fn open(self: &Arc<Self>) -> Result<History, Refusal> {
+        let disk = Arc::clone(self);
+        blocking(self.directory.clone(), move |directory| {
+            let mut slots = disk.history.lock().unwrap_or_else(PoisonError::into_inner);
+            open_blocking(directory, &mut slots)
         })
         .await
     }
@@ -126,6 +132,73 @@ impl Disk {
         }
     }
 
+    /// What was refused; nothing, where it cannot be read.
+    pub(crate) async fn refusals(&self) -> PastRefusals {
+        let path = self.directory.join(REFUSALS);
+        let read = blocking(path, |path| {
+            let text = read_if_there(path)?;
+            let refusals = text.map(|text| serde_json::from_slice(&text)).transpose();
+            refusals.map_err(|error| failed("read", path)(error.into()))
+        });
+        let refusals = read.await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "earlier rejected versions are unknown");
+            None
+        });
+        refusals.unwrap_or_default()
+    }
+
+    /// Remembers it.
+    pub(crate) async fn write_refusals(
+        self: &Arc<Self>,
+        refusals: &PastRefusals,
+    ) -> Result<(), Refusal> {
+        let (disk, text) = (Arc::clone(self), serde_json::to_vec_pretty(refusals));
+        blocking(self.directory.join(REFUSALS), move |path| {
+            let text = text.map_err(|error| failed("write", path)(error.into()))?;
+            disk.put(path, &text)
+        })
+        .await
+    }
+
+    /// Tells two sets of secrets apart, and nothing of their values without the key. That is made when it is first needed. Where the disk does not
+    /// take it, it lasts as long as this process: after that the same secrets look like others, once.
+    pub(crate) async fn mark(self: &Arc<Self>, secrets: &Secrets) -> String {
+        if secrets.is_empty() {
+            return String::new();
+        }
+        let known = {
+            let key = self.key.lock().unwrap_or_else(PoisonError::into_inner);
+            key.clone()
+        };
+        if let Some(key) = known {
+            return key.mark(secrets);
+        }
+        let disk = Arc::clone(self);
+        let read = blocking(self.directory.join(KEY), move |path| {
+            disk.read_or_make_key(path)
+        });
+        let read = read.await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "changes of secrets while the host is stopped will not be detected");
+            Key::random()
+        });
+        let mut key = self.key.lock().unwrap_or_else(PoisonError::into_inner);
+        key.get_or_insert(read).mark(secrets)
+    }
+
+    fn read_or_make_key(&self, path: &Path) -> Result<Key, Refusal> {
+        if let Some(bytes) = read_if_there(path)? {
+            match <[u8; KEY_BYTES]>::try_from(bytes.as_slice()) {
+                Ok(bytes) => return Ok(Key::from(bytes)),
+                Err(_) => {
+                    tracing::warn!(path = %path.display(), "the key is truncated: generating a new one");
+                }
+            }
+        }
+        let key = Key::random();
+        self.put(path, key.bytes())?;
+        Ok(key)
+    }
+
     fn kept(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -160,7 +233,7 @@ impl Disk {
     }
 }
 
-fn open_blocking(directory: &Path) -> Result<(Slots, History), Refusal> {
+fn open_blocking(directory: &Path, slots: &mut Slots) -> Result<History, Refusal> {
     let made = DirBuilder::new()
         .recursive(true)
         .mode(DIRECTORY_MODE)
@@ -171,13 +244,12 @@ fn open_blocking(directory: &Path) -> Result<(Slots, History), Refusal> {
             fs::remove_file(&entry).map_err(failed("remove the unfinished file", &entry))?;
         }
     }
-    let read = Slots::open(directory);
-    let (mut slots, held) = read.map_err(failed("read the versions in", directory))?;
-    let reason = match held {
-        Held::Nothing => return Ok((slots, History::default())),
+    let read = slots.read();
+    let reason = match read.map_err(failed("read the versions in", directory))? {
+        Held::Nothing => return Ok(History::default()),
         Held::Damaged(reason) => reason,
         Held::Text(text) => match serde_json::from_slice::<History>(&text) {
-            Ok(history) if history.is_readable() => return Ok((slots, history)),
+            Ok(history) if history.is_readable() => return Ok(history),
             Ok(_) => format!("it is not of the form {FORMAT}, which this host writes"),
             Err(error) => error.to_string(),
         },
@@ -189,7 +261,7 @@ fn open_blocking(directory: &Path) -> Result<(Slots, History), Refusal> {
         reason,
         "the version history cannot be read and is quarantined: the backend starts from its document"
     );
-    Ok((slots, History::default()))
+    Ok(History::default())
 }
 
 /// Removes the whole directory of a backend that is gone.
@@ -207,6 +279,14 @@ fn entries(directory: &Path) -> Result<Vec<PathBuf>, Refusal> {
     let paths = fs::read_dir(directory)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
     paths.map_err(failed("list", directory))
+}
+
+fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Refusal> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("read", path)(error)),
+    }
 }
 
 fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Refusal {

@@ -5,18 +5,14 @@
 
 mod holds;
 mod identity;
-mod kept;
-mod shared;
 
-pub(crate) use holds::{Failed, wish_digest};
-pub(crate) use identity::{Identity, settings_digest};
+pub(crate) use identity::{CandidateKey, Identity, desired_digest, settings_digest};
 
-use crate::desired::RollbackRequest;
-use crate::desired::{Desired, Origin};
+use crate::desired::{Desired, Origin, RollbackRequest};
 use crate::record::{Drained, Hold, VersionRecord, VersionState};
 use crate::refusal::Refusal;
 use crate::services::Kept;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::sync::Arc;
 use std::time::SystemTime;
 use wasmount_core::capabilities::Profile;
@@ -40,7 +36,7 @@ pub(crate) struct History {
     #[serde(default)]
     pub(crate) drained: Option<Drained>,
     /// The oldest first. Shared with the histories before this one: a swap changes two of them.
-    #[serde(with = "shared")]
+    #[serde(serialize_with = "write_entries", deserialize_with = "read_entries")]
     entries: Vec<Arc<Entry>>,
     /// What this becomes if the records were changed: they say so.
     #[serde(default)]
@@ -69,13 +65,10 @@ struct Snapshot {
 /// A version that is to serve for the first time.
 #[derive(Debug, Clone)]
 pub(crate) struct NewVersion {
-    pub(crate) identity: Identity,
-    /// The mark of its secrets.
-    pub(crate) secrets: String,
+    pub(crate) key: CandidateKey,
     pub(crate) plugin: String,
     pub(crate) plugin_version: String,
-    pub(crate) origin: Origin,
-    pub(crate) signed_by: Vec<String>,
+    pub(crate) known: Known,
     pub(crate) desired: Desired,
     pub(crate) offer: ServiceSet,
 }
@@ -108,6 +101,19 @@ impl Entry {
         Identity {
             digest: self.record.digest.clone(),
             settings_digest: self.record.settings_digest.clone(),
+        }
+    }
+
+    /// Whether it is this version with these secrets.
+    pub(crate) fn is(&self, candidate: &CandidateKey) -> bool {
+        self.identity() == candidate.identity && self.secrets.as_ref() == Some(&candidate.secrets)
+    }
+
+    pub(crate) fn known(&self) -> Known {
+        Known {
+            digest: self.record.digest.clone(),
+            origin: self.record.origin.clone(),
+            signed_by: self.record.signed_by.clone(),
         }
     }
 
@@ -157,6 +163,11 @@ impl History {
         self.entry(self.current?)
     }
 
+    /// Its number; 0: there is none.
+    pub(crate) fn current_number(&self) -> u64 {
+        self.current.unwrap_or_default()
+    }
+
     pub(crate) fn entry(&self, number: u64) -> Option<&Entry> {
         let mut entries = self.entries.iter().map(Arc::as_ref);
         entries.find(|entry| entry.record.number == number)
@@ -197,11 +208,7 @@ impl History {
             desired.is_some_and(|desired| desired.document.plugin == *plugin)
         };
         let entry = self.entries.iter().rev().find(same)?;
-        Some(Known {
-            digest: entry.record.digest.clone(),
-            origin: entry.record.origin.clone(),
-            signed_by: entry.record.signed_by.clone(),
-        })
+        Some(entry.known())
     }
 
     /// The mark of a version's secrets.
@@ -212,12 +219,10 @@ impl History {
     /// A new version serves; nothing holds the backend any more. `proven`: the one before served well so far.
     pub(crate) fn admit(&mut self, version: NewVersion, proven: bool, now: SystemTime) -> u64 {
         let NewVersion {
-            identity,
-            secrets,
+            key: CandidateKey { identity, secrets },
             plugin,
             plugin_version,
-            origin,
-            signed_by,
+            known,
             desired,
             offer,
         } = version;
@@ -243,8 +248,8 @@ impl History {
                 digest,
                 plugin,
                 plugin_version,
-                origin,
-                signed_by,
+                origin: known.origin,
+                signed_by: known.signed_by,
                 settings_digest,
                 began: now,
                 ended: None,
@@ -273,11 +278,9 @@ impl History {
             left.end(VersionState::RolledBack { reason }, why, now);
         }
         self.current = Some(number);
-        let mut entries = self.entries.iter_mut();
-        if let Some(entry) = entries.find(|entry| entry.record.number == number) {
-            Arc::make_mut(entry).secrets = Some(secrets);
-        }
-        if let Some(back) = self.current_mut() {
+        if let Some(entry) = self.current_entry() {
+            entry.secrets = Some(secrets);
+            let back = &mut entry.record;
             back.began = now;
             back.ended = None;
             back.why_ended = None;
@@ -294,28 +297,15 @@ impl History {
         }
     }
 
-    /// The same version is wanted in other words. Whether that is new.
-    pub(crate) fn reword(
-        &mut self,
-        desired: Desired,
-        origin: Origin,
-        signed_by: Vec<String>,
-    ) -> bool {
-        let Some(number) = self.current else {
-            return false;
-        };
-        let mut entries = self.entries.iter_mut();
-        let Some(entry) = entries.find(|entry| entry.record.number == number) else {
-            return false;
-        };
-        let before = Arc::clone(entry);
-        let entry = Arc::make_mut(entry);
-        entry.record.origin = origin;
-        entry.record.signed_by = signed_by;
-        if let Some(kept) = &mut entry.kept {
-            kept.desired = desired;
+    /// The same version is desired in other words.
+    pub(crate) fn reword(&mut self, desired: Desired, known: Known) {
+        if let Some(entry) = self.current_entry() {
+            entry.record.origin = known.origin;
+            entry.record.signed_by = known.signed_by;
+            if let Some(kept) = &mut entry.kept {
+                kept.desired = desired;
+            }
         }
-        *entry != *before
     }
 
     /// The version that an administrator goes back to.
@@ -355,12 +345,25 @@ impl History {
             .ok_or(Refusal::NothingToGoBackTo)
     }
 
-    fn current_mut(&mut self) -> Option<&mut VersionRecord> {
+    fn current_entry(&mut self) -> Option<&mut Entry> {
         let number = self.current?;
         let mut entries = self.entries.iter_mut();
         let entry = entries.find(|entry| entry.record.number == number);
-        entry.map(|entry| &mut Arc::make_mut(entry).record)
+        entry.map(Arc::make_mut)
     }
+
+    fn current_mut(&mut self) -> Option<&mut VersionRecord> {
+        self.current_entry().map(|entry| &mut entry.record)
+    }
+}
+
+fn write_entries<S: Serializer>(entries: &[Arc<Entry>], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(entries.iter().map(Arc::as_ref))
+}
+
+fn read_entries<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Arc<Entry>>, D::Error> {
+    let entries = Vec::<Entry>::deserialize(from)?;
+    Ok(entries.into_iter().map(Arc::new).collect())
 }
 
 impl VersionRecord {

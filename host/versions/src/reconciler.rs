@@ -1,16 +1,12 @@
-//! Keeps one backend at the version that is wanted. Wishes go in, a status comes out, and an actor of its own does the work, one thing at a time.
-//!
-//! Who asks is never waited for by the calls of clients, and the other way round.
+//! Keeps one backend at its desired version. Desired revisions and commands go in, a status comes out, and a task of its own runs the reconcile loop.
 
-mod actor;
-mod attempt;
-mod candidate;
+mod activate;
+mod admit;
 mod command;
-mod commit;
-mod migration_plan;
-mod quiesce;
+mod outcome;
+mod reconcile;
 mod records;
-mod retry;
+mod state;
 
 use crate::desired::{Desired, RollbackRequest, Sources};
 use crate::disk;
@@ -19,13 +15,13 @@ use crate::record::VersionRecord;
 use crate::refusal::Refusal;
 use crate::refused::PastRefusal;
 use crate::status::{DrainOutcome, KeeperEvent, OldVersion, Outcome, ReconcilerStatus};
-use actor::Actor;
-use command::{Command, Reply, Wanted};
 use futures::future::BoxFuture;
+use reconcile::ReconcileLoop;
+use state::{Command, DesiredRevision, Reply};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use wasmount_core::document::Grants;
@@ -34,7 +30,7 @@ use wasmount_core::mounter::Mounter;
 use wasmount_core::state::StateStore;
 use wasmount_engine::Engine;
 
-/// Commands that may wait for the actor; who sends more waits. 16: they are people's.
+/// Commands that may wait for the loop. 16: they are people's.
 const COMMANDS: usize = 16;
 /// Events that a slow listener may have ahead of it. 64: listeners tell people.
 const EVENTS: usize = 64;
@@ -78,17 +74,6 @@ pub enum Migrates {
     TheElected,
 }
 
-impl ReconcilerParts {
-    /// Whether this process may change records now.
-    pub(crate) fn may_migrate(&self) -> bool {
-        match self.migrates {
-            Migrates::AnotherProcess => false,
-            Migrates::ThisProcess => true,
-            Migrates::TheElected => self.driver.works(),
-        }
-    }
-}
-
 /// What is to be swapped to.
 #[derive(Debug, Clone, Default)]
 pub struct SwapRequest {
@@ -105,16 +90,15 @@ pub struct VersionReconciler {
     directory: PathBuf,
     shared: Arc<Shared>,
     commands: mpsc::Sender<Command>,
-    actor: Mutex<Option<JoinHandle<()>>>,
+    task: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the reconciler and its actor both see.
+/// What the reconciler and its loop both see.
 struct Shared {
-    wanted: Mutex<Wanted>,
-    wake: Notify,
+    desired: watch::Sender<DesiredRevision>,
     status: watch::Sender<ReconcilerStatus>,
-    history: Mutex<History>,
-    refusals: Mutex<Vec<PastRefusal>>,
+    history: watch::Sender<History>,
+    refusals: watch::Sender<Vec<PastRefusal>>,
     draining: Mutex<Vec<(u64, Retired)>>,
     events: broadcast::Sender<Arc<KeeperEvent>>,
 }
@@ -126,37 +110,39 @@ impl VersionReconciler {
         let (engine, directory) = (Arc::clone(&parts.engine), parts.directory.clone());
         let (commands, received) = mpsc::channel(COMMANDS);
         let shared = Arc::new(Shared {
-            wanted: Mutex::new(Wanted::first(desired)),
-            wake: Notify::new(),
+            desired: watch::Sender::new(DesiredRevision { desired, number: 1 }),
             status: watch::Sender::new(ReconcilerStatus::loading()),
-            history: Mutex::default(),
-            refusals: Mutex::default(),
+            history: watch::Sender::default(),
+            refusals: watch::Sender::default(),
             draining: Mutex::default(),
             events: broadcast::Sender::new(EVENTS),
         });
-        let actor = Actor::new(parts, Arc::clone(&shared), received);
-        let task = tokio::spawn(actor.run());
+        let work = ReconcileLoop::new(parts, Arc::clone(&shared), received);
+        let task = tokio::spawn(work.run());
         Arc::new(Self {
             driver,
             engine,
             directory,
             shared,
             commands,
-            actor: Mutex::new(Some(task)),
+            task: Mutex::new(Some(task)),
         })
     }
 
-    /// The document changed. Returns the number of this wish, for [`ReconcilerStatus::settled`].
+    /// The document changed. Returns the number of this revision, for [`ReconcilerStatus::settled`].
     pub fn set_desired(&self, desired: Desired) -> u64 {
-        let number = self.wanted().set_desired(desired);
-        self.shared.wake.notify_one();
+        let mut number = 0;
+        self.shared.desired.send_modify(|revision| {
+            revision.desired = desired;
+            revision.number += 1;
+            number = revision.number;
+        });
         number
     }
 
     /// Something that the document points to may have changed: component, signature, secret.
     pub fn look_again(&self) {
-        self.wanted().look_again();
-        self.shared.wake.notify_one();
+        self.shared.desired.send_modify(|_| {});
     }
 
     /// Swaps now, and says what became of it. Lifts whatever holds the backend at another version.
@@ -211,12 +197,12 @@ impl VersionReconciler {
     pub fn status(&self) -> ReconcilerStatus {
         let mut status = self.shared.status.borrow().clone();
         status.draining = self.shared.draining();
-        // After the rest: what was asked for before this call is in it, whether or not the actor has looked yet.
-        status.wanted = self.wanted().number();
+        // After the rest: what was asked for before this call is in it, whether or not the loop has looked yet.
+        status.wanted = self.shared.desired.borrow().number;
         status
     }
 
-    /// The same, and each change of it, but for how many calls old versions have and what the actor has not yet looked at.
+    /// The same, and each change of it, but for how many calls old versions have and what the loop has not yet looked at.
     pub fn watch(&self) -> watch::Receiver<ReconcilerStatus> {
         self.shared.status.subscribe()
     }
@@ -228,15 +214,12 @@ impl VersionReconciler {
 
     /// Versions that are remembered, the newest first.
     pub fn history(&self) -> Vec<VersionRecord> {
-        let history = self.shared.history.lock();
-        let history = history.unwrap_or_else(PoisonError::into_inner).clone();
-        history.records()
+        self.shared.history.borrow().records()
     }
 
     /// Candidates that were refused, the newest first.
     pub fn refusals(&self) -> Vec<PastRefusal> {
-        let refusals = self.shared.refusals.lock();
-        refusals.unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.refusals.borrow().clone()
     }
 
     /// Digests of components that this backend may need at any moment: the compiled forms of the others may go.
@@ -248,14 +231,11 @@ impl VersionReconciler {
 
     /// Stops changing anything. What serves goes on.
     pub async fn stop(&self) {
-        let actor = {
-            let mut actor = self.actor.lock().unwrap_or_else(PoisonError::into_inner);
-            actor.take()
-        };
-        if let Some(actor) = actor {
-            // Fails only if the actor has ended already.
+        let task = self.task();
+        if let Some(task) = task {
+            // Fails only if the loop has ended already.
             let _ = self.commands.send(Command::Stop).await;
-            let _ = actor.await;
+            let _ = task.await;
         }
     }
 
@@ -275,17 +255,16 @@ impl VersionReconciler {
         replied.await.unwrap_or(Err(Refusal::Stopped))
     }
 
-    fn wanted(&self) -> std::sync::MutexGuard<'_, Wanted> {
-        let wanted = self.shared.wanted.lock();
-        wanted.unwrap_or_else(PoisonError::into_inner)
+    fn task(&self) -> Option<JoinHandle<()>> {
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        task.take()
     }
 }
 
 impl Drop for VersionReconciler {
     fn drop(&mut self) {
-        let mut actor = self.actor.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(actor) = actor.take() {
-            actor.abort();
+        if let Some(task) = self.task() {
+            task.abort();
         }
     }
 }

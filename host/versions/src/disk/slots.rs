@@ -45,35 +45,38 @@ pub(super) enum Held {
 }
 
 impl Slots {
-    /// Looks into the files of a directory.
-    pub(super) fn open(directory: &Path) -> io::Result<(Self, Held)> {
-        let mut slots = Self {
+    pub(super) fn new(directory: &Path) -> Self {
+        Self {
             directory: directory.to_owned(),
             turn: 0,
             used: [usize::MAX; 2],
-        };
+        }
+    }
+
+    /// Looks into the files.
+    pub(super) fn read(&mut self) -> io::Result<Held> {
+        *self = Self::new(&self.directory);
         let (mut newest, mut damaged) = (None, None);
         for name in NAMES {
-            let content = match read(&directory.join(name)) {
+            let content = match read(&self.directory.join(name)) {
                 Ok(content) => content,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
             match whole(&content) {
-                Some((turn, text)) if turn > slots.turn => {
-                    slots.turn = turn;
+                Some((turn, text)) if turn > self.turn => {
+                    self.turn = turn;
                     newest = Some(text.to_owned());
                 }
                 Some(_) => {}
                 None => damaged = Some(format!("{name} is not whole")),
             }
         }
-        let held = match (newest, damaged) {
+        Ok(match (newest, damaged) {
             (Some(text), _) => Held::Text(text),
             (None, Some(reason)) => Held::Damaged(reason),
             (None, None) => Held::Nothing,
-        };
-        Ok((slots, held))
+        })
     }
 
     /// Puts both files aside, and begins anew.
@@ -185,7 +188,9 @@ mod tests {
     use super::*;
 
     fn opened(folder: &Path) -> (Slots, Held) {
-        Slots::open(folder).unwrap()
+        let mut slots = Slots::new(folder);
+        let held = slots.read().unwrap();
+        (slots, held)
     }
 
     fn text(held: &Held) -> &[u8] {
@@ -273,8 +278,8 @@ mod tests {
         fs::remove_file(&next).unwrap();
         fs::create_dir(&next).unwrap();
         let (mut slots, held) = {
-            let open = Slots::open(folder.path());
-            assert!(open.is_err(), "a directory is no file");
+            let read = Slots::new(folder.path()).read();
+            assert!(read.is_err(), "a directory is no file");
             fs::remove_dir(&next).unwrap();
             opened(folder.path())
         };

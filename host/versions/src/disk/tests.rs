@@ -4,7 +4,9 @@ use super::*;
 use crate::history::testing::{history_of, new_version};
 
 async fn opened(folder: &Path) -> (Arc<Disk>, History) {
-    Disk::open(folder.join("versions")).await.unwrap()
+    let disk = Disk::new(folder.join("versions"));
+    let history = disk.open().await.unwrap();
+    (disk, history)
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -112,7 +114,8 @@ async fn components_that_no_version_needs_are_removed() {
 async fn a_directory_that_cannot_be_written_is_said() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("versions"), "in the way").unwrap();
-    let refusal = Disk::open(folder.path().join("versions")).await.err();
+    let disk = Disk::new(folder.path().join("versions"));
+    let refusal = disk.open().await.err();
     let refusal = refusal.unwrap();
     let describe = refusal.to_string();
     assert!(

@@ -1,47 +1,31 @@
-//! What keeps a backend from following its document, and what ends that.
+//! What keeps a backend from following its document and what ends that; and which versions stay on disk.
 //!
 //! A hold put on by hand ends with `wasmount swap`, on the host where it was put on. An object is wanted by all hosts of a cluster, and nobody should
 //! have to go to each: it lifts the holds of those that it meant something else to. A file is of one host, whose administrator has the command.
 
-use super::{History, Identity, settings_digest};
+use super::{CandidateKey, History, REMEMBERED, desired_digest};
 use crate::desired::{Desired, DesiredFrom};
-use crate::plugin_file::digest_of;
-use crate::record::HeldBy;
-use wasmount_core::document::{PluginSource, StorageBackend};
-
-/// A version that must not come again by itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failed {
-    identity: Identity,
-    /// None: nobody knows, and any will do.
-    secrets: Option<String>,
-}
-
-impl Failed {
-    /// Whether it is this version.
-    pub(crate) fn is(&self, identity: &Identity, secrets: &str) -> bool {
-        let same_secrets = self.secrets.as_deref().is_none_or(|mark| mark == secrets);
-        self.identity == *identity && same_secrets
-    }
-}
+use crate::record::{HeldBy, VersionState};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 impl History {
-    /// The version that failed.
-    pub(crate) fn failed(&self) -> Option<Failed> {
-        let HeldBy::Faults { failed } = self.held.as_ref()?.by else {
-            return None;
+    /// Whether it is the version that failed, which must not come again by itself. If its secrets are not known, any will do.
+    pub(crate) fn has_failed(&self, candidate: &CandidateKey) -> bool {
+        let Some(HeldBy::Faults { failed }) = self.held.as_ref().map(|held| &held.by) else {
+            return false;
         };
-        let entry = self.entry(failed)?;
-        Some(Failed {
-            identity: entry.identity(),
-            secrets: entry.secrets.clone(),
+        let failed = self.entry(*failed);
+        failed.is_some_and(|entry| {
+            let same = |secrets: &String| *secrets == candidate.secrets;
+            entry.identity() == candidate.identity && entry.secrets.as_ref().is_none_or(same)
         })
     }
 
     /// Whether it is held, and this was wanted already when that began.
     pub(crate) fn is_held_since(&self, desired: &Desired) -> bool {
         let revision = self.held.as_ref().and_then(|held| held.revision.as_ref());
-        revision.is_some_and(|revision| *revision == wish_digest(desired))
+        revision.is_some_and(|revision| *revision == desired_digest(desired))
     }
 
     /// Whether this is followed.
@@ -57,20 +41,70 @@ impl History {
             HeldBy::Rollback | HeldBy::Swap => {
                 let is_object = matches!(desired.from, DesiredFrom::Object(_));
                 let revision = held.revision.as_ref();
-                is_object && revision.is_some_and(|revision| *revision != wish_digest(desired))
+                is_object && revision.is_some_and(|revision| *revision != desired_digest(desired))
             }
         }
     }
-}
 
-/// Of which version a document means: how versions follow one another and who signs them are no other wish.
-pub(crate) fn wish_digest(desired: &Desired) -> String {
-    let StorageBackend {
-        plugin: PluginSource { place, digest, .. },
-        ..
-    } = &desired.document;
-    let parts = (place, digest, settings_digest(&desired.document));
-    // It fails for maps whose keys are no words; there is none. Then a hold stays, which is the safe side.
-    let bytes = serde_json::to_vec(&parts).unwrap_or_default();
-    digest_of(&bytes)
+    /// Keeps so many versions on disk: the one that serves, then those that were not taken back, the newest first. The last proven one is
+    /// among them, if two are kept at all.
+    pub(crate) fn prune(&mut self, keep: usize) {
+        let last_proven = self.target(None, true).ok();
+        let mut order: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|entry| entry.kept.is_some())
+            .map(|entry| {
+                let number = entry.record.number;
+                let taken_back = matches!(entry.record.state, VersionState::RolledBack { .. });
+                (
+                    self.current != Some(number),
+                    last_proven != Some(number),
+                    taken_back,
+                    std::cmp::Reverse(number),
+                )
+            })
+            .collect();
+        order.sort_unstable();
+        let stay: BTreeSet<u64> = order
+            .iter()
+            .take(keep.max(1))
+            .map(|(_, _, _, number)| number.0)
+            .collect();
+        for entry in &mut self.entries {
+            let stays = stay.contains(&entry.record.number);
+            if entry.record.is_kept != stays || entry.kept.is_some() != stays {
+                let entry = Arc::make_mut(entry);
+                entry.record.is_kept = stays;
+                entry.kept = entry.kept.take().filter(|_| stays);
+            }
+        }
+        let surplus = self.entries.len().saturating_sub(REMEMBERED);
+        let mut index = 0;
+        self.entries.retain(|entry| {
+            index += 1;
+            index > surplus || entry.kept.is_some()
+        });
+    }
+
+    /// Components that must stay on disk.
+    pub(crate) fn digests(&self) -> BTreeSet<String> {
+        let kept = self.entries.iter().filter(|entry| entry.kept.is_some());
+        kept.map(|entry| entry.record.digest.clone()).collect()
+    }
+
+    /// The first version that can be rolled back to, or that serves.
+    pub(crate) fn oldest_kept(&self) -> Option<u64> {
+        let mut entries = self.entries.iter();
+        let oldest = entries.find(|entry| entry.kept.is_some())?;
+        Some(oldest.record.number)
+    }
+
+    pub(super) fn kept_numbers(&self) -> Vec<u64> {
+        let kept = self.entries.iter().filter(|entry| entry.kept.is_some());
+        let numbers = kept.map(|entry| entry.record.number);
+        numbers
+            .filter(|number| self.current != Some(*number))
+            .collect()
+    }
 }

@@ -1,6 +1,6 @@
 //! Histories for tests of this crate.
 
-use super::{History, Identity, NewVersion, settings_digest};
+use super::{CandidateKey, History, Identity, Known, NewVersion, settings_digest};
 use crate::desired::{Desired, DesiredFrom, Origin};
 use serde_json::json;
 use std::path::PathBuf;
@@ -35,15 +35,20 @@ pub(crate) fn desired(plugin: serde_json::Value, setting: &str) -> Desired {
 pub(crate) fn new_version(code: &str, setting: &str) -> NewVersion {
     let desired = desired(json!({ "path": format!("{code}.wasm") }), setting);
     NewVersion {
-        identity: Identity {
-            digest: format!("sha256:{code}"),
-            settings_digest: settings_digest(&desired.document),
+        key: CandidateKey {
+            identity: Identity {
+                digest: format!("sha256:{code}"),
+                settings_digest: settings_digest(&desired.document),
+            },
+            secrets: String::new(),
         },
-        secrets: String::new(),
         plugin: "test".to_owned(),
         plugin_version: "1.0.0".to_owned(),
-        origin: Origin::File(PathBuf::from(code)),
-        signed_by: Vec::new(),
+        known: Known {
+            digest: format!("sha256:{code}"),
+            origin: Origin::File(PathBuf::from(code)),
+            signed_by: Vec::new(),
+        },
         desired,
         offer: ServiceSet::new([Service::Controller, Service::NodeStage], []),
     }

@@ -1,62 +1,125 @@
-//! Records between two versions: what a swap or a way back has to do with them. The history says which version is to come before the records are
-//! written, and a mark beside the records says whether they were.
+//! Records between two versions: what a swap or a rollback does with them. The history names the coming version before the records are written, and
+//! a mark beside the records says whether they were.
 
-use super::candidate::{Coming, Found, Ready, Step};
-use super::commit::Commit;
-use super::migration_plan::{allowed, owner_version, plan};
+use super::reconcile::ReconcileLoop;
+use super::state::{Attempt, RecordsStep};
 use super::{Migrates, ReconcilerParts};
+use crate::admission_steps::call_at_admission;
 use crate::history::History;
 use crate::migration::{Mark, Records};
 use crate::refusal::Refusal;
+use std::time::Duration;
 use wasmount_core::backend::Backend;
+use wasmount_core::document::Limits;
 use wasmount_core::migration::Migration;
+use wasmount_core::rpc::Rpc;
+use wasmount_engine::WasmBackend;
 
-impl Step {
-    fn forward((migration, from_version): (Migration, String)) -> Self {
-        Self::Forward {
-            migration,
-            from_version,
+impl ReconcilerParts {
+    fn records(&self) -> Records {
+        Records::of(&self.state, self.driver.name())
+    }
+
+    /// Whether this process may change records now.
+    fn may_migrate(&self) -> bool {
+        match self.migrates {
+            Migrates::AnotherProcess => false,
+            Migrates::ThisProcess => true,
+            Migrates::TheElected => self.driver.works(),
         }
+    }
+
+    /// A standby waits for the elected host.
+    fn allowed(&self, step: Option<RecordsStep>) -> Result<Option<RecordsStep>, Refusal> {
+        if step.is_some() && !self.may_migrate() {
+            return Err(Refusal::NotElected);
+        }
+        Ok(step)
     }
 }
 
-impl Commit<'_> {
-    /// What is to be done before this version serves; none: nothing.
-    pub(super) async fn records_step(
-        &self,
-        ready: &Ready,
-        coming: &Coming,
-    ) -> Result<Option<Step>, Refusal> {
-        if self.parts.migrates == Migrates::AnotherProcess {
-            return Ok(None);
-        }
-        match coming {
-            Coming::New { .. } => Ok(ready.migration.clone().map(Step::forward)),
-            Coming::Again => self.again(ready).await,
-            Coming::Back(hold) => self.way_back(ready, hold.number).await,
+/// What a version makes of the records of another one; none: nothing.
+async fn plan(
+    backend: &WasmBackend,
+    records_of: Option<String>,
+    time: Duration,
+) -> Result<Option<(Migration, String)>, Refusal> {
+    let Some(from) = records_of.filter(|from| *from != backend.label().version) else {
+        return Ok(None);
+    };
+    let call = call_at_admission(Rpc::GetPluginInfo, time);
+    match backend.plan_migration(&call, &from).await {
+        Ok(Migration::Unneeded) => Ok(None),
+        Ok(migration) => Ok(Some((migration, from))),
+        Err(error) => Err(Refusal::Migration {
+            reason: error.to_string(),
+        }),
+    }
+}
+
+fn forward((migration, from_version): (Migration, String)) -> RecordsStep {
+    RecordsStep::Forward {
+        migration,
+        from_version,
+    }
+}
+
+impl Attempt {
+    fn time(&self) -> Duration {
+        self.desired.document.limits.time
+    }
+
+    /// Which version of the plugin made the records. Where several hosts share them, the note beside them counts, and not what has served here;
+    /// otherwise it is asked if the history does not know.
+    pub(super) async fn records_owner(&self) -> Result<Option<String>, Refusal> {
+        let current = self.history.current();
+        let own = current.map(|entry| entry.record.plugin_version.clone());
+        match (self.parts.migrates, own) {
+            (Migrates::AnotherProcess, _) => Ok(None),
+            (Migrates::ThisProcess, Some(own)) => Ok(Some(own)),
+            (Migrates::ThisProcess, None) => self.parts.records().made_for().await,
+            (Migrates::TheElected, own) => Ok(self.parts.records().made_for().await?.or(own)),
         }
     }
 
-    /// Who is alone with the records left them so. Of several hosts another one may have worked since: who is elected before anything serves here
-    /// looks at them now, and who stands by when its turn comes.
-    async fn again(&self, ready: &Ready) -> Result<Option<Step>, Refusal> {
+    /// For a version that is new.
+    pub(super) async fn step_forward(
+        &self,
+        backend: &WasmBackend,
+        records_of: Option<String>,
+    ) -> Result<Option<RecordsStep>, Refusal> {
+        let planned = plan(backend, records_of, self.time()).await?;
+        self.parts.allowed(planned.map(forward))
+    }
+
+    /// For the version that served when the host ended. A host that is alone with the records left them so. Of several hosts another one may have
+    /// worked since: the elected one looks at them now, a standby when its turn comes.
+    pub(super) async fn step_again(
+        &self,
+        backend: &WasmBackend,
+    ) -> Result<Option<RecordsStep>, Refusal> {
         if self.parts.migrates != Migrates::TheElected || !self.parts.may_migrate() {
             return Ok(None);
         }
-        let made_for = self.records().made_for().await?;
-        let time = ready.desired.document.limits.time;
-        let planned = plan(&ready.backend, made_for, time).await?;
-        Ok(planned.map(Step::forward))
+        let made_for = self.parts.records().made_for().await?;
+        let planned = plan(backend, made_for, self.time()).await?;
+        Ok(planned.map(forward))
     }
 
-    /// Between what is there and a version that served before: either what was rewritten since is put back, or that version is asked, as any
-    /// version is that comes.
-    async fn way_back(&self, ready: &Ready, number: u64) -> Result<Option<Step>, Refusal> {
-        let marks = self.records().marks_above(number).await?;
+    /// For a version that served before: either what was rewritten since is put back, or that version is asked, as any new version is.
+    pub(super) async fn step_back(
+        &self,
+        backend: &WasmBackend,
+        number: u64,
+    ) -> Result<Option<RecordsStep>, Refusal> {
+        if self.parts.migrates == Migrates::AnotherProcess {
+            return Ok(None);
+        }
+        let marks = self.parts.records().marks_above(number).await?;
         let reason = match marks.as_slice() {
-            [] => return self.unmarked_way_back(ready, number).await,
-            [mark] if self.reads_those_before(mark, ready, number).await => {
-                return Ok(Some(Step::Back(mark.clone())));
+            [] => return self.step_back_unmarked(backend, number).await,
+            [mark] if self.reads_those_before(mark, backend, number).await => {
+                return Ok(Some(RecordsStep::Back(mark.clone())));
             }
             [Mark { before, .. }] => format!(
                 "what can be put back is of version {before}, in another form than that of version {number}; {}",
@@ -81,7 +144,7 @@ impl Commit<'_> {
     }
 
     /// Whether a version can work with what a migration replaced.
-    async fn reads_those_before(&self, mark: &Mark, ready: &Ready, number: u64) -> bool {
+    async fn reads_those_before(&self, mark: &Mark, backend: &WasmBackend, number: u64) -> bool {
         if mark.before == number {
             return true;
         }
@@ -89,17 +152,17 @@ impl Commit<'_> {
             return false;
         };
         let from = Some(before.record.plugin_version.clone());
-        let time = ready.desired.document.limits.time;
-        matches!(plan(&ready.backend, from, time).await, Ok(None))
+        matches!(plan(backend, from, self.time()).await, Ok(None))
     }
 
-    async fn unmarked_way_back(&self, ready: &Ready, number: u64) -> Result<Option<Step>, Refusal> {
-        let current = self.history.current().map(|it| &it.record);
-        let own = current.map(|record| record.plugin_version.clone());
-        let from = owner_version(self.parts, own).await?;
-        let time = ready.desired.document.limits.time;
-        let newest = current.map_or(0, |record| record.number);
-        let planned = match plan(&ready.backend, from.clone(), time).await {
+    async fn step_back_unmarked(
+        &self,
+        backend: &WasmBackend,
+        number: u64,
+    ) -> Result<Option<RecordsStep>, Refusal> {
+        let from = self.records_owner().await?;
+        let newest = self.history.current_number();
+        let planned = match plan(backend, from.clone(), self.time()).await {
             // Marks are in the order of versions: what an older one rewrites could never be put back.
             Ok(Some((Migration::Rewriting, _))) if number < newest => Err(Refusal::Migration {
                 reason: format!(
@@ -109,57 +172,59 @@ impl Commit<'_> {
             planned => planned,
         };
         match planned {
-            Ok(planned) => Ok(allowed(self.parts, planned)?.map(Step::forward)),
-            // Who made it could not know what comes; who made the one that serves could.
-            Err(_) if self.only_added(ready, from).await => Ok(None),
+            Ok(planned) => self.parts.allowed(planned.map(forward)),
+            // The author of an older version could not know what comes; that of the one that serves could.
+            Err(_) if self.only_added(backend, from).await => Ok(None),
             Err(refusal) => Err(refusal),
         }
     }
 
-    /// Whether the version that serves says that this one can work with its records.
-    async fn only_added(&self, ready: &Ready, records_of: Option<String>) -> bool {
-        let Some(running) = self.running else {
+    /// Whether the version that serves says that an earlier one can work with its records.
+    async fn only_added(&self, earlier: &WasmBackend, records_of: Option<String>) -> bool {
+        let Some(serving) = &self.serving else {
             return false;
         };
-        let backend = &running.backend;
-        let from = Some(ready.backend.label().version.clone());
-        let time = ready.desired.document.limits.time;
-        records_of.as_ref() == Some(&backend.label().version)
+        let from = Some(earlier.label().version.clone());
+        records_of.as_ref() == Some(&serving.backend.label().version)
             && matches!(
-                plan(backend, from, time).await,
+                plan(&serving.backend, from, self.time()).await,
                 Ok(Some((Migration::Additive, _)))
             )
     }
+}
 
-    /// Does it. `next`: the history with the version that comes.
+impl ReconcileLoop {
+    /// Changes the records for a version, before it serves. `next`: the history with that version. True: a restart finds the new version, whatever
+    /// becomes of the history.
     pub(super) async fn change_records(
-        &self,
-        step: Step,
-        ready: &Ready,
+        &mut self,
+        step: Option<RecordsStep>,
+        backend: &WasmBackend,
+        limits: &Limits,
         next: &History,
-        number: u64,
-    ) -> Result<Found, Refusal> {
-        let records = self.records();
-        let limits = &ready.desired.document.limits;
-        match step {
-            Step::Forward {
+    ) -> Result<bool, Refusal> {
+        let records = self.parts.records();
+        let number = next.current_number();
+        let is_rewritten = match step {
+            None => false,
+            Some(RecordsStep::Forward {
                 migration,
                 from_version,
-            } => {
-                let changes = records
-                    .changes(&ready.backend, &from_version, limits.time)
-                    .await?;
-                if migration != Migration::Rewriting {
+            }) => {
+                let changes = records.changes(backend, &from_version, limits.time).await?;
+                if migration == Migration::Rewriting {
+                    let before = self.history.current_number();
+                    self.prepare(next).await?;
+                    let written = records.rewrite(changes, number, before, limits.state_bytes);
+                    self.or_unprepare(written.await).await?;
+                    true
+                } else {
                     let may = || self.parts.may_migrate();
                     records.add(changes, limits.state_bytes, may).await?;
-                    return Ok(Found::History);
+                    false
                 }
-                let before = self.history.current().map_or(0, |it| it.record.number);
-                self.prepare(next).await?;
-                let written = records.rewrite(changes, number, before, limits.state_bytes);
-                self.or_unprepare(written.await).await?;
             }
-            Step::Back(mark) => {
+            Some(RecordsStep::Back(mark)) => {
                 if !records.is_untouched(&mark).await? {
                     return Err(Refusal::Written {
                         number,
@@ -169,26 +234,38 @@ impl Commit<'_> {
                 self.prepare(next).await?;
                 let put_back = records.put_back(&mark, number).await;
                 self.or_unprepare(put_back).await?;
+                true
             }
+        };
+        // Other hosts that share the records know by it whose they are. Before the version serves: what it writes is never taken for another's.
+        if self.parts.migrates == Migrates::TheElected && self.parts.may_migrate() {
+            records.make_for(&backend.label().version).await?;
         }
-        Ok(Found::Coming)
+        Ok(is_rewritten)
     }
 
-    /// Other hosts that share the records know by it whose they are. Before the version serves: what it writes is never taken for another's.
-    pub(super) async fn record_owner_version(&self, plugin_version: &str) -> Result<(), Refusal> {
-        if self.parts.migrates != Migrates::TheElected || !self.parts.may_migrate() {
-            return Ok(());
-        }
-        self.records().make_for(plugin_version).await
+    async fn prepare(&mut self, next: &History) -> Result<(), Refusal> {
+        let prepared = self.history.preparing(next.clone());
+        self.disk.write(&prepared).await.map(|_| ())
     }
 
-    /// The same of a host that is alone with them, for the day on which its history is lost. It is no reason to refuse a version: the history says
-    /// it too, and the next start tries again.
-    pub(super) async fn note_whose(&self, plugin_version: &str, migrated: bool) {
+    /// What was not written is not to come: a restart would see that by itself.
+    async fn or_unprepare(&mut self, written: Result<(), Refusal>) -> Result<(), Refusal> {
+        if written.is_err()
+            && let Err(error) = self.disk.write(&self.history).await
+        {
+            tracing::warn!(driver = %self.parts.driver.name(), %error, "the history names a version that was not activated");
+        }
+        written
+    }
+
+    /// Where a host is alone with the records: for the day on which its history is lost. It is no reason to refuse a version: the history says it
+    /// too, and the next start tries again.
+    pub(super) async fn note_owner(&mut self, plugin_version: &str, migrated: bool) {
         if self.parts.migrates != Migrates::ThisProcess {
             return;
         }
-        let records = self.records();
+        let records = self.parts.records();
         let noted = if migrated {
             records.make_for(plugin_version).await
         } else {
@@ -203,37 +280,77 @@ impl Commit<'_> {
         }
     }
 
-    async fn prepare(&self, next: &History) -> Result<(), Refusal> {
-        let prepared = self.history.preparing(next.clone());
-        self.disk.write(&prepared).await.map(|_| ())
-    }
-
-    /// What was not written is not to come: a restart would see that by itself.
-    async fn or_unprepare(&self, written: Result<(), Refusal>) -> Result<(), Refusal> {
-        if written.is_err()
-            && let Err(error) = self.disk.write(self.history).await
+    /// Forgets how to go back further than to the oldest version that is kept. Best effort: it is tried again after the next swap.
+    pub(super) async fn forget_marks(&mut self) {
+        let Some(oldest) = self.history.oldest_kept() else {
+            return;
+        };
+        if self.parts.may_migrate()
+            && let Err(error) = self.parts.records().forget_up_to(oldest).await
         {
-            tracing::warn!(driver = %self.parts.driver.name(), %error, "the history names a version that was not activated");
+            tracing::warn!(driver = %self.parts.driver.name(), %error, "migration notes remain in the state store");
         }
-        written
     }
 
-    fn records(&self) -> Records {
-        Records::of(&self.parts.state, self.parts.driver.name())
+    /// A host that ended while records were changed left two histories; the records say which one it is. A new history has no number in common
+    /// with what was noted beside the records before.
+    pub(super) async fn settled(&mut self, mut history: History) -> Result<History, Refusal> {
+        let records = self.parts.records();
+        if let Some(coming) = history.prepared() {
+            let changed = records.form().await? == Some(coming);
+            tracing::warn!(
+                driver = %self.parts.driver.name(),
+                version = coming,
+                changed,
+                "the host ended during a migration: the version serves if the records were migrated"
+            );
+            history = history.settled(changed);
+        }
+        if history.is_empty() && self.parts.migrates == Migrates::ThisProcess {
+            records.forget_numbers().await?;
+        }
+        Ok(history)
     }
-}
 
-/// Forgets how to go back further than to the oldest version that is kept. Best effort: it is tried again after the next swap.
-pub(super) async fn forget_marks(parts: &ReconcilerParts, history: &History) {
-    if !parts.may_migrate() {
-        return;
-    }
-    let driver = parts.driver.name();
-    let Some(oldest) = history.oldest_kept() else {
-        return;
-    };
-    let records = Records::of(&parts.state, driver);
-    if let Err(error) = records.forget_up_to(oldest).await {
-        tracing::warn!(%driver, %error, "migration notes remain in the state store");
+    /// This host stood by and is about to work. No call is made yet, by any host.
+    pub(super) async fn take_over(
+        &mut self,
+        may: Box<dyn Fn() -> bool + Send + Sync>,
+    ) -> Result<(), Refusal> {
+        let parts = &self.parts;
+        if parts.migrates != Migrates::TheElected {
+            return Ok(());
+        }
+        // The first version that serves looks at the records itself, also one that served before: if it comes before this host is told that it
+        // works, it does so all the same.
+        let Some(running) = &self.running else {
+            parts.driver.work_while(may);
+            return Ok(());
+        };
+        let records = parts.records();
+        let backend = &running.serving.backend;
+        let entry = self.history.entry(running.number);
+        let limits = entry.and_then(|entry| entry.desired());
+        let limits = limits
+            .map(|it| it.document.limits.clone())
+            .unwrap_or_default();
+        let made_for = records.made_for().await?;
+        if let Some((migration, from)) = plan(backend, made_for, limits.time).await? {
+            tracing::warn!(
+                driver = %parts.driver.name(),
+                from,
+                to = %backend.label().version,
+                "migrating the records for the version that serves here"
+            );
+            if migration == Migration::Rewriting {
+                return Err(Refusal::rewriting_without_transaction());
+            }
+            let changes = records.changes(backend, &from, limits.time).await?;
+            records.add(changes, limits.state_bytes, &may).await?;
+        }
+        if !may() {
+            return Err(Refusal::NotElected);
+        }
+        records.make_for(&backend.label().version).await
     }
 }

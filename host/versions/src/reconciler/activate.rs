@@ -1,0 +1,227 @@
+//! Activates a version. The order of the steps decides what a kill leaves:
+//!
+//! 1. the component is on disk, and calls that must end have ended (`admit`);
+//! 2. the mounter has the grants, and the records are as the version needs them;
+//! 3. the history names the version as serving: **from here on a restart finds the new one**, before it the old one;
+//! 4. calls go to it.
+//!
+//! A step that fails rolls back those before it, and the running version continues.
+
+use super::reconcile::ReconcileLoop;
+use super::state::{Goal, Ready, Running, Serving};
+use crate::desired::Desired;
+use crate::history::{CandidateKey, History, NewVersion, desired_digest};
+use crate::pools::pools_in_doubt;
+use crate::record::{HeldBy, Hold};
+use crate::refusal::Refusal;
+use crate::status::{KeeperEvent, Outcome};
+use crate::trial::Trial;
+use futures::future::BoxFuture;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, SystemTime};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+use wasmount_core::backend::Backend;
+use wasmount_core::document::{Grants, VersionPolicy};
+use wasmount_core::driver::{Role, ServingPolicy};
+
+/// Faults that the reconciler may have ahead of it. 1,024: more than any sensible number that takes a version back.
+const FAULTS: usize = 1024;
+
+impl ReconcileLoop {
+    pub(super) async fn activate(&mut self, ready: Ready, goal: &Goal) -> Result<Outcome, Refusal> {
+        let driver = Arc::clone(&self.parts.driver);
+        let policy = self.policy(goal, &ready.desired).clone();
+        let (mut history, on_trial) = self.history_with(&ready, goal);
+        history.prune(policy.keep);
+        let number = history.current_number();
+        let Ready {
+            candidate,
+            desired,
+            admitted,
+            step,
+            held,
+            proving,
+            proved_at,
+            ..
+        } = ready;
+        let (backend, document) = (admitted.backend, &desired.document);
+        let plugin_version = backend.label().version.clone();
+
+        self.grant(&document.grants).await?;
+        let migrates = step.is_some();
+        let changed = self.change_records(step, &backend, &document.limits, &history);
+        let is_rewritten = match changed.await {
+            Ok(is_rewritten) => is_rewritten,
+            Err(refusal) => return Err(self.grants_taken_back(refusal).await),
+        };
+        let mut writing = Duration::ZERO;
+        if history != self.history {
+            match self.disk.write(&history).await {
+                Ok(took) => writing = took,
+                // The records are its own by now, and a restart will see that.
+                Err(refusal) if is_rewritten => {
+                    tracing::error!(driver = %driver.name(), error = %refusal, "activation of the version could not be recorded");
+                }
+                Err(refusal) => return Err(self.grants_taken_back(refusal).await),
+            }
+        }
+        self.note_owner(&plugin_version, migrates).await;
+
+        let (tell, faults) = mpsc::channel(FAULTS);
+        let serving_policy = ServingPolicy {
+            faults: Some(tell),
+            ..ServingPolicy::of(document)
+        };
+        let retired = driver.activate(Arc::clone(&backend) as Arc<dyn Backend>, serving_policy);
+        drop(held);
+        self.history = history;
+        let before = self.running.as_ref().map(|running| running.number);
+        if let (Some(retired), Some(before)) = (retired, before) {
+            let draining = self.shared.draining.lock();
+            let mut draining = draining.unwrap_or_else(PoisonError::into_inner);
+            draining.push((before, retired));
+        }
+        for warning in &admitted.warnings {
+            tracing::warn!(driver = %driver.name(), "{warning}");
+        }
+        let has_pools = admitted.imports_pool && self.parts.role != Role::Node;
+        let grants = document.grants.clone();
+        // A version that serves again goes by the secrets of now. Those that it was made with decide whether another one is due.
+        let secrets = self.history.secrets_of(number).map(str::to_owned);
+        self.running = Some(Running {
+            number,
+            pool_check: has_pools.then(|| self.pool_check(grants.clone(), document.limits.time)),
+            serving: Serving {
+                candidate: CandidateKey {
+                    secrets: secrets.unwrap_or(candidate.secrets),
+                    identity: candidate.identity,
+                },
+                backend,
+                grants,
+            },
+            faults,
+            trial: on_trial.then(|| Trial::new(&policy, Instant::now())),
+            warnings: admitted.warnings,
+            doubts: Vec::new(),
+        });
+        self.restore = None;
+        if let Some(before) = before {
+            self.watch_drain(before, policy.drain);
+        }
+        let outcome = self.outcome(before, true)?;
+        Ok(Outcome {
+            proving,
+            switching: proved_at.elapsed(),
+            writing,
+            ..outcome
+        })
+    }
+
+    /// How versions follow one another is no part of a version: that of now counts for an earlier one too.
+    pub(super) fn policy<'a>(&'a self, goal: &Goal, desired: &'a Desired) -> &'a VersionPolicy {
+        let desired = if goal.is_new() {
+            desired
+        } else {
+            &self.desired
+        };
+        &desired.document.versions
+    }
+
+    /// The history with this version, and whether it is on trial.
+    fn history_with(&mut self, ready: &Ready, goal: &Goal) -> (History, bool) {
+        let mut history = self.history.clone();
+        let now = SystemTime::now();
+        if ready.is_again {
+            let proven = history.current().is_some_and(|entry| entry.record.proven);
+            // A version that was swapped to by hand is new; one that was rolled back to is not on trial.
+            let held_by = history.held.as_ref().map(|held| &held.by);
+            let gone_back = matches!(held_by, Some(HeldBy::Rollback | HeldBy::Faults { .. }));
+            return (history, !proven && !gone_back);
+        }
+        if let Goal::RollBack(hold) = goal {
+            history.roll_back_to(hold.clone(), ready.candidate.secrets.clone(), now);
+            return (history, false);
+        }
+        // Without a fault in its last window the version before can be rolled back to, even if it did not serve long.
+        let trial = self.running.as_mut().and_then(|it| it.trial.as_mut());
+        let proven = trial.is_some_and(|trial| trial.faults_until(Instant::now()) == 0);
+        let label = ready.admitted.backend.label();
+        let version = NewVersion {
+            key: ready.candidate.clone(),
+            plugin: label.name.clone(),
+            plugin_version: label.version.clone(),
+            known: ready.known.clone(),
+            desired: ready.desired.clone(),
+            offer: ready.admitted.backend.offer().clone(),
+        };
+        let number = history.admit(version, proven, now);
+        if matches!(goal, Goal::Swap { pinned: true, .. }) {
+            history.held = Some(self.pin(number));
+        }
+        (history, true)
+    }
+
+    /// A hold at a version that no document names.
+    pub(super) fn pin(&self, number: u64) -> Hold {
+        Hold {
+            number,
+            by: HeldBy::Swap,
+            reason: "an administrator swapped to it, without the document".to_owned(),
+            since: SystemTime::now(),
+            revision: Some(desired_digest(&self.desired)),
+        }
+    }
+
+    async fn grant(&mut self, grants: &Grants) -> Result<(), Refusal> {
+        let running = self.running.as_ref();
+        if running.is_some_and(|running| running.serving.grants == *grants) {
+            return Ok(());
+        }
+        let granted = (self.parts.grants)(grants.clone()).await;
+        granted.map_err(|reason| Refusal::Grants { reason })
+    }
+
+    /// The running version goes on with its own.
+    async fn grants_taken_back(&mut self, refusal: Refusal) -> Refusal {
+        if let Some(running) = &self.running
+            && let Err(reason) = (self.parts.grants)(running.serving.grants.clone()).await
+        {
+            tracing::error!(driver = %self.parts.driver.name(), reason, "grants of the running version are not in force");
+        }
+        refusal
+    }
+
+    /// Apart from the swap, whose client need not wait for a disk that hangs.
+    fn pool_check(&self, grants: Grants, time: Duration) -> BoxFuture<'static, Vec<String>> {
+        let parts = Arc::clone(&self.parts);
+        let deadline = Instant::now() + time;
+        Box::pin(async move {
+            let driver = parts.driver.name();
+            let doubts = pools_in_doubt(&parts.mounter, driver, &grants, deadline).await;
+            for doubt in &doubts {
+                tracing::warn!(%driver, "{doubt}");
+            }
+            doubts
+        })
+    }
+
+    /// Says when calls of an old version do not end. They are never cut off.
+    fn watch_drain(&self, number: u64, patience: Duration) {
+        let shared = Arc::clone(&self.shared);
+        let driver = self.parts.driver.name().to_string();
+        tokio::spawn(async move {
+            sleep(patience).await;
+            let late = shared.draining();
+            if let Some(version) = late.into_iter().find(|it| it.number == number) {
+                tracing::warn!(
+                    driver,
+                    version = number,
+                    calls = version.calls,
+                    "calls of an old version still run: its memory is freed when the last one ends"
+                );
+                shared.tell(KeeperEvent::StillDraining(version));
+            }
+        });
+    }
+}

@@ -1,0 +1,309 @@
+//! One attempt to have a version ready: fetch it, compare it with what is there, admit it, then wait until no call is in its way. Nothing but its
+//! component is written, so an attempt can be dropped at any moment.
+
+use super::state::{Admission, Attempt, Goal, NotReady, Ready, RecordsStep};
+use crate::admission_report::AdmissionReport;
+use crate::admission_steps::{Proof, prove_loaded, run_admission};
+use crate::desired::Fetched;
+use crate::history::{CandidateKey, Entry, Identity, Known, settings_digest};
+use crate::refusal::Refusal;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+use wasmount_core::driver::{Held, RunningCall};
+use wasmount_core::secrets::Secrets;
+use wasmount_engine::{BackendParts, LoadedComponent};
+
+/// How long calls may take to end before other grants are put to use. 5 s: most calls end within it, and those that come meanwhile bear it.
+const BEFORE_GRANTS: Duration = Duration::from_secs(5);
+/// Calls that a refusal names. 5: the longest ones say what hangs.
+const NAMED: usize = 5;
+
+/// A component as it was found.
+struct Found {
+    known: Known,
+    /// None: it is kept already.
+    wasm: Option<Arc<Vec<u8>>>,
+    compiled: Option<LoadedComponent>,
+}
+
+impl Attempt {
+    pub(super) async fn admit(self) -> Result<Admission, NotReady> {
+        let began = Instant::now();
+        let found = self.component().await?;
+        let secrets = self.parts.sources.secrets(&self.desired).await?;
+        let candidate = CandidateKey {
+            identity: Identity {
+                digest: found.known.digest.clone(),
+                settings_digest: settings_digest(&self.desired.document),
+            },
+            secrets: self.disk.mark(&secrets).await,
+        };
+        let serving = self.serving.as_ref().map(|it| &it.candidate);
+        if self.goal.is_new() && serving == Some(&candidate) {
+            return Ok(Admission::Serves(found.known));
+        }
+        let is_converging = matches!(self.goal, Goal::Converge);
+        let was_refused = self.refused.as_ref() == Some(&candidate);
+        if is_converging && (was_refused || self.history.has_failed(&candidate)) {
+            return Ok(Admission::RefusedBefore);
+        }
+        let records_of = match self.goal.is_new() {
+            true => self.records_owner().await?,
+            false => None,
+        };
+        let origin = found.known.origin.to_string();
+        let ready = self.ready(found, secrets, candidate.clone(), records_of, began);
+        match ready.await {
+            Ok(ready) => Ok(Admission::Ready(Box::new(ready))),
+            Err(refusal) => Err(NotReady {
+                refusal,
+                candidate: Some(candidate),
+                origin: Some(origin),
+            }),
+        }
+    }
+
+    /// Admission, the plan for the records, the component on disk, and no call in the way.
+    async fn ready(
+        &self,
+        found: Found,
+        secrets: Secrets,
+        candidate: CandidateKey,
+        records_of: Option<String>,
+        began: Instant,
+    ) -> Result<Ready, Refusal> {
+        let Found {
+            known,
+            wasm,
+            compiled,
+        } = found;
+        let document = &self.desired.document;
+        let may_lack_services = match self.goal {
+            Goal::Converge => false,
+            Goal::Swap {
+                allow_service_change,
+                ..
+            } => allow_service_change,
+            Goal::Restore | Goal::RollBack(_) => true,
+        };
+        let offered = self.history.kept_services(self.parts.driver.profile());
+        let kept = offered.filter(|_| !may_lack_services);
+        let proof = Proof {
+            wasi: document.plugin.wasi,
+            grants: &document.grants,
+            parts: BackendParts {
+                driver: document.driver_name.clone(),
+                limits: document.limits.clone(),
+                settings: document.settings.clone(),
+                secrets: Arc::new(secrets),
+                node_name: self.parts.node_name.clone(),
+                state: Arc::clone(&self.parts.state),
+                mounter: Arc::clone(&self.parts.mounter),
+            },
+            hidden: &document.hidden,
+            kept: kept.as_ref(),
+            admitted_before: !self.goal.is_new(),
+        };
+        let mut report = AdmissionReport::default();
+        let admitted = match compiled {
+            Some(component) => prove_loaded(component, proof, &mut report).await?,
+            None => {
+                let wasm = wasm.as_deref().cloned().unwrap_or_default();
+                run_admission(&self.parts.engine, wasm, proof, &mut report).await?
+            }
+        };
+        let forward = self.step_forward(&admitted.backend, records_of).await?;
+        let proved_at = Instant::now();
+        // The document may mean what served, and nothing has come since.
+        let served = self.history.current().filter(|_| self.serving.is_none());
+        let is_again = match self.goal {
+            Goal::Restore => true,
+            Goal::Converge => served.is_some_and(|entry| entry.is(&candidate)),
+            Goal::Swap { .. } | Goal::RollBack(_) => false,
+        };
+        let step = match &self.goal {
+            _ if is_again => self.step_again(&admitted.backend).await?,
+            Goal::RollBack(hold) => self.step_back(&admitted.backend, hold.number).await?,
+            _ => forward,
+        };
+        if let Some(wasm) = &wasm {
+            self.disk.keep(&known.digest, Arc::clone(wasm)).await?;
+        }
+        let held = self.quiesce(step.as_ref()).await?;
+        Ok(Ready {
+            candidate,
+            desired: self.desired.clone(),
+            known,
+            admitted,
+            is_again,
+            step,
+            held,
+            proving: proved_at - began,
+            proved_at,
+        })
+    }
+
+    /// An earlier version is on disk. A tag is resolved once: what it stood for then is on disk. If it is not any more, the registry is asked.
+    async fn component(&self) -> Result<Found, Refusal> {
+        let known = match self.goal {
+            Goal::Converge => self.history.known(&self.desired.document.plugin),
+            Goal::Swap { .. } => None,
+            Goal::Restore | Goal::RollBack(_) => self.goal.entry(&self.history).map(Entry::known),
+        };
+        if let Some(known) = known {
+            let kept = self.kept(known).await;
+            if kept.is_ok() || !self.goal.is_new() {
+                return kept;
+            }
+        }
+        let Fetched {
+            component,
+            origin,
+            signed_by,
+        } = self.parts.sources.component(&self.desired).await?;
+        let (digest, wasm) = component.into_parts();
+        Ok(Found {
+            compiled: self.parts.engine.load_compiled(&digest).await,
+            known: Known {
+                digest,
+                origin,
+                signed_by,
+            },
+            wasm: Some(Arc::new(wasm)),
+        })
+    }
+
+    /// One that is on disk. Its bytes are read only if its compiled form is not there.
+    async fn kept(&self, known: Known) -> Result<Found, Refusal> {
+        let compiled = self.parts.engine.load_compiled(&known.digest).await;
+        let wasm = match compiled {
+            Some(_) => None,
+            None => Some(Arc::new(self.disk.component_of(&known.digest).await?)),
+        };
+        Ok(Found {
+            known,
+            wasm,
+            compiled,
+        })
+    }
+
+    /// Waits until no call asks the running version, if its records or grants change. Calls go on in any case: one that is cut off has done a part
+    /// of its work, and only its caller could say whether it matters.
+    async fn quiesce(&self, step: Option<&RecordsStep>) -> Result<Option<Held>, Refusal> {
+        let grants = &self.desired.document.grants;
+        let regrants = self.serving.as_ref().is_some_and(|it| it.grants != *grants);
+        let patience = match step {
+            Some(_) => self.drain,
+            None if regrants => BEFORE_GRANTS,
+            None => return Ok(None),
+        };
+        let driver = &self.parts.driver;
+        let held = driver.hold();
+        if timeout(patience, held.drained()).await.is_ok() {
+            return Ok(Some(held));
+        }
+        let calls = held.running_calls();
+        if step.is_some() {
+            let reason = still_running(&calls, self.drain);
+            return Err(Refusal::Migration { reason });
+        }
+        if !matches!(self.goal, Goal::RollBack(_)) {
+            let reason = would_lose(&calls);
+            return Err(Refusal::Grants { reason });
+        }
+        // The rollback must not hang on a call.
+        tracing::warn!(
+            driver = %driver.name(),
+            calls = calls.len(),
+            "calls go on while the grants change: they may be refused what was theirs"
+        );
+        Ok(Some(held))
+    }
+}
+
+/// For what was waited in vain.
+fn still_running(calls: &[RunningCall], waited: Duration) -> String {
+    let mut named: Vec<String> = calls
+        .iter()
+        .take(NAMED)
+        .map(|call| format!("{} for {} s", call.rpc.name(), call.since.as_secs()))
+        .collect();
+    if calls.len() > NAMED {
+        named.push(format!("{} more", calls.len() - NAMED));
+    }
+    format!(
+        "{} {} of the running version did not end within {} s (versions.drain), and none may run meanwhile: {}; ask again when they have ended, \
+         by limits.time at the latest, or raise versions.drain",
+        calls.len(),
+        if calls.len() == 1 { "call" } else { "calls" },
+        waited.as_secs(),
+        named.join(", ")
+    )
+}
+
+/// The same of grants, each kind of call once and without its time: it is tried again and again, and told once.
+fn would_lose(calls: &[RunningCall]) -> String {
+    let mut named: Vec<&str> = Vec::new();
+    for call in calls {
+        let name = call.rpc.name();
+        if named.len() < NAMED && !named.contains(&name) {
+            named.push(name);
+        }
+    }
+    format!(
+        "calls of the running version did not end within {} s, and other grants may take from them what they use: {}; what a document wants is tried \
+         again by itself, a swap by hand is to be asked for again, when they have ended, by limits.time at the latest",
+        BEFORE_GRANTS.as_secs(),
+        named.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wasmount_core::rpc::Rpc;
+
+    #[test]
+    fn hanging_calls_are_named_longest_first_and_bounded() {
+        let calls = |count: u64| -> Vec<RunningCall> {
+            let call = |since| RunningCall {
+                rpc: Rpc::CreateVolume,
+                since: Duration::from_secs(since),
+            };
+            (0..count).map(|number| call(90 - number)).collect()
+        };
+        let describe = still_running(&calls(1), Duration::from_secs(60));
+        assert!(
+            describe.starts_with("1 call of the running version did not end within 60 s (versions.drain), and none may run meanwhile: CreateVolume for 90 s; "),
+            "{describe}"
+        );
+        let describe = still_running(&calls(8), Duration::from_secs(60));
+        assert!(describe.starts_with("8 calls "), "{describe}");
+        assert!(
+            describe.contains("CreateVolume for 86 s, 3 more; "),
+            "{describe}"
+        );
+    }
+
+    #[test]
+    fn calls_that_block_grants_are_named_by_kind() {
+        let call = |rpc, since| RunningCall {
+            rpc,
+            since: Duration::from_secs(since),
+        };
+        let describe = |since| {
+            would_lose(&[
+                call(Rpc::CreateVolume, since),
+                call(Rpc::CreateVolume, 6),
+                call(Rpc::NodeStageVolume, 5),
+            ])
+        };
+        assert_eq!(describe(7), describe(90));
+        assert!(
+            describe(7).starts_with("calls of the running version did not end within 5 s, and other grants may take from them what they use: CreateVolume, NodeStageVolume; "),
+            "{}",
+            describe(7)
+        );
+    }
+}

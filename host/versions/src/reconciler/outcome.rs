@@ -1,0 +1,364 @@
+//! What an attempt came to: the version is activated or refused, clients are answered, and the next attempt is due.
+
+use super::reconcile::{ReconcileLoop, Work};
+use super::state::{Admission, Goal, NotReady, Refused};
+use crate::desired::Desired;
+use crate::history::{CandidateKey, Known};
+use crate::record::{HeldBy, Hold};
+use crate::refusal::{Patience, Refusal, RefusalKind};
+use crate::status::{KeeperEvent, Outcome, RefusedVersion};
+use crate::trial::Trial;
+use std::error::Error;
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
+use wasmount_core::text::shortened;
+
+/// Longest reason of a refusal, in bytes: a plugin has a word in some of them, and the status of all drivers is one answer.
+const REASON_BYTES: usize = 8 << 10;
+
+impl ReconcileLoop {
+    pub(super) async fn finish(&mut self, attempted: Result<Admission, NotReady>) {
+        let Some(work) = self.work.take() else {
+            return;
+        };
+        let Work {
+            mut goal,
+            desired,
+            revision,
+            reply,
+            ..
+        } = work;
+        let place = desired.place();
+        let outcome = match attempted {
+            Ok(Admission::Ready(ready)) => {
+                let is_again = ready.is_again;
+                let candidate = Some(ready.candidate.clone());
+                let origin = Some(ready.known.origin.to_string());
+                let activated = Box::pin(self.activate(*ready, &goal)).await;
+                if is_again && activated.is_ok() {
+                    // What else the document says is looked at next.
+                    goal = Goal::Restore;
+                }
+                activated.map_err(|refusal| NotReady {
+                    refusal,
+                    candidate,
+                    origin,
+                })
+            }
+            Ok(Admission::Serves(known)) => {
+                let serves = self.serves(&goal, desired, known).await;
+                serves.map_err(NotReady::from)
+            }
+            Ok(Admission::RefusedBefore) => {
+                self.settled = revision;
+                self.document_had_its_turn();
+                return self.clean_up().await;
+            }
+            Err(not_ready) => Err(not_ready),
+        };
+        let answer = match outcome {
+            Ok(outcome) => {
+                self.succeeded(&goal, &outcome, revision);
+                Ok(outcome)
+            }
+            Err(NotReady {
+                refusal,
+                candidate,
+                origin,
+            }) => {
+                // Its component may be on disk, and what was compiled of it.
+                self.tidied = None;
+                let origin = origin.unwrap_or(place);
+                self.remember(&goal, &refusal, candidate.as_ref(), origin)
+                    .await;
+                self.failed(&goal, &refusal, candidate, revision);
+                Err(refusal)
+            }
+        };
+        // Before the answer, so that the client finds it so.
+        self.publish();
+        if let Some(reply) = reply {
+            let _ = reply.send(answer);
+        }
+        self.clean_up().await;
+    }
+
+    /// Removes what only versions needed that are not kept any more. The client of the swap has been answered.
+    pub(super) async fn clean_up(&mut self) {
+        self.forget_marks().await;
+        let digests = self.history.digests();
+        if self.tidied.as_ref() == Some(&digests) {
+            return;
+        }
+        let compiled: Vec<String> = digests.iter().cloned().collect();
+        let engine = &self.parts.engine;
+        engine
+            .retain_compiled(self.parts.driver.name(), &compiled)
+            .await;
+        self.disk.remove_others(digests.clone()).await;
+        self.tidied = Some(digests);
+    }
+
+    /// What is desired serves already. An explicit swap lifts what holds the backend, and may pin it.
+    async fn serves(
+        &mut self,
+        goal: &Goal,
+        desired: Desired,
+        known: Known,
+    ) -> Result<Outcome, Refusal> {
+        let number = self.running.as_ref().map_or(0, |it| it.number);
+        let mut history = self.history.clone();
+        history.reword(desired, known);
+        match goal {
+            Goal::Swap { pinned: true, .. } => history.held = Some(self.pin(number)),
+            Goal::Swap { .. } => history.held = None,
+            // What it meant when a swap by hand failed stays told as what was gone back to.
+            Goal::Converge if history.is_held_since(&self.desired) => {}
+            // Another than the one that failed is desired, and it serves.
+            Goal::Converge => history.held = None,
+            Goal::Restore | Goal::RollBack(_) => {}
+        }
+        if history != self.history {
+            self.record(history).await?;
+        }
+        self.outcome(Some(number), false)
+    }
+
+    /// Of the version that runs.
+    pub(super) fn outcome(&self, before: Option<u64>, changed: bool) -> Result<Outcome, Refusal> {
+        let running = self.running.as_ref().ok_or(Refusal::Overtaken)?;
+        let entry = self.history.entry(running.number);
+        Ok(Outcome {
+            before,
+            now: entry.ok_or(Refusal::Overtaken)?.record.clone(),
+            changed,
+            warnings: running.warnings.clone(),
+            proving: Duration::ZERO,
+            switching: Duration::ZERO,
+            writing: Duration::ZERO,
+        })
+    }
+
+    fn succeeded(&mut self, goal: &Goal, outcome: &Outcome, revision: u64) {
+        let record = &outcome.now;
+        if outcome.changed {
+            tracing::info!(
+                driver = %self.parts.driver.name(),
+                version = record.number,
+                plugin = %record.plugin,
+                plugin_version = %record.plugin_version,
+                digest = %record.digest,
+                "the backend serves"
+            );
+        }
+        self.refused = None;
+        self.retry = Default::default();
+        match goal {
+            Goal::Converge | Goal::Swap { .. } => {
+                self.settled = revision;
+                if outcome.changed {
+                    self.shared.tell(KeeperEvent::Swapped(outcome.clone()));
+                }
+            }
+            Goal::Restore => {
+                self.due = Some(Instant::now());
+                self.shared.tell(KeeperEvent::Swapped(outcome.clone()));
+            }
+            Goal::RollBack(hold) => {
+                self.shared.tell(KeeperEvent::RolledBack {
+                    from: outcome.before.unwrap_or_default(),
+                    to: record.clone(),
+                    reason: hold.reason.clone(),
+                    by_itself: matches!(hold.by, HeldBy::Faults { .. }),
+                });
+                // The document may mean another one than the one that failed.
+                self.due = Some(Instant::now());
+            }
+        }
+    }
+
+    fn failed(
+        &mut self,
+        goal: &Goal,
+        refusal: &Refusal,
+        candidate: Option<CandidateKey>,
+        revision: u64,
+    ) {
+        match goal {
+            Goal::Swap { pinned, .. } => self.refuse(refusal, candidate, !pinned),
+            Goal::Restore => self.not_restored(refusal, candidate, revision),
+            Goal::Converge => {
+                let pause = self.retry.refused(refusal.patience());
+                let for_good = candidate.clone().filter(|_| pause.is_none());
+                self.refuse(refusal, candidate, true);
+                if let Some(refused) = &mut self.refused {
+                    refused.for_good = for_good;
+                }
+                self.settled = revision;
+                self.due = pause.map(|pause| Instant::now() + pause);
+                self.document_had_its_turn();
+            }
+            Goal::RollBack(hold) => self.not_rolled_back(hold, refusal),
+        }
+    }
+
+    fn not_rolled_back(&mut self, hold: &Hold, refusal: &Refusal) {
+        let number = self.running.as_ref().map_or(0, |it| it.number);
+        let reason = format!("{}; {}", hold.reason, describe(refusal));
+        tracing::error!(driver = %self.parts.driver.name(), reason, "rollback failed");
+        self.due = Some(Instant::now());
+        if !matches!(hold.by, HeldBy::Faults { .. }) {
+            return;
+        }
+        let event = KeeperEvent::CannotRollBack { number, reason };
+        self.shared.tell(event);
+        // A rollback that is closed for a while, by a full disk or a call that does not end, is tried when the version has faults again.
+        let desired = self.history.current().and_then(|entry| entry.desired());
+        if refusal.patience() != Patience::None
+            && let (Some(running), Some(desired)) = (&mut self.running, desired)
+        {
+            let policy = &desired.document.versions;
+            running.trial = Some(Trial::new(policy, Instant::now()));
+        }
+    }
+
+    /// What served when the host ended cannot serve yet: the document has its turn, if it is followed.
+    fn not_restored(&mut self, refusal: &Refusal, candidate: Option<CandidateKey>, revision: u64) {
+        let Some(mut restore) = self.restore.take() else {
+            return;
+        };
+        let patience = refusal.patience();
+        restore.is_tried = true;
+        restore.is_judged = patience == Patience::None;
+        restore.pause = restore.retry.refused(patience);
+        let version = refused(refusal, candidate.as_ref(), true);
+        self.report_refused(&version, restore.refused.as_ref());
+        restore.refused = Some(Refused {
+            version,
+            for_good: candidate.filter(|_| restore.pause.is_none()),
+        });
+        if self.history.follows(&self.desired) {
+            self.due = Some(Instant::now());
+        } else {
+            self.settled = revision;
+            self.due = restore.pause.map(|pause| Instant::now() + pause);
+        }
+        self.restore = Some(restore);
+    }
+
+    /// What is desired may not serve either: the version that served is next, unless it never will.
+    fn document_had_its_turn(&mut self) {
+        if let Some(restore) = &mut self.restore {
+            restore.is_tried = restore.is_judged;
+            let next = restore.pause.map(|pause| Instant::now() + pause);
+            self.due = [self.due, next].into_iter().flatten().min();
+        }
+    }
+
+    /// What was refused last; what became of the document counts more.
+    pub(super) fn last_refused(&self) -> Option<&Refused> {
+        let of_version = self.restore.as_ref().and_then(|it| it.refused.as_ref());
+        self.refused.as_ref().or(of_version)
+    }
+
+    /// What is not tried again.
+    pub(super) fn refused_for_good(&self) -> Option<CandidateKey> {
+        let of_version = self.restore.as_ref().and_then(|it| it.refused.as_ref());
+        let mut refused = [self.refused.as_ref(), of_version].into_iter().flatten();
+        refused.find_map(|refused| refused.for_good.clone())
+    }
+
+    /// Notes and reports a refusal; the same one is reported once.
+    pub(super) fn refuse(
+        &mut self,
+        refusal: &Refusal,
+        candidate: Option<CandidateKey>,
+        by_document: bool,
+    ) {
+        let version = refused(refusal, candidate.as_ref(), by_document);
+        self.report_refused(&version, self.refused.as_ref());
+        self.refused = Some(Refused {
+            version,
+            for_good: None,
+        });
+    }
+
+    /// `last`: what was refused before it.
+    fn report_refused(&self, version: &RefusedVersion, last: Option<&Refused>) {
+        let driver = self.parts.driver.name();
+        let (reason, serves) = (&version.reason, self.running.is_some());
+        if !serves {
+            self.parts.driver.set_fault(reason.clone());
+        }
+        let is_new = last.map(|it| &it.version).is_none_or(|last| {
+            (&last.digest, last.kind, &last.reason)
+                != (&version.digest, version.kind, &version.reason)
+        });
+        if is_new {
+            let kind = version.kind.as_str();
+            if serves {
+                tracing::warn!(%driver, kind, reason, serves, "version rejected");
+            } else {
+                tracing::error!(%driver, kind, reason, serves, "version rejected, and no other version serves");
+            }
+            self.shared.tell(KeeperEvent::Refused(version.clone()));
+        }
+    }
+
+    /// Remembers a candidate that may not serve, across restarts. A rollback that is closed is no candidate, and neither is what something else
+    /// came before.
+    async fn remember(
+        &mut self,
+        goal: &Goal,
+        refusal: &Refusal,
+        candidate: Option<&CandidateKey>,
+        origin: String,
+    ) {
+        let is_other = matches!(
+            refusal.kind(),
+            RefusalKind::History | RefusalKind::Overtaken
+        );
+        if is_other || matches!(goal, Goal::RollBack(_)) {
+            return;
+        }
+        let mut version = refused(refusal, candidate, true);
+        if let (None, Refusal::OtherDigest { found, .. }) = (candidate, refusal) {
+            version.digest = Some(found.clone());
+        }
+        self.refusals.note(version, origin);
+        let refusals = self.refusals.newest_first();
+        self.shared.refusals.send_replace(refusals);
+        if let Err(error) = self.disk.write_refusals(&self.refusals).await {
+            tracing::warn!(driver = %self.parts.driver.name(), %error, "rejected versions will be forgotten at the next start");
+        }
+    }
+}
+
+fn refused(
+    refusal: &Refusal,
+    candidate: Option<&CandidateKey>,
+    by_document: bool,
+) -> RefusedVersion {
+    RefusedVersion {
+        by_document,
+        digest: candidate.map(|candidate| candidate.identity.digest.clone()),
+        kind: refusal.kind(),
+        reason: describe(refusal),
+        at: SystemTime::now(),
+    }
+}
+
+/// An error with all of its causes, each thing once: as logs, statuses and Events show it.
+fn describe(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    shortened(text, REASON_BYTES)
+}

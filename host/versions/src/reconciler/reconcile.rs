@@ -1,0 +1,385 @@
+//! The reconcile loop of one backend: takes desired revisions, commands, faults and timers one at a time, and has at most one attempt under way.
+//!
+//! A command comes before what goes on by itself; of two commands the first is done first, but for a rollback, which waits for nothing.
+
+use super::state::{
+    Admission, Attempt, Command, DesiredRevision, Goal, NotReady, Refused, Reply, Restore, Retry,
+    Running,
+};
+use super::{ReconcilerParts, Shared, SwapRequest};
+use crate::desired::Desired;
+use crate::disk::Disk;
+use crate::history::History;
+use crate::record::HeldBy;
+use crate::refused::PastRefusals;
+use crate::status::{Outcome, Phase, ReconcilerStatus};
+use crate::trial::Verdict;
+use futures::future::BoxFuture;
+use std::collections::{BTreeSet, VecDeque};
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+use wasmount_core::driver::VersionFault;
+
+/// How long to wait after a hint that something changed. 50 ms: an administrator who replaces several files is done by then.
+const SETTLE: Duration = Duration::from_millis(50);
+/// When nothing is due. A day: any moment far away.
+const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The state of the loop.
+pub(super) struct ReconcileLoop {
+    pub(super) parts: Arc<ReconcilerParts>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) disk: Arc<Disk>,
+    commands: mpsc::Receiver<Command>,
+    revisions: watch::Receiver<DesiredRevision>,
+    pub(super) history: History,
+    pub(super) desired: Desired,
+    pub(super) revision: u64,
+    /// Up to which revision it is known what became of it.
+    pub(super) settled: u64,
+    pub(super) running: Option<Running>,
+    pub(super) work: Option<Work>,
+    pub(super) swaps: VecDeque<(SwapRequest, Reply<Outcome>)>,
+    /// What served when the host ended does not serve yet.
+    pub(super) restore: Option<Restore>,
+    /// When to look at what is desired; none: nothing has changed.
+    pub(super) due: Option<Instant>,
+    pub(super) retry: Retry,
+    pub(super) refused: Option<Refused>,
+    pub(super) refusals: PastRefusals,
+    /// Digests of versions that were kept when the others were removed last; none: it is not known what lies there.
+    pub(super) tidied: Option<BTreeSet<String>>,
+}
+
+/// An attempt under way.
+pub(super) struct Work {
+    pub(super) goal: Goal,
+    pub(super) desired: Desired,
+    pub(super) revision: u64,
+    pub(super) reply: Option<Reply<Outcome>>,
+    future: BoxFuture<'static, Result<Admission, NotReady>>,
+}
+
+enum Event {
+    Command(Option<Command>),
+    Done(Box<Result<Admission, NotReady>>),
+    Fault(VersionFault),
+    PoolsLookedAt(Vec<String>),
+    Desired,
+    Timer,
+}
+
+impl ReconcileLoop {
+    pub(super) fn new(
+        parts: ReconcilerParts,
+        shared: Arc<Shared>,
+        commands: mpsc::Receiver<Command>,
+    ) -> Self {
+        let mut revisions = shared.desired.subscribe();
+        let (desired, revision) = {
+            let first = revisions.borrow_and_update();
+            (first.desired.clone(), first.number)
+        };
+        Self {
+            disk: Disk::new(parts.directory.clone()),
+            parts: Arc::new(parts),
+            shared,
+            commands,
+            revisions,
+            history: History::default(),
+            desired,
+            revision,
+            settled: 0,
+            running: None,
+            work: None,
+            swaps: VecDeque::new(),
+            restore: None,
+            due: None,
+            retry: Retry::default(),
+            refused: None,
+            refusals: PastRefusals::default(),
+            tidied: None,
+        }
+    }
+
+    /// Returns when it is stopped.
+    pub(super) async fn run(mut self) {
+        if !self.open().await {
+            return;
+        }
+        self.restore = self.history.current().map(|_| Restore::default());
+        self.due = Some(Instant::now());
+        loop {
+            self.take_desired();
+            self.begin();
+            self.publish();
+            match self.next().await {
+                Event::Command(None | Some(Command::Stop)) => return,
+                Event::Command(Some(command)) => self.command(command).await,
+                Event::Done(attempted) => Box::pin(self.finish(*attempted)).await,
+                Event::Fault(fault) => self.fault(fault),
+                Event::PoolsLookedAt(doubts) => {
+                    if let Some(running) = &mut self.running {
+                        running.pool_check = None;
+                        running.doubts = doubts;
+                    }
+                }
+                // For `take_desired`.
+                Event::Desired => self.revisions.mark_changed(),
+                Event::Timer => self.timer().await,
+            }
+        }
+    }
+
+    /// Reads the history that the host before left, as soon as the disk gives it. False: it was stopped before.
+    async fn open(&mut self) -> bool {
+        loop {
+            let opened = match self.disk.open().await {
+                Ok(history) => self.settled(history).await,
+                Err(refusal) => Err(refusal),
+            };
+            let refusal = match opened {
+                Ok(history) => {
+                    self.history = history;
+                    // What an administrator has decided, before the first call finds a plugin.
+                    self.enforce_drain();
+                    self.refusals = self.disk.refusals().await;
+                    self.shared
+                        .refusals
+                        .send_replace(self.refusals.newest_first());
+                    return true;
+                }
+                Err(refusal) => refusal,
+            };
+            let pause = self.retry.refused(refusal.patience()).unwrap_or(SETTLE);
+            self.refuse(&refusal, None, true);
+            self.publish();
+            let until = Instant::now() + pause;
+            loop {
+                tokio::select! {
+                    command = self.commands.recv() => match command {
+                        None | Some(Command::Stop) => return false,
+                        // Its client is told that nothing came of it.
+                        Some(command) => drop(command),
+                    },
+                    () = sleep_until(until) => break,
+                }
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Event {
+        let until = self.next_moment();
+        let (faults, pools) = match &mut self.running {
+            Some(running) => (Some(&mut running.faults), running.pool_check.as_mut()),
+            None => (None, None),
+        };
+        let fault = async {
+            match faults {
+                Some(faults) => match faults.recv().await {
+                    Some(fault) => fault,
+                    None => pending().await,
+                },
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            command = self.commands.recv() => Event::Command(command),
+            attempted = or_pending(self.work.as_mut().map(|work| &mut work.future)) => Event::Done(Box::new(attempted)),
+            fault = fault => Event::Fault(fault),
+            doubts = or_pending(pools) => Event::PoolsLookedAt(doubts),
+            // The sender is in `shared`.
+            _ = self.revisions.changed() => Event::Desired,
+            () = sleep_until(until) => Event::Timer,
+        }
+    }
+
+    fn next_moment(&self) -> Instant {
+        let due = self.due.filter(|_| self.work.is_none());
+        let trial = self.running.as_ref().and_then(|it| it.trial.as_ref());
+        let moments = [due, trial.map(|trial| trial.ends())];
+        let soonest = moments.into_iter().flatten().min();
+        soonest.unwrap_or_else(|| Instant::now() + IDLE)
+    }
+
+    /// A newer revision ends the attempt at the older one. The same again is a reason to look again: what it points to may have changed.
+    fn take_desired(&mut self) {
+        if !self.revisions.has_changed().unwrap_or_default() {
+            return;
+        }
+        let is_other = {
+            let revision = self.revisions.borrow_and_update();
+            self.revision = revision.number;
+            let is_other = revision.desired != self.desired;
+            if is_other {
+                self.desired.clone_from(&revision.desired);
+            }
+            is_other
+        };
+        self.retry = Retry::default();
+        let now = Instant::now();
+        if is_other {
+            self.due = Some(now);
+            self.abandon_if(|goal| matches!(goal, Goal::Converge));
+        } else {
+            let settled = now + SETTLE;
+            self.due = Some(self.due.map_or(settled, |due| due.min(settled)));
+        }
+    }
+
+    /// Begins what comes next, if nothing is under way.
+    fn begin(&mut self) {
+        if self.work.is_some() {
+            return;
+        }
+        while let Some((request, reply)) = self.swaps.pop_front() {
+            // A client that has gone does not want it either.
+            if !reply.is_closed() {
+                let goal = Goal::Swap {
+                    allow_service_change: request.allow_service_change,
+                    pinned: request.desired.is_some(),
+                };
+                let desired = request.desired.unwrap_or_else(|| self.desired.clone());
+                return self.start(goal, desired, Some(reply));
+            }
+        }
+        if self.due.is_none_or(|due| due > Instant::now()) {
+            return;
+        }
+        self.due = None;
+        let follows = self.history.follows(&self.desired);
+        let restore = self.restore.as_ref();
+        if restore.is_some_and(|restore| !restore.is_tried || !follows) {
+            let served = self.history.current().and_then(|entry| entry.desired());
+            match served.cloned() {
+                Some(desired) => self.start(Goal::Restore, desired, None),
+                None => {
+                    self.restore = None;
+                    self.due = Some(Instant::now());
+                }
+            }
+        } else if follows {
+            self.start(Goal::Converge, self.desired.clone(), None);
+        } else {
+            self.settled = self.revision;
+        }
+    }
+
+    pub(super) fn start(&mut self, goal: Goal, desired: Desired, reply: Option<Reply<Outcome>>) {
+        let attempt = Attempt {
+            parts: Arc::clone(&self.parts),
+            disk: Arc::clone(&self.disk),
+            history: self.history.clone(),
+            goal: goal.clone(),
+            desired: desired.clone(),
+            drain: self.policy(&goal, &desired).drain,
+            serving: self.running.as_ref().map(|it| it.serving.clone()),
+            refused: self.refused_for_good(),
+        };
+        self.work = Some(Work {
+            goal,
+            desired,
+            revision: self.revision,
+            reply,
+            future: Box::pin(attempt.admit()),
+        });
+    }
+
+    /// Ends what is under way. What was compiled for it is looked for when the next attempt has ended.
+    pub(super) fn abandon(&mut self) -> Option<Work> {
+        self.tidied = None;
+        self.work.take()
+    }
+
+    /// Ends what is under way if it is for one of these.
+    pub(super) fn abandon_if(&mut self, so: impl Fn(&Goal) -> bool) -> bool {
+        let ends = self.work.as_ref().is_some_and(|work| so(&work.goal));
+        if ends {
+            self.abandon();
+        }
+        ends
+    }
+
+    /// The trial of the running version, when a window ends.
+    async fn timer(&mut self) {
+        let answered = self.parts.driver.calls_answered();
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        let trial = running.trial.as_mut();
+        let verdict = trial.map(|trial| trial.look(Instant::now(), answered));
+        if verdict != Some(Verdict::Proven) {
+            return;
+        }
+        running.trial = None;
+        let mut history = self.history.clone();
+        if history.mark_proven() {
+            match self.disk.write(&history).await {
+                Ok(_) => self.history = history,
+                // It is on trial again after a restart, and may not be gone back to until then.
+                Err(error) => {
+                    tracing::warn!(%error, "the proven state of the version could not be recorded")
+                }
+            }
+        }
+    }
+
+    pub(super) fn publish(&self) {
+        let status = self.status();
+        let is_new = *self.shared.status.borrow() != status;
+        // First, so that a client that is woken by the status finds it so.
+        if is_new || self.shared.history.borrow().is_empty() {
+            self.shared.history.send_replace(self.history.clone());
+        }
+        if is_new {
+            self.shared.status.send_replace(status);
+        }
+    }
+
+    fn status(&self) -> ReconcilerStatus {
+        let running = self.running.as_ref();
+        let entry = running.and_then(|it| self.history.entry(it.number));
+        let warnings = running.map(|it| [&it.warnings[..], &it.doubts].concat());
+        ReconcilerStatus {
+            phase: self.phase(),
+            current: entry.map(|entry| entry.record.clone()),
+            warnings: warnings.unwrap_or_default(),
+            refused: self.last_refused().map(|it| it.version.clone()),
+            draining: self.shared.draining(),
+            held: self.history.held.clone(),
+            paused: self.history.paused,
+            drained: self.history.drained.clone(),
+            wanted: self.revision,
+            settled: self.settled,
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        let held_by = self.history.held.as_ref().map(|held| &held.by);
+        if self.history.drained.is_some() {
+            Phase::Draining
+        } else if self.running.is_none() {
+            match self.last_refused() {
+                Some(_) => Phase::Waiting,
+                None => Phase::Loading,
+            }
+        } else if matches!(held_by, Some(HeldBy::Rollback | HeldBy::Faults { .. })) {
+            Phase::RolledBack
+        } else if self.history.paused {
+            Phase::Paused
+        } else {
+            Phase::Serving
+        }
+    }
+}
+
+async fn or_pending<T>(future: Option<&mut BoxFuture<'static, T>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,250 @@
+//! What the reconciler works with, as plain data, and the decisions that depend on nothing else.
+
+use super::{ReconcilerParts, SwapRequest};
+use crate::admission_steps::Admitted;
+use crate::desired::{Desired, RollbackRequest};
+use crate::disk::Disk;
+use crate::history::{CandidateKey, Entry, History, Known};
+use crate::migration::Mark;
+use crate::record::Hold;
+use crate::refusal::{Patience, Refusal};
+use crate::status::{Outcome, RefusedVersion};
+use crate::trial::Trial;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use wasmount_core::document::Grants;
+use wasmount_core::driver::{Held, VersionFault};
+use wasmount_core::migration::Migration;
+use wasmount_engine::WasmBackend;
+
+/// Pause after the first refusal; doubled after each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Longest pause: what a person who mends something will wait for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How often an accident may happen. 3: a compiler that was killed twice by chance is not killed a third time.
+const ACCIDENTS: u32 = 3;
+
+/// Where an answer goes. Sending fails if the client has gone, which is no error.
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
+
+/// Something that is answered.
+pub(super) enum Command {
+    Swap(Box<SwapRequest>, Reply<Outcome>),
+    Rollback(RollbackRequest, Reply<Outcome>),
+    Pause(bool, Reply<()>),
+    /// None: work is taken again.
+    Drain(Option<String>, Reply<()>),
+    TakeOver(Box<dyn Fn() -> bool + Send + Sync>, Reply<()>),
+    Stop,
+}
+
+/// What the document asks for, counted from the start of the reconciler.
+#[derive(Debug)]
+pub(super) struct DesiredRevision {
+    pub(super) desired: Desired,
+    pub(super) number: u64,
+}
+
+/// What an attempt is for.
+#[derive(Clone)]
+pub(super) enum Goal {
+    /// To follow the document.
+    Converge,
+    /// To serve again what served when the host ended.
+    Restore,
+    /// A swap by command; pinned: to something else than the document says.
+    Swap {
+        allow_service_change: bool,
+        pinned: bool,
+    },
+    /// A rollback, by command or after faults.
+    RollBack(Hold),
+}
+
+/// One attempt to have a version ready, with the state at its start.
+pub(super) struct Attempt {
+    pub(super) parts: Arc<ReconcilerParts>,
+    pub(super) disk: Arc<Disk>,
+    pub(super) history: History,
+    pub(super) goal: Goal,
+    pub(super) desired: Desired,
+    /// `versions.drain` of now.
+    pub(super) drain: Duration,
+    pub(super) serving: Option<Serving>,
+    /// What was refused for good.
+    pub(super) refused: Option<CandidateKey>,
+}
+
+/// What an attempt came to.
+pub(super) enum Admission {
+    /// It may serve, and nothing has to be waited for any more.
+    Ready(Box<Ready>),
+    /// It serves already.
+    Serves(Known),
+    /// It failed or was refused before, and nothing has changed.
+    RefusedBefore,
+}
+
+/// A version that may serve.
+pub(super) struct Ready {
+    pub(super) candidate: CandidateKey,
+    pub(super) desired: Desired,
+    pub(super) known: Known,
+    pub(super) admitted: Admitted,
+    /// It is the version that served when the host ended, and keeps its number.
+    pub(super) is_again: bool,
+    pub(super) step: Option<RecordsStep>,
+    /// No call asks any version while this lives, if none may.
+    pub(super) held: Option<Held>,
+    pub(super) proving: Duration,
+    /// When it was proved.
+    pub(super) proved_at: Instant,
+}
+
+/// What is to be done with the records before a version serves.
+pub(super) enum RecordsStep {
+    /// The new version makes them its own.
+    Forward {
+        migration: Migration,
+        from_version: String,
+    },
+    /// Those of an earlier version are put back.
+    Back(Mark),
+}
+
+/// Why a version is not ready, and which one.
+pub(super) struct NotReady {
+    pub(super) refusal: Refusal,
+    /// None: it could not be read.
+    pub(super) candidate: Option<CandidateKey>,
+    /// Where its component came from.
+    pub(super) origin: Option<String>,
+}
+
+/// The version that serves, as attempts see it.
+#[derive(Clone)]
+pub(super) struct Serving {
+    pub(super) candidate: CandidateKey,
+    pub(super) backend: Arc<WasmBackend>,
+    pub(super) grants: Grants,
+}
+
+/// The version that serves.
+pub(super) struct Running {
+    pub(super) number: u64,
+    pub(super) serving: Serving,
+    pub(super) faults: mpsc::Receiver<VersionFault>,
+    /// None: it is not rolled back.
+    pub(super) trial: Option<Trial>,
+    pub(super) warnings: Vec<String>,
+    /// Looks whether its pools can be used.
+    pub(super) pool_check: Option<BoxFuture<'static, Vec<String>>>,
+    /// What that found.
+    pub(super) doubts: Vec<String>,
+}
+
+/// What was refused last.
+pub(super) struct Refused {
+    pub(super) version: RefusedVersion,
+    /// The same is not tried again.
+    pub(super) for_good: Option<CandidateKey>,
+}
+
+/// A version that served when the host ended and does not serve again yet.
+#[derive(Default)]
+pub(super) struct Restore {
+    /// It was tried: the document has its turn, if it is followed.
+    pub(super) is_tried: bool,
+    /// It would be refused again whenever it was tried.
+    pub(super) is_judged: bool,
+    pub(super) retry: Retry,
+    /// How long it waits for its next turn; none: until something changes.
+    pub(super) pause: Option<Duration>,
+    pub(super) refused: Option<Refused>,
+}
+
+/// How often something was refused.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Retry {
+    refusals: u32,
+}
+
+impl Goal {
+    /// Whether the version need not have served before.
+    pub(super) fn is_new(&self) -> bool {
+        matches!(self, Self::Converge | Self::Swap { .. })
+    }
+
+    /// Whether a command comes before it.
+    pub(super) fn gives_way(&self) -> bool {
+        matches!(self, Self::Converge | Self::Restore)
+    }
+
+    /// The earlier version that it is about.
+    pub(super) fn entry<'a>(&self, history: &'a History) -> Option<&'a Entry> {
+        match self {
+            Self::Converge | Self::Swap { .. } => None,
+            Self::Restore => history.current(),
+            Self::RollBack(hold) => history.entry(hold.number),
+        }
+    }
+}
+
+impl From<Refusal> for NotReady {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            refusal,
+            candidate: None,
+            origin: None,
+        }
+    }
+}
+
+impl Retry {
+    /// Another refusal: how long to wait; none: until something changes.
+    pub(super) fn refused(&mut self, patience: Patience) -> Option<Duration> {
+        let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.refusals));
+        self.refusals = self.refusals.saturating_add(1);
+        let goes_on = match patience {
+            Patience::AsLongAsItTakes => true,
+            Patience::AFewTimes => self.refusals < ACCIDENTS,
+            Patience::None => false,
+        };
+        goes_on.then_some(pause.min(LONGEST_PAUSE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pauses(patience: Patience, refusals: usize) -> Vec<Option<u64>> {
+        let mut retry = Retry::default();
+        let pause = |_| retry.refused(patience).map(|pause| pause.as_secs());
+        (0..refusals).map(pause).collect()
+    }
+
+    #[test]
+    fn pauses_double_up_to_what_a_person_waits_for() {
+        assert_eq!(
+            pauses(Patience::AsLongAsItTakes, 8),
+            [1, 2, 4, 8, 16, 30, 30, 30].map(Some)
+        );
+    }
+
+    #[test]
+    fn accidents_are_tried_thrice_and_judgements_not_again() {
+        assert_eq!(pauses(Patience::AFewTimes, 3), [Some(1), Some(2), None]);
+        assert_eq!(pauses(Patience::None, 1), [None]);
+    }
+
+    #[test]
+    fn no_number_of_refusals_is_too_many() {
+        let mut retry = Retry { refusals: u32::MAX };
+        let pause = retry.refused(Patience::AsLongAsItTakes);
+        assert_eq!(pause, Some(LONGEST_PAUSE));
+    }
+}
