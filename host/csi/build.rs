@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure()
         // Key order is the order of the wire in tests and of the core's own maps.
         .btree_map(".")
+        .build_server(false)
         .skip_debug(unformattable)
         .compile_fds(compiler.file_descriptor_set())?;
     Ok(())

@@ -4,11 +4,11 @@ mod map;
 
 use serde::{Deserialize, Serialize};
 
-/// The gRPC status codes but OK. Frozen upstream.
+/// The gRPC status codes but OK, with their numbers. Frozen upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are gRPC's")]
 pub enum Code {
-    Cancelled,
+    Cancelled = 1,
     Unknown,
     InvalidArgument,
     DeadlineExceeded,

@@ -2,10 +2,9 @@
 
 use crate::authority::Rewriter;
 use crate::inbound::Budget;
-use futures::Stream;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -25,8 +24,8 @@ pub(crate) struct Connection {
     _place: OwnedSemaphorePermit,
 }
 
-/// What accepting knows from one connection to the next.
-struct Accepting {
+/// A listener, and what it knows from one connection to the next.
+pub(crate) struct Accepting {
     listener: UnixListener,
     most: usize,
     places: Arc<Semaphore>,
@@ -36,71 +35,22 @@ struct Accepting {
     full: bool,
 }
 
-/// Connections as they come in, for one round of serving after another.
-pub(crate) struct Incoming(Arc<Mutex<Shared>>);
-
-/// The connections of one round. It gets none any more once the next round has begun: it is left pending, so that whoever polls it last
-/// cannot be the one that is woken.
-pub(crate) struct ListenerGeneration {
-    number: u64,
-    shared: Arc<Mutex<Shared>>,
-}
-
-struct Shared {
-    round: u64,
-    connections: Pin<Box<dyn Stream<Item = io::Result<Connection>> + Send>>,
-}
-
-impl Incoming {
+impl Accepting {
     /// Accepts, at most `most` at a time; further clients wait in the backlog until one of them closes.
     pub(crate) fn new(listener: UnixListener, most: usize) -> Self {
-        Self(Arc::new(Mutex::new(Shared {
-            round: 0,
-            connections: Box::pin(connections(listener, most)),
-        })))
-    }
-
-    /// From now on connections come in here.
-    pub(crate) fn next_round(&self) -> ListenerGeneration {
-        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.round += 1;
-        ListenerGeneration {
-            number: shared.round,
-            shared: Arc::clone(&self.0),
+        let most = most.clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            listener,
+            most,
+            places: Arc::new(Semaphore::new(most)),
+            budget: Budget::default(),
+            failing: false,
+            full: false,
         }
     }
-}
 
-impl Stream for ListenerGeneration {
-    type Item = io::Result<Connection>;
-
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        if shared.round != self.number {
-            return Poll::Pending;
-        }
-        shared.connections.as_mut().poll_next(context)
-    }
-}
-
-fn connections(listener: UnixListener, most: usize) -> impl Stream<Item = io::Result<Connection>> {
-    let most = most.clamp(1, Semaphore::MAX_PERMITS);
-    let accepting = Accepting {
-        listener,
-        most,
-        places: Arc::new(Semaphore::new(most)),
-        budget: Budget::default(),
-        failing: false,
-        full: false,
-    };
-    futures::stream::unfold(accepting, |mut accepting| async move {
-        let connection = accepting.next().await?;
-        Some((Ok(connection), accepting))
-    })
-}
-
-impl Accepting {
-    async fn next(&mut self) -> Option<Connection> {
+    /// The next connection. Dropped before it is there, nothing is lost.
+    pub(crate) async fn next(&mut self) -> Option<Connection> {
         let free = Arc::clone(&self.places).try_acquire_owned();
         let place = match free {
             Ok(place) => {

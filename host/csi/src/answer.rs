@@ -1,19 +1,20 @@
-//! From the core's words to the wire, one file a service; this one has what they share. Every struct is destructured without `..`, so that a new
-//! field is not forgotten.
+//! From the core's types to the wire: volumes and snapshots. Every struct is destructured without `..`, so that a new field is not forgotten.
 
-pub(crate) mod controller;
-pub(crate) mod group_controller;
-pub(crate) mod health;
-pub(crate) mod identity;
-pub(crate) mod node;
-pub(crate) mod snapshot_metadata;
+mod capabilities;
+mod node;
 
+pub(crate) use capabilities::*;
+pub(crate) use node::*;
+
+use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
+use wasmount_core::backend::{Available, Expanded, ValidateVolume, Validation};
 use wasmount_core::names::NodeId;
-use wasmount_core::snapshot::Snapshot;
+use wasmount_core::snapshot::{BlockType, Extent, GroupSnapshot, MetadataPage, Snapshot};
 use wasmount_core::topology::Topology;
 use wasmount_core::volume::{
-    AccessMode, AccessType, ContentSource, MountAccess, Volume, VolumeCapability, VolumeCondition,
+    AccessMode, AccessType, ContentSource, MountAccess, Page, Volume, VolumeCapability,
+    VolumeCondition, VolumeEntry, VolumeStatus,
 };
 use wire::volume_capability::access_mode::Mode;
 use wire::volume_capability::{AccessType as WireAccessType, BlockVolume, MountVolume};
@@ -27,7 +28,7 @@ fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-fn volume(volume: Volume) -> wire::Volume {
+pub(crate) fn volume(volume: Volume) -> wire::Volume {
     let Volume {
         id,
         capacity_bytes,
@@ -112,7 +113,7 @@ fn mode(mode: AccessMode) -> i32 {
     }
 }
 
-fn snapshot(snapshot: Snapshot) -> wire::Snapshot {
+pub(crate) fn snapshot(snapshot: Snapshot) -> wire::Snapshot {
     let Snapshot {
         id,
         source_volume,
@@ -139,6 +140,183 @@ fn timestamp(nanoseconds: u64) -> prost_types::Timestamp {
         // Below 10⁹, so it fits.
         nanos: (nanoseconds % NANOSECONDS) as i32,
     }
+}
+
+/// A confirmation repeats what was asked (CSI specification, `ValidateVolumeCapabilitiesResponse.Confirmed`).
+pub(crate) fn validation(
+    asked: ValidateVolume,
+    validation: Validation,
+) -> wire::ValidateVolumeCapabilitiesResponse {
+    let ValidateVolume {
+        id: _,
+        context,
+        capabilities,
+        parameters,
+        mutable_parameters,
+    } = asked;
+    match validation {
+        Validation::Unsupported(message) => wire::ValidateVolumeCapabilitiesResponse {
+            confirmed: None,
+            message,
+        },
+        Validation::Confirmed => wire::ValidateVolumeCapabilitiesResponse {
+            confirmed: Some(wire::validate_volume_capabilities_response::Confirmed {
+                volume_context: context.into_map(),
+                volume_capabilities: capabilities.into_iter().map(capability).collect(),
+                parameters: parameters.into_map(),
+                mutable_parameters: mutable_parameters.into_map(),
+            }),
+            message: String::new(),
+        },
+    }
+}
+
+pub(crate) fn volumes(page: Page<VolumeEntry>, tokens: &PageTokens) -> wire::ListVolumesResponse {
+    use wire::list_volumes_response::{Entry, VolumeStatus as WireStatus};
+    let Page {
+        entries,
+        next_token,
+    } = page;
+    let entry = |entry: VolumeEntry| {
+        let VolumeEntry {
+            volume: listed,
+            status,
+        } = entry;
+        let VolumeStatus {
+            published_nodes,
+            condition: health,
+        } = status;
+        Entry {
+            volume: Some(volume(listed)),
+            status: Some(WireStatus {
+                published_node_ids: node_ids(published_nodes),
+                volume_condition: health.map(condition),
+            }),
+        }
+    };
+    wire::ListVolumesResponse {
+        entries: entries.into_iter().map(entry).collect(),
+        next_token: sealed(next_token, tokens),
+    }
+}
+
+/// Empty: the end.
+fn sealed(token: Option<String>, tokens: &PageTokens) -> String {
+    token.map(|token| tokens.seal(&token)).unwrap_or_default()
+}
+
+pub(crate) fn looked_up(entry: VolumeEntry) -> wire::ControllerGetVolumeResponse {
+    use wire::controller_get_volume_response::VolumeStatus as WireStatus;
+    let VolumeEntry {
+        volume: found,
+        status,
+    } = entry;
+    let VolumeStatus {
+        published_nodes,
+        condition: health,
+    } = status;
+    wire::ControllerGetVolumeResponse {
+        volume: Some(volume(found)),
+        status: Some(WireStatus {
+            published_node_ids: node_ids(published_nodes),
+            volume_condition: health.map(condition),
+        }),
+    }
+}
+
+pub(crate) fn available(available: Available) -> wire::GetCapacityResponse {
+    let Available {
+        available_bytes,
+        maximum_volume_bytes,
+        minimum_volume_bytes,
+    } = available;
+    wire::GetCapacityResponse {
+        available_capacity: signed(available_bytes),
+        maximum_volume_size: maximum_volume_bytes.map(signed),
+        minimum_volume_size: minimum_volume_bytes.map(signed),
+    }
+}
+
+pub(crate) fn expanded(expanded: Expanded) -> wire::ControllerExpandVolumeResponse {
+    let Expanded {
+        capacity_bytes,
+        node_expansion_required,
+    } = expanded;
+    wire::ControllerExpandVolumeResponse {
+        capacity_bytes: signed(capacity_bytes),
+        node_expansion_required,
+    }
+}
+
+pub(crate) fn snapshots(page: Page<Snapshot>, tokens: &PageTokens) -> wire::ListSnapshotsResponse {
+    let Page {
+        entries,
+        next_token,
+    } = page;
+    let entry = |listed| wire::list_snapshots_response::Entry {
+        snapshot: Some(snapshot(listed)),
+    };
+    wire::ListSnapshotsResponse {
+        entries: entries.into_iter().map(entry).collect(),
+        next_token: sealed(next_token, tokens),
+    }
+}
+
+pub(crate) fn group_snapshot(group: GroupSnapshot) -> wire::VolumeGroupSnapshot {
+    let GroupSnapshot {
+        id,
+        snapshots,
+        created_at,
+        ready_to_use,
+    } = group;
+    wire::VolumeGroupSnapshot {
+        group_snapshot_id: id.into_string(),
+        snapshots: snapshots.into_iter().map(snapshot).collect(),
+        creation_time: Some(timestamp(created_at)),
+        ready_to_use,
+    }
+}
+
+pub(crate) fn allocated(page: MetadataPage) -> wire::GetMetadataAllocatedResponse {
+    let (block_type, volume_capacity_bytes, block_metadata) = portion(page);
+    wire::GetMetadataAllocatedResponse {
+        block_metadata_type: block_type.into(),
+        volume_capacity_bytes,
+        block_metadata,
+    }
+}
+
+pub(crate) fn delta(page: MetadataPage) -> wire::GetMetadataDeltaResponse {
+    let (block_type, volume_capacity_bytes, block_metadata) = portion(page);
+    wire::GetMetadataDeltaResponse {
+        block_metadata_type: block_type.into(),
+        volume_capacity_bytes,
+        block_metadata,
+    }
+}
+
+/// The parts that both streams have.
+fn portion(page: MetadataPage) -> (wire::BlockMetadataType, i64, Vec<wire::BlockMetadata>) {
+    let MetadataPage {
+        block_type,
+        volume_capacity_bytes,
+        extents,
+        // The stream's own business.
+        next_offset: _,
+    } = page;
+    let block_type = match block_type {
+        BlockType::FixedLength => wire::BlockMetadataType::FixedLength,
+        BlockType::VariableLength => wire::BlockMetadataType::VariableLength,
+    };
+    let extent = |Extent {
+                      offset_bytes,
+                      size_bytes,
+                  }| wire::BlockMetadata {
+        byte_offset: signed(offset_bytes),
+        size_bytes: signed(size_bytes),
+    };
+    let extents = extents.into_iter().map(extent).collect();
+    (block_type, signed(volume_capacity_bytes), extents)
 }
 
 #[cfg(test)]

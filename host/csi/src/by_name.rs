@@ -7,32 +7,25 @@
 //!
 //! It knows CSI by its descriptors alone: no call has code of its own here. It never shows a request, which may hold secrets.
 
-mod codec;
 mod request;
 
 pub use request::RequestError;
 
-use crate::controller::ControllerService;
-use crate::group_controller::GroupControllerService;
-use crate::identity::IdentityService;
 use crate::measure::CallMetrics;
-use crate::node::NodeService;
 use crate::rpc::RpcHandler;
-use crate::snapshot_metadata::SnapshotMetadataService;
+use crate::service::{path, route};
 use crate::wire::DESCRIPTOR_SET;
-use crate::wire::csi::v1::{
-    controller_server::ControllerServer, group_controller_server::GroupControllerServer,
-    identity_server::IdentityServer, node_server::NodeServer,
-    snapshot_metadata_server::SnapshotMetadataServer,
+use prost::Message;
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor, SerializeOptions,
 };
-use codec::MessageCodec;
-use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, SerializeOptions};
 use serde_json::Value;
 use std::sync::Arc;
 use tonic::client::Grpc;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::service::Routes;
 use tonic::{Code, Request, Status};
+use tower::service_fn;
 use wasmount_core::driver::Driver;
 use wasmount_core::rpc::Rpc;
 
@@ -68,10 +61,9 @@ impl NamedCall {
             .get_service_by_name(&service)
             .and_then(|service| service.methods().find(|method| method.name() == rpc.name()))
             .ok_or(RequestError::Descriptors)?;
-        let path = format!("/{service}/{}", rpc.name());
         Ok(Self {
             rpc,
-            path: path.parse().map_err(|_| RequestError::Descriptors)?,
+            path: path(rpc).parse().map_err(|_| RequestError::Descriptors)?,
             message: request::message(method.input(), request)?,
             method,
         })
@@ -92,8 +84,10 @@ impl NamedCall {
     }
 
     async fn answers(self, driver: Arc<Driver>, responses: &mut Vec<Value>) -> Result<(), Status> {
-        let mut client = Grpc::new(services(driver));
-        let codec = MessageCodec::new(self.method.output());
+        let handler = RpcHandler::new(driver, CallMetrics::default());
+        let service = service_fn(|request| Box::pin(route(handler.clone(), request)));
+        let mut client = Grpc::new(service);
+        let codec = MessageCodec(self.method.output());
         let Ok(()) = client.ready().await;
         // A call with one answer is a stream that ends after one message.
         let answers = client.server_streaming(Request::new(self.message), self.path, codec);
@@ -116,18 +110,44 @@ impl NamedAnswer {
     }
 }
 
-/// All services of a driver, as its socket has them.
-fn services(driver: Arc<Driver>) -> Routes {
-    let frame = RpcHandler::new(driver, CallMetrics::default());
-    Routes::new(IdentityServer::new(IdentityService(frame.clone())))
-        .add_service(ControllerServer::new(ControllerService(frame.clone())))
-        .add_service(GroupControllerServer::new(GroupControllerService(
-            frame.clone(),
-        )))
-        .add_service(SnapshotMetadataServer::new(SnapshotMetadataService(
-            frame.clone(),
-        )))
-        .add_service(NodeServer::new(NodeService(frame)))
+/// Sends any message, reads those of one descriptor.
+#[derive(Clone)]
+struct MessageCodec(MessageDescriptor);
+
+impl Codec for MessageCodec {
+    type Encode = DynamicMessage;
+    type Decode = DynamicMessage;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        self.clone()
+    }
+
+    fn decoder(&mut self) -> Self {
+        self.clone()
+    }
+}
+
+impl Encoder for MessageCodec {
+    type Item = DynamicMessage;
+    type Error = Status;
+
+    fn encode(&mut self, item: DynamicMessage, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        item.encode(buffer)
+            .map_err(|error| Status::internal(format!("the request cannot be encoded: {error}")))
+    }
+}
+
+impl Decoder for MessageCodec {
+    type Item = DynamicMessage;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<DynamicMessage>, Status> {
+        DynamicMessage::decode(self.0.clone(), buffer)
+            .map(Some)
+            .map_err(|error| Status::internal(format!("the answer cannot be decoded: {error}")))
+    }
 }
 
 /// Fields by the names of the specification, and all of them that are set.

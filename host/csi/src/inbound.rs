@@ -3,17 +3,19 @@
 //! tonic takes a message's memory when its first bytes are here, and waits for the others as long as the client likes. What a request holds is
 //! counted until it is answered.
 
+use crate::rpc::Arrival;
 use http_body_util::{BodyExt, Full};
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::Status;
 use tonic::body::Body;
+use tonic::codegen::Bytes;
 use tonic::codegen::http::{HeaderMap, Request, Response};
-use tonic::codegen::{BoxFuture, Bytes, Service};
 
 /// Largest request in bytes: gRPC's own default, which every CSI client is built with.
 pub(crate) const MESSAGE_BYTES: usize = 4 << 20;
@@ -40,12 +42,8 @@ pub(crate) struct Budget {
 /// What one request holds; given back when dropped.
 struct Share {
     budget: Budget,
-    permits: Vec<OwnedSemaphorePermit>,
+    bytes: u32,
 }
-
-/// A service that gets whole requests.
-#[derive(Debug, Clone)]
-pub(crate) struct Inbound<S>(pub(crate) S);
 
 impl Default for Budget {
     /// Of a socket without connections.
@@ -68,32 +66,22 @@ impl Budget {
 }
 
 impl Share {
-    fn new(budget: Budget) -> Self {
-        Self {
-            budget,
-            permits: Vec::new(),
-        }
-    }
-
     /// Of the connection first: one that has too much takes nothing from the others.
     fn grow(&mut self, bytes: usize) -> Result<(), Status> {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let full = |whose| {
+            Status::unavailable(format!(
+                "the requests of this {whose} hold all the memory that they may; retry"
+            ))
+        };
         let Budget { socket, connection } = &self.budget;
-        for (of, whose) in [(connection, "connection"), (socket, "socket")] {
-            let permit = Arc::clone(of).try_acquire_many_owned(bytes).map_err(|_| {
-                Status::unavailable(format!(
-                    "the requests of this {whose} hold all the memory that they may; retry"
-                ))
-            })?;
-            match self
-                .permits
-                .iter_mut()
-                .find(|it| Arc::ptr_eq(it.semaphore(), of))
-            {
-                Some(held) => held.merge(permit),
-                None => self.permits.push(permit),
-            }
-        }
+        let of_connection = connection
+            .try_acquire_many(bytes)
+            .map_err(|_| full("connection"))?;
+        let of_socket = socket.try_acquire_many(bytes).map_err(|_| full("socket"))?;
+        of_connection.forget();
+        of_socket.forget();
+        self.bytes += bytes;
         Ok(())
     }
 
@@ -114,53 +102,49 @@ impl Share {
     }
 }
 
-impl<S> Service<Request<Body>> for Inbound<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = BoxFuture<S::Response, S::Error>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        // The one that is ready is the one that is called (tower, `Service`).
-        let next = self.0.clone();
-        let mut inner = std::mem::replace(&mut self.0, next);
-        Box::pin(async move {
-            let (parts, body) = request.into_parts();
-            let budget = parts.extensions.get::<Budget>().cloned();
-            let mut share = Share::new(budget.unwrap_or_default());
-            let arrived = async {
-                share.grow(REQUEST_BYTES + bytes_of(&parts.headers))?;
-                share.whole(body).await
-            };
-            match within(ARRIVING, arrived).await {
-                Ok(bytes) => {
-                    let request = Request::from_parts(parts, Body::new(Full::new(bytes)));
-                    let answer = inner.call(request).await;
-                    drop(share);
-                    answer
-                }
-                Err(status) => Ok(status.into_http()),
-            }
-        })
+impl Drop for Share {
+    fn drop(&mut self) {
+        let bytes = self.bytes as usize;
+        self.budget.connection.add_permits(bytes);
+        self.budget.socket.add_permits(bytes);
     }
 }
 
-async fn within<T>(
-    time: Duration,
-    work: impl Future<Output = Result<T, Status>>,
-) -> Result<T, Status> {
-    let seconds = time.as_secs();
-    timeout(time, work).await.unwrap_or_else(|_| {
+/// Serves a request once it is whole. It is in flight until the last byte of its answer is sent.
+pub(crate) async fn serve<F>(
+    mut request: Request<Body>,
+    in_flight: TaskTrackerToken,
+    serve: impl FnOnce(Request<Body>) -> F,
+) -> Result<Response<Body>, Infallible>
+where
+    F: Future<Output = Result<Response<Body>, Infallible>>,
+{
+    request.extensions_mut().insert(Arrival(Instant::now()));
+    let (parts, body) = request.into_parts();
+    let mut share = Share {
+        budget: parts.extensions.get().cloned().unwrap_or_default(),
+        bytes: 0,
+    };
+    let arrived = async {
+        share.grow(REQUEST_BYTES + bytes_of(&parts.headers))?;
+        share.whole(body).await
+    };
+    let arrived = timeout(ARRIVING, arrived).await.unwrap_or_else(|_| {
+        let seconds = ARRIVING.as_secs();
         let why = format!("the request was not whole within {seconds} s");
         Err(Status::deadline_exceeded(why))
-    })
+    });
+    let answer = match arrived {
+        Ok(bytes) => serve(Request::from_parts(parts, Body::new(Full::new(bytes)))).await?,
+        Err(status) => status.into_http(),
+    };
+    drop(share);
+    Ok(answer.map(|body| {
+        Body::new(body.map_frame(move |frame| {
+            let _in_flight = &in_flight;
+            frame
+        }))
+    }))
 }
 
 fn bytes_of(headers: &HeaderMap) -> usize {

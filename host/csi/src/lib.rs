@@ -4,9 +4,9 @@
 //! so that tonic and protobuf stay in one crate; it must not know mounts, guests or stores, and decides nothing about volumes.
 //!
 //! ```text
-//! socket ─▶ server ─▶ identity, controller, .. ─▶ parse ─▶ core::driver
-//! by_name ───────┘           rpc (the frame)   ◀─ answer ◀─┘
-//!                                              ◀─ status ◀─┘ (errors)
+//! socket ─▶ server ─▶ service (the table) ─▶ rpc ─▶ parse ─▶ core::driver
+//! by_name ──────────┘                           ◀─ answer ◀─┘
+//!                                               ◀─ status ◀─┘ (errors)
 //! ```
 
 #![forbid(unsafe_code)]
@@ -15,20 +15,16 @@ mod accept;
 mod answer;
 mod authority;
 pub mod by_name;
-mod controller;
 mod error;
-mod group_controller;
-mod identity;
-mod in_flight;
 mod inbound;
 mod measure;
-mod node;
 mod page_token;
 mod parse;
 mod rpc;
 pub mod server;
-mod snapshot_metadata;
+mod service;
 mod status;
+mod stream;
 pub mod wire;
 
 pub use measure::CallMetrics;

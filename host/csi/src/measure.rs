@@ -37,7 +37,7 @@ struct OfDriver {
 struct Ended {
     driver: String,
     method: &'static str,
-    code: &'static str,
+    code: String,
 }
 
 /// One call under way; measured when it is dropped.
@@ -124,25 +124,11 @@ impl Drop for Measured {
 }
 
 /// As grpc-go writes codes, and with it the metrics of the sidecars.
-fn name(code: Code) -> &'static str {
+fn name(code: Code) -> String {
     match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "Canceled",
-        Code::Unknown => "Unknown",
-        Code::InvalidArgument => "InvalidArgument",
-        Code::DeadlineExceeded => "DeadlineExceeded",
-        Code::NotFound => "NotFound",
-        Code::AlreadyExists => "AlreadyExists",
-        Code::PermissionDenied => "PermissionDenied",
-        Code::ResourceExhausted => "ResourceExhausted",
-        Code::FailedPrecondition => "FailedPrecondition",
-        Code::Aborted => "Aborted",
-        Code::OutOfRange => "OutOfRange",
-        Code::Unimplemented => "Unimplemented",
-        Code::Internal => "Internal",
-        Code::Unavailable => "Unavailable",
-        Code::DataLoss => "DataLoss",
-        Code::Unauthenticated => "Unauthenticated",
+        Code::Ok => "OK".to_owned(),
+        Code::Cancelled => "Canceled".to_owned(),
+        code => format!("{code:?}"),
     }
 }
 

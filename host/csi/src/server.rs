@@ -3,33 +3,24 @@
 //! Clients are sidecars and kubelet on the same machine, let in by the socket's mode. kubelet opens a connection for every call, so accepting must be
 //! cheap and a connection owns nothing but its descriptor. A client that is slow, silent, or sends what is not gRPC costs its own connection only.
 
-use crate::accept::{Incoming, ListenerGeneration};
-use crate::controller::ControllerService;
-use crate::group_controller::GroupControllerService;
-use crate::identity::IdentityService;
-use crate::in_flight::InFlight;
-use crate::inbound::{Inbound, MESSAGE_BYTES};
+use crate::accept::{Accepting, Connection};
 use crate::measure::CallMetrics;
-use crate::node::NodeService;
-use crate::rpc::{Arrival, RpcHandler};
-use crate::snapshot_metadata::SnapshotMetadataService;
-use crate::wire::csi::v1::{
-    controller_server::ControllerServer, group_controller_server::GroupControllerServer,
-    identity_server::IdentityServer, node_server::NodeServer,
-    snapshot_metadata_server::SnapshotMetadataServer,
-};
+use crate::rpc::RpcHandler;
+use crate::{inbound, service};
+use std::future::pending;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixListener;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{sleep, timeout};
+use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tonic::codegen::http;
 use tonic::transport::Server;
-use tower::layer::layer_fn;
-use tower::util::MapRequestLayer;
+use tower::service_fn;
 use wasmount_core::driver::Driver;
 use wasmount_socket::BoundSocket;
 
@@ -79,7 +70,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     let mut grown = driver.capabilities_grown();
-    let frame = RpcHandler::new(driver, metrics);
+    let handler = RpcHandler::new(driver, metrics);
     // The file is removed when this function ends in whatever way, being dropped included.
     let (listener, file) = socket.into_parts();
     let path = file.path();
@@ -89,88 +80,77 @@ pub async fn serve(
     };
     let listener = UnixListener::from_std(listener.into()).map_err(watch)?;
     tracing::info!(socket = %path.display(), "serving CSI");
-    let incoming = Incoming::new(listener, most_connections);
-    let mut rounds = JoinSet::new();
-    loop {
-        let over = shutdown.child_token();
-        rounds.spawn(round(
-            frame.clone(),
-            incoming.next_round(),
-            over.clone(),
-            shutdown.clone(),
-        ));
-        let goes_on = loop {
-            let ended = tokio::select! {
-                ended = rounds.join_next() => ended,
-                changed = grown.changed(), if !shutdown.is_cancelled() => break changed.is_ok(),
-            };
-            match ended {
-                // The last one, which was told to.
-                None => break false,
-                Some(Ok(Ok(answered))) if over.is_cancelled() || !rounds.is_empty() => {
-                    if !answered {
-                        tracing::warn!(socket = %path.display(), "calls were left without an answer");
-                    }
-                }
-                Some(Ok(Ok(_))) => break false,
-                Some(Ok(Err(source))) => {
-                    return Err(ServeError::Ended {
-                        path: path.to_owned(),
-                        source,
-                    });
-                }
-                Some(Err(panicked)) => std::panic::resume_unwind(panicked.into_panic()),
+    let ended = |generation: Result<Result<bool, tonic::transport::Error>, JoinError>| {
+        match generation {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => {
+                tracing::warn!(socket = %path.display(), "calls were left without an answer");
             }
-        };
-        if !goes_on {
-            return Ok(());
+            Ok(Err(source)) => {
+                return Err(ServeError::Ended {
+                    path: path.to_owned(),
+                    source,
+                });
+            }
+            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
         }
-        tracing::info!(
-            socket = %path.display(),
-            "capabilities added: closing connections so that clients read them again"
-        );
-        over.cancel();
+        Ok(())
+    };
+    let mut accepting = Accepting::new(listener, most_connections);
+    let mut generations = JoinSet::new();
+    while !shutdown.is_cancelled() {
+        // Its connections are closed when the sender is dropped.
+        let (connections, incoming) = mpsc::unbounded_channel();
+        generations.spawn(generation(handler.clone(), incoming, shutdown.clone()));
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => break,
+                Some(connection) = accepting.next() => {
+                    // It fails when the generation has ended, which is told below.
+                    let _ = connections.send(Ok(connection));
+                }
+                Some(generation) = generations.join_next() => ended(generation)?,
+                // Its sender is the driver's own.
+                _ = grown.changed() => {
+                    tracing::info!(
+                        socket = %path.display(),
+                        "capabilities added: closing connections so that clients read them again"
+                    );
+                    break;
+                }
+            }
+        }
     }
+    while let Some(generation) = generations.join_next().await {
+        ended(generation)?;
+    }
+    Ok(())
 }
 
-/// Serves what comes in until it is over, and then what came in until it has ended. Whether every call was answered.
-async fn round(
-    frame: RpcHandler,
-    incoming: ListenerGeneration,
-    over: CancellationToken,
+/// Serves connections until there are no more to come, and then until they have ended. Whether every call was answered.
+async fn generation(
+    handler: RpcHandler,
+    incoming: mpsc::UnboundedReceiver<io::Result<Connection>>,
     shutdown: CancellationToken,
 ) -> Result<bool, tonic::transport::Error> {
     let calls = TaskTracker::new();
     let counted = calls.clone();
+    let service = service_fn(move |request| {
+        let handler = handler.clone();
+        let serve = |request| service::route(handler, request);
+        Box::pin(inbound::serve(request, counted.token(), serve))
+    });
     // No HTTP/2 pings: over a Unix socket a peer that dies closes, and one that is merely stopped must not be cut off.
     let server = Server::builder()
         .max_concurrent_streams(STREAMS_OF_A_CONNECTION)
-        .layer(MapRequestLayer::new(arrived))
-        .layer(layer_fn(move |service| {
-            InFlight::new(service, counted.clone())
-        }))
-        .layer(layer_fn(Inbound))
-        .add_service(
-            IdentityServer::new(IdentityService(frame.clone()))
-                .max_decoding_message_size(MESSAGE_BYTES),
-        )
-        .add_service(
-            ControllerServer::new(ControllerService(frame.clone()))
-                .max_decoding_message_size(MESSAGE_BYTES),
-        )
-        .add_service(
-            GroupControllerServer::new(GroupControllerService(frame.clone()))
-                .max_decoding_message_size(MESSAGE_BYTES),
-        )
-        .add_service(
-            SnapshotMetadataServer::new(SnapshotMetadataService(frame.clone()))
-                .max_decoding_message_size(MESSAGE_BYTES),
-        )
-        .add_service(NodeServer::new(NodeService(frame)).max_decoding_message_size(MESSAGE_BYTES));
+        .serve_with_incoming_shutdown(
+            service,
+            UnboundedReceiverStream::new(incoming),
+            // With a signal connections are closed in order at the end of `incoming`.
+            pending(),
+        );
     tokio::select! {
-        served = server.serve_with_incoming_shutdown(incoming, over.cancelled()) => {
-            served.map(|()| true)
-        }
+        served = server => served.map(|()| true),
         answered = ended(&shutdown, &calls) => Ok(answered),
     }
 }
@@ -182,10 +162,4 @@ async fn ended(shutdown: &CancellationToken, calls: &TaskTracker) -> bool {
     let answered = timeout(ANSWERING, calls.wait()).await.is_ok();
     sleep(CLOSING).await;
     answered
-}
-
-/// Notes when the headers came: the client's deadline counts from there.
-fn arrived<B>(mut request: http::Request<B>) -> http::Request<B> {
-    request.extensions_mut().insert(Arrival(Instant::now()));
-    request
 }

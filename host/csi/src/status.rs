@@ -8,7 +8,6 @@ use std::error::Error as StdError;
 use std::fmt::Write;
 use tonic::Status;
 use wasmount_core::backend::BackendError;
-use wasmount_core::code::Code;
 use wasmount_core::error::Error as DriverError;
 use wasmount_core::mounter::MountError;
 use wasmount_core::state::StateError;
@@ -20,7 +19,7 @@ const MESSAGE_BYTES: usize = 4096;
 
 /// Logs a failed call and tells the client.
 pub(crate) fn status(error: &Error) -> Status {
-    let code = code(error.code());
+    let code = tonic::Code::from_i32(error.code() as i32);
     let causes = causes(error);
     if is_fault(error) {
         tracing::error!(?code, error = %causes, "call failed");
@@ -30,99 +29,41 @@ pub(crate) fn status(error: &Error) -> Status {
     Status::new(code, shortened(causes, MESSAGE_BYTES))
 }
 
-/// gRPC's own number for a code.
-fn code(code: Code) -> tonic::Code {
-    match code {
-        Code::Cancelled => tonic::Code::Cancelled,
-        Code::Unknown => tonic::Code::Unknown,
-        Code::InvalidArgument => tonic::Code::InvalidArgument,
-        Code::DeadlineExceeded => tonic::Code::DeadlineExceeded,
-        Code::NotFound => tonic::Code::NotFound,
-        Code::AlreadyExists => tonic::Code::AlreadyExists,
-        Code::PermissionDenied => tonic::Code::PermissionDenied,
-        Code::ResourceExhausted => tonic::Code::ResourceExhausted,
-        Code::FailedPrecondition => tonic::Code::FailedPrecondition,
-        Code::Aborted => tonic::Code::Aborted,
-        Code::OutOfRange => tonic::Code::OutOfRange,
-        Code::Unimplemented => tonic::Code::Unimplemented,
-        Code::Internal => tonic::Code::Internal,
-        Code::Unavailable => tonic::Code::Unavailable,
-        Code::DataLoss => tonic::Code::DataLoss,
-        Code::Unauthenticated => tonic::Code::Unauthenticated,
-    }
-}
-
 /// Whether somebody has to mend something: the plugin, the store, the node or the host. All else is an ordinary answer.
 fn is_fault(error: &Error) -> bool {
     match error {
-        Error::Invalid(_) | Error::NegativeOffset | Error::UnknownToken | Error::CutOff { .. } => {
-            false
-        }
         Error::NoProgress { .. } => true,
         Error::Driver(error) => is_fault_of_driver(error),
+        _ => false,
     }
 }
 
 fn is_fault_of_driver(error: &DriverError) -> bool {
     match error {
         DriverError::AfterEffect { source } => is_fault_of_driver(source),
-        DriverError::Backend(error) => match error {
+        DriverError::Backend(error) => matches!(
+            error,
             BackendError::Trapped { .. }
-            | BackendError::OverLimit { .. }
-            | BackendError::OutOfTime { .. }
-            | BackendError::BadAnswer { .. }
-            | BackendError::Refused { .. }
-            | BackendError::HostFailed { .. } => true,
-            BackendError::Answered { .. }
-            | BackendError::Busy { .. }
-            | BackendError::MemoryBusy { .. }
-            | BackendError::NotOffered { .. }
-            | BackendError::Cancelled => false,
-        },
-        // One for which the request is at fault comes without the plugin's name.
-        DriverError::Plan { .. } => true,
-        DriverError::Mount(error) => match error {
+                | BackendError::OverLimit { .. }
+                | BackendError::OutOfTime { .. }
+                | BackendError::BadAnswer { .. }
+                | BackendError::Refused { .. }
+                | BackendError::HostFailed { .. }
+        ),
+        DriverError::Mount(error) => matches!(
+            error,
             MountError::Hung { .. }
-            | MountError::OutOfThreads { .. }
-            | MountError::OutOfResources { .. }
-            | MountError::Kernel { .. }
-            | MountError::Tool { .. }
-            | MountError::Damaged { .. }
-            | MountError::Unreachable { .. } => true,
-            MountError::OutsideRoots { .. }
-            | MountError::NotFound { .. }
-            | MountError::NotStaged { .. }
-            | MountError::Precondition { .. }
-            | MountError::AlreadyExists { .. }
-            | MountError::InUse { .. }
-            | MountError::Unusable { .. }
-            | MountError::OutOfRange { .. }
-            | MountError::Invalid { .. }
-            | MountError::NotGranted { .. }
-            | MountError::Unsupported { .. }
-            | MountError::NoSpace { .. }
-            | MountError::UnderWay { .. } => false,
-        },
-        DriverError::State(error) => match error {
-            StateError::Full | StateError::Failed { .. } => true,
-            StateError::TooLarge { .. }
-            | StateError::OverLimit { .. }
-            | StateError::NoTransactions => false,
-        },
-        DriverError::Lost { .. } => true,
-        DriverError::Invalid(_)
-        | DriverError::InFlight { .. }
-        | DriverError::NotServed { .. }
-        | DriverError::NotOffered { .. }
-        | DriverError::NoPlugin { .. }
-        | DriverError::NotFound { .. }
-        | DriverError::Precondition(_)
-        | DriverError::SnapshotNotReady { .. }
-        | DriverError::ShuttingDown
-        | DriverError::StandingBy
-        | DriverError::NoNewWork { .. }
-        | DriverError::Held
-        | DriverError::StillUnderWay { .. } => false,
+                | MountError::OutOfThreads { .. }
+                | MountError::OutOfResources { .. }
+                | MountError::Kernel { .. }
+                | MountError::Tool { .. }
+                | MountError::Damaged { .. }
+                | MountError::Unreachable { .. }
+        ),
+        DriverError::State(error) => matches!(error, StateError::Full | StateError::Failed { .. }),
+        // A plan for which the request is at fault comes without the plugin's name.
+        DriverError::Plan { .. } | DriverError::Lost { .. } => true,
+        _ => false,
     }
 }
 

@@ -1,11 +1,12 @@
-//! Answers of the Node service.
+//! From the core's types to the wire: a node, and health.
 
 use super::{condition, signed, topology};
+use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
-use wasmount_core::capabilities::NodeCapability;
-use wasmount_core::driver::{NodeInfo, NodeStats};
+use wasmount_core::driver::{NodeInfo, NodeStats, StorageHealth, VolumeHealth, VolumeHealthPage};
+use wasmount_core::health::{Health, HealthStatus};
 use wasmount_core::mounter::{Usage, VolumeStats};
-use wire::node_service_capability::{Rpc, Type, rpc};
+use wire::VolumeHealthErrorType as Type;
 use wire::volume_usage::Unit;
 
 pub(crate) fn node_stats(stats: NodeStats) -> wire::NodeGetVolumeStatsResponse {
@@ -57,28 +58,55 @@ pub(crate) fn node_info(info: NodeInfo) -> wire::NodeGetInfoResponse {
     }
 }
 
-pub(crate) fn node_capabilities(
-    capabilities: Vec<NodeCapability>,
-) -> wire::NodeGetCapabilitiesResponse {
-    let capability = |each| wire::NodeServiceCapability {
-        r#type: Some(Type::Rpc(Rpc {
-            r#type: node_capability(each).into(),
-        })),
-    };
-    wire::NodeGetCapabilitiesResponse {
-        capabilities: capabilities.into_iter().map(capability).collect(),
+pub(crate) fn unhealthy_volumes(
+    page: VolumeHealthPage,
+    tokens: &PageTokens,
+) -> wire::ControllerListVolumeHealthResponse {
+    let VolumeHealthPage { entries, next } = page;
+    let next = next.map(|position| tokens.seal_position(&position));
+    wire::ControllerListVolumeHealthResponse {
+        entries: entries.into_iter().map(volume_health).collect(),
+        next_token: next.unwrap_or_default(),
     }
 }
 
-fn node_capability(capability: NodeCapability) -> rpc::Type {
-    match capability {
-        NodeCapability::StageUnstageVolume => rpc::Type::StageUnstageVolume,
-        NodeCapability::GetVolumeStats => rpc::Type::GetVolumeStats,
-        NodeCapability::ExpandVolume => rpc::Type::ExpandVolume,
-        NodeCapability::VolumeCondition => rpc::Type::VolumeCondition,
-        NodeCapability::SingleNodeMultiWriter => rpc::Type::SingleNodeMultiWriter,
-        NodeCapability::VolumeMountGroup => rpc::Type::VolumeMountGroup,
-        NodeCapability::GetVolumeHealth => rpc::Type::GetVolumeHealth,
-        NodeCapability::GetStorageHealth => rpc::Type::GetStorageHealth,
+/// The host tells storage that it does not reach, and no more.
+pub(crate) fn storage_health(storage: Vec<StorageHealth>) -> wire::NodeGetStorageHealthResponse {
+    use wire::node_get_storage_health_response::StorageBackendHealth;
+    let one = |StorageHealth { reason, message }| StorageBackendHealth {
+        status: wire::StorageHealthErrorType::StorageUnreachable.into(),
+        reason: reason.to_owned(),
+        message,
+        volume_capability: None,
+    };
+    wire::NodeGetStorageHealthResponse {
+        backend_health: storage.into_iter().map(one).collect(),
+    }
+}
+
+pub(crate) fn volume_health(health: VolumeHealth) -> wire::VolumeHealth {
+    let VolumeHealth { id, findings } = health;
+    wire::VolumeHealth {
+        volume_id: id.into_string(),
+        health_statuses: findings.into_iter().map(finding).collect(),
+    }
+}
+
+fn finding(finding: Health) -> wire::volume_health::VolumeHealthEntry {
+    let Health {
+        status,
+        reason,
+        message,
+    } = finding;
+    wire::volume_health::VolumeHealthEntry {
+        status: match status {
+            HealthStatus::Degraded => Type::Degraded.into(),
+            HealthStatus::Inaccessible => Type::Inaccessible.into(),
+            HealthStatus::DataLoss => Type::DataLoss.into(),
+            // Of a later CSI: the client may know it.
+            HealthStatus::Other(number) => number.cast_signed(),
+        },
+        reason,
+        message,
     }
 }

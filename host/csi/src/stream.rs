@@ -1,0 +1,128 @@
+//! The streams of the SnapshotMetadata service, made of the driver's pages.
+//!
+//! The next page is fetched when the client has taken all but the last message of the one before (a channel of one), and nothing is fetched any more
+//! when the client has gone.
+
+use crate::error::Error;
+use crate::parse::{self, ExtentsOf, WantedExtents};
+use crate::rpc::RpcHandler;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+use tracing::Instrument;
+use wasmount_core::call::Incoming;
+use wasmount_core::driver::Driver;
+use wasmount_core::rpc::Rpc;
+use wasmount_core::snapshot::MetadataPage;
+
+/// Extents that the backend is asked for at a time, and the most of one answer, whatever the client allows ("always free to send less"). At
+/// 22 bytes each on the wire that is 220 kB, well under the 4 MiB that a Go client takes. A client that wants less in an answer gets a page
+/// in several: a call into the backend for each would take it longer than all else.
+const EXTENTS_OF_A_PAGE: u32 = 10_000;
+
+/// Answers that wait for the client. One: a slow client must not make the host hold a whole volume's extents.
+const ANSWERS_AHEAD: usize = 1;
+
+pub(crate) type Answers<A> = ReceiverStream<Result<A, Status>>;
+
+/// The stream of one call.
+pub(crate) fn answers<W, A: Send + 'static>(
+    handler: &RpcHandler,
+    rpc: Rpc,
+    request: Request<W>,
+    parse: impl FnOnce(W) -> parse::Result<WantedExtents>,
+    answer: fn(MetadataPage) -> A,
+) -> Result<Response<Answers<A>>, Status> {
+    let call = handler.call(rpc, &request);
+    let span = call.span.clone();
+    let (incoming, wanted) = span.in_scope(|| handler.open(&call, request, parse))?;
+    let (answers, stream) = mpsc::channel(ANSWERS_AHEAD);
+    let driver = Arc::clone(handler.driver());
+    let work = async move {
+        let all = call.in_time(send_all(&driver, incoming, wanted, &answers, answer));
+        let sent = tokio::select! {
+            biased;
+            () = answers.closed() => return tracing::debug!("client disconnected"),
+            sent = all => sent,
+        };
+        match sent.unwrap_or(Err(Error::CutOff { rpc })) {
+            Ok(()) => call.measured.answered(tonic::Code::Ok),
+            Err(error) => {
+                // It fails when the client has gone, who then needs no answer.
+                let _ = answers.send(Err(call.refused(&error))).await;
+            }
+        }
+    };
+    tokio::spawn(work.instrument(span));
+    Ok(Response::new(ReceiverStream::new(stream)))
+}
+
+/// Page after page, each as soon as there is room for its first message.
+async fn send_all<A>(
+    driver: &Arc<Driver>,
+    incoming: Incoming,
+    wanted: WantedExtents,
+    answers: &mpsc::Sender<Result<A, Status>>,
+    answer: fn(MetadataPage) -> A,
+) -> Result<(), Error> {
+    let WantedExtents {
+        of,
+        starting_offset,
+        max_results,
+    } = wanted;
+    let most = max_results
+        .unwrap_or(EXTENTS_OF_A_PAGE)
+        .min(EXTENTS_OF_A_PAGE);
+    let mut offset = starting_offset;
+    while let Ok(room) = answers.reserve().await {
+        let (incoming, max) = (incoming.clone(), EXTENTS_OF_A_PAGE);
+        let page = match of.clone() {
+            ExtentsOf::Allocated(id) => {
+                let page = driver.get_metadata_allocated(incoming, id, offset, max);
+                page.await?
+            }
+            ExtentsOf::Delta { base, target } => {
+                let page = driver.get_metadata_delta(incoming, base, target, offset, max);
+                page.await?
+            }
+        };
+        let next = page.next_offset;
+        let mut room = Some(room);
+        for portion in portions(&page, most) {
+            let room = match room.take() {
+                Some(room) => room,
+                None => match answers.reserve().await {
+                    Ok(room) => room,
+                    Err(_) => return Ok(()),
+                },
+            };
+            room.send(Ok(answer(portion)));
+        }
+        match next {
+            None => return Ok(()),
+            Some(next) if next <= offset => return Err(Error::NoProgress { offset, next }),
+            Some(next) => offset = next,
+        }
+    }
+    Ok(())
+}
+
+/// A page in messages of at most so many extents; without extents it is one message.
+fn portions(page: &MetadataPage, most: u32) -> impl Iterator<Item = MetadataPage> {
+    let MetadataPage {
+        block_type,
+        volume_capacity_bytes,
+        extents,
+        next_offset,
+    } = page;
+    let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
+    let empty = extents.is_empty().then_some(extents.as_slice());
+    let portions = empty.into_iter().chain(extents.chunks(most));
+    portions.map(|extents| MetadataPage {
+        block_type: *block_type,
+        volume_capacity_bytes: *volume_capacity_bytes,
+        extents: extents.to_vec(),
+        next_offset: *next_offset,
+    })
+}
