@@ -3,7 +3,7 @@
 //! It attaches nothing, and does not know whether volume or node exist. A volume's record says how it is attached; a node's record says how many
 //! volumes it has, so that two calls cannot both take its last place.
 
-use crate::controller_publish::ControllerPublishArgs;
+use crate::controller::ControllerPublishArgs;
 use crate::error::{Code, Error};
 use crate::state::Collection;
 use crate::volume::NodeId;

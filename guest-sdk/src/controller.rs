@@ -1,39 +1,39 @@
-//! Creating and deleting volumes.
+//! The services of the controller: creating, attaching, growing, changing, listing and judging volumes.
 
-use crate::bindings::controller::exports::wasmount::csi::controller::Guest;
+use crate::call;
 use crate::error::Error;
-use crate::export::Adapter;
-use crate::volume::{Volume, VolumeId};
+use crate::volume::VolumeEntry;
 
-pub use crate::bindings::controller::exports::wasmount::csi::controller::{
-    CreateVolumeArgs, ValidateArgs, Validation,
-};
-
+/// The interface `capacity`. It reserves nothing: between an answer and the next volume others may take the space.
+#[doc(inline)]
+pub use crate::bindings::capacity::interface::Guest as Capacity;
+pub use crate::bindings::capacity::interface::{Available, CapacityArgs};
 /// The interface `controller`. Every call may come again with the same arguments and must then give the same answer.
-pub trait Controller: 'static {
-    /// `CreateVolume`: idempotent by name. The same name with what cannot be the same volume: `already-exists`.
-    fn create_volume(args: CreateVolumeArgs) -> Result<Volume, Error>;
-
-    /// `DeleteVolume`: a volume that does not exist is deleted already.
-    fn delete_volume(id: VolumeId) -> Result<(), Error>;
-
-    /// `ValidateVolumeCapabilities`: whether the volume can do all that is asked for; `not-found` when it does not exist.
-    fn validate_volume_capabilities(args: ValidateArgs) -> Result<Validation, Error>;
-}
-
-impl<T: Controller> Guest for Adapter<T> {
-    fn create_volume(args: CreateVolumeArgs) -> Result<Volume, Error> {
-        T::create_volume(args)
-    }
-
-    fn delete_volume(id: VolumeId) -> Result<(), Error> {
-        T::delete_volume(id)
-    }
-
-    fn validate_volume_capabilities(args: ValidateArgs) -> Result<Validation, Error> {
-        T::validate_volume_capabilities(args)
-    }
-}
+#[doc(inline)]
+pub use crate::bindings::controller::interface::Guest as Controller;
+pub use crate::bindings::controller::interface::{CreateVolumeArgs, ValidateArgs, Validation};
+/// The interface `controller-expand`. The file system is grown by the host, on the node.
+#[doc(inline)]
+pub use crate::bindings::controller_expand::interface::Guest as ControllerExpand;
+pub use crate::bindings::controller_expand::interface::{ExpandArgs, Expanded};
+/// The interface `controller-modify`: changes of a volume by its VolumeAttributesClass. Its size is changed by [`ControllerExpand`].
+#[doc(inline)]
+pub use crate::bindings::controller_modify::interface::Guest as ControllerModify;
+pub use crate::bindings::controller_publish::interface::ControllerPublishArgs;
+/// The interface `controller-publish`: makes a volume reachable from a node, for storage that needs it. It does not mount.
+#[doc(inline)]
+pub use crate::bindings::controller_publish::interface::Guest as ControllerPublish;
+/// The interface `volume-health`: what is wrong with a volume, as the storage sees it. Answer within two seconds.
+#[doc(inline)]
+pub use crate::bindings::volume_health::interface::Guest as VolumeHealth;
+pub use crate::bindings::volume_health::interface::{Health, HealthStatus};
+/// The interface `volume-listing`.
+#[doc(inline)]
+pub use crate::bindings::volume_listing::interface::Guest as VolumeListing;
+pub use crate::bindings::volume_listing::interface::VolumePage;
+/// The interface `volume-lookup`. It judges no health beyond a condition: that is [`VolumeHealth`].
+#[doc(inline)]
+pub use crate::bindings::volume_lookup::interface::Guest as VolumeLookup;
 
 impl Validation {
     /// Not supported, and why.
@@ -61,5 +61,125 @@ impl CreateVolumeArgs {
                 "volumes of this driver start empty: create one without dataSource",
             )),
         }
+    }
+}
+
+impl ControllerPublishArgs {
+    /// Refuses another node than the one where this host runs, with `not-found`: for storage that is reached from its own node alone. Away
+    /// from the nodes any node may be meant.
+    pub fn must_be_here(&self) -> Result<(), Error> {
+        if call::node_name().is_none_or(|here| here == self.node) {
+            return Ok(());
+        }
+        Err(Error::not_found(
+            "the volume is reached from its own node alone, and this is another or none",
+        ))
+    }
+}
+
+impl Expanded {
+    /// Grown to this many bytes, with nothing left to do on the node.
+    pub fn to(capacity_bytes: u64) -> Self {
+        Self {
+            capacity_bytes,
+            node_expansion_required: false,
+        }
+    }
+
+    /// The node has something left to do if this says so: a file system to grow, or a block device to measure again.
+    #[must_use]
+    pub fn then_on_node(self, node_expansion_required: bool) -> Self {
+        Self {
+            node_expansion_required,
+            ..self
+        }
+    }
+}
+
+impl Available {
+    /// This many bytes, all of which one volume may take.
+    pub fn bytes(available_bytes: u64) -> Self {
+        Self {
+            available_bytes,
+            maximum_volume_bytes: Some(available_bytes),
+            minimum_volume_bytes: None,
+        }
+    }
+
+    /// No volume is smaller than this; where less is left, none can be made.
+    #[must_use]
+    pub fn at_least(self, minimum_bytes: u64) -> Self {
+        if self
+            .maximum_volume_bytes
+            .is_some_and(|it| it < minimum_bytes)
+        {
+            return Self::bytes(0);
+        }
+        Self {
+            minimum_volume_bytes: Some(minimum_bytes),
+            ..self
+        }
+    }
+}
+
+impl From<(Vec<VolumeEntry>, Option<String>)> for VolumePage {
+    /// What [`crate::state::page`] found.
+    fn from((entries, next_token): (Vec<VolumeEntry>, Option<String>)) -> Self {
+        Self {
+            entries,
+            next_token,
+        }
+    }
+}
+
+impl Health {
+    /// One thing that is wrong. `reason` in CamelCase, for machines; `message` for people.
+    pub fn new(
+        status: HealthStatus,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            status,
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+    use crate::testing;
+    use crate::volume::{AccessMode, AccessType, VolumeCapability};
+
+    #[test]
+    fn only_this_node_is_here_and_away_from_the_nodes_any() {
+        testing::reset();
+        let args = ControllerPublishArgs {
+            id: "a".to_owned(),
+            node: "node-1".to_owned(),
+            capability: VolumeCapability {
+                access_type: AccessType::Block,
+                access_mode: AccessMode::SingleNodeWriter,
+            },
+            readonly: false,
+            context: Vec::new(),
+        };
+        assert_eq!(args.must_be_here(), Ok(()));
+        testing::set_node_name(Some("node-1"));
+        assert_eq!(args.must_be_here(), Ok(()));
+        testing::set_node_name(Some("node-2"));
+        let code = args.must_be_here().map_err(|error| error.code);
+        assert_eq!(code, Err(Code::NotFound));
+    }
+
+    #[test]
+    fn where_less_is_left_than_a_volume_takes_there_is_nothing() {
+        let available = Available::bytes(10).at_least(10);
+        assert_eq!(available.maximum_volume_bytes, Some(10));
+        assert_eq!(available.minimum_volume_bytes, Some(10));
+        assert_eq!(Available::bytes(9).at_least(10), Available::bytes(0));
     }
 }

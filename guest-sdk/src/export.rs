@@ -2,15 +2,9 @@
 //!
 //! Only what is named is exported, and what is exported is what the driver advertises. Outside of Wasm the macro checks the same and exports nothing.
 
-use std::marker::PhantomData;
-
 /// How this crate calls itself in the components that are made with it.
 #[doc(hidden)]
 pub const SDK: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
-
-/// Joins a service trait of this crate with the generated one of the same service.
-#[doc(hidden)]
-pub struct Adapter<T>(PhantomData<T>);
 
 /// [`SDK`] as the bytes of a custom section.
 #[doc(hidden)]
@@ -144,8 +138,8 @@ macro_rules! __export_one {
         const _: () = {
             // The generated macro takes the name of a type, not a type.
             #[allow(dead_code, reason = "used on wasm32 alone")]
-            type Exported = $crate::Adapter<$type>;
-            // Said first, for the error names the trait to implement and not a generated one.
+            type Exported = $type;
+            // Said first, for the error names the trait to implement and not a generated function.
             const fn implements<T: $crate::$trait>() {}
             implements::<$type>();
             #[cfg(target_arch = "wasm32")]

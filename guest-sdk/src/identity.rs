@@ -2,11 +2,10 @@
 //!
 //! It does not list capabilities: what is exported is what the driver advertises; only what no export can show is a feature.
 
-use crate::bindings::identity::exports::wasmount::csi::identity::Guest;
+use crate::bindings::identity::interface::Guest;
 use crate::error::Error;
-use crate::export::Adapter;
 
-pub use crate::bindings::identity::exports::wasmount::csi::identity::PluginInfo;
+pub use crate::bindings::identity::interface::PluginInfo;
 
 /// The interface `identity`. Serves `GetPluginInfo` and `Probe`, and the admission of a new version.
 pub trait Identity: 'static {
@@ -25,17 +24,17 @@ pub trait Identity: 'static {
     }
 }
 
-impl<T: Identity> Guest for Adapter<T> {
+impl<T: Identity> Guest for T {
     fn get_plugin_info() -> PluginInfo {
-        T::get_plugin_info()
+        <T as Identity>::get_plugin_info()
     }
 
     fn probe() -> Result<bool, Error> {
-        T::probe()
+        <T as Identity>::probe()
     }
 
     fn check_settings() -> Result<Vec<String>, Error> {
-        T::check_settings()
+        <T as Identity>::check_settings()
     }
 }
 

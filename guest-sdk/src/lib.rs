@@ -84,30 +84,19 @@ mod attributes;
 )]
 pub mod bindings;
 pub mod call;
-mod capacity;
 mod content_source;
 mod controller;
-mod controller_expand;
-mod controller_modify;
-mod controller_publish;
 mod error;
 mod export;
 mod filesystem;
-mod group_snapshots;
 pub mod id;
 mod identity;
-mod imports;
 pub mod log;
-mod node_hooks;
-mod node_info;
-mod node_publish;
-mod node_stage;
+mod node;
 mod plan;
 pub mod pool;
 mod quantity;
 pub mod secrets;
-mod snapshot_listing;
-mod snapshot_metadata;
 mod snapshots;
 pub mod state;
 mod state_migration;
@@ -115,38 +104,41 @@ mod state_migration;
 pub mod testing;
 mod topology;
 mod volume;
-mod volume_health;
-mod volume_listing;
-mod volume_lookup;
 
 pub use attributes::{Attributes, AttributesExt};
-pub use capacity::{Available, Capacity, CapacityArgs};
-pub use controller::{Controller, CreateVolumeArgs, ValidateArgs, Validation};
-pub use controller_expand::{ControllerExpand, ExpandArgs, Expanded};
-pub use controller_modify::ControllerModify;
-pub use controller_publish::{ControllerPublish, ControllerPublishArgs};
+pub use controller::{
+    Available, Capacity, CapacityArgs, Controller, ControllerExpand, ControllerModify,
+    ControllerPublish, ControllerPublishArgs, CreateVolumeArgs, ExpandArgs, Expanded, Health,
+    HealthStatus, ValidateArgs, Validation, VolumeHealth, VolumeListing, VolumeLookup, VolumePage,
+};
 pub use error::{Code, Error};
 #[doc(hidden)]
-pub use export::{Adapter, SDK, sdk};
+pub use export::{SDK, sdk};
 pub use filesystem::smallest_image;
-pub use group_snapshots::{CreateGroupArgs, GroupSnapshot, GroupSnapshots};
 pub use identity::{Identity, PluginInfo};
-pub use node_hooks::NodeHooks;
-pub use node_info::{NodeDescription, NodeInfo};
-pub use node_publish::{NodePublish, NodePublishArgs};
-pub use node_stage::{NodeStage, NodeStageArgs};
+pub use node::{
+    NodeDescription, NodeHooks, NodeInfo, NodePublish, NodePublishArgs, NodeStage, NodeStageArgs,
+};
 pub use plan::{File, Plan};
 pub use pool::Pool;
 pub use quantity::{NotAQuantity, Quantity};
-pub use snapshot_listing::{ListSnapshotsArgs, SnapshotListing, SnapshotPage};
-pub use snapshot_metadata::{BlockType, MetadataPage, SnapshotMetadata};
-pub use snapshots::{CreateSnapshotArgs, Snapshots};
+pub use snapshots::{
+    BlockType, CreateGroupArgs, CreateSnapshotArgs, GroupSnapshot, GroupSnapshots,
+    ListSnapshotsArgs, MetadataPage, SnapshotListing, SnapshotMetadata, SnapshotPage, Snapshots,
+};
 pub use state_migration::{Migration, RecordChange, StateMigration, StoredRecord};
 pub use volume::{
     AccessMode, AccessType, CapacityRange, ContentSource, Extent, MountAccess, NodeId, PageRequest,
     Snapshot, SnapshotId, Timestamp, Topology, TopologyRequirement, Volume, VolumeCapability,
     VolumeCondition, VolumeEntry, VolumeId, VolumeStatus, now,
 };
-pub use volume_health::{Health, HealthStatus, VolumeHealth};
-pub use volume_listing::{VolumeListing, VolumePage};
-pub use volume_lookup::VolumeLookup;
+
+/// Where the functions of the host come from: in a component from its imports, elsewhere from the fakes of [`testing`].
+mod imports {
+    #[cfg(target_arch = "wasm32")]
+    pub(crate) use crate::bindings::imports::wasmount::csi::{
+        call, node_plan, pool, secrets, state,
+    };
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) use crate::testing::{call, node_plan, pool, secrets, state};
+}

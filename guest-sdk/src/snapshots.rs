@@ -1,36 +1,44 @@
-//! Snapshots of one volume.
-//!
-//! It does not list them: that is [`crate::SnapshotListing`], which many backends cannot.
+//! The services of snapshots: single ones, lists, groups, and what is in one.
 
-use crate::bindings::snapshots::exports::wasmount::csi::snapshots::Guest;
-use crate::error::Error;
-use crate::export::Adapter;
-use crate::volume::{Snapshot, SnapshotId};
+use crate::pool::Extents;
+use crate::volume::Snapshot;
 
-pub use crate::bindings::snapshots::exports::wasmount::csi::snapshots::CreateSnapshotArgs;
+/// The interface `group-snapshots`: snapshots of several volumes at one moment. Its members are served one by one by [`Snapshots`].
+#[doc(inline)]
+pub use crate::bindings::group_snapshots::interface::Guest as GroupSnapshots;
+pub use crate::bindings::group_snapshots::interface::{CreateGroupArgs, GroupSnapshot};
+/// The interface `snapshot-listing`. A list by id never arrives here: the host asks [`Snapshots`].
+#[doc(inline)]
+pub use crate::bindings::snapshot_listing::interface::Guest as SnapshotListing;
+pub use crate::bindings::snapshot_listing::interface::{ListSnapshotsArgs, SnapshotPage};
+/// The interface `snapshot-metadata`: which parts of a snapshot hold data, and what differs between two. It answers pages, the host streams
+/// them.
+#[doc(inline)]
+pub use crate::bindings::snapshot_metadata::interface::Guest as SnapshotMetadata;
+pub use crate::bindings::snapshot_metadata::interface::{BlockType, MetadataPage};
+pub use crate::bindings::snapshots::interface::CreateSnapshotArgs;
+/// The interface `snapshots`. It does not list them: that is [`SnapshotListing`], which many backends cannot.
+#[doc(inline)]
+pub use crate::bindings::snapshots::interface::Guest as Snapshots;
 
-/// The interface `snapshots`.
-pub trait Snapshots: 'static {
-    /// `CreateSnapshot`: idempotent by name. The same name with another source: `already-exists`.
-    fn create_snapshot(args: CreateSnapshotArgs) -> Result<Snapshot, Error>;
-
-    /// `DeleteSnapshot`: a snapshot that does not exist is deleted already.
-    fn delete_snapshot(id: SnapshotId) -> Result<(), Error>;
-
-    /// `GetSnapshot`, and `ListSnapshots` by id.
-    fn get_snapshot(id: SnapshotId) -> Result<Snapshot, Error>;
+impl From<(Vec<Snapshot>, Option<String>)> for SnapshotPage {
+    /// What [`crate::state::page`] found.
+    fn from((entries, next_token): (Vec<Snapshot>, Option<String>)) -> Self {
+        Self {
+            entries,
+            next_token,
+        }
+    }
 }
 
-impl<T: Snapshots> Guest for Adapter<T> {
-    fn create_snapshot(args: CreateSnapshotArgs) -> Result<Snapshot, Error> {
-        T::create_snapshot(args)
-    }
-
-    fn delete_snapshot(id: SnapshotId) -> Result<(), Error> {
-        T::delete_snapshot(id)
-    }
-
-    fn get_snapshot(id: SnapshotId) -> Result<Snapshot, Error> {
-        T::get_snapshot(id)
+impl MetadataPage {
+    /// What the pool says of a snapshot that is an image, as it is.
+    pub fn new(volume_capacity_bytes: u64, extents: Extents) -> Self {
+        Self {
+            block_type: BlockType::VariableLength,
+            volume_capacity_bytes,
+            extents: extents.ranges,
+            next_offset: extents.next_offset,
+        }
     }
 }

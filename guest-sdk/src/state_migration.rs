@@ -3,14 +3,10 @@
 //! A version that only reads more than the one before needs none of this: read both forms, write the new one. It is for records that must look
 //! otherwise before the first call: keys in another order, an index, a form that the code no longer reads.
 
-use crate::bindings::state_migration::exports::wasmount::csi::state_migration::Guest;
 use crate::error::Error;
-use crate::export::Adapter;
 use crate::state::Value;
 
-pub use crate::bindings::state_migration::exports::wasmount::csi::state_migration::{
-    Migration, RecordChange, StoredRecord,
-};
+pub use crate::bindings::state_migration::interface::{Migration, RecordChange, StoredRecord};
 
 /// The interface `state-migration`: asked of the new version, with the version of the one before.
 ///
@@ -63,16 +59,16 @@ pub trait StateMigration: 'static {
     ) -> Result<Vec<RecordChange>, Error>;
 }
 
-impl<T: StateMigration> Guest for Adapter<T> {
+impl<T: StateMigration> crate::bindings::state_migration::interface::Guest for T {
     fn plan_migration(from_version: String) -> Result<Migration, Error> {
-        T::plan_migration(&from_version)
+        <T as StateMigration>::plan_migration(&from_version)
     }
 
     fn migrate_records(
         from_version: String,
         page: Vec<StoredRecord>,
     ) -> Result<Vec<RecordChange>, Error> {
-        T::migrate_records(&from_version, page)
+        <T as StateMigration>::migrate_records(&from_version, page)
     }
 }
 

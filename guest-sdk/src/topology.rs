@@ -1,7 +1,7 @@
 //! Where volumes are, and where they shall be: the questions that a backend with the feature `topology` asks of CSI's topologies.
 
 use crate::call;
-use crate::capacity::CapacityArgs;
+use crate::controller::CapacityArgs;
 use crate::controller::CreateVolumeArgs;
 use crate::error::Error;
 use crate::snapshots::CreateSnapshotArgs;

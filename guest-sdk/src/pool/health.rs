@@ -3,9 +3,9 @@
 //! It does not look inside: a damaged file system shows on the node.
 
 use super::Pool;
+use crate::controller::{Health, HealthStatus};
 use crate::error::{Code, Error};
 use crate::state;
-use crate::volume_health::{Health, HealthStatus};
 
 /// What is wrong with the content at `path`. `known`: its pool, and the least bytes of an image, as the backend's record says; in a node call,
 /// where a record answers `failed-precondition`, all pools are searched.

@@ -5,9 +5,9 @@
 
 use super::Content;
 use crate::error::{Code, Error};
-use crate::group_snapshots::GroupSnapshot;
-use crate::snapshot_listing::{ListSnapshotsArgs, SnapshotPage};
-use crate::snapshot_metadata::MetadataPage;
+use crate::snapshots::GroupSnapshot;
+use crate::snapshots::MetadataPage;
+use crate::snapshots::{ListSnapshotsArgs, SnapshotPage};
 use crate::state::Collection;
 use crate::volume::{Snapshot, SnapshotId, Timestamp, Topology, VolumeId, now};
 use serde::{Deserialize, Serialize};
