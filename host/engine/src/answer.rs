@@ -8,8 +8,6 @@ mod migration;
 mod snapshot;
 mod volume;
 
-pub(crate) use volume::Asked;
-
 use crate::bindings::types;
 use crate::redact::Redactor;
 use wasmount_core::attributes::{Attributes, MAP_BYTES};
@@ -19,6 +17,7 @@ use wasmount_core::names::{
     SnapshotId, VolumeId, check_identifier,
 };
 use wasmount_core::topology::Topology;
+use wasmount_core::volume::{Page, PageRequest};
 
 /// Largest number of bytes: CSI counts them in a signed 64-bit field.
 const CSI_BYTES: u64 = i64::MAX as u64;
@@ -142,7 +141,7 @@ impl Checker {
         let types::Topology { segments } = topology;
         let segments = self.attributes("topology", segments)?;
         if segments.is_empty() {
-            return Err(Invalid::of_plugin("a topology has no segments".to_owned()));
+            return Err(Invalid::of_plugin("a topology has no segments"));
         }
         for (key, value) in segments.iter() {
             check_topology_segment(key, value)
@@ -158,6 +157,22 @@ impl Checker {
             self.without_secret("next_token", token)?;
         }
         Ok(token)
+    }
+
+    /// A page of a list: at most as many entries as asked, each within the rules.
+    fn page<G, T>(
+        &self,
+        entries: Vec<G>,
+        next_token: Option<String>,
+        asked: &PageRequest,
+        check: impl Fn(&Self, G) -> Result<T, Invalid>,
+    ) -> Result<Page<T>, Invalid> {
+        page_length(entries.len(), asked.max_entries)?;
+        let entries = entries.into_iter().map(|entry| check(self, entry));
+        Ok(Page {
+            entries: entries.collect::<Result<_, _>>()?,
+            next_token: self.token(next_token)?,
+        })
     }
 
     fn identifier(&self, what: &'static str, word: &str) -> Result<(), Invalid> {
@@ -231,8 +246,7 @@ fn check_topology_segment(key: &str, value: &str) -> Result<(), Invalid> {
     });
     if !prefix_is_valid || !is_word(name, "-_.") || !is_word(value, "-_.") {
         return Err(Invalid::of_plugin(
-            "a topology segment is no valid label: keys are `[prefix/]name`, names and values have at most 63 letters, digits, `-`, `_` and `.`"
-                .to_owned(),
+            "a topology segment is no valid label: keys are `[prefix/]name`, names and values have at most 63 letters, digits, `-`, `_` and `.`",
         ));
     }
     Ok(())

@@ -1,6 +1,9 @@
-//! A component as a storage backend: the trait's implementation.
+//! A component as a storage backend: each method is one call of an export, and the check of its answer.
 
+use crate::convert::{attributes_to_guest, ids_to_guest};
+use crate::function::*;
 use crate::program::Program;
+use crate::session::call_guest;
 use async_trait::async_trait;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{
@@ -10,11 +13,15 @@ use wasmount_core::backend::{
 };
 use wasmount_core::call::Call;
 use wasmount_core::health::Health;
+use wasmount_core::migration::{Migration, StateChange};
 use wasmount_core::names::{GroupSnapshotId, NodeId, SnapshotId, VolumeId};
 use wasmount_core::plan::Plan;
 use wasmount_core::services::ServiceSet;
 use wasmount_core::snapshot::{GroupSnapshot, MetadataPage, Snapshot};
+use wasmount_core::state::StateEntry;
 use wasmount_core::volume::{Page, PageRequest, Volume, VolumeEntry};
+
+type Result<T> = std::result::Result<T, BackendError>;
 
 /// One admitted version of one backend. Each call runs in an instance of its own.
 pub struct WasmBackend {
@@ -32,8 +39,33 @@ impl WasmBackend {
         }
     }
 
-    pub(crate) fn program(&self) -> &Program {
-        &self.program
+    /// Whether it says anything about records of other versions.
+    pub fn has_migration(&self) -> bool {
+        self.program.exports.state_migration.is_some()
+    }
+
+    /// What it makes of the records of another version, which is the `version` of that one's plugin info. Unneeded where it says nothing of
+    /// migrations. It is no CSI service and advertises nothing; who pages, writes and swaps is decided in `versions`.
+    pub async fn plan_migration(&self, call: &Call, from: &str) -> Result<Migration> {
+        if !self.has_migration() {
+            return Ok(Migration::Unneeded);
+        }
+        call_guest!(self, call, PLAN_MIGRATION => state_migration.call_plan_migration(from))?
+            .check(|checker, migration| checker.migration(migration))
+    }
+
+    /// What becomes of a page of another version's records: checked, not written. Each key stands in it once. A page holds at most
+    /// [`wasmount_core::migration::MIGRATION_PAGE_ENTRIES`] records of together [`wasmount_core::migration::MIGRATION_PAGE_BYTES`], as the
+    /// contract promises.
+    pub async fn migrate(
+        &self,
+        call: &Call,
+        from: &str,
+        page: &[StateEntry],
+    ) -> Result<Vec<StateChange>> {
+        let page: Vec<_> = page.iter().cloned().map(Into::into).collect();
+        call_guest!(self, call, MIGRATE => state_migration.call_migrate_records(from, &page))?
+            .check(|checker, changes| checker.state_changes(changes))
     }
 }
 
@@ -51,32 +83,33 @@ impl Backend for WasmBackend {
         &self.manifest
     }
 
-    async fn probe(&self, call: &Call) -> Result<bool, BackendError> {
-        self.program.probe(call).await
+    async fn probe(&self, call: &Call) -> Result<bool> {
+        call_guest!(self, call, PROBE => identity.call_probe())?.check(|_, ready| Ok(ready))
     }
 
-    async fn create_volume(&self, call: &Call, args: CreateVolume) -> Result<Volume, BackendError> {
-        self.program.create_volume(call, args).await
+    async fn create_volume(&self, call: &Call, args: CreateVolume) -> Result<Volume> {
+        let (capacity, source) = (args.capacity, args.content_source.clone());
+        let args = args.into();
+        call_guest!(self, call, CREATE_VOLUME => controller.call_create_volume(&args))?
+            .check(|checker, volume| checker.created(volume, &capacity, &source))
     }
 
-    async fn delete_volume(&self, call: &Call, id: VolumeId) -> Result<(), BackendError> {
-        self.program.delete_volume(call, id).await
+    async fn delete_volume(&self, call: &Call, id: VolumeId) -> Result<()> {
+        call_guest!(self, call, DELETE_VOLUME => controller.call_delete_volume(&id.to_string()))?
+            .check(|_, ()| Ok(()))
     }
 
-    async fn validate_volume(
-        &self,
-        call: &Call,
-        args: ValidateVolume,
-    ) -> Result<Validation, BackendError> {
-        self.program.validate_volume(call, args).await
+    async fn validate_volume(&self, call: &Call, args: ValidateVolume) -> Result<Validation> {
+        let args = args.into();
+        call_guest!(self, call, VALIDATE => controller.call_validate_volume_capabilities(&args))?
+            .check(|checker, validation| Ok(checker.validation(validation)))
     }
 
-    async fn controller_publish(
-        &self,
-        call: &Call,
-        args: ControllerPublish,
-    ) -> Result<Attributes, BackendError> {
-        self.program.controller_publish(call, args).await
+    async fn controller_publish(&self, call: &Call, args: ControllerPublish) -> Result<Attributes> {
+        let args = args.into();
+        call_guest!(self, call, PUBLISH =>
+            controller_publish.call_controller_publish_volume(&args))?
+        .check(|checker, context| checker.publish_context(context))
     }
 
     async fn controller_unpublish(
@@ -84,77 +117,73 @@ impl Backend for WasmBackend {
         call: &Call,
         id: VolumeId,
         node: Option<NodeId>,
-    ) -> Result<(), BackendError> {
-        self.program.controller_unpublish(call, id, node).await
+    ) -> Result<()> {
+        let (id, node) = (id.into_string(), node.map(NodeId::into_string));
+        call_guest!(self, call, UNPUBLISH =>
+            controller_publish.call_controller_unpublish_volume(&id, node.as_ref()))?
+        .check(|_, ()| Ok(()))
     }
 
-    async fn controller_expand(
-        &self,
-        call: &Call,
-        args: ControllerExpand,
-    ) -> Result<Expanded, BackendError> {
-        self.program.controller_expand(call, args).await
+    async fn controller_expand(&self, call: &Call, args: ControllerExpand) -> Result<Expanded> {
+        let capacity = args.capacity;
+        let args = args.into();
+        call_guest!(self, call, EXPAND => controller_expand.call_expand_volume(&args))?
+            .check(|checker, expanded| checker.expanded(expanded, &capacity))
     }
 
-    async fn modify_volume(
-        &self,
-        call: &Call,
-        id: VolumeId,
-        mutable: Attributes,
-    ) -> Result<(), BackendError> {
-        self.program.modify_volume(call, id, mutable).await
+    async fn modify_volume(&self, call: &Call, id: VolumeId, mutable: Attributes) -> Result<()> {
+        let mutable = attributes_to_guest(&mutable);
+        call_guest!(self, call, MODIFY =>
+            controller_modify.call_modify_volume(&id.to_string(), &mutable))?
+        .check(|_, ()| Ok(()))
     }
 
-    async fn list_volumes(
-        &self,
-        call: &Call,
-        page: PageRequest,
-    ) -> Result<Page<VolumeEntry>, BackendError> {
-        self.program.list_volumes(call, page).await
+    async fn list_volumes(&self, call: &Call, page: PageRequest) -> Result<Page<VolumeEntry>> {
+        let wanted = page.clone().into();
+        call_guest!(self, call, LIST_VOLUMES => volume_listing.call_list_volumes(&wanted))?
+            .check(|checker, answer| checker.volumes(answer, &page))
     }
 
-    async fn get_volume(&self, call: &Call, id: VolumeId) -> Result<VolumeEntry, BackendError> {
-        self.program.get_volume(call, id).await
+    async fn get_volume(&self, call: &Call, id: VolumeId) -> Result<VolumeEntry> {
+        call_guest!(self, call, GET_VOLUME => volume_lookup.call_get_volume(&id.to_string()))?
+            .check(|checker, entry| checker.looked_up(entry, &id))
     }
 
-    async fn get_capacity(
-        &self,
-        call: &Call,
-        args: GetCapacity,
-    ) -> Result<Available, BackendError> {
-        self.program.get_capacity(call, args).await
+    async fn get_capacity(&self, call: &Call, args: GetCapacity) -> Result<Available> {
+        let args = args.into();
+        call_guest!(self, call, GET_CAPACITY => capacity.call_get_capacity(&args))?
+            .check(|checker, available| checker.available(available))
     }
 
-    async fn create_snapshot(
-        &self,
-        call: &Call,
-        args: CreateSnapshot,
-    ) -> Result<Snapshot, BackendError> {
-        self.program.create_snapshot(call, args).await
+    async fn create_snapshot(&self, call: &Call, args: CreateSnapshot) -> Result<Snapshot> {
+        let source = args.source_volume.clone();
+        let args = args.into();
+        call_guest!(self, call, CREATE_SNAPSHOT => snapshots.call_create_snapshot(&args))?
+            .check(|checker, snapshot| checker.snapshot_of(snapshot, &source))
     }
 
-    async fn delete_snapshot(&self, call: &Call, id: SnapshotId) -> Result<(), BackendError> {
-        self.program.delete_snapshot(call, id).await
+    async fn delete_snapshot(&self, call: &Call, id: SnapshotId) -> Result<()> {
+        call_guest!(self, call, DELETE_SNAPSHOT => snapshots.call_delete_snapshot(&id.to_string()))?
+            .check(|_, ()| Ok(()))
     }
 
-    async fn get_snapshot(&self, call: &Call, id: SnapshotId) -> Result<Snapshot, BackendError> {
-        self.program.get_snapshot(call, id).await
+    async fn get_snapshot(&self, call: &Call, id: SnapshotId) -> Result<Snapshot> {
+        call_guest!(self, call, GET_SNAPSHOT => snapshots.call_get_snapshot(&id.to_string()))?
+            .check(|checker, snapshot| checker.snapshot_with(snapshot, &id))
     }
 
-    async fn list_snapshots(
-        &self,
-        call: &Call,
-        args: ListSnapshots,
-    ) -> Result<Page<Snapshot>, BackendError> {
-        self.program.list_snapshots(call, args).await
+    async fn list_snapshots(&self, call: &Call, args: ListSnapshots) -> Result<Page<Snapshot>> {
+        let page = args.page.clone();
+        let args = args.into();
+        call_guest!(self, call, LIST_SNAPSHOTS => snapshot_listing.call_list_snapshots(&args))?
+            .check(|checker, answer| checker.snapshots(answer, &page))
     }
 
-    async fn create_group(
-        &self,
-        call: &Call,
-        args: CreateGroup,
-    ) -> Result<GroupSnapshot, BackendError> {
-        self.program.create_group(call, args).await
+    async fn create_group(&self, call: &Call, args: CreateGroup) -> Result<GroupSnapshot> {
+        let sources = args.source_volumes.clone();
+        let args = args.into();
+        call_guest!(self, call, CREATE_GROUP => group_snapshots.call_create_group_snapshot(&args))?
+            .check(|checker, group| checker.group_of(group, &sources))
     }
 
     async fn delete_group(
@@ -162,8 +191,11 @@ impl Backend for WasmBackend {
         call: &Call,
         id: GroupSnapshotId,
         snapshots: Vec<SnapshotId>,
-    ) -> Result<(), BackendError> {
-        self.program.delete_group(call, id, snapshots).await
+    ) -> Result<()> {
+        let members = ids_to_guest(snapshots);
+        call_guest!(self, call, DELETE_GROUP =>
+            group_snapshots.call_delete_group_snapshot(id.as_str(), &members))?
+        .check(|_, ()| Ok(()))
     }
 
     async fn get_group(
@@ -171,8 +203,11 @@ impl Backend for WasmBackend {
         call: &Call,
         id: GroupSnapshotId,
         snapshots: Vec<SnapshotId>,
-    ) -> Result<GroupSnapshot, BackendError> {
-        self.program.get_group(call, id, snapshots).await
+    ) -> Result<GroupSnapshot> {
+        let members = ids_to_guest(snapshots);
+        call_guest!(self, call, GET_GROUP =>
+            group_snapshots.call_get_group_snapshot(id.as_str(), &members))?
+        .check(|checker, group| checker.group_with(group, &id))
     }
 
     async fn get_allocated(
@@ -181,8 +216,10 @@ impl Backend for WasmBackend {
         id: SnapshotId,
         offset: u64,
         max: u32,
-    ) -> Result<MetadataPage, BackendError> {
-        self.program.get_allocated(call, id, offset, max).await
+    ) -> Result<MetadataPage> {
+        call_guest!(self, call, GET_ALLOCATED =>
+            snapshot_metadata.call_get_allocated(&id.to_string(), offset, max))?
+        .check(|checker, page| checker.metadata(page, offset, max))
     }
 
     async fn get_delta(
@@ -192,34 +229,38 @@ impl Backend for WasmBackend {
         target: SnapshotId,
         offset: u64,
         max: u32,
-    ) -> Result<MetadataPage, BackendError> {
-        self.program
-            .get_delta(call, base, target, offset, max)
-            .await
+    ) -> Result<MetadataPage> {
+        let (base, target) = (base.into_string(), target.into_string());
+        call_guest!(self, call, GET_DELTA =>
+            snapshot_metadata.call_get_delta(&base, &target, offset, max))?
+        .check(|checker, page| checker.metadata(page, offset, max))
     }
 
-    async fn volume_health(&self, call: &Call, id: VolumeId) -> Result<Vec<Health>, BackendError> {
-        self.program.volume_health(call, id).await
+    async fn volume_health(&self, call: &Call, id: VolumeId) -> Result<Vec<Health>> {
+        call_guest!(self, call, GET_HEALTH =>
+            volume_health.call_get_volume_health(&id.to_string()))?
+        .check(|checker, healths| checker.healths(healths))
     }
 
-    async fn node_info(&self, call: &Call) -> Result<NodeDescription, BackendError> {
-        self.program.node_info(call).await
+    async fn node_info(&self, call: &Call) -> Result<NodeDescription> {
+        call_guest!(self, call, GET_NODE_INFO => node_info.call_get_node_info())?
+            .check(|checker, node| checker.node(node))
     }
 
-    async fn node_stage(&self, call: &Call, args: NodeStage) -> Result<Plan, BackendError> {
-        self.program.node_stage(call, args).await
+    async fn node_stage(&self, call: &Call, args: NodeStage) -> Result<Plan> {
+        let args = args.into();
+        call_guest!(self, call, NODE_STAGE => node_stage.call_node_stage(&args))?.plan()
     }
 
-    async fn node_publish(&self, call: &Call, args: NodePublish) -> Result<Plan, BackendError> {
-        self.program.node_publish(call, args).await
+    async fn node_publish(&self, call: &Call, args: NodePublish) -> Result<Plan> {
+        let args = args.into();
+        call_guest!(self, call, NODE_PUBLISH => node_publish.call_node_publish(&args))?.plan()
     }
 
-    async fn before_unstage(
-        &self,
-        call: &Call,
-        id: VolumeId,
-        notes: Attributes,
-    ) -> Result<(), BackendError> {
-        self.program.before_unstage(call, id, notes).await
+    async fn before_unstage(&self, call: &Call, id: VolumeId, notes: Attributes) -> Result<()> {
+        let notes = attributes_to_guest(&notes);
+        call_guest!(self, call, BEFORE_UNSTAGE =>
+            node_hooks.call_before_unstage(&id.to_string(), &notes))?
+        .check(|_, ()| Ok(()))
     }
 }

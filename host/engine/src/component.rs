@@ -1,15 +1,16 @@
 //! A component on its way to become a backend: loaded, then linked and proved, then admitted.
 
 use crate::backend::WasmBackend;
-use crate::backend_parts::BackendParts;
 use crate::engine::Engine;
 use crate::error::{EngineError, words};
 use crate::exports::Exports;
+use crate::function::{CHECK_SETTINGS, GET_PLUGIN_INFO, PROBE};
 use crate::gate::Gate;
 use crate::limits::SharedMemory;
 use crate::load::{Loaded, key, key_of_digest};
-use crate::program::{PluginInfo, Program};
+use crate::program::{BackendParts, PluginInfo, Program};
 use crate::resident::{Linked, Resident};
+use crate::session::{Session, Stop, call_guest};
 use std::sync::Arc;
 use wasmount_core::backend::{BackendError, PluginLabel};
 use wasmount_core::call::Call;
@@ -123,7 +124,7 @@ impl LoadedComponent {
             parts: Arc::new(parts),
             label,
         };
-        program.trial_load(call).await?;
+        trial_load(&program, call).await?;
         Ok(Candidate { program })
     }
 
@@ -154,10 +155,6 @@ impl LoadedComponent {
 }
 
 impl Candidate {
-    pub(crate) fn program(&self) -> &Program {
-        &self.program
-    }
-
     /// The services that it exports.
     pub fn services(&self) -> Vec<Service> {
         self.program.exports.services()
@@ -170,17 +167,33 @@ impl Candidate {
 
     /// Asks `get-plugin-info`.
     pub async fn plugin_info(&self, call: &Call) -> Result<PluginInfo, BackendError> {
-        self.program.plugin_info(call).await
+        let Some(indices) = &self.program.exports.identity else {
+            let interface = GET_PLUGIN_INFO.interface;
+            return Err(BackendError::NotOffered { interface });
+        };
+        let mut session = Session::open(&self.program, call, GET_PLUGIN_INFO).await?;
+        let time = session.time();
+        let outcome = match indices.load(&mut session.store, &session.instance) {
+            Ok(export) => {
+                time.limit(export.call_get_plugin_info(&mut session.store))
+                    .await
+            }
+            Err(error) => Err(Stop::Failed(error)),
+        };
+        // The one export that cannot fail.
+        let closed = session.close(outcome.map(Ok)).await?;
+        closed.check(|checker, info| checker.plugin_info(info))
     }
 
     /// Asks `check-settings`; warnings for the administrator.
     pub async fn check_settings(&self, call: &Call) -> Result<Vec<String>, BackendError> {
-        self.program.check_settings(call).await
+        call_guest!(self, call, CHECK_SETTINGS => identity.call_check_settings())?
+            .check(|checker, warnings| Ok(checker.warnings(&warnings)))
     }
 
     /// Asks `probe`.
     pub async fn probe(&self, call: &Call) -> Result<bool, BackendError> {
-        self.program.probe(call).await
+        call_guest!(self, call, PROBE => identity.call_probe())?.check(|_, ready| Ok(ready))
     }
 
     /// Names it by what it said of itself, so that its faults are reported under that name.
@@ -201,4 +214,15 @@ impl Candidate {
         let offer = ServiceSet::new(candidate.services(), features);
         WasmBackend::new(candidate.program, offer, info.manifest)
     }
+}
+
+/// Starts one instance and loads every export from it.
+async fn trial_load(program: &Program, call: &Call) -> Result<(), EngineError> {
+    let instantiate = |error: BackendError| EngineError::Instantiate(error.to_string());
+    let mut session = Session::open(program, call, GET_PLUGIN_INFO)
+        .await
+        .map_err(instantiate)?;
+    let proved = program.exports.prove(&mut session.store, &session.instance);
+    session.close(Ok(Ok(()))).await.map_err(instantiate)?;
+    proved
 }

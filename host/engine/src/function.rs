@@ -1,4 +1,4 @@
-//! The functions of the contract as the host calls them: by which share of the calls, and what they may change.
+//! The functions of the contract that the host calls: by which share of the calls, and what they may change.
 
 use crate::gate::Share;
 
@@ -28,7 +28,7 @@ pub(crate) struct Function {
 
 impl Function {
     /// One that makes or reads things.
-    pub(crate) const fn ordinary(interface: &'static str, name: &'static str) -> Self {
+    const fn ordinary(interface: &'static str, name: &'static str) -> Self {
         Self {
             interface,
             name,
@@ -39,23 +39,77 @@ impl Function {
     }
 
     /// One that takes things down, or that a node or a health check waits for.
-    pub(crate) const fn reserved(interface: &'static str, name: &'static str) -> Self {
+    const fn reserved(interface: &'static str, name: &'static str) -> Self {
         Self {
             share: Share::Reserved,
             ..Self::ordinary(interface, name)
         }
     }
 
-    /// One that says by a plan what a volume is.
-    pub(crate) const fn planning(interface: &'static str, name: &'static str) -> Self {
-        Self {
-            records: true,
-            ..Self::reserved(interface, name)
-        }
-    }
-
     /// The same with another access.
-    pub(crate) const fn with(self, access: Access) -> Self {
+    const fn with(self, access: Access) -> Self {
         Self { access, ..self }
     }
+}
+
+pub(crate) const GET_PLUGIN_INFO: Function = asked_at_admission("get-plugin-info");
+pub(crate) const PROBE: Function = asked_at_admission("probe");
+pub(crate) const CHECK_SETTINGS: Function = asked_at_admission("check-settings");
+
+pub(crate) const CREATE_VOLUME: Function = Function::ordinary("controller", "create-volume");
+pub(crate) const DELETE_VOLUME: Function = Function::reserved("controller", "delete-volume");
+pub(crate) const VALIDATE: Function = reading("controller", "validate-volume-capabilities");
+pub(crate) const PUBLISH: Function =
+    Function::ordinary("controller-publish", "controller-publish-volume");
+pub(crate) const UNPUBLISH: Function =
+    Function::reserved("controller-publish", "controller-unpublish-volume");
+pub(crate) const EXPAND: Function = Function::ordinary("controller-expand", "expand-volume");
+pub(crate) const MODIFY: Function = Function::ordinary("controller-modify", "modify-volume");
+pub(crate) const LIST_VOLUMES: Function = reading("volume-listing", "list-volumes");
+pub(crate) const GET_VOLUME: Function = reading("volume-lookup", "get-volume");
+pub(crate) const GET_CAPACITY: Function = reading("capacity", "get-capacity");
+pub(crate) const GET_HEALTH: Function = reading("volume-health", "get-volume-health");
+
+pub(crate) const CREATE_SNAPSHOT: Function = Function::ordinary("snapshots", "create-snapshot");
+pub(crate) const DELETE_SNAPSHOT: Function = Function::reserved("snapshots", "delete-snapshot");
+/// It may write, as look-ups of groups and of metadata may: the client may find that a copy has ended, or begin a lost one again
+/// (`pool::Snapshots` of the SDK).
+pub(crate) const GET_SNAPSHOT: Function = Function::ordinary("snapshots", "get-snapshot");
+pub(crate) const LIST_SNAPSHOTS: Function = reading("snapshot-listing", "list-snapshots");
+pub(crate) const CREATE_GROUP: Function =
+    Function::ordinary("group-snapshots", "create-group-snapshot");
+pub(crate) const DELETE_GROUP: Function =
+    Function::reserved("group-snapshots", "delete-group-snapshot");
+pub(crate) const GET_GROUP: Function = Function::ordinary("group-snapshots", "get-group-snapshot");
+pub(crate) const GET_ALLOCATED: Function = Function::ordinary("snapshot-metadata", "get-allocated");
+pub(crate) const GET_DELTA: Function = Function::ordinary("snapshot-metadata", "get-delta");
+
+pub(crate) const GET_NODE_INFO: Function =
+    Function::reserved("node-info", "get-node-info").with(Access::ReadOnly);
+pub(crate) const NODE_STAGE: Function = planning("node-stage", "node-stage");
+pub(crate) const NODE_PUBLISH: Function = planning("node-publish", "node-publish");
+pub(crate) const BEFORE_UNSTAGE: Function = Function::reserved("node-hooks", "before-unstage");
+
+pub(crate) const PLAN_MIGRATION: Function = migrating("plan-migration");
+pub(crate) const MIGRATE: Function = migrating("migrate-records");
+
+/// A version that is asked may be rejected, and another one may serve meanwhile, here or on another host.
+const fn asked_at_admission(name: &'static str) -> Function {
+    Function::reserved("identity", name).with(Access::ReadOnly)
+}
+
+const fn reading(interface: &'static str, name: &'static str) -> Function {
+    Function::ordinary(interface, name).with(Access::ReadOnly)
+}
+
+/// One that says by a plan what a volume is.
+const fn planning(interface: &'static str, name: &'static str) -> Function {
+    Function {
+        records: true,
+        ..Function::reserved(interface, name)
+    }
+}
+
+const fn migrating(name: &'static str) -> Function {
+    Function::reserved("state-migration", name).with(Access::Migration)
 }

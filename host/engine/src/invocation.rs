@@ -1,13 +1,13 @@
 //! One call as the functions of the host see it: whose it is, what it may use, what it has recorded so far. It is the data of the call's store and
 //! ends with it.
 
-use crate::backend_parts::BackendParts;
 use crate::cpu::CpuTime;
 use crate::effects::Effects;
 use crate::function::{Access, Function};
 use crate::guest_log::{GuestLog, Stream};
 use crate::host_error::Refusal;
 use crate::limits::{MemoryLimiter, SharedMemory, within_cpu};
+use crate::program::BackendParts;
 use crate::recorder::Recorder;
 use crate::redact::Redactor;
 use crate::slices::Turn;

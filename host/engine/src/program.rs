@@ -1,6 +1,5 @@
-//! One version of one backend, linked: what all its calls have in common. It never changes.
+//! One linked version of one backend: what all its calls have in common. It never changes.
 
-use crate::backend_parts::BackendParts;
 use crate::exports::Exports;
 use crate::gate::Gate;
 use crate::guest_log::LogRate;
@@ -12,8 +11,30 @@ use crate::usage::UsageWatch;
 use std::sync::Arc;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::PluginLabel;
+use wasmount_core::document::Limits;
+use wasmount_core::mounter::Mounter;
 use wasmount_core::names::DriverName;
+use wasmount_core::secrets::Secrets;
+use wasmount_core::state::StateStore;
 use wasmtime::component::InstancePre;
+
+/// What the host gives a backend.
+pub struct BackendParts {
+    /// The driver that it serves: names its keys and its pools.
+    pub driver: DriverName,
+    /// How much it may use.
+    pub limits: Limits,
+    /// `call.settings`.
+    pub settings: Attributes,
+    /// Secrets of the backend's document.
+    pub secrets: Arc<Secrets>,
+    /// Where this host runs; absent when it is a controller outside of the nodes.
+    pub node_name: Option<String>,
+    /// Its durable keys.
+    pub state: Arc<dyn StateStore>,
+    /// Its pools.
+    pub mounter: Arc<dyn Mounter>,
+}
 
 /// What a plugin says of itself, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +51,7 @@ pub struct PluginInfo {
 
 /// A linked component with what it was given.
 pub(crate) struct Program {
-    /// As long as it is here, nobody takes its compiled code for something that was refused.
+    /// While it is here, its compiled code is not removed as that of a rejected component.
     pub(crate) _in_use: Arc<Resident>,
     pub(crate) pre: InstancePre<Invocation>,
     pub(crate) exports: Exports,

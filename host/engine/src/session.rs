@@ -79,14 +79,14 @@ pub(crate) struct Closed<'a, T> {
     _place: Place,
 }
 
-/// Calls one export and gives a [`Closed`] answer. A macro because each export's loader is a type of its own.
+/// Calls one export of what has a `program`, and gives a [`Closed`] answer. A macro because each export's loader is a type of its own.
 macro_rules! call_guest {
-    ($program:expr, $call:expr, $function:expr, $export:ident.$method:ident($($argument:expr),* $(,)?)) => {{
-        let Some(indices) = &$program.exports.$export else {
+    ($asked:expr, $call:expr, $function:expr => $export:ident.$method:ident($($argument:expr),* $(,)?)) => {{
+        let Some(indices) = &$asked.program.exports.$export else {
             let interface = $function.interface;
             return Err(wasmount_core::backend::BackendError::NotOffered { interface });
         };
-        let mut session = $crate::session::Session::open($program, $call, $function).await?;
+        let mut session = $crate::session::Session::open(&$asked.program, $call, $function).await?;
         let time = session.time();
         let outcome = match indices.load(&mut session.store, &session.instance) {
             Ok(export) => time.limit(export.$method(&mut session.store, $($argument),*)).await,

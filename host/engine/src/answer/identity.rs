@@ -54,7 +54,7 @@ impl Checker {
             topology,
         } = node;
         if max_volumes.is_some_and(|max| max > CSI_VOLUMES) {
-            return Err(Invalid::of_plugin("max_volumes is above 2^63-1".to_owned()));
+            return Err(Invalid::of_plugin("max_volumes is above 2^63-1"));
         }
         Ok(NodeDescription {
             id: id.map(|id| self.node_id(id)).transpose()?,

@@ -23,7 +23,7 @@ impl Checker {
         let changes = changes.into_iter().map(|change| {
             let change = self.state_change(change)?;
             if !keys.insert(change.key().to_owned()) {
-                return Err(Invalid::of_plugin("a key is changed twice".to_owned()));
+                return Err(Invalid::of_plugin("a key is changed twice"));
             }
             Ok(change)
         });
@@ -37,8 +37,7 @@ impl Checker {
                 check_value(&value).map_err(|error| Invalid::of_plugin(error.to_string()))?;
                 if self.redactor.finds_secret_in(&value) {
                     return Err(Invalid::of_plugin(
-                        "a record holds the value of a secret, and the store is not encrypted"
-                            .to_owned(),
+                        "a record holds the value of a secret, and the store is not encrypted",
                     ));
                 }
                 Ok(StateChange::Put { key, value })
@@ -52,9 +51,7 @@ impl Checker {
 
     fn state_key(&self, key: &str) -> Result<(), Invalid> {
         if key.is_empty() || key.contains('\0') {
-            return Err(Invalid::of_plugin(
-                "a key is empty or contains a NUL byte".to_owned(),
-            ));
+            return Err(Invalid::of_plugin("a key is empty or contains a NUL byte"));
         }
         check_key(key).map_err(|error| Invalid::of_plugin(error.to_string()))?;
         self.without_secret("a key", key)

@@ -1,7 +1,7 @@
 //! Answers that speak of snapshots: single ones, groups, and what is in one.
 
 use super::{Checker, Invalid, bytes, page_length, same};
-use crate::bindings::exported::{group_snapshots, snapshot_metadata};
+use crate::bindings::exported::{group_snapshots, snapshot_listing, snapshot_metadata};
 use crate::bindings::types;
 use std::collections::BTreeSet;
 use wasmount_core::names::{GroupSnapshotId, SnapshotId, VolumeId};
@@ -33,18 +33,14 @@ impl Checker {
 
     pub(crate) fn snapshots(
         &self,
-        entries: Vec<types::Snapshot>,
-        next_token: Option<String>,
+        page: snapshot_listing::SnapshotPage,
         asked: &PageRequest,
     ) -> Result<Page<Snapshot>, Invalid> {
-        page_length(entries.len(), asked.max_entries)?;
-        Ok(Page {
-            entries: entries
-                .into_iter()
-                .map(|snapshot| self.snapshot(snapshot))
-                .collect::<Result<_, _>>()?,
-            next_token: self.token(next_token)?,
-        })
+        let snapshot_listing::SnapshotPage {
+            entries,
+            next_token,
+        } = page;
+        self.page(entries, next_token, asked, Self::snapshot)
     }
 
     /// The answer to create-group-snapshot: one member for each source.
@@ -100,8 +96,7 @@ impl Checker {
             end = offset_bytes.saturating_add(size_bytes);
             if !begins_late_enough || size_bytes == 0 || end > volume_capacity_bytes {
                 return Err(Invalid::of_plugin(
-                    "an extent is empty, overlaps the one before, or ends behind the volume"
-                        .to_owned(),
+                    "an extent is empty, overlaps the one before, or ends behind the volume",
                 ));
             }
             Ok(Extent {
@@ -112,8 +107,7 @@ impl Checker {
         let extents = extents.collect::<Result<Vec<_>, _>>()?;
         if next_offset.is_some_and(|next| next <= offset || next > volume_capacity_bytes) {
             return Err(Invalid::of_plugin(
-                "next_offset is not behind the offset that was asked for, or behind the volume"
-                    .to_owned(),
+                "next_offset is not behind the offset that was asked for, or behind the volume",
             ));
         }
         Ok(MetadataPage {
@@ -168,7 +162,7 @@ impl Checker {
             .all(|snapshot| snapshot.group.as_ref() == Some(&id));
         if !all_belong {
             return Err(Invalid::of_plugin(
-                "a member does not name the group as its own".to_owned(),
+                "a member does not name the group as its own",
             ));
         }
         Ok(GroupSnapshot {

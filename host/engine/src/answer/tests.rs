@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::bindings::exported::{
-    capacity, controller_expand, group_snapshots, identity, snapshot_metadata,
+    capacity, controller_expand, group_snapshots, identity, snapshot_listing, snapshot_metadata,
+    volume_listing,
 };
 use std::sync::Arc;
 use wasmount_core::secrets::Secrets;
@@ -44,11 +45,8 @@ fn snapshot(id: &str, source: &str, group: Option<&str>) -> types::Snapshot {
     }
 }
 
-fn asked() -> Asked {
-    Asked {
-        capacity: CapacityRange::new(Some(10), Some(20)).unwrap(),
-        content_source: None,
-    }
+fn range() -> CapacityRange {
+    CapacityRange::new(Some(10), Some(20)).unwrap()
 }
 
 fn reason<T>(answer: Result<T, Invalid>) -> Option<String> {
@@ -69,7 +67,7 @@ fn a_volume_within_the_rules_is_taken() {
         },
     ];
     for (number, change) in changes.into_iter().enumerate() {
-        let answer = checker().created(volume(change), &asked());
+        let answer = checker().created(volume(change), &range(), &None);
         assert_eq!(reason(answer), None, "change {number}");
     }
 }
@@ -135,7 +133,7 @@ fn a_volume_that_breaks_a_rule_is_refused() {
         ),
     ];
     for (change, expected) in changes {
-        let answer = checker().created(volume(change), &asked());
+        let answer = checker().created(volume(change), &range(), &None);
         assert_eq!(reason(answer).as_deref(), Some(expected));
     }
 }
@@ -163,15 +161,16 @@ fn long_ids_are_taken_where_the_administrator_takes_them() {
 #[test]
 fn the_source_must_be_echoed() {
     let source = ContentSource::Volume(VolumeId::parse("volume_id", "from").unwrap());
-    let asked = Asked {
-        content_source: Some(source),
-        ..asked()
-    };
+    let source = Some(source);
     let echo = |volume: &mut types::Volume| {
         volume.content_source = Some(types::ContentSource::Volume("from".to_owned()));
     };
-    assert!(checker().created(volume(echo), &asked).is_ok());
-    assert!(checker().created(volume(|_| {}), &asked).is_err());
+    assert!(checker().created(volume(echo), &range(), &source).is_ok());
+    assert!(
+        checker()
+            .created(volume(|_| {}), &range(), &source)
+            .is_err()
+    );
 }
 
 #[test]
@@ -211,7 +210,11 @@ fn a_page_has_at_most_as_many_entries_as_asked() {
             "{entries} {max:?}"
         );
     }
-    let answer = checker().volumes(Vec::new(), Some(String::new()), &PageRequest::default());
+    let page = volume_listing::VolumePage {
+        entries: Vec::new(),
+        next_token: Some(String::new()),
+    };
+    let answer = checker().volumes(page, &PageRequest::default());
     assert_eq!(reason(answer).as_deref(), Some("next_token is empty"));
 }
 
@@ -222,7 +225,7 @@ fn an_expanded_volume_says_its_size_and_is_inside_of_the_range() {
             capacity_bytes,
             node_expansion_required: true,
         };
-        let answer = checker().expanded(expanded, &asked().capacity);
+        let answer = checker().expanded(expanded, &range());
         assert_eq!(answer.is_ok(), valid, "{capacity_bytes}");
     }
 }
@@ -342,7 +345,11 @@ fn a_source_in_a_list_holds_no_secret() {
         checker().volume(volume(|volume| volume.content_source = Some(source)))
     };
     let of_snapshot = |id: &str| {
-        checker().snapshots(vec![snapshot("s", id, None)], None, &PageRequest::default())
+        let page = snapshot_listing::SnapshotPage {
+            entries: vec![snapshot("s", id, None)],
+            next_token: None,
+        };
+        checker().snapshots(page, &PageRequest::default())
     };
     assert!(of_volume("other").is_ok() && of_snapshot("other").is_ok());
     let held = |what: &str| {

@@ -1,7 +1,9 @@
 //! Answers that speak of volumes: what was made, what is listed, how it fares.
 
-use super::{Checker, Invalid, bytes, page_length, same};
-use crate::bindings::exported::{capacity, controller, controller_expand, volume_health};
+use super::{Checker, Invalid, bytes, same};
+use crate::bindings::exported::{
+    capacity, controller, controller_expand, volume_health, volume_listing,
+};
 use crate::bindings::types;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{Available, Expanded, Validation};
@@ -15,28 +17,22 @@ use wasmount_core::volume::{
 /// Most things that are wrong with one volume.
 const HEALTHS: usize = 64;
 
-/// What a new volume is held to.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) capacity: CapacityRange,
-    pub(crate) content_source: Option<ContentSource>,
-}
-
 impl Checker {
     /// The answer to create-volume: inside the range, from the source that was asked for.
-    pub(crate) fn created(&self, volume: types::Volume, asked: &Asked) -> Result<Volume, Invalid> {
+    pub(crate) fn created(
+        &self,
+        volume: types::Volume,
+        range: &CapacityRange,
+        source: &Option<ContentSource>,
+    ) -> Result<Volume, Invalid> {
         let volume = self.volume(volume)?;
         let capacity = volume.capacity_bytes;
-        if capacity != 0 && !asked.capacity.contains(capacity) {
+        if capacity != 0 && !range.contains(capacity) {
             return Err(Invalid::of_plugin(format!(
                 "capacity_bytes {capacity} is outside of the range that was asked for"
             )));
         }
-        same(
-            "content_source",
-            &volume.content_source,
-            &asked.content_source,
-        )?;
+        same("content_source", &volume.content_source, source)?;
         Ok(volume)
     }
 
@@ -72,18 +68,14 @@ impl Checker {
 
     pub(crate) fn volumes(
         &self,
-        entries: Vec<types::VolumeEntry>,
-        next_token: Option<String>,
+        page: volume_listing::VolumePage,
         asked: &PageRequest,
     ) -> Result<Page<VolumeEntry>, Invalid> {
-        page_length(entries.len(), asked.max_entries)?;
-        Ok(Page {
-            entries: entries
-                .into_iter()
-                .map(|entry| self.entry(entry))
-                .collect::<Result<_, _>>()?,
-            next_token: self.token(next_token)?,
-        })
+        let volume_listing::VolumePage {
+            entries,
+            next_token,
+        } = page;
+        self.page(entries, next_token, asked, Self::entry)
     }
 
     pub(crate) fn validation(&self, validation: controller::Validation) -> Validation {
@@ -135,7 +127,7 @@ impl Checker {
             && minimum > maximum
         {
             return Err(Invalid::of_plugin(
-                "minimum_volume_bytes is above maximum_volume_bytes".to_owned(),
+                "minimum_volume_bytes is above maximum_volume_bytes",
             ));
         }
         Ok(Available {
@@ -211,7 +203,7 @@ impl Checker {
                 Ok(ContentSource::Volume(VolumeId::parse("volume_id", id)?))
             }
             types::ContentSource::Other(_) => Err(Invalid::of_plugin(
-                "content_source is of a kind that this host does not know".to_owned(),
+                "content_source is of a kind that this host does not know",
             )),
         }
     }

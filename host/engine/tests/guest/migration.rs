@@ -1,6 +1,6 @@
 //! Records on their way to another version: asked for and checked, written by nobody.
 
-use crate::harness::{Fixture, attributes, call, engine, misbehave, parts, wasm};
+use crate::harness::{attributes, call, engine, misbehave, parts, wasm};
 use crate::memory::Memory;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use wasmount_core::migration::{Migration, StateChange};
 use wasmount_core::rpc::Rpc;
 use wasmount_core::secrets::Secrets;
 use wasmount_core::state::StateEntry;
-use wasmount_engine::{BackendParts, Candidate, LoadedComponent};
+use wasmount_engine::{BackendParts, LoadedComponent, WasmBackend};
 
 /// Of a version that was there before.
 const FROM: &str = "1.0.0";
 
 struct Scene {
-    candidate: Candidate,
+    backend: WasmBackend,
     memory: Arc<Memory>,
 }
 
@@ -30,7 +30,9 @@ impl Scene {
         };
         let call = call(Rpc::GetPluginInfo, Duration::from_secs(60));
         let candidate = component.prepare(parts, &call).await.unwrap();
-        Self { candidate, memory }
+        let info = candidate.plugin_info(&call).await.unwrap();
+        let backend = candidate.into_backend(info, []);
+        Self { backend, memory }
     }
 
     async fn misbehaving(behaviour: &str) -> Self {
@@ -40,12 +42,12 @@ impl Scene {
 
     async fn plan(&self) -> Result<Migration, BackendError> {
         let call = call(Rpc::GetPluginInfo, Duration::from_secs(60));
-        self.candidate.plan_migration(&call, FROM).await
+        self.backend.plan_migration(&call, FROM).await
     }
 
     async fn migrate(&self, page: &[StateEntry]) -> Result<Vec<StateChange>, BackendError> {
         let call = call(Rpc::GetPluginInfo, Duration::from_secs(60));
-        self.candidate.migrate(&call, FROM, page).await
+        self.backend.migrate(&call, FROM, page).await
     }
 }
 
@@ -68,7 +70,7 @@ fn put(key: &str, value: &str) -> StateChange {
 async fn a_page_of_records_becomes_changes_and_nothing_is_written() {
     let migrant = engine().load(wasm("migrant")).await.unwrap();
     let scene = Scene::of(&migrant, &[("schema", "3")], Limits::default()).await;
-    assert!(scene.candidate.has_migration());
+    assert!(scene.backend.has_migration());
     assert_eq!(scene.plan().await.unwrap(), Migration::Rewriting);
     let changes = scene.migrate(&[record("volume-1", "7")]).await.unwrap();
     let expected = [
@@ -81,19 +83,10 @@ async fn a_page_of_records_becomes_changes_and_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn a_backend_that_serves_can_be_asked_too() {
-    let fixture = Fixture::misbehave().await;
-    assert!(fixture.backend.has_migration());
-    let call = fixture.call(Rpc::GetPluginInfo);
-    let plan = fixture.backend.plan_migration(&call, FROM).await;
-    assert_eq!(plan.unwrap(), Migration::Unneeded);
-}
-
-#[tokio::test]
 async fn a_version_without_migrations_needs_none() {
     let directory = crate::harness::directory().await;
     let scene = Scene::of(directory, &[], Limits::default()).await;
-    assert!(!scene.candidate.has_migration());
+    assert!(!scene.backend.has_migration());
     assert_eq!(scene.plan().await.unwrap(), Migration::Unneeded);
     let refused = scene.migrate(&[record("a", "1")]).await;
     assert!(
