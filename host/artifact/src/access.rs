@@ -1,14 +1,14 @@
-//! What a registry is reached with: who we are, whom we trust, how long we wait.
+//! How a registry is reached: credentials, certificates, time limits and retries.
 
-use crate::patience::Patience;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::time::Duration;
 use zeroize::Zeroizing;
 
 /// How a registry is reached.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Access {
-    /// Who asks.
+    /// The user that asks.
     pub credentials: Credentials,
     /// The system's certificates, PEM ([`system_certificates`](crate::system_certificates)).
     pub system_ca: Vec<u8>,
@@ -16,17 +16,17 @@ pub struct Access {
     pub extra_ca: Option<Vec<u8>>,
     /// Speaks HTTP without TLS.
     pub plain_http: bool,
-    /// How long is waited.
-    pub patience: Patience,
+    /// How long to wait.
+    pub limits: TransferLimits,
 }
 
-/// Who asks.
+/// The user that asks.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub enum Credentials {
-    /// Nobody that is known.
+    /// No user.
     #[default]
     Anonymous,
-    /// Somebody with a password.
+    /// A user with a password.
     Login(Login),
 }
 
@@ -39,7 +39,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// `found` is where: the entry of a file, for whoever has to mend it.
+    /// `found` is where it was found: the entry of a file, for messages.
     pub fn new(user: String, password: Zeroizing<String>, found: String) -> Self {
         Self {
             user,
@@ -77,6 +77,66 @@ impl fmt::Display for Credentials {
     }
 }
 
+/// How long to wait for a registry, and how often to try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransferLimits {
+    /// Until a connection is established.
+    pub connect: Duration,
+    /// Until a request is answered, and between two pieces of an answer.
+    pub silence: Duration,
+    /// For everything that is asked of one registry.
+    pub total: Duration,
+    /// Attempts at one request, the first one included.
+    pub attempts: u32,
+    /// Before the second attempt; doubled after each.
+    pub first_pause: Duration,
+}
+
+/// Whether another attempt can succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Retry {
+    /// It would end alike.
+    Never,
+    /// It can.
+    Soon,
+    /// It can, and not before this: the registry said so (RFC 9110, "Retry-After").
+    After(Duration),
+}
+
+/// The longest pause that a registry may ask for: a longer one ends the attempts, so that somebody learns of it.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+impl Default for TransferLimits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            silence: Duration::from_secs(30),
+            // Ten minutes: the largest component at 1 Mbit/s.
+            total: Duration::from_secs(600),
+            // Pauses of 1/2, 1, 2 and 4 s: a registry that restarts is back by then.
+            attempts: 5,
+            first_pause: Duration::from_millis(500),
+        }
+    }
+}
+
+impl TransferLimits {
+    /// The pause before the next attempt, if there is to be one. `made` counts attempts, `left` is what remains of the total.
+    pub(crate) fn pause(&self, made: u32, retry: Retry, left: Duration) -> Option<Duration> {
+        if made >= self.attempts {
+            return None;
+        }
+        let doubled = made.saturating_sub(1).min(u32::BITS - 1);
+        let own = self.first_pause.saturating_mul(1 << doubled);
+        let pause = match retry {
+            Retry::Never => return None,
+            Retry::Soon => own.min(LONGEST_PAUSE),
+            Retry::After(wanted) => wanted.max(own),
+        };
+        (pause <= LONGEST_PAUSE && pause < left).then_some(pause)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,5 +149,43 @@ mod tests {
         for text in [format!("{credentials:?}"), credentials.to_string()] {
             assert!(text.contains("ann") && !text.contains("hunter2"), "{text}");
         }
+    }
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn pauses(retry: Retry) -> Vec<u64> {
+        let limits = TransferLimits::default();
+        (1..)
+            .map_while(|made| limits.pause(made, retry, LONG))
+            .map(|pause| u64::try_from(pause.as_millis()).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn transient_failures_are_retried_with_growing_pauses() {
+        assert_eq!(pauses(Retry::Soon), [500, 1000, 2000, 4000]);
+        let after = Retry::After(Duration::from_secs(3));
+        assert_eq!(pauses(after), [3000, 3000, 3000, 4000]);
+    }
+
+    #[test]
+    fn permanent_failures_are_not_retried() {
+        assert_eq!(pauses(Retry::Never), [0; 0]);
+    }
+
+    #[test]
+    fn pauses_have_an_upper_bound() {
+        assert_eq!(pauses(Retry::After(LONG)), [0; 0]);
+        let limits = TransferLimits::default();
+        let left = Duration::from_millis(500);
+        assert_eq!(limits.pause(1, Retry::Soon, left), None);
+        let many = TransferLimits {
+            attempts: u32::MAX,
+            ..limits
+        };
+        assert_eq!(
+            many.pause(4_000_000, Retry::Soon, LONG),
+            Some(LONGEST_PAUSE)
+        );
     }
 }

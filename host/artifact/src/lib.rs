@@ -9,7 +9,6 @@
 mod access;
 mod attached;
 mod bundle;
-mod challenge;
 mod digest;
 mod docker_config;
 mod error;
@@ -17,8 +16,6 @@ mod fetch;
 mod judged;
 mod manifest;
 mod media_type;
-mod origin;
-mod patience;
 mod progress;
 mod pull;
 mod push;
@@ -26,11 +23,11 @@ mod registry;
 mod sign;
 pub mod signature;
 mod signature_tag;
+mod text;
 mod trust;
 mod wasm_config;
-mod words;
 
-pub use access::{Access, Credentials, Login};
+pub use access::{Access, Credentials, Login, TransferLimits};
 pub use attached::{AttachedManifest, Attachment, Attachments, Unread, cosign_tag};
 pub use bundle::{Bundle, BundleError};
 pub use digest::Digest;
@@ -43,7 +40,6 @@ pub use fetch::{
 pub use judged::{Extent, Judged, judged};
 pub use manifest::{Descriptor, Document, Index, Manifest, Platform};
 pub use media_type::{COSIGN_SIGNATURE, SIGSTORE_BUNDLE_FAMILY, WASM_CONFIG, WASM_LAYER};
-pub use patience::Patience;
 pub use progress::{Progress, Step, silent};
 pub use pull::{Pulled, Resolved, pull};
 pub use push::{Pushed, push};

@@ -5,8 +5,8 @@ use crate::digest::Digest;
 use crate::media_type::{
     OCI_INDEX, OCI_MANIFEST, WASM_ARCHITECTURE, is_component, is_index, is_manifest, plain,
 };
+use crate::text::{QUOTED_CHARACTERS, REASON_CHARACTERS, shorten};
 use crate::wasm_config::Annotations;
-use crate::words::{QUOTED_CHARACTERS, REASON_CHARACTERS, short};
 use serde::{Deserialize, Serialize};
 
 /// The number of the form of manifests, the only one there is.
@@ -104,21 +104,21 @@ impl Document {
     /// bytes that are an artifact to one reader and a list to another have one digest for both (CVE-2021-41190).
     pub fn parse(bytes: &[u8], said: Option<&str>) -> Result<Self, String> {
         // The library's words have the stranger's in them.
-        let json = |error: serde_json::Error| short(&error.to_string(), REASON_CHARACTERS);
+        let json = |error: serde_json::Error| shorten(&error.to_string(), REASON_CHARACTERS);
         let shape: Shape = serde_json::from_slice(bytes).map_err(json)?;
         let named = shape.media_type.as_deref();
         let said = said.map(plain).filter(|it| is_index(it) || is_manifest(it));
         if let (Some(said), Some(named)) = (said, named)
             && said != named
         {
-            let named = short(named, QUOTED_CHARACTERS);
+            let named = shorten(named, QUOTED_CHARACTERS);
             return Err(format!("it came as `{said}` and calls itself `{named}`"));
         }
         let is_list = match said.or(named) {
             Some(kind) if is_index(kind) => true,
             Some(kind) if is_manifest(kind) => false,
             Some(other) => {
-                let other = short(other, QUOTED_CHARACTERS);
+                let other = shorten(other, QUOTED_CHARACTERS);
                 return Err(format!("`{other}` is neither a manifest nor an index"));
             }
             None => shape.manifests.is_some(),
@@ -138,6 +138,16 @@ impl Document {
         match schema {
             SCHEMA => Ok(document),
             other => Err(format!("its `schemaVersion` is {other}, not {SCHEMA}")),
+        }
+    }
+}
+
+impl Document {
+    /// The type that it is pushed as.
+    pub fn media_type(&self) -> &str {
+        match self {
+            Self::Manifest(manifest) => manifest.media_type(),
+            Self::Index(index) => index.media_type(),
         }
     }
 }
@@ -186,7 +196,7 @@ impl Manifest {
             [one] if is_component(&one.media_type) => Ok(one),
             [one] => Err(format!(
                 "its layer is `{}`{}; push a component with `wasmount push`",
-                short(&one.media_type, QUOTED_CHARACTERS),
+                shorten(&one.media_type, QUOTED_CHARACTERS),
                 hint(&one.media_type)
             )),
             [] => Err("it has no layer; push a component with `wasmount push`".to_owned()),

@@ -1,89 +1,72 @@
-//! One repository of a registry, spoken to by the OCI distribution specification 1.1. An attempt is one `exchange`, what it answers is read by `body`
-//! and judged by `answer`, and what may pass is tried again.
-//!
-//! It moves manifests and blobs. What they are for it does not know.
+//! One repository of a registry, by the OCI distribution specification 1.1: manifests and blobs are pulled and pushed, whatever they are for.
 
-mod answer;
-mod body;
-mod exchange;
-mod failed;
-mod referrers;
-mod token;
-mod transport;
+mod auth;
+mod call;
+mod response;
 mod upload;
 
 use crate::access::Access;
 use crate::digest::Digest;
 use crate::error::RegistryError;
 use crate::manifest::{Descriptor, Document};
-use crate::media_type::ACCEPTED;
-use crate::origin;
+use crate::media_type::{ACCEPTED, OCI_INDEX};
 use crate::progress::Progress;
-use crate::words::{REASON_CHARACTERS, short};
-use body::Expected;
-use exchange::Ask;
-use failed::{Failed, Retries};
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Method, Uri};
+use crate::text::{REASON_CHARACTERS, shorten};
+use auth::Authorization;
+use call::Call;
+use reqwest::header::{CONTENT_TYPE, HeaderName};
+use reqwest::{Client, Url};
+use response::{Bound, Failed, header};
 use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
-use transport::Client;
 use wasmount_core::document::Reference;
-use zeroize::Zeroizing;
 
-/// Largest manifest or list that is read, in bytes: a component's has some kilobytes, and registries take 4 MiB at most.
+/// Largest manifest or index that is read, in bytes: a component's has some kilobytes, and registries take 4 MiB at most.
 pub(crate) const MANIFEST_BYTES: u64 = 1 << 20;
 
-/// What the registry says of a blob or manifest that it has.
-const CONTENT_DIGEST: &str = "docker-content-digest";
+/// The digest by which the registry knows a blob or manifest.
+const CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
 
-/// A repository, and the right to speak to it.
+/// A repository and access to it.
 pub struct Registry {
     reference: Reference,
-    base: String,
-    home: Uri,
+    /// The address of its API, which ends with `/`.
+    base: Url,
     access: Access,
     client: Client,
     progress: Arc<Progress>,
-    until: Instant,
-    /// What was sent with the last request that was allowed.
-    authorization: Mutex<Option<Zeroizing<String>>>,
+    deadline: Instant,
+    authorization: Mutex<Authorization>,
 }
 
-/// A manifest or a list as it came.
+/// A manifest or an index as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawManifest {
-    /// Its digest.
+    /// The digest of its bytes.
     pub digest: Digest,
     /// Its type.
     pub media_type: String,
-    /// Its bytes: the digest is theirs.
+    /// Its bytes.
     pub bytes: Vec<u8>,
-    /// What they say.
+    /// The same, parsed.
     pub document: Document,
 }
 
 impl Registry {
-    /// Prepares to speak to an artifact's registry; asks it nothing. All of [`Patience::total`](crate::Patience) begins now.
+    /// Prepares access to an artifact's registry and sends nothing. All of [`TransferLimits::total`](crate::TransferLimits) begins now.
     pub fn connect(
         reference: &Reference,
         access: Access,
         progress: Arc<Progress>,
     ) -> Result<Self, RegistryError> {
-        let base = origin::base(reference, access.plain_http);
-        let home: Uri = base.parse().map_err(|_| RegistryError::Down {
-            host: reference.registry().to_owned(),
-            reason: "its name is not one of a host".to_owned(),
-        })?;
         Ok(Self {
-            client: transport::client(&access)?,
-            until: Instant::now() + access.patience.total,
+            base: call::base(reference, access.plain_http)?,
+            client: call::client(&access)?,
+            deadline: Instant::now() + access.limits.total,
             reference: reference.clone(),
-            base,
-            home,
             access,
             progress,
-            authorization: Mutex::new(None),
+            authorization: Mutex::default(),
         })
     }
 
@@ -92,7 +75,7 @@ impl Registry {
         &self.reference
     }
 
-    /// The manifest or list of this tag or digest.
+    /// The manifest or index of this tag or digest.
     pub async fn manifest(&self, wanted: &str) -> Result<RawManifest, RegistryError> {
         self.manifest_of_at_most(wanted, MANIFEST_BYTES).await
     }
@@ -103,17 +86,39 @@ impl Registry {
         wanted: &str,
         most: u64,
     ) -> Result<RawManifest, RegistryError> {
-        let what = format!("the manifest `{wanted}` of {}", self.reference);
-        let uri = self.uri(&format!("manifests/{wanted}"), &what)?;
-        let ask = Ask::get(uri, &what).accepting(ACCEPTED);
-        let asked = Digest::parse(wanted).ok();
-        let mut retries = Retries::default();
-        loop {
-            match self.manifest_once(&ask, asked.as_ref(), most).await {
-                Ok(manifest) => return Ok(manifest),
-                Err(failed) => self.pause(&mut retries, failed).await?,
+        let what = &format!("the manifest `{wanted}` of {}", self.reference);
+        let call = Call {
+            accept: Some(ACCEPTED),
+            ..Call::get(self.manifest_url(wanted, what)?, what)
+        };
+        let wanted = Digest::parse(wanted).ok();
+        self.retried(what, async || {
+            let response = self.send(&call).await?;
+            let content_type = header(response.headers(), &CONTENT_TYPE).map(str::to_owned);
+            let promised = header(response.headers(), &CONTENT_DIGEST)
+                .and_then(|digest| Digest::parse(digest).ok());
+            let bytes = self.read(response, what, Bound::AtMost(most)).await?;
+            let digest = Digest::of(&bytes);
+            // A tag is resolved once; what the registry itself says of the bytes must be true of them.
+            if let Some(wanted) = wanted.clone().or(promised)
+                && wanted != digest
+            {
+                return Err(Failed::from(RegistryError::WrongDigest {
+                    what: what.clone(),
+                    wanted: wanted.to_string(),
+                    got: digest.to_string(),
+                }));
             }
-        }
+            let document = Document::parse(&bytes, content_type.as_deref())
+                .map_err(|reason| self.malformed(what, &reason))?;
+            Ok(RawManifest {
+                digest,
+                media_type: document.media_type().to_owned(),
+                bytes,
+                document,
+            })
+        })
+        .await
     }
 
     /// The same, or none.
@@ -131,112 +136,94 @@ impl Registry {
         name: &str,
         most: u64,
     ) -> Result<Vec<u8>, RegistryError> {
-        let what = format!("{name} of {}", self.reference);
+        let what = &format!("{name} of {}", self.reference);
         if blob.size > most {
+            let what = what.clone();
             return Err(RegistryError::TooLarge { what, most });
         }
-        let uri = self.uri(&format!("blobs/{}", blob.digest), &what)?;
-        let ask = Ask::get(uri, &what);
-        let mut retries = Retries::default();
-        loop {
-            match self.blob_once(&ask, blob).await {
-                Ok(bytes) => return Ok(bytes),
-                Err(failed) => self.pause(&mut retries, failed).await?,
+        let call = Call::get(self.url(&format!("blobs/{}", blob.digest), what)?, what);
+        self.retried(what, async || {
+            let response = self.send(&call).await?;
+            self.read(response, what, Bound::Blob(blob)).await
+        })
+        .await
+    }
+
+    /// Manifests that have this one as their subject ("Listing Referrers"). Only the first page of a long list is read: more than it are no
+    /// signatures of ours.
+    pub async fn referrers(&self, subject: &Digest) -> Result<Vec<Descriptor>, RegistryError> {
+        let what = &format!("the referrers of {}", self.reference);
+        let call = Call {
+            accept: Some(OCI_INDEX),
+            ..Call::get(self.url(&format!("referrers/{subject}"), what)?, what)
+        };
+        let listed = self.retried(what, async || {
+            let response = self.send(&call).await?;
+            let most = Bound::AtMost(MANIFEST_BYTES);
+            let bytes = self.read(response, what, most).await?;
+            match Document::parse(&bytes, Some(OCI_INDEX)) {
+                Ok(Document::Index(index)) => Ok(index.manifests),
+                Ok(Document::Manifest(_)) => Err(self.malformed(what, "it is a manifest").into()),
+                Err(reason) => Err(self.malformed(what, &reason).into()),
             }
+        });
+        match listed.await {
+            // It has no such list; some answer 405 and 400 that know the path and not the method.
+            Err(
+                RegistryError::NotFound { .. }
+                | RegistryError::Refused {
+                    status: 400 | 405, ..
+                },
+            ) => self.listed_by_tag(subject).await,
+            listed => listed,
         }
     }
 
-    async fn manifest_once(
-        &self,
-        ask: &Ask<'_>,
-        asked: Option<&Digest>,
-        most: u64,
-    ) -> Result<RawManifest, Failed> {
-        let response = self.exchange(ask).await?;
-        let said = header(response.headers(), CONTENT_TYPE.as_str()).map(str::to_owned);
-        let promised = header(response.headers(), CONTENT_DIGEST).map(str::to_owned);
-        let expected = Expected::at_most(ask.what, most);
-        let bytes = self.read(response, expected).await?;
-        let digest = Digest::of(&bytes);
-        // A tag is resolved once; what the registry itself says of the bytes must be true of them.
-        let promised = promised.filter(|it| Digest::parse(it).is_ok());
-        let wanted = asked.map(Digest::to_string).or(promised);
-        if let Some(wanted) = wanted.filter(|it| it != digest.as_str()) {
-            return Err(Failed::for_good(RegistryError::WrongDigest {
-                what: ask.what.to_owned(),
-                wanted,
-                got: digest.to_string(),
-            }));
-        }
-        let document = Document::parse(&bytes, said.as_deref())
-            .map_err(|reason| Failed::for_good(self.malformed(ask.what, reason)))?;
-        let media_type = match &document {
-            Document::Manifest(manifest) => manifest.media_type().to_owned(),
-            Document::Index(index) => index.media_type().to_owned(),
-        };
-        Ok(RawManifest {
-            digest,
-            media_type,
-            bytes,
-            document,
+    /// The list of referrers that clients keep.
+    async fn listed_by_tag(&self, subject: &Digest) -> Result<Vec<Descriptor>, RegistryError> {
+        let found = self.find_manifest(&referrers_tag(subject)).await?;
+        Ok(match found.map(|it| it.document) {
+            Some(Document::Index(index)) => index.manifests,
+            // Another tag of that name.
+            Some(Document::Manifest(_)) | None => Vec::new(),
         })
     }
 
-    async fn blob_once(&self, ask: &Ask<'_>, blob: &Descriptor) -> Result<Vec<u8>, Failed> {
-        let response = self.exchange(ask).await?;
-        self.read(response, Expected::blob(ask.what, blob)).await
+    fn manifest_url(&self, wanted: &str, what: &str) -> Result<Url, RegistryError> {
+        self.url(&format!("manifests/{wanted}"), what)
     }
 
     /// Below the repository.
-    fn uri(&self, path: &str, what: &str) -> Result<Uri, RegistryError> {
-        let uri = format!("{}/{path}", self.base);
-        uri.parse()
-            .map_err(|_| self.malformed(what, format!("`{path}` is no part of an address")))
+    fn url(&self, path: &str, what: &str) -> Result<Url, RegistryError> {
+        let no_address = || self.malformed(what, &format!("`{path}` is no part of an address"));
+        self.base.join(path).map_err(|_| no_address())
     }
 
-    fn malformed(&self, what: &str, reason: String) -> RegistryError {
+    fn malformed(&self, what: &str, reason: &str) -> RegistryError {
         RegistryError::Malformed {
             what: what.to_owned(),
             host: self.host(),
-            reason: short(&reason, REASON_CHARACTERS),
+            reason: shorten(reason, REASON_CHARACTERS),
         }
     }
 
     fn host(&self) -> String {
         self.reference.registry().to_owned()
     }
-
-    /// Whether the registry has it already.
-    pub(crate) async fn has_blob(&self, digest: &Digest) -> Result<bool, RegistryError> {
-        let what = format!("the blob {digest} of {}", self.reference);
-        let mut ask = Ask::get(self.uri(&format!("blobs/{digest}"), &what)?, &what);
-        ask.method = Method::HEAD;
-        ask.pushes = true;
-        let mut retries = Retries::default();
-        loop {
-            match self.exchange(&ask).await {
-                Ok(_) => return Ok(true),
-                Err(failed) => match failed.error {
-                    RegistryError::NotFound { .. } => return Ok(false),
-                    _ => self.pause(&mut retries, failed).await?,
-                },
-            }
-        }
-    }
 }
 
 impl std::fmt::Debug for Registry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Registry")
-            .field("base", &self.base)
+            .field("base", &self.base.as_str())
             .field("access", &self.access)
             .finish_non_exhaustive()
     }
 }
 
-/// The text of a header, if it is text.
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name).and_then(|value| value.to_str().ok())
+/// Where a list of referrers is kept if the registry has none ("Referrers Tag Schema").
+fn referrers_tag(subject: &Digest) -> String {
+    format!("sha256-{}", subject.hex())
 }
 
 #[cfg(test)]

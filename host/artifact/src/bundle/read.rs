@@ -8,7 +8,7 @@ use crate::attached::{AttachedManifest, BLOB_BYTES, BLOBS, cosign_tag};
 use crate::digest::Digest;
 use crate::manifest::{Descriptor, Document, Manifest};
 use crate::registry::{MANIFEST_BYTES, RawManifest};
-use crate::words::{QUOTED_CHARACTERS, REASON_CHARACTERS, short};
+use crate::text::{QUOTED_CHARACTERS, REASON_CHARACTERS, shorten};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -158,7 +158,7 @@ fn wrong(blob: &Digest, reason: String) -> BundleError {
 fn check_layout(bytes: &[u8]) -> Result<(), BundleError> {
     let wrong = |reason: String| BundleError::Entry {
         entry: LAYOUT_FILE.to_owned(),
-        reason: short(&reason, REASON_CHARACTERS),
+        reason: shorten(&reason, REASON_CHARACTERS),
     };
     let layout: Layout = serde_json::from_slice(bytes)
         .map_err(|error| wrong(format!("is not as it should be: {error}")))?;
@@ -166,7 +166,7 @@ fn check_layout(bytes: &[u8]) -> Result<(), BundleError> {
         version if version.starts_with(VERSION) => Ok(()),
         other => Err(wrong(format!(
             "is of the version `{}`, and 1 is read",
-            short(&other, QUOTED_CHARACTERS)
+            shorten(&other, QUOTED_CHARACTERS)
         ))),
     }
 }

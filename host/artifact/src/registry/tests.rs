@@ -5,15 +5,16 @@ mod hostile;
 
 use super::*;
 use crate::COMPONENT_BYTES;
+use crate::access::TransferLimits;
 use crate::access::{Credentials, Login};
 use crate::attached::Attachments;
 use crate::media_type::{OCI_MANIFEST, WASM_CONFIG, WASM_LAYER};
-use crate::patience::Patience;
 use crate::progress::silent;
 use crate::pull::{Pulled, Resolved, pull};
 use crate::wasm_config::Annotations;
 use hostile::{Reply, Server};
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 const WASM: &[u8] = b"\0asm\x0d\0\x01\0";
 const TAG: &str = "/v2/x/manifests/1";
@@ -21,7 +22,7 @@ const TAG: &str = "/v2/x/manifests/1";
 fn access() -> Access {
     Access {
         plain_http: true,
-        patience: Patience {
+        limits: TransferLimits {
             connect: Duration::from_millis(500),
             silence: Duration::from_millis(200),
             total: Duration::from_secs(5),
@@ -111,7 +112,7 @@ async fn a_slow_registry_costs_the_time_that_was_allowed_and_no_more() {
     // A byte now and then is never silence: the whole has an end too.
     let server = Server::start(|_| Some(Reply::Dribble)).await;
     let mut hurried = access();
-    hurried.patience.total = Duration::from_millis(600);
+    hurried.limits.total = Duration::from_millis(600);
     let start = Instant::now();
     let error = pulled(&server.host(), hurried).await.unwrap_err();
     assert!(matches!(error, RegistryError::Slow { .. }), "{error}");
@@ -289,7 +290,7 @@ async fn a_password_goes_to_the_registry_and_not_to_where_it_sends_us() {
 #[tokio::test]
 async fn a_token_is_fetched_where_the_registry_says() {
     let tokens = Server::start(|path| {
-        let wanted = "/t?service=s&scope=repository:x:pull";
+        let wanted = "/t?service=s&scope=repository%3Ax%3Apull";
         (path == wanted).then(|| Reply::ok(br#"{"token":"abc"}"#))
     })
     .await;
@@ -330,7 +331,7 @@ async fn whoever_may_not_learns_who_asked() {
 #[tokio::test]
 async fn a_busy_registry_is_given_the_time_that_it_wishes() {
     let mut busy = access();
-    busy.patience.total = Duration::from_secs(30);
+    busy.limits.total = Duration::from_secs(30);
     let server = Server::start(|_| Some(Reply::status(429, b"").with("retry-after", "1"))).await;
     let start = Instant::now();
     let error = pulled(&server.host(), busy).await.unwrap_err();

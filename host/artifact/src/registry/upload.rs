@@ -1,53 +1,70 @@
-//! Puts blobs and manifests into a registry (OCI distribution specification 1.1, "Pushing").
+//! Pushes blobs and manifests to a registry (OCI distribution specification 1.1, "Pushing").
 
-use super::exchange::Ask;
-use super::failed::{Failed, Retries};
-use super::{CONTENT_DIGEST, Registry, header};
+use super::call::{Call, location};
+use super::response::header;
+use super::{CONTENT_DIGEST, Registry};
 use crate::digest::Digest;
 use crate::error::RegistryError;
 use crate::manifest::{Descriptor, Index};
 use crate::media_type::OCI_INDEX;
-use crate::origin;
-use crate::words::{QUOTED_CHARACTERS, short};
+use crate::text::{QUOTED_CHARACTERS, shorten};
 use bytes::Bytes;
-use http::header::LOCATION;
-use http::{HeaderMap, Method, Uri};
+use reqwest::Method;
+use reqwest::header::HeaderMap;
 
-/// The type of a blob on its way: what it is, only the manifest says.
+/// The type of an uploaded blob: what it is, only the manifest says.
 const BLOB: &str = "application/octet-stream";
-/// A registry that knows referrers answers with it when a manifest has a subject.
+/// A registry that supports referrers answers with it when a manifest has a subject.
 const SUBJECT: &str = "oci-subject";
 
 impl Registry {
-    /// Puts a blob there, unless it is there already.
+    /// Pushes a blob, unless it is there already.
     pub async fn push_blob(&self, name: &str, bytes: Bytes) -> Result<(), RegistryError> {
         let digest = Digest::of(&bytes);
         if self.has_blob(&digest).await? {
             return Ok(());
         }
-        let what = format!("{name} for {}", self.reference);
-        let mut retries = Retries::default();
-        loop {
-            match self.push_blob_once(&what, &digest, &bytes).await {
-                Ok(()) => return Ok(()),
-                Err(failed) => self.pause(&mut retries, failed).await?,
-            }
+        let what = &format!("{name} for {}", self.reference);
+        let begin = self.url("blobs/uploads/", what)?;
+        // An upload is begun, and ended with all bytes at once.
+        self.retried(what, async || {
+            let call = Call::push(Method::POST, begin.clone(), what);
+            let response = self.send(&call).await?;
+            let mut url = location(&begin, response.headers(), what)?;
+            url.query_pairs_mut().append_pair("digest", digest.as_str());
+            let call = Call {
+                content: Some((BLOB, bytes.clone())),
+                ..Call::push(Method::PUT, url, what)
+            };
+            self.send(&call).await.map(|_| ())
+        })
+        .await
+    }
+
+    /// Whether the registry has a blob already.
+    async fn has_blob(&self, digest: &Digest) -> Result<bool, RegistryError> {
+        let what = &format!("the blob {digest} of {}", self.reference);
+        let url = self.url(&format!("blobs/{digest}"), what)?;
+        let call = Call::push(Method::HEAD, url, what);
+        let found = self.retried(what, async || self.send(&call).await).await;
+        match found {
+            Err(RegistryError::NotFound { .. }) => Ok(false),
+            found => found.map(|_| true),
         }
     }
 
-    /// Puts a manifest or a list there, under this tag or digest.
+    /// Pushes a manifest or an index under this tag or digest.
     pub async fn push_manifest(
         &self,
         wanted: &str,
         media_type: &str,
         bytes: Vec<u8>,
     ) -> Result<Digest, RegistryError> {
-        self.put_manifest(wanted, media_type, bytes)
-            .await
-            .map(|(digest, _)| digest)
+        let put = self.put_manifest(wanted, media_type, bytes).await;
+        put.map(|(digest, _)| digest)
     }
 
-    /// Puts a manifest there that speaks of another, so that it is found from there, whatever the registry knows of such things.
+    /// Pushes a manifest that has another as its subject, so that it is found from there, whether or not the registry supports referrers.
     pub async fn attach(
         &self,
         subject: &Digest,
@@ -55,9 +72,8 @@ impl Registry {
         bytes: Vec<u8>,
     ) -> Result<(), RegistryError> {
         let digest = attached.digest.as_str();
-        let (_, headers) = self
-            .put_manifest(digest, &attached.media_type, bytes)
-            .await?;
+        let put = self.put_manifest(digest, &attached.media_type, bytes);
+        let (_, headers) = put.await?;
         if headers.contains_key(SUBJECT) {
             return Ok(());
         }
@@ -67,9 +83,9 @@ impl Registry {
             return Ok(());
         }
         others.push(attached.clone());
-        let list = Index::new(others);
-        let tag = super::referrers::tag(subject);
-        self.push_manifest(&tag, OCI_INDEX, list.to_bytes()).await?;
+        let list = Index::new(others).to_bytes();
+        let tag = super::referrers_tag(subject);
+        self.push_manifest(&tag, OCI_INDEX, list).await?;
         Ok(())
     }
 
@@ -79,49 +95,21 @@ impl Registry {
         media_type: &str,
         bytes: Vec<u8>,
     ) -> Result<(Digest, HeaderMap), RegistryError> {
-        let what = format!("the manifest `{wanted}` for {}", self.reference);
+        let what = &format!("the manifest `{wanted}` for {}", self.reference);
         let digest = Digest::of(&bytes);
-        let uri = self.uri(&format!("manifests/{wanted}"), &what)?;
-        let ask = Ask::push(Method::PUT, uri, &what).with(media_type, Bytes::from(bytes));
-        let mut retries = Retries::default();
-        let response = loop {
-            match self.exchange(&ask).await {
-                Ok(response) => break response,
-                Err(failed) => self.pause(&mut retries, failed).await?,
-            }
+        let call = Call {
+            content: Some((media_type, Bytes::from(bytes))),
+            ..Call::push(Method::PUT, self.manifest_url(wanted, what)?, what)
         };
+        let response = self.retried(what, async || self.send(&call).await).await?;
         let headers = response.headers().clone();
-        match header(&headers, CONTENT_DIGEST) {
+        match header(&headers, &CONTENT_DIGEST) {
             Some(other) if other != digest.as_str() => Err(RegistryError::WrongDigest {
-                what,
+                what: what.clone(),
                 wanted: digest.to_string(),
-                got: short(other, QUOTED_CHARACTERS),
+                got: shorten(other, QUOTED_CHARACTERS),
             }),
             _ => Ok((digest, headers)),
         }
-    }
-
-    /// An upload is begun, and ended with all bytes at once.
-    async fn push_blob_once(
-        &self,
-        what: &str,
-        digest: &Digest,
-        bytes: &Bytes,
-    ) -> Result<(), Failed> {
-        let begin = self.uri("blobs/uploads/", what).map_err(Failed::for_good)?;
-        let response = self
-            .exchange(&Ask::push(Method::POST, begin.clone(), what))
-            .await?;
-        let Some(location) = header(response.headers(), LOCATION.as_str()) else {
-            let reason = "an upload was begun without an address to go on at".to_owned();
-            return Err(Failed::for_good(self.malformed(what, reason)));
-        };
-        let to = self.allowed(&begin, location, origin::resolved(&begin, location), what)?;
-        let sign = if to.query().is_some() { '&' } else { '?' };
-        let to: Uri = format!("{to}{sign}digest={digest}").parse().map_err(|_| {
-            Failed::for_good(self.malformed(what, "an upload goes on at no address".to_owned()))
-        })?;
-        let ask = Ask::push(Method::PUT, to, what).with(BLOB, bytes.clone());
-        self.exchange(&ask).await.map(|_| ())
     }
 }

@@ -4,7 +4,7 @@
 
 use super::SIGNATURES_MAX;
 use super::evidence::{Evidence, Unreadable};
-use crate::words::steers;
+use crate::text::is_control;
 
 /// Most remarks that a refusal has, and the longest, in characters: it goes into logs and Events, and strangers' words are in it.
 const REMARKS: usize = 4;
@@ -103,7 +103,7 @@ impl Remarks {
 
 /// Words that may be a stranger's, cut and without control characters.
 fn quoted(text: &str) -> String {
-    let printable = text.chars().filter(|&c| !steers(c));
+    let printable = text.chars().filter(|&c| !is_control(c));
     printable.take(REMARK_CHARACTERS).collect()
 }
 

@@ -12,7 +12,9 @@ use clap::Args;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use wasmount_artifact::{Access, Credentials, Patience, Registry, login, system_certificates};
+use wasmount_artifact::{
+    Access, Credentials, Registry, TransferLimits, login, system_certificates,
+};
 use wasmount_core::document::{PluginPlace, Reference, SecretSource};
 
 /// Largest file of credentials and of certificates, in bytes: what a Kubernetes Secret can hold.
@@ -41,7 +43,7 @@ pub(super) struct RegistryFlags {
         long,
         value_name = "SECONDS",
         env = "WASMOUNT_TIMEOUT",
-        default_value_t = Patience::default().total.as_secs(),
+        default_value_t = TransferLimits::default().total.as_secs(),
         value_parser = clap::value_parser!(u64).range(1..=MOST_TIMEOUT)
     )]
     timeout: u64,
@@ -95,9 +97,9 @@ impl RegistryFlags {
             system_ca: system_certificates(),
             extra_ca,
             plain_http: self.plain_http,
-            patience: Patience {
+            limits: TransferLimits {
                 total: Duration::from_secs(self.timeout),
-                ..Patience::default()
+                ..TransferLimits::default()
             },
         })
     }

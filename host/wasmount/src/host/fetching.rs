@@ -12,7 +12,7 @@ use wasmount_artifact::signature::{KEY_BYTES, SIGNATURE_BYTES, SignerKeys, Signe
 use wasmount_artifact::signature::{bundle_file, signature_file};
 use wasmount_artifact::{
     Access, BadMessage, Beside, COMPONENT_BYTES, Credentials, DockerConfigError, FetchError,
-    FetchRequest, Fetched, Patience, Wanted, check_file, login, system_certificates,
+    FetchRequest, Fetched, TransferLimits, Wanted, check_file, login, system_certificates,
 };
 use wasmount_child::{Bounds, ChildError, Task};
 use wasmount_core::document::{PluginPlace, PluginSource, RegistryPlace};
@@ -184,7 +184,7 @@ fn bounds(work: FetchWork) -> Bounds {
         memory_bytes: MEMORY_BYTES,
         cpu: CPU,
         // The child gives up by itself and says why; this is for one that does not.
-        wall: Patience::default().total + Duration::from_secs(10),
+        wall: TransferLimits::default().total + Duration::from_secs(10),
         output_bytes: COMPONENT_BYTES + HEAD_BYTES,
         network,
         readable,
@@ -241,7 +241,7 @@ fn artifact(
             system_ca: system_certificates(),
             extra_ca,
             plain_http: place.plain_http,
-            patience: Patience::default(),
+            limits: TransferLimits::default(),
         }),
     })
 }

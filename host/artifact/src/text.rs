@@ -1,4 +1,4 @@
-//! Words of strangers, as an error, a log and a terminal may have them: short, of one line, and in the order in which they are written.
+//! Untrusted text as an error, a log and a terminal may show it: short, on one line, and in the order in which it is written.
 
 /// Most characters that are quoted of one thing, such as a media type: enough to find it.
 pub(crate) const QUOTED_CHARACTERS: usize = 100;
@@ -6,8 +6,8 @@ pub(crate) const QUOTED_CHARACTERS: usize = 100;
 pub(crate) const REASON_CHARACTERS: usize = 300;
 
 /// So many characters of it at most, with a sign where it is cut. What a terminal would obey becomes a space.
-pub(crate) fn short(text: &str, most: usize) -> String {
-    let visible = |c: char| if steers(c) { ' ' } else { c };
+pub(crate) fn shorten(text: &str, most: usize) -> String {
+    let visible = |c: char| if is_control(c) { ' ' } else { c };
     let mut characters = text.chars();
     let mut short: String = characters.by_ref().take(most).map(visible).collect();
     if characters.next().is_some() {
@@ -17,7 +17,7 @@ pub(crate) fn short(text: &str, most: usize) -> String {
 }
 
 /// Whether it is a command and no sign: control characters, ends of lines, and what turns the direction of writing around (Unicode, UAX #9).
-pub(crate) fn steers(c: char) -> bool {
+pub(crate) fn is_control(c: char) -> bool {
     let turns = ['\u{61c}', '\u{200e}', '\u{200f}'].contains(&c)
         || ('\u{2028}'..='\u{202e}').contains(&c)
         || ('\u{2066}'..='\u{2069}').contains(&c);
@@ -29,15 +29,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_cut_where_they_are_too_long_and_not_before() {
-        assert_eq!(short("\u{e4}bc", 3), "\u{e4}bc");
-        assert_eq!(short("\u{e4}bcd", 3), "\u{e4}bc\u{2026}");
+    fn long_text_is_cut_at_the_limit() {
+        assert_eq!(shorten("\u{e4}bc", 3), "\u{e4}bc");
+        assert_eq!(shorten("\u{e4}bcd", 3), "\u{e4}bc\u{2026}");
     }
 
     #[test]
-    fn nothing_of_it_steers_a_terminal() {
+    fn terminal_control_characters_become_spaces() {
         assert_eq!(
-            short("a\u{1b}[1m\nb\u{202e}c\u{2066}\u{2028}", 20),
+            shorten("a\u{1b}[1m\nb\u{202e}c\u{2066}\u{2028}", 20),
             "a [1m b c  "
         );
     }

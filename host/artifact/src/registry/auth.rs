@@ -1,0 +1,268 @@
+//! Authorization by a registry: the challenge of its answer (RFC 9110, "WWW-Authenticate"), and the token that it asks for (distribution's token
+//! specification; RFC 6750).
+
+use super::Registry;
+use super::call::{Call, bad_redirect};
+use super::response::{Bound, Failed};
+use crate::access::Credentials;
+use crate::error::RegistryError;
+use http_auth::ChallengeRef;
+use http_auth::parser::ChallengeParser;
+use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
+use reqwest::{RequestBuilder, Url};
+use serde::Deserialize;
+use std::sync::PoisonError;
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+/// Largest answer of a token service that is read, in bytes: tokens have some kilobytes.
+const TOKEN_BYTES: u64 = 64 << 10;
+
+/// What is sent with each request to the registry.
+#[derive(Clone, Default)]
+pub(super) enum Authorization {
+    #[default]
+    Nothing,
+    Basic,
+    Bearer(Zeroizing<String>),
+}
+
+/// What a registry asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Challenge {
+    /// User and password with each request.
+    Basic,
+    /// A token of a token service.
+    Bearer {
+        realm: String,
+        service: Option<String>,
+        scope: Option<String>,
+    },
+}
+
+#[derive(Deserialize)]
+struct TokenAnswer {
+    #[serde(default)]
+    token: Zeroizing<String>,
+    /// The same by OAuth 2's name.
+    #[serde(default)]
+    access_token: Zeroizing<String>,
+}
+
+impl Registry {
+    /// The request with what the registry asked for before, if anything.
+    pub(super) fn authorized(&self, request: RequestBuilder) -> RequestBuilder {
+        let authorization = self.authorization.lock();
+        match &*authorization.unwrap_or_else(PoisonError::into_inner) {
+            Authorization::Nothing => request,
+            Authorization::Basic => self.with_login(request),
+            Authorization::Bearer(token) => request.bearer_auth(token.as_str()),
+        }
+    }
+
+    fn with_login(&self, request: RequestBuilder) -> RequestBuilder {
+        match &self.access.credentials {
+            Credentials::Anonymous => request,
+            Credentials::Login(login) => request.basic_auth(login.user(), Some(login.password())),
+        }
+    }
+
+    /// Answers a challenge; whether there is something to send.
+    pub(super) async fn authorize(
+        &self,
+        headers: &HeaderMap,
+        call: &Call<'_>,
+    ) -> Result<bool, Failed> {
+        let headers = headers.get_all(WWW_AUTHENTICATE);
+        let texts = headers.iter().filter_map(|value| value.to_str().ok());
+        let answer = match (Challenge::choose(texts), &self.access.credentials) {
+            (None, _) | (Some(Challenge::Basic), Credentials::Anonymous) => return Ok(false),
+            (Some(Challenge::Basic), Credentials::Login(_)) => Authorization::Basic,
+            (Some(challenge), _) => Authorization::Bearer(self.token(challenge, call).await?),
+        };
+        let authorization = self.authorization.lock();
+        *authorization.unwrap_or_else(PoisonError::into_inner) = answer;
+        Ok(true)
+    }
+
+    async fn token(
+        &self,
+        challenge: Challenge,
+        call: &Call<'_>,
+    ) -> Result<Zeroizing<String>, Failed> {
+        let what = &format!("a token for {}", call.what);
+        let url =
+            self.token_url(challenge, call.pushes)
+                .map_err(|(realm, reason)| -> RegistryError {
+                    bad_redirect(what, self.host(), &realm, reason)
+                })?;
+        let request = self.with_login(self.client.get(url));
+        let by = Instant::now() + self.access.limits.silence;
+        let response = self.response(request, what, by).await?;
+        let response = self.checked(response, what).await?;
+        let bytes = self.read(response, what, Bound::AtMost(TOKEN_BYTES)).await;
+        let bytes = Zeroizing::new(bytes?);
+        // The parser's error could quote the token.
+        let TokenAnswer {
+            token,
+            access_token,
+        } = serde_json::from_slice(&bytes)
+            .map_err(|_| self.malformed(what, "it is not JSON with a `token`"))?;
+        let mut tokens = [token, access_token].into_iter();
+        let token = tokens.find(|token| !token.is_empty());
+        Ok(token.ok_or_else(|| self.malformed(what, "there is no `token` in it"))?)
+    }
+
+    /// Where the token is asked for; or the address that the registry names, and what is wrong with it.
+    fn token_url(&self, challenge: Challenge, pushes: bool) -> Result<Url, (String, &'static str)> {
+        let Challenge::Bearer {
+            realm,
+            service,
+            scope,
+        } = challenge
+        else {
+            return Err((String::new(), "which is no address"));
+        };
+        let Ok(mut url) = Url::parse(&realm) else {
+            return Err((realm, "which is no address"));
+        };
+        match url.scheme() {
+            "https" => {}
+            "http" if self.access.plain_http => {}
+            "http" => return Err((realm, "from TLS to plain HTTP")),
+            _ => return Err((realm, "which is no address")),
+        }
+        let actions = if pushes { "pull,push" } else { "pull" };
+        let repository = self.reference.repository();
+        let scope = scope.unwrap_or_else(|| format!("repository:{repository}:{actions}"));
+        let mut query = url.query_pairs_mut();
+        if let Some(service) = service {
+            query.append_pair("service", &service);
+        }
+        query.append_pair("scope", &scope);
+        drop(query);
+        Ok(url)
+    }
+}
+
+impl Challenge {
+    /// The one to answer: a token before a password, since a registry that offers both means the token for artifacts.
+    fn choose<'a>(headers: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+        let mut all: Vec<_> = headers
+            .into_iter()
+            .flat_map(|header| ChallengeParser::new(header).map_while(Result::ok))
+            .filter_map(|challenge| Self::of(&challenge))
+            .collect();
+        let bearer = all.iter().position(|it| matches!(it, Self::Bearer { .. }));
+        match bearer {
+            Some(place) => Some(all.swap_remove(place)),
+            None => all.pop(),
+        }
+    }
+
+    /// A challenge of a known scheme.
+    fn of(challenge: &ChallengeRef<'_>) -> Option<Self> {
+        let parameter = |name: &str| {
+            let mut parameters = challenge.params.iter();
+            let found = parameters.find(|(key, _)| key.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| value.to_unescaped())
+        };
+        match challenge.scheme.to_ascii_lowercase().as_str() {
+            "basic" => Some(Self::Basic),
+            "bearer" => Some(Self::Bearer {
+                realm: parameter("realm")?,
+                service: parameter("service"),
+                scope: parameter("scope"),
+            }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_registry_names_cannot_leave_its_place_in_the_query() {
+        let registry = |plain_http| {
+            let access = crate::access::Access {
+                plain_http,
+                ..Default::default()
+            };
+            let reference = wasmount_core::document::Reference::parse("a.b/c:1").unwrap();
+            Registry::connect(&reference, access, std::sync::Arc::new(crate::silent)).unwrap()
+        };
+        let url = |plain_http, realm: &str, service: Option<&str>| {
+            let challenge = bearer(realm, service, None).unwrap();
+            let url = registry(plain_http).token_url(challenge, true);
+            url.map(String::from).map_err(|(_, reason)| reason)
+        };
+        assert_eq!(
+            url(false, "https://t/?x=1", Some("a b&c=d")).unwrap(),
+            "https://t/?x=1&service=a+b%26c%3Dd&scope=repository%3Ac%3Apull%2Cpush"
+        );
+        assert!(url(true, "http://t/", None).is_ok());
+        assert!(url(false, "http://t/", None).unwrap_err().contains("TLS"));
+        assert!(url(true, "file:///t", None).is_err());
+    }
+
+    fn bearer(realm: &str, service: Option<&str>, scope: Option<&str>) -> Option<Challenge> {
+        Some(Challenge::Bearer {
+            realm: realm.to_owned(),
+            service: service.map(str::to_owned),
+            scope: scope.map(str::to_owned),
+        })
+    }
+
+    #[test]
+    fn a_challenge_is_read_as_registries_write_it() {
+        for (headers, wanted) in [
+            (
+                vec![r#"Basic realm="Registry Realm""#],
+                Some(Challenge::Basic),
+            ),
+            (vec!["basic"], Some(Challenge::Basic)),
+            (
+                vec![
+                    r#"Bearer realm="https://a.b/token",service="a.b",scope="repository:c/d:pull,push""#,
+                ],
+                bearer(
+                    "https://a.b/token",
+                    Some("a.b"),
+                    Some("repository:c/d:pull,push"),
+                ),
+            ),
+            (
+                vec![r#"Basic realm="x, y", Bearer realm="https://a.b/t" , service="q\"q""#],
+                bearer("https://a.b/t", Some("q\"q"), None),
+            ),
+            (
+                vec![r#"Bearer realm="https://a.b/t""#, "Basic realm=x"],
+                bearer("https://a.b/t", None, None),
+            ),
+            (
+                vec![r#"Negotiate, NTLM, Basic realm="x""#],
+                Some(Challenge::Basic),
+            ),
+        ] {
+            assert_eq!(Challenge::choose(headers.clone()), wanted, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_challenge_is_none() {
+        for header in [
+            "",
+            ",,,",
+            "Bearer",
+            "Bearer service=x",
+            "Negotiate",
+            "=",
+            "\"",
+            "a=\"\\",
+        ] {
+            assert_eq!(Challenge::choose([header]), None, "{header}");
+        }
+    }
+}
