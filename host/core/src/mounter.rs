@@ -1,4 +1,4 @@
-//! The trait of the privileged room: everything that touches the node's mounts, devices and pools.
+//! The trait of the mounter: everything that touches the node's mounts, devices and pools, as one request and one response.
 //!
 //! Every request names the driver: grants, roots and journal belong to a driver and live on the other side.
 
@@ -162,7 +162,7 @@ pub struct ExpandVolume {
     pub grows_object: bool,
 }
 
-/// Why the privileged room refused or failed. Crosses the process boundary, so it is plain data; what each means to a client stands in
+/// Why the mounter refused or failed. Crosses the process boundary, so it is plain data; what each means to a client stands in
 /// [`crate::code`]. No variant holds a secret or a file's content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum MountError {
@@ -324,7 +324,7 @@ pub enum MountError {
         /// The error in words, with what to do where that is known.
         text: String,
     },
-    /// The privileged room cannot be reached.
+    /// The mounter cannot be reached.
     #[error("the mounter does not answer: {reason}")]
     Unreachable {
         /// Why.
@@ -332,38 +332,217 @@ pub enum MountError {
     },
 }
 
-/// What the host does on a node. Implementations: `mount` in this process; a client of `wasmount mounter`.
-///
-/// Callers hold the claims of the volume; every call is idempotent and leaves either all or nothing, across `kill -9` too.
-#[async_trait]
-pub trait Mounter: Send + Sync + 'static {
+impl MountError {
+    /// [`MountError::NotFound`].
+    pub fn not_found(what: impl Into<String>) -> Self {
+        Self::NotFound { what: what.into() }
+    }
+
+    /// [`MountError::AlreadyExists`].
+    pub fn already_exists(what: impl Into<String>, difference: impl Into<String>) -> Self {
+        Self::AlreadyExists {
+            what: what.into(),
+            difference: difference.into(),
+        }
+    }
+
+    /// [`MountError::InUse`].
+    pub fn in_use(what: impl Into<String>, by: impl Into<String>) -> Self {
+        Self::InUse {
+            what: what.into(),
+            by: by.into(),
+        }
+    }
+
+    /// [`MountError::Unusable`].
+    pub fn unusable(what: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Unusable {
+            what: what.into(),
+            reason: reason.into(),
+        }
+    }
+
+    /// [`MountError::Unreachable`].
+    pub fn unreachable(reason: impl Into<String>) -> Self {
+        Self::Unreachable {
+            reason: reason.into(),
+        }
+    }
+}
+
+/// One request to the mounter. It may hold secrets, so it has no `Debug`.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub enum MounterRequest {
     /// Whether a volume is staged. Staged with another capability: [`MountError::AlreadyExists`].
-    async fn staged(&self, query: StagedQuery) -> Result<Staged, MountError>;
-    /// Checks the whole plan, journals, executes, verifies; undoes on failure.
-    async fn stage(&self, request: StageVolume) -> Result<(), MountError>;
+    Staged(StagedQuery),
+    /// Checks the whole plan, journals, executes, verifies; rolls back on failure.
+    Stage(StageVolume),
     /// The notes of the volume's plan, for `before-unstage`. Empty when nothing is known.
-    async fn notes(&self, key: VolumeKey) -> Result<BTreeMap<String, String>, MountError>;
-    /// Unmounts all that is stacked at the path. Not staged: success.
-    async fn unstage(&self, request: UnstageVolume) -> Result<(), MountError>;
+    Notes(VolumeKey),
+    /// Unmounts everything that is stacked at the path. Not staged: success.
+    Unstage(UnstageVolume),
     /// Binds a staged volume, or executes the plan of one without a stage step. Published alike: success.
-    async fn publish(&self, request: PublishVolume) -> Result<(), MountError>;
-    /// Unmounts all that is stacked at the path and removes it. Not there: success.
-    async fn unpublish(&self, request: UnpublishVolume) -> Result<(), MountError>;
+    Publish(PublishVolume),
+    /// Unmounts everything that is stacked at the path and removes it. Not there: success.
+    Unpublish(UnpublishVolume),
     /// Use of the volume. Not mounted there: [`MountError::NotFound`].
-    async fn stats(&self, request: StatVolume) -> Result<VolumeStats, MountError>;
+    Stats(StatVolume),
     /// What kernel and journal know to be wrong with the volume here; empty: nothing. Storage that does not answer in time is a finding, not
     /// an error. Without a path: all places of the volume. Not mounted there, or nowhere: [`MountError::NotFound`].
-    async fn health(&self, query: HealthQuery) -> Result<Vec<Health>, MountError>;
-    /// Grows what the node sees; the size in bytes afterwards (0: unknown). Less than was asked for: [`MountError::Unusable`].
-    async fn expand(&self, request: ExpandVolume) -> Result<u64, MountError>;
-    /// Volumes of a driver whose journal speaks of work that a killed host left half done, or of mounts that are gone.
-    async fn unsettled(&self, driver: DriverName) -> Result<Vec<VolumeId>, MountError>;
-    /// Volumes of a driver that are staged or published here, or on their way to it or from it. It waits for no storage.
-    async fn volumes_in_use(&self, driver: DriverName) -> Result<Vec<VolumeInUse>, MountError>;
+    Health(HealthQuery),
+    /// Expands what the node sees; the size in bytes afterwards (0: unknown). Less than was asked for: [`MountError::Unusable`].
+    Expand(ExpandVolume),
+    /// Volumes of a driver whose journal names work that a killed host left half done, or mounts that are gone.
+    Unsettled(DriverName),
     /// One sentence for each path root that is not on a shared mount. Beside a kubelet there must be none: it would not see the volumes.
-    async fn unshared_roots(&self) -> Result<Vec<String>, MountError>;
-    /// Brings one such volume to a whole state.
-    async fn recover(&self, key: VolumeKey) -> Result<(), MountError>;
+    UnsharedRoots,
+    /// Finishes or undoes what an earlier process left of one such volume.
+    Recover(VolumeKey),
     /// One call of a backend to its pools. On return the change is on stable storage, with its parent directory.
-    async fn pool(&self, driver: DriverName, call: PoolCall) -> Result<PoolReply, MountError>;
+    Pool(DriverName, PoolCall),
+    /// Volumes of a driver that are staged or published here, or on their way to it or from it. It waits for no storage.
+    VolumesInUse(DriverName),
+}
+
+/// The response to a [`MounterRequest`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum MounterResponse {
+    /// To `Stage`, `Unstage`, `Publish`, `Unpublish` and `Recover`.
+    Done,
+    /// To `Staged`.
+    Staged(Staged),
+    /// To `Notes`.
+    Notes(BTreeMap<String, String>),
+    /// To `Stats`.
+    Stats(VolumeStats),
+    /// To `Health`.
+    Health(Vec<Health>),
+    /// To `Expand`: bytes.
+    Expanded(u64),
+    /// To `Unsettled`.
+    Unsettled(Vec<VolumeId>),
+    /// To `UnsharedRoots`.
+    UnsharedRoots(Vec<String>),
+    /// To `Pool`.
+    Pool(PoolReply),
+    /// To `VolumesInUse`.
+    VolumesInUse(Vec<VolumeInUse>),
+}
+
+/// What the host does on a node. Implementations: `mount` in this process; a client of `wasmount mounter`.
+///
+/// Callers hold the claims of the volume; every request is idempotent and leaves either all or nothing, across `kill -9` too.
+/// An implementation provides [`Mounter::perform`]; the other methods wrap one request each.
+#[async_trait]
+pub trait Mounter: Send + Sync + 'static {
+    /// Performs one request.
+    async fn perform(&self, request: MounterRequest) -> Result<MounterResponse, MountError>;
+
+    /// [`MounterRequest::Staged`].
+    async fn staged(&self, query: StagedQuery) -> Result<Staged, MountError> {
+        match self.perform(MounterRequest::Staged(query)).await? {
+            MounterResponse::Staged(it) => Ok(it),
+            _ => Err(wrong_response()),
+        }
+    }
+
+    /// [`MounterRequest::Stage`].
+    async fn stage(&self, request: StageVolume) -> Result<(), MountError> {
+        done(self.perform(MounterRequest::Stage(request)).await?)
+    }
+
+    /// [`MounterRequest::Notes`].
+    async fn notes(&self, key: VolumeKey) -> Result<BTreeMap<String, String>, MountError> {
+        match self.perform(MounterRequest::Notes(key)).await? {
+            MounterResponse::Notes(it) => Ok(it),
+            _ => Err(wrong_response()),
+        }
+    }
+
+    /// [`MounterRequest::Unstage`].
+    async fn unstage(&self, request: UnstageVolume) -> Result<(), MountError> {
+        done(self.perform(MounterRequest::Unstage(request)).await?)
+    }
+
+    /// [`MounterRequest::Publish`].
+    async fn publish(&self, request: PublishVolume) -> Result<(), MountError> {
+        done(self.perform(MounterRequest::Publish(request)).await?)
+    }
+
+    /// [`MounterRequest::Unpublish`].
+    async fn unpublish(&self, request: UnpublishVolume) -> Result<(), MountError> {
+        done(self.perform(MounterRequest::Unpublish(request)).await?)
+    }
+
+    /// [`MounterRequest::Stats`].
+    async fn stats(&self, request: StatVolume) -> Result<VolumeStats, MountError> {
+        match self.perform(MounterRequest::Stats(request)).await? {
+            MounterResponse::Stats(it) => Ok(it),
+            _ => Err(wrong_response()),
+        }
+    }
+
+    /// [`MounterRequest::Health`].
+    async fn health(&self, query: HealthQuery) -> Result<Vec<Health>, MountError> {
+        match self.perform(MounterRequest::Health(query)).await? {
+            MounterResponse::Health(it) => Ok(it),
+            _ => Err(wrong_response()),
+        }
+    }
+
+    /// [`MounterRequest::Expand`].
+    async fn expand(&self, request: ExpandVolume) -> Result<u64, MountError> {
+        match self.perform(MounterRequest::Expand(request)).await? {
+            MounterResponse::Expanded(it) => Ok(it),
+            _ => Err(wrong_response()),
+        }
+    }
+
+    /// [`MounterRequest::Unsettled`].
+    async fn unsettled(&self, driver: DriverName) -> Result<Vec<VolumeId>, MountError> {
+        match self.perform(MounterRequest::Unsettled(driver)).await? {
+            MounterResponse::Unsettled(it) => Ok(it),
+            _ => Err(wrong_response()),
+        }
+    }
+
+    /// [`MounterRequest::UnsharedRoots`].
+    async fn unshared_roots(&self) -> Result<Vec<String>, MountError> {
+        match self.perform(MounterRequest::UnsharedRoots).await? {
+            MounterResponse::UnsharedRoots(it) => Ok(it),
+            _ => Err(wrong_response()),
+        }
+    }
+
+    /// [`MounterRequest::Recover`].
+    async fn recover(&self, key: VolumeKey) -> Result<(), MountError> {
+        done(self.perform(MounterRequest::Recover(key)).await?)
+    }
+
+    /// [`MounterRequest::Pool`].
+    async fn pool(&self, driver: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {
+        match self.perform(MounterRequest::Pool(driver, call)).await? {
+            MounterResponse::Pool(it) => Ok(it),
+            _ => Err(wrong_response()),
+        }
+    }
+
+    /// [`MounterRequest::VolumesInUse`].
+    async fn volumes_in_use(&self, driver: DriverName) -> Result<Vec<VolumeInUse>, MountError> {
+        match self.perform(MounterRequest::VolumesInUse(driver)).await? {
+            MounterResponse::VolumesInUse(it) => Ok(it),
+            _ => Err(wrong_response()),
+        }
+    }
+}
+
+fn done(response: MounterResponse) -> Result<(), MountError> {
+    match response {
+        MounterResponse::Done => Ok(()),
+        _ => Err(wrong_response()),
+    }
+}
+
+fn wrong_response() -> MountError {
+    MountError::unreachable("it sent the response to another request: this is a bug of the host")
 }

@@ -1,6 +1,6 @@
 //! What a backend may ask of a pool, as owned and serialisable arguments.
 //!
-//! Paths are relative, `/`-separated and checked by the mount room; nothing here opens one.
+//! Paths are relative, `/`-separated and checked by the mounter; nothing here opens one.
 
 use crate::snapshot::Extent;
 use serde::{Deserialize, Serialize};
@@ -118,19 +118,13 @@ impl PoolCall {
         )
     }
 
-    /// All names and paths in it.
-    pub fn words(&self) -> Vec<&str> {
+    /// The pool that it names, and the paths in it.
+    pub fn pool_and_paths(&self) -> (Option<&str>, Vec<&str>) {
         match self {
-            PoolCall::Names => Vec::new(),
-            PoolCall::Capacity { pool } => vec![pool],
-            PoolCall::List {
-                pool, path, after, ..
-            } => [pool, path]
-                .into_iter()
-                .chain(after)
-                .map(String::as_str)
-                .collect(),
+            PoolCall::Names => (None, Vec::new()),
+            PoolCall::Capacity { pool } => (Some(pool), Vec::new()),
             PoolCall::Stat { pool, path }
+            | PoolCall::List { pool, path, .. }
             | PoolCall::CreateDirectory { pool, path }
             | PoolCall::RemoveDirectory { pool, path }
             | PoolCall::CreateImage { pool, path, .. }
@@ -138,7 +132,7 @@ impl PoolCall {
             | PoolCall::AllocatedExtents { pool, path, .. }
             | PoolCall::RemoveImage { pool, path }
             | PoolCall::SetPermissions { pool, path, .. }
-            | PoolCall::SetQuota { pool, path, .. } => vec![pool, path],
+            | PoolCall::SetQuota { pool, path, .. } => (Some(pool), vec![path]),
             PoolCall::CloneImage {
                 pool,
                 source,
@@ -153,18 +147,25 @@ impl PoolCall {
                 pool,
                 source,
                 target,
-            } => vec![pool, source, target],
+            } => (Some(pool), vec![source, target]),
             PoolCall::ChangedExtents {
                 pool, base, target, ..
-            } => vec![pool, base, target],
+            } => (Some(pool), vec![base, target]),
             PoolCall::CloneImages { pool, copies } => {
                 let paths = copies.iter().flat_map(|(source, target)| [source, target]);
-                std::iter::once(pool)
-                    .chain(paths)
-                    .map(String::as_str)
-                    .collect()
+                (Some(pool), paths.map(String::as_str).collect())
             }
         }
+    }
+
+    /// All names and paths in it.
+    pub fn words(&self) -> Vec<&str> {
+        let (pool, paths) = self.pool_and_paths();
+        let after = match self {
+            PoolCall::List { after, .. } => after.as_deref(),
+            _ => None,
+        };
+        pool.into_iter().chain(paths).chain(after).collect()
     }
 }
 

@@ -1,7 +1,4 @@
-//! The mount room in this process: `Mounter`, with each call on a thread of its driver's budget.
-//!
-//! It is apart because it is the only face of the room; it decides nothing. `wasmount mounter` puts the same face behind a socket. It must
-//! not know what a call does.
+//! `Mounter` in this process: each request runs on a thread of its driver's budget. `wasmount mounter` serves the same behind a socket.
 
 use crate::durable::Durable;
 use crate::failure::MountSetupError;
@@ -13,21 +10,20 @@ use crate::node::Node;
 use crate::pool::Pools;
 use crate::pool_places::{self, OverlappingPools, PoolPlaces};
 use crate::roots::{PathRoot, Roots};
-use crate::stats::{self};
+use crate::stats;
 use crate::stats_cache::StatsCache;
-use crate::threads::{self, Budgets, Threads};
+use crate::threads::{self, Budgets};
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use wasmount_core::document::Grants;
 use wasmount_core::fault::{Blame, Owner};
-use wasmount_core::health::Health;
 use wasmount_core::mounter::{
-    ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
-    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, VolumeInUse, VolumeKey, VolumeStats,
+    ExpandVolume, MountError, Mounter, MounterRequest as Request, MounterResponse as Response,
+    VolumeKey,
 };
-use wasmount_core::names::{DriverName, VolumeId};
+use wasmount_core::names::DriverName;
 use wasmount_core::pool::{PoolCall, PoolReply};
 
 /// What the administrator says about this node.
@@ -126,8 +122,9 @@ impl LocalMounter {
         served.withdrawn.retain(|(driver, _)| has_volumes(driver));
         let before = match &grants {
             Some(grants) => {
-                let pools = Arc::new(pools(&self.node, &self.freezer, driver, grants));
-                served.granted.insert(driver.clone(), pools)
+                let in_use = Arc::new(DriverVolumes::new(self.node.clone(), driver.clone()));
+                let pools = Pools::new(&grants.pools, in_use, Arc::clone(&self.freezer));
+                served.granted.insert(driver.clone(), Arc::new(pools))
             }
             None => served.granted.remove(driver),
         };
@@ -137,32 +134,34 @@ impl LocalMounter {
         Ok(())
     }
 
-    fn pools_of(&self, driver: &DriverName) -> Option<Arc<Pools>> {
-        let served = self.pools.read().unwrap_or_else(PoisonError::into_inner);
-        served.granted.get(driver).cloned()
+    /// Grows the image first, through the pool, so that what it has promised stays true.
+    async fn expand_volume(&self, request: ExpandVolume) -> Result<u64, MountError> {
+        let driver = request.key.driver.clone();
+        let set_up = self.node.budgets.of(&driver).set_up;
+        let (node, asked) = (self.node.clone(), request.clone());
+        let growth = set_up.run(move || node.image_growth(&asked)).await?;
+        if let Some(growth) = growth {
+            self.call_pool(&driver, growth).await?;
+        }
+        let node = self.node.clone();
+        set_up.run(move || node.expand(&request)).await
     }
 
-    fn threads(&self, driver: &DriverName) -> Threads {
-        self.node.budgets.of(driver)
-    }
-
-    async fn set_up<T: Send + 'static>(
+    async fn call_pool(
         &self,
         driver: &DriverName,
-        job: impl FnOnce(&Node) -> Result<T, MountError> + Send + 'static,
-    ) -> Result<T, MountError> {
-        let node = self.node.clone();
-        self.threads(driver).set_up(move || job(&node)).await
-    }
-
-    /// Also for what is asked before a tear-down, or before anything is set up: it waits for no storage.
-    async fn tear_down<T: Send + 'static>(
-        &self,
-        driver: &DriverName,
-        job: impl FnOnce(&Node) -> Result<T, MountError> + Send + 'static,
-    ) -> Result<T, MountError> {
-        let node = self.node.clone();
-        self.threads(driver).tear_down(move || job(&node)).await
+        call: PoolCall,
+    ) -> Result<PoolReply, MountError> {
+        let granted = {
+            let served = self.pools.read().unwrap_or_else(PoisonError::into_inner);
+            served.granted.get(driver).cloned()
+        };
+        let pools = granted.ok_or_else(|| MountError::NotGranted {
+            step: "pool".to_owned(),
+            reason: format!("driver {driver} has no backend document on this node"),
+            blame: Blame::Of(Owner::Administrator),
+        })?;
+        pools.serve(&self.node.budgets.of(driver), call).await
     }
 }
 
@@ -175,100 +174,70 @@ impl Drop for LocalMounter {
 
 #[async_trait]
 impl Mounter for LocalMounter {
-    async fn staged(&self, query: StagedQuery) -> Result<Staged, MountError> {
-        let driver = query.key.driver.clone();
-        self.tear_down(&driver, move |node| node.staged(&query))
-            .await
-    }
-
-    async fn stage(&self, request: StageVolume) -> Result<(), MountError> {
-        let driver = request.key.driver.clone();
-        self.set_up(&driver, move |node| node.stage(&request)).await
-    }
-
-    async fn notes(&self, key: VolumeKey) -> Result<BTreeMap<String, String>, MountError> {
-        let driver = key.driver.clone();
-        self.tear_down(&driver, move |node| Ok(node.notes(&key)))
-            .await
-    }
-
-    async fn unstage(&self, request: UnstageVolume) -> Result<(), MountError> {
-        let driver = request.key.driver.clone();
-        self.tear_down(&driver, move |node| node.unstage(&request))
-            .await
-    }
-
-    async fn publish(&self, request: PublishVolume) -> Result<(), MountError> {
-        let driver = request.key.driver.clone();
-        self.set_up(&driver, move |node| node.publish(&request))
-            .await
-    }
-
-    async fn unpublish(&self, request: UnpublishVolume) -> Result<(), MountError> {
-        let driver = request.key.driver.clone();
-        self.tear_down(&driver, move |node| node.unpublish(&request))
-            .await
-    }
-
-    async fn stats(&self, request: StatVolume) -> Result<VolumeStats, MountError> {
-        stats::stats(&self.node, request).await
-    }
-
-    async fn health(&self, query: HealthQuery) -> Result<Vec<Health>, MountError> {
-        health::health(&self.node, query).await
-    }
-
-    async fn expand(&self, request: ExpandVolume) -> Result<u64, MountError> {
-        let driver = request.key.driver.clone();
-        let asked = request.clone();
-        let growth = self
-            .set_up(&driver, move |node| node.image_growth(&asked))
-            .await?;
-        if let Some(growth) = growth {
-            // Through the pool, so that what it has promised stays true.
-            self.pool(driver.clone(), growth).await?;
-        }
-        self.set_up(&driver, move |node| node.expand(&request))
-            .await
-    }
-
-    async fn unsettled(&self, driver: DriverName) -> Result<Vec<VolumeId>, MountError> {
-        let of = driver.clone();
-        self.tear_down(&driver, move |node| node.unsettled(&of))
-            .await
-    }
-
-    async fn volumes_in_use(&self, driver: DriverName) -> Result<Vec<VolumeInUse>, MountError> {
-        let of = driver.clone();
-        self.tear_down(&driver, move |node| node.volumes_in_use(&of))
-            .await
-    }
-
-    async fn unshared_roots(&self) -> Result<Vec<String>, MountError> {
-        let node = self.node.clone();
-        threads::unbudgeted(move || node.unshared_roots()).await
-    }
-
-    async fn recover(&self, key: VolumeKey) -> Result<(), MountError> {
-        let driver = key.driver.clone();
-        self.tear_down(&driver, move |node| node.recover(&key))
-            .await
-    }
-
-    async fn pool(&self, driver: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {
-        let Some(pools) = self.pools_of(&driver) else {
-            return Err(MountError::NotGranted {
-                step: "pool".to_owned(),
-                reason: format!("driver {driver} has no backend document on this node"),
-                blame: Blame::Of(Owner::Administrator),
-            });
+    async fn perform(&self, request: Request) -> Result<Response, MountError> {
+        let set_up = |key: &VolumeKey| self.node.budgets.of(&key.driver).set_up;
+        // Also for what is asked before a teardown or before anything is set up: it waits for no storage.
+        let tear_down = |driver: &DriverName| self.node.budgets.of(driver).tear_down;
+        let (lane, job) = match request {
+            Request::Stage(it) => (set_up(&it.key), job(move |node| node.stage(&it).map(done))),
+            Request::Publish(it) => (
+                set_up(&it.key),
+                job(move |node| node.publish(&it).map(done)),
+            ),
+            Request::Unstage(it) => (
+                tear_down(&it.key.driver),
+                job(move |node| node.unstage(&it).map(done)),
+            ),
+            Request::Unpublish(it) => (
+                tear_down(&it.key.driver),
+                job(move |node| node.unpublish(&it).map(done)),
+            ),
+            Request::Recover(key) => (
+                tear_down(&key.driver),
+                job(move |node| node.recover(&key).map(done)),
+            ),
+            Request::Staged(it) => (
+                tear_down(&it.key.driver),
+                job(move |node| node.staged(&it).map(Response::Staged)),
+            ),
+            Request::Notes(key) => (
+                tear_down(&key.driver),
+                job(move |node| Ok(Response::Notes(node.notes(&key)))),
+            ),
+            Request::Unsettled(driver) => (
+                tear_down(&driver),
+                job(move |node| node.unsettled(&driver).map(Response::Unsettled)),
+            ),
+            Request::VolumesInUse(driver) => (
+                tear_down(&driver),
+                job(move |node| node.volumes_in_use(&driver).map(Response::VolumesInUse)),
+            ),
+            Request::UnsharedRoots => {
+                let node = self.node.clone();
+                let sentences = threads::unbudgeted(move || node.unshared_roots()).await;
+                return sentences.map(Response::UnsharedRoots);
+            }
+            Request::Stats(it) => return stats::stats(&self.node, it).await.map(Response::Stats),
+            Request::Health(it) => {
+                return health::health(&self.node, it).await.map(Response::Health);
+            }
+            Request::Expand(it) => return self.expand_volume(it).await.map(Response::Expanded),
+            Request::Pool(driver, call) => {
+                return self.call_pool(&driver, call).await.map(Response::Pool);
+            }
         };
-        let threads = self.threads(&driver);
-        pools.serve(&threads, call).await
+        let node = self.node.clone();
+        lane.run(move || job(&node)).await
     }
 }
 
-fn pools(node: &Arc<Node>, freezer: &Arc<Freezer>, driver: &DriverName, grants: &Grants) -> Pools {
-    let in_use = DriverVolumes::new(node.clone(), driver.clone());
-    Pools::new(&grants.pools, Arc::new(in_use), Arc::clone(freezer))
+/// What a blocking request does on a thread of its driver.
+type Job = Box<dyn FnOnce(&Node) -> Result<Response, MountError> + Send>;
+
+fn job(run: impl FnOnce(&Node) -> Result<Response, MountError> + Send + 'static) -> Job {
+    Box::new(run)
+}
+
+fn done((): ()) -> Response {
+    Response::Done
 }

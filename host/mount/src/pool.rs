@@ -113,12 +113,14 @@ impl Pools {
         threads: &Threads,
         call: PoolCall,
     ) -> Result<PoolReply, MountError> {
-        match threads.pool(move || self.begin(call)).await? {
+        match threads.pool.run(move || self.begin(call)).await? {
             Begun::Done(reply) => Ok(reply),
             Begun::Copy(ours, waiting) => {
                 if let Some((job, claim)) = ours {
                     let threads = threads.clone();
-                    tokio::spawn(async move { claim.end(threads.copy(move || job.run()).await) });
+                    tokio::spawn(
+                        async move { claim.end(threads.copies.run(move || job.run()).await) },
+                    );
                 }
                 waiting
                     .outcome(copies::WAIT)

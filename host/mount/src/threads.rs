@@ -1,9 +1,7 @@
-//! The one place of the room where blocking work leaves the async world: on threads that each driver has a budget of.
+//! Blocking work runs here, on threads that each driver has a budget of, so that hung storage costs only its own driver.
 //!
-//! It is apart so that storage that hangs costs its own driver its budget, and no other driver anything. Tear-down, with the looks at the
-//! journal that lead to it, has a budget of its own: set-ups that wait for a device or a server must not keep pods Terminating. So have
-//! statistics, a small one: they touch storage once a minute and volume; so have pools, and, in front of a pool's other calls, copies, which
-//! take as long as they take. It must not know what a job does.
+//! Teardown, with the reads of the journal that lead to it, has a budget of its own: set-ups that wait for a device or a server must not keep
+//! pods Terminating. So have statistics, a small one, pools, and copies, which take as long as they take.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,16 +30,19 @@ pub(crate) struct Budgets {
 /// The budget of one driver.
 #[derive(Debug, Clone)]
 pub(crate) struct Threads {
-    driver: String,
-    set_up: Lane,
-    tear_down: Lane,
-    pool: Lane,
-    copies: Lane,
+    /// For jobs that mount or expand.
+    pub(crate) set_up: Lane,
+    /// For jobs that unmount, or that read what is recorded.
+    pub(crate) tear_down: Lane,
+    pub(crate) pool: Lane,
+    pub(crate) copies: Lane,
     stats: Lane,
 }
 
+/// Threads for one kind of job of a driver.
 #[derive(Debug, Clone)]
-struct Lane {
+pub(crate) struct Lane {
+    driver: DriverName,
     permits: Arc<Semaphore>,
     size: usize,
     /// What keeps its threads, for the administrator.
@@ -52,12 +53,36 @@ struct Lane {
 pub(crate) struct Turn(OwnedSemaphorePermit);
 
 impl Lane {
-    fn new(size: usize, look_for: &'static str) -> Self {
+    fn new(driver: &DriverName, size: usize, look_for: &'static str) -> Self {
         let size = size.max(1);
         Self {
+            driver: driver.clone(),
             permits: Arc::new(Semaphore::new(size)),
             size,
             look_for,
+        }
+    }
+
+    /// Runs a job. It runs to its end even if the caller goes away.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
+    ) -> Result<T, MountError> {
+        begin(self.permit(WAIT_FOR_THREAD).await?, job).await
+    }
+
+    async fn permit(&self, wait: Duration) -> Result<OwnedSemaphorePermit, MountError> {
+        match tokio::time::timeout(wait, self.permits.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(MountError::OutOfThreads {
+                what: format!("driver {}", self.driver),
+                reason: format!(
+                    "all {} threads that the driver has for this have been taken for {} s; {}",
+                    self.size,
+                    wait.as_secs(),
+                    self.look_for
+                ),
+            }),
         }
     }
 }
@@ -91,32 +116,27 @@ impl Turn {
         wait: Duration,
         job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
     ) -> Result<Option<T>, MountError> {
-        let answer = tokio::time::timeout(wait, Threads::begin(self.0, job)).await;
+        let answer = tokio::time::timeout(wait, begin(self.0, job)).await;
         answer.ok().transpose()
     }
 }
 
 impl Threads {
-    /// `budget` threads at most for set-ups, as many for tear-down and for pools, half of it for copies and a quarter for statistics.
+    /// `budget` threads at most for set-ups, as many for teardown and for pools, half of it for copies and a quarter for statistics.
     pub(crate) fn new(driver: &DriverName, budget: usize) -> Self {
         let hung = "look for hung mounts of this driver";
+        let storage = "look for devices and servers that its volumes wait for";
+        let copies = "wait for its copies that are under way";
         Self {
-            driver: driver.to_string(),
-            set_up: Lane::new(
-                budget,
-                "look for devices and servers that its volumes wait for",
-            ),
-            tear_down: Lane::new(budget, hung),
-            pool: Lane::new(budget, "look for hung storage below its pools"),
-            copies: Lane::new(
-                budget / COPIES_SHARE,
-                "wait for its copies that are under way",
-            ),
-            stats: Lane::new(budget / STATS_SHARE, hung),
+            set_up: Lane::new(driver, budget, storage),
+            tear_down: Lane::new(driver, budget, hung),
+            pool: Lane::new(driver, budget, "look for hung storage below its pools"),
+            copies: Lane::new(driver, budget / COPIES_SHARE, copies),
+            stats: Lane::new(driver, budget / STATS_SHARE, hung),
         }
     }
 
-    /// Whether somebody holds a copy of it, or a job runs.
+    /// Whether another copy of it exists, or a job runs.
     fn is_used(&self) -> bool {
         let lanes = [
             &self.set_up,
@@ -131,82 +151,22 @@ impl Threads {
             .any(|lane| Arc::strong_count(&lane.permits) > 1)
     }
 
-    /// Runs a job that mounts or grows. It runs to its end even if the caller goes away.
-    pub(crate) async fn set_up<T: Send + 'static>(
-        &self,
-        job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
-    ) -> Result<T, MountError> {
-        self.run(&self.set_up, WAIT_FOR_THREAD, job).await
-    }
-
-    /// Runs a job that unmounts, or that looks at what is recorded. It runs to its end even if the caller goes away.
-    pub(crate) async fn tear_down<T: Send + 'static>(
-        &self,
-        job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
-    ) -> Result<T, MountError> {
-        self.run(&self.tear_down, WAIT_FOR_THREAD, job).await
-    }
-
-    /// Runs a job on a pool.
-    pub(crate) async fn pool<T: Send + 'static>(
-        &self,
-        job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
-    ) -> Result<T, MountError> {
-        self.run(&self.pool, WAIT_FOR_THREAD, job).await
-    }
-
-    /// Runs a job that copies in a pool.
-    pub(crate) async fn copy<T: Send + 'static>(
-        &self,
-        job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
-    ) -> Result<T, MountError> {
-        self.run(&self.copies, WAIT_FOR_THREAD, job).await
-    }
-
     /// Waits for a thread on which storage may be asked.
     pub(crate) async fn stats_turn(&self, wait: Duration) -> Result<Turn, MountError> {
-        self.permit(&self.stats, wait).await.map(Turn)
+        self.stats.permit(wait).await.map(Turn)
     }
+}
 
-    async fn run<T: Send + 'static>(
-        &self,
-        lane: &Lane,
-        wait: Duration,
-        job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
-    ) -> Result<T, MountError> {
-        Self::begin(self.permit(lane, wait).await?, job).await
-    }
-
-    async fn permit(
-        &self,
-        lane: &Lane,
-        wait: Duration,
-    ) -> Result<OwnedSemaphorePermit, MountError> {
-        match tokio::time::timeout(wait, lane.permits.clone().acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(permit),
-            _ => Err(MountError::OutOfThreads {
-                what: format!("driver {}", self.driver),
-                reason: format!(
-                    "all {} threads that the driver has for this have been taken for {} s; {}",
-                    lane.size,
-                    wait.as_secs(),
-                    lane.look_for
-                ),
-            }),
-        }
-    }
-
-    async fn begin<T: Send + 'static>(
-        permit: OwnedSemaphorePermit,
-        job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
-    ) -> Result<T, MountError> {
-        unbudgeted(move || {
-            // Given back when the job has really ended, not when its caller has.
-            let _permit = permit;
-            job()
-        })
-        .await
-    }
+async fn begin<T: Send + 'static>(
+    permit: OwnedSemaphorePermit,
+    job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
+) -> Result<T, MountError> {
+    unbudgeted(move || {
+        // Given back when the job has really ended, not when its caller has.
+        let _permit = permit;
+        job()
+    })
+    .await
 }
 
 /// Runs a job that touches no storage and is no driver's.
@@ -214,9 +174,9 @@ pub(crate) async fn unbudgeted<T: Send + 'static>(
     job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
 ) -> Result<T, MountError> {
     tokio::task::spawn_blocking(job).await.unwrap_or_else(|_| {
-        Err(MountError::Unreachable {
-            reason: "its worker ended without an answer: this is a bug of the host".to_owned(),
-        })
+        Err(MountError::unreachable(
+            "its worker ended without an answer: this is a bug of the host",
+        ))
     })
 }
 
@@ -251,28 +211,29 @@ mod tests {
         for _ in 0..2 {
             let (hung, wait) = (hung.clone(), wait.clone());
             jobs.push(tokio::spawn(async move {
-                hung.set_up(move || Ok(wait.lock().unwrap().recv().is_err()))
+                hung.set_up
+                    .run(move || Ok(wait.lock().unwrap().recv().is_err()))
                     .await
             }));
         }
         tokio::task::yield_now().await;
         let no_patience = Duration::from_millis(10);
         assert!(matches!(
-            hung.run(&hung.set_up, no_patience, || Ok(())).await,
+            hung.set_up.permit(no_patience).await,
             Err(MountError::OutOfThreads { .. })
         ));
-        assert_eq!(healthy.set_up(|| Ok(7)).await, Ok(7));
+        assert_eq!(healthy.set_up.run(|| Ok(7)).await, Ok(7));
         // Tear-down, statistics, pools and copies have threads of their own.
-        assert_eq!(hung.tear_down(|| Ok(8)).await, Ok(8));
+        assert_eq!(hung.tear_down.run(|| Ok(8)).await, Ok(8));
         let turn = hung.stats_turn(WAIT_FOR_THREAD).await.unwrap();
         assert_eq!(turn.ask(WAIT_FOR_THREAD, || Ok(8)).await, Ok(Some(8)));
-        assert_eq!(hung.pool(|| Ok(8)).await, Ok(8));
-        assert_eq!(hung.copy(|| Ok(8)).await, Ok(8));
+        assert_eq!(hung.pool.run(|| Ok(8)).await, Ok(8));
+        assert_eq!(hung.copies.run(|| Ok(8)).await, Ok(8));
         drop(release);
         for job in jobs {
             assert_eq!(job.await.unwrap(), Ok(true));
         }
-        assert_eq!(hung.set_up(|| Ok(9)).await, Ok(9));
+        assert_eq!(hung.set_up.run(|| Ok(9)).await, Ok(9));
     }
 
     #[tokio::test]
@@ -285,20 +246,21 @@ mod tests {
             let (threads, wait) = (threads.clone(), wait.clone());
             copies.push(tokio::spawn(async move {
                 threads
-                    .copy(move || Ok(wait.lock().unwrap().recv().is_err()))
+                    .copies
+                    .run(move || Ok(wait.lock().unwrap().recv().is_err()))
                     .await
             }));
         }
         tokio::task::yield_now().await;
         let no_patience = Duration::from_millis(10);
-        let refused = threads.run(&threads.copies, no_patience, || Ok(())).await;
+        let refused = threads.copies.permit(no_patience).await;
         assert!(refused.unwrap_err().to_string().contains("copies"));
-        assert_eq!(threads.pool(|| Ok(7)).await, Ok(7));
+        assert_eq!(threads.pool.run(|| Ok(7)).await, Ok(7));
         drop(release);
         for copy in copies {
             assert_eq!(copy.await.unwrap(), Ok(true));
         }
-        assert_eq!(threads.copy(|| Ok(8)).await, Ok(8));
+        assert_eq!(threads.copies.run(|| Ok(8)).await, Ok(8));
     }
 
     #[tokio::test]
@@ -322,9 +284,9 @@ mod tests {
     async fn a_job_that_ends_without_an_answer_gives_its_thread_back() {
         let threads = threads("a");
         for _ in 0..3 {
-            let answer: Result<(), _> = threads.set_up(|| panic!("as a test")).await;
+            let answer: Result<(), _> = threads.set_up.run(|| panic!("as a test")).await;
             assert!(matches!(answer, Err(MountError::Unreachable { .. })));
         }
-        assert_eq!(threads.set_up(|| Ok(1)).await, Ok(1));
+        assert_eq!(threads.set_up.run(|| Ok(1)).await, Ok(1));
     }
 }

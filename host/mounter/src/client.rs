@@ -1,27 +1,18 @@
-//! The unprivileged side: `Mounter`, with each call sent to the process that may. It must not know what a call does.
+//! The unprivileged side: `Mounter`, with each request sent to the mounter process as it is.
 //!
 //! A connection carries one call at a time and is kept for the next. A call whose request did not go out whole is sent again on a new connection;
 //! after that only its caller may repeat it.
 
 use crate::channel::{Channel, Disconnected};
-use crate::protocol::{
-    Answer, BootId, Greeting, Message, Reply, Request, VERSION, Violation, decode, encode,
-};
+use crate::protocol::{BootId, Greeting, Message, Reply, VERSION, decode, encode};
 use async_trait::async_trait;
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use wasmount_core::fault::{Blame, Owner};
-use wasmount_core::health::Health;
-use wasmount_core::mounter::{
-    ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
-    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, VolumeInUse, VolumeKey, VolumeStats,
-};
-use wasmount_core::names::{DriverName, VolumeId};
-use wasmount_core::pool::{PoolCall, PoolReply};
+use wasmount_core::mounter::{MountError, Mounter, MounterRequest};
 
 /// Calls at a time; further ones wait. 1024: ten drivers whose storage hangs leave room for others (each has some 90 threads at the mounter,
 /// and is refused beyond).
@@ -61,30 +52,6 @@ impl SocketMounter {
         *self.theirs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn call(&self, request: Request) -> Reply {
-        let message = encode(&request).map_err(|violation| MountError::Invalid {
-            what: "the request to the mounter".to_owned(),
-            reason: violation.to_string(),
-            blame: Blame::Of(Owner::Request),
-        })?;
-        // Not waited for with secrets in two places.
-        drop(request);
-        // Fails only if the semaphore is closed, which nobody does.
-        let _turn = self.calls.acquire().await;
-        let mut channel = self.sent(&message).await?;
-        drop(message);
-        let reply = channel
-            .receive(&self.large)
-            .await
-            .and_then(|reply| Ok(decode::<Reply>(&reply)?))
-            .map_err(|parted| self.lost(&parted))?;
-        let mut kept = self.kept();
-        if kept.len() < KEPT {
-            kept.push((Instant::now(), channel));
-        }
-        reply
-    }
-
     /// Sends a request, on a kept connection or on a new one. One that did not go out whole was not begun.
     async fn sent(&self, message: &Message) -> Result<Channel, MountError> {
         while let Some(channel) = self.take() {
@@ -94,16 +61,16 @@ impl SocketMounter {
         }
         let channel = self.connect().await?;
         let sent = channel.send(message).await;
-        sent.map_err(|parted| self.lost(&parted))?;
+        sent.map_err(|why| self.lost(&why))?;
         Ok(channel)
     }
 
     async fn connect(&self) -> Result<Channel, MountError> {
         let mut channel = Channel::connect(&self.path)
             .await
-            .map_err(|parted| self.absent(&parted))?;
+            .map_err(|why| self.absent(&why))?;
         let theirs = channel.greet(Greeting::of(self.life)).await;
-        let Greeting { version, life } = theirs.map_err(|parted| self.unheard(&parted))?;
+        let Greeting { version, life } = theirs.map_err(|why| self.unheard(&why))?;
         if version != VERSION {
             return Err(MountError::Unsupported {
                 what: format!("the mounter at {}", self.path.display()),
@@ -127,101 +94,50 @@ impl SocketMounter {
     }
 
     fn absent(&self, why: &Disconnected) -> MountError {
-        unreachable(format!(
+        MountError::unreachable(format!(
             "cannot connect to {}: {why}; is `wasmount mounter` running, with this --socket and this user as --client-uid?",
             self.path.display()
         ))
     }
 
     fn unheard(&self, why: &Disconnected) -> MountError {
-        unreachable(format!(
+        MountError::unreachable(format!(
             "at {}: {why}; see the log of `wasmount mounter`, which says why it closes a connection",
             self.path.display()
         ))
     }
 
     fn lost(&self, why: &Disconnected) -> MountError {
-        unreachable(format!(
+        MountError::unreachable(format!(
             "at {}: {why}; the call may have been made or not, and may be repeated",
             self.path.display()
         ))
     }
-
-    /// An answer to another question.
-    fn confused(&self) -> MountError {
-        self.lost(&Disconnected::Violation(Violation::Unreadable))
-    }
-}
-
-fn unreachable(reason: String) -> MountError {
-    MountError::Unreachable { reason }
-}
-
-/// The answer that belongs to a request.
-macro_rules! asked {
-    ($mounter:expr, $request:expr, $answer:pat => $value:expr) => {
-        match $mounter.call($request).await? {
-            $answer => Ok($value),
-            _ => Err($mounter.confused()),
-        }
-    };
 }
 
 #[async_trait]
 impl Mounter for SocketMounter {
-    async fn staged(&self, query: StagedQuery) -> Result<Staged, MountError> {
-        asked!(self, Request::Staged(query), Answer::Staged(staged) => staged)
-    }
-
-    async fn stage(&self, request: StageVolume) -> Result<(), MountError> {
-        asked!(self, Request::Stage(request), Answer::Done => ())
-    }
-
-    async fn notes(&self, key: VolumeKey) -> Result<BTreeMap<String, String>, MountError> {
-        asked!(self, Request::Notes(key), Answer::Notes(notes) => notes)
-    }
-
-    async fn unstage(&self, request: UnstageVolume) -> Result<(), MountError> {
-        asked!(self, Request::Unstage(request), Answer::Done => ())
-    }
-
-    async fn publish(&self, request: PublishVolume) -> Result<(), MountError> {
-        asked!(self, Request::Publish(request), Answer::Done => ())
-    }
-
-    async fn unpublish(&self, request: UnpublishVolume) -> Result<(), MountError> {
-        asked!(self, Request::Unpublish(request), Answer::Done => ())
-    }
-
-    async fn stats(&self, request: StatVolume) -> Result<VolumeStats, MountError> {
-        asked!(self, Request::Stats(request), Answer::Stats(stats) => stats)
-    }
-
-    async fn health(&self, query: HealthQuery) -> Result<Vec<Health>, MountError> {
-        asked!(self, Request::Health(query), Answer::Health(findings) => findings)
-    }
-
-    async fn expand(&self, request: ExpandVolume) -> Result<u64, MountError> {
-        asked!(self, Request::Expand(request), Answer::Expanded(bytes) => bytes)
-    }
-
-    async fn unsettled(&self, driver: DriverName) -> Result<Vec<VolumeId>, MountError> {
-        asked!(self, Request::Unsettled(driver), Answer::Unsettled(volumes) => volumes)
-    }
-
-    async fn volumes_in_use(&self, driver: DriverName) -> Result<Vec<VolumeInUse>, MountError> {
-        asked!(self, Request::VolumesInUse(driver), Answer::VolumesInUse(volumes) => volumes)
-    }
-
-    async fn unshared_roots(&self) -> Result<Vec<String>, MountError> {
-        asked!(self, Request::UnsharedRoots, Answer::UnsharedRoots(roots) => roots)
-    }
-
-    async fn recover(&self, key: VolumeKey) -> Result<(), MountError> {
-        asked!(self, Request::Recover(key), Answer::Done => ())
-    }
-
-    async fn pool(&self, driver: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {
-        asked!(self, Request::Pool(driver, call), Answer::Pool(reply) => reply)
+    async fn perform(&self, request: MounterRequest) -> Reply {
+        let message = encode(&request).map_err(|violation| MountError::Invalid {
+            what: "the request to the mounter".to_owned(),
+            reason: violation.to_string(),
+            blame: Blame::Of(Owner::Request),
+        })?;
+        // Not waited for with secrets in two places.
+        drop(request);
+        // Fails only if the semaphore is closed, which nobody does.
+        let _turn = self.calls.acquire().await;
+        let mut channel = self.sent(&message).await?;
+        drop(message);
+        let reply = channel
+            .receive(&self.large)
+            .await
+            .and_then(|reply| Ok(decode::<Reply>(&reply)?))
+            .map_err(|why| self.lost(&why))?;
+        let mut kept = self.kept();
+        if kept.len() < KEPT {
+            kept.push((Instant::now(), channel));
+        }
+        reply
     }
 }

@@ -1,28 +1,20 @@
-//! The protocol, whole: its version, what may be asked and answered, and how a message becomes packets. Apart because both processes must
-//! agree on this file and on nothing else. It opens nothing.
+//! The protocol: its version, and how a `MounterRequest` and its response become packets.
 //!
 //! A connection begins with one greeting each way, the client's first. Then requests and replies alternate, one at a time, as messages:
 //!
 //! ```text
 //! greeting   "wasmount" · version, u32 · life, 16 bytes           one packet; the first 12 bytes are the same in every version
 //! packet     bytes of the message that follow this packet, u32 · at most 16 KiB of the message
-//! message    postcard: Request, or Result<Answer, MountError>
+//! message    postcard: MounterRequest, or Result<MounterResponse, MountError>
 //! ```
 //!
-//! Numbers are little-endian. The trait's own words cross as they are; each checks itself when it is read, so that no word can exist here
-//! that `parse` would have refused. **Whoever changes a type that crosses, or this file, adds one to [`VERSION`].**
+//! Numbers are little-endian. The types of the trait cross as they are; each checks itself when it is read, so that no value can exist here
+//! that `parse` would have rejected. **A change of a type that crosses, or of this file, adds one to [`VERSION`].**
 
 use postcard::experimental::serialized_size;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use wasmount_core::health::Health;
-use wasmount_core::mounter::{
-    ExpandVolume, HealthQuery, MountError, PublishVolume, StageVolume, Staged, StagedQuery,
-    StatVolume, UnpublishVolume, UnstageVolume, VolumeInUse, VolumeKey, VolumeStats,
-};
-use wasmount_core::names::{DriverName, VolumeId};
-use wasmount_core::pool::{PoolCall, PoolReply};
+use wasmount_core::mounter::{MountError, MounterResponse};
 use zeroize::Zeroizing;
 
 /// Of this file and of all types that cross. Two processes with different ones refuse each other.
@@ -62,56 +54,8 @@ pub(crate) struct Greeting {
     pub(crate) life: BootId,
 }
 
-/// What a client asks: the methods of `Mounter`. It may hold secrets: no `Debug`.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-#[allow(
-    missing_docs,
-    reason = "each variant is the method of the trait with that name"
-)]
-pub(crate) enum Request {
-    Staged(StagedQuery),
-    Stage(StageVolume),
-    Notes(VolumeKey),
-    Unstage(UnstageVolume),
-    Publish(PublishVolume),
-    Unpublish(UnpublishVolume),
-    Stats(StatVolume),
-    Health(HealthQuery),
-    Expand(ExpandVolume),
-    Unsettled(DriverName),
-    UnsharedRoots,
-    Recover(VolumeKey),
-    Pool(DriverName, PoolCall),
-    VolumesInUse(DriverName),
-}
-
-/// What a method that succeeded gave.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Answer {
-    /// To `Stage`, `Unstage`, `Publish`, `Unpublish` and `Recover`.
-    Done,
-    /// To `Staged`.
-    Staged(Staged),
-    /// To `Notes`.
-    Notes(BTreeMap<String, String>),
-    /// To `Stats`.
-    Stats(VolumeStats),
-    /// To `Health`.
-    Health(Vec<Health>),
-    /// To `Expand`: bytes.
-    Expanded(u64),
-    /// To `Unsettled`.
-    Unsettled(Vec<VolumeId>),
-    /// To `UnsharedRoots`.
-    UnsharedRoots(Vec<String>),
-    /// To `Pool`.
-    Pool(PoolReply),
-    /// To `VolumesInUse`.
-    VolumesInUse(Vec<VolumeInUse>),
-}
-
 /// What a server answers.
-pub(crate) type Reply = Result<Answer, MountError>;
+pub(crate) type Reply = Result<MounterResponse, MountError>;
 
 /// A message that is not all there yet.
 #[derive(Default)]

@@ -1,12 +1,10 @@
-//! The privileged side: takes connections of one user, and runs each request to its end.
+//! The privileged side: accepts connections of one user, and runs each request to its end.
 //!
-//! Whatever is wrong with a connection costs that connection only, and one line of the log. A request that was taken is finished even if nobody waits
-//! for the answer any more. It must not know what a request does.
+//! A fault of a connection ends that connection only, with one line of the log. An accepted request is finished even if its client is gone.
 
 use crate::channel::{Channel, Disconnected};
-use crate::perform::{perform, subjects};
-use crate::protocol::{BootId, Greeting, Reply, Request, VERSION, decode, encode};
-use crate::under_way::UnderWay;
+use crate::protocol::{BootId, Greeting, Message, Reply, VERSION, decode, encode};
+use crate::under_way::{UnderWay, subjects};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -14,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use tokio_seqpacket::{UnixSeqpacket, UnixSeqpacketListener};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use wasmount_core::mounter::{MountError, Mounter};
+use wasmount_core::mounter::{MountError, Mounter, MounterRequest};
 use wasmount_socket::BoundSocket;
 
 /// Messages of more than one packet that may be on their way at a time. 16: they are rare, and each may be 8 MiB.
@@ -174,7 +172,7 @@ impl Server {
         &self,
         channel: &Channel,
         caller: BootId,
-        request: Request,
+        request: MounterRequest,
     ) -> Result<Reply, Disconnected> {
         let ticket = match self.under_way.begin(caller, subjects(&request)) {
             Ok(ticket) => ticket,
@@ -188,14 +186,14 @@ impl Server {
         let job = ticket.job();
         let mounter = Arc::clone(&self.mounter);
         let work = self.jobs.spawn(async move {
-            let reply = perform(&*mounter, request).await;
+            let reply = mounter.perform(request).await;
             drop(ticket);
             reply
         });
         tokio::select! {
-            done = work => Ok(done.unwrap_or_else(|_| Err(MountError::Unreachable {
-                reason: "its worker ended without an answer: this is a bug of the host".to_owned(),
-            }))),
+            done = work => Ok(done.unwrap_or_else(|_| Err(MountError::unreachable(
+                "its worker ended without an answer: this is a bug of the host",
+            )))),
             () = channel.over() => {
                 self.under_way.abandon(job);
                 Err(Disconnected::Closed)
@@ -205,7 +203,7 @@ impl Server {
 }
 
 /// A reply that is too large is answered as an error: the call was made.
-fn encoded(reply: &Reply) -> Result<crate::protocol::Message, Disconnected> {
+fn encoded(reply: &Reply) -> Result<Message, Disconnected> {
     match encode(reply) {
         Ok(message) => Ok(message),
         Err(violation) => {

@@ -1,13 +1,15 @@
-//! What runs for whom. Claims are in the client's memory, so a client that was killed and started again has forgotten them while its jobs go on here.
+//! Running jobs and the client process that each belongs to.
 //!
-//! Calls of one life of a client hold claims and are trusted not to meet. A job of another life, or one whose connection has gone, has nobody who
-//! holds its claims any more: what it works on is refused to everybody until it has ended. It must not know what a job does.
+//! Claims are in the client's memory, so a restarted client has forgotten them while its jobs go on here. Calls of one client process hold
+//! claims and cannot conflict. No process holds the claims of a job whose client was restarted or whose connection is gone: what it works on
+//! is refused to every client until it has ended.
 
 use crate::protocol::BootId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wasmount_core::mounter::{MountError, VolumeKey};
+use wasmount_core::mounter::{MountError, MounterRequest, VolumeKey};
 use wasmount_core::names::{DriverName, NodePath};
+use wasmount_core::pool::PoolCall;
 
 /// All jobs that work on something.
 #[derive(Default)]
@@ -135,6 +137,46 @@ impl Subject {
             Self::Path(_) => "the same path".to_owned(),
             Self::Entry { driver, .. } => format!("the same pool entry of {driver}"),
         }
+    }
+}
+
+/// What a call works on, for those whose callers hold claims. What only reads works on nothing, but for the answers that the next change
+/// is decided by.
+pub(crate) fn subjects(request: &MounterRequest) -> Vec<Subject> {
+    match request {
+        MounterRequest::Staged(it) => vec![volume(&it.key)],
+        MounterRequest::Expand(it) => vec![volume(&it.key)],
+        MounterRequest::Notes(key) | MounterRequest::Recover(key) => vec![volume(key)],
+        MounterRequest::Stage(it) => vec![volume(&it.key), path(&it.staging_path)],
+        MounterRequest::Unstage(it) => vec![volume(&it.key), path(&it.staging_path)],
+        MounterRequest::Publish(it) => vec![volume(&it.key), path(&it.target_path)],
+        MounterRequest::Unpublish(it) => vec![volume(&it.key), path(&it.target_path)],
+        MounterRequest::Pool(driver, call) => entries(driver, call),
+        MounterRequest::Stats(_)
+        | MounterRequest::Health(_)
+        | MounterRequest::Unsettled(_)
+        | MounterRequest::UnsharedRoots
+        | MounterRequest::VolumesInUse(_) => Vec::new(),
+    }
+}
+
+fn volume(key: &VolumeKey) -> Subject {
+    Subject::Volume(key.clone())
+}
+
+fn path(path: &NodePath) -> Subject {
+    Subject::Path(path.clone())
+}
+
+/// The entries of a pool that a call changes, or reads while it makes another.
+fn entries(driver: &DriverName, call: &PoolCall) -> Vec<Subject> {
+    let (Some(pool), paths) = call.pool_and_paths() else {
+        return Vec::new();
+    };
+    let entry = |path| Subject::entry(driver.clone(), pool, path);
+    match call.is_reading() {
+        true => Vec::new(),
+        false => paths.into_iter().map(entry).collect(),
     }
 }
 

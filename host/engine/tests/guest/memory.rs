@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use wasmount_core::mounter::*;
-use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::pool::{PoolCall, PoolReply, PoolUsage};
 use wasmount_core::state::{
     Expect, Keyspace, KeyspaceOwner, Outcome, StateEntry, StateError, StateStore, StateWrite,
@@ -153,7 +152,10 @@ impl StateStore for Memory {
 /// Pools alone: a guest reaches nothing else of a mounter.
 #[async_trait]
 impl Mounter for Memory {
-    async fn pool(&self, _: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {
+    async fn perform(&self, request: MounterRequest) -> Result<MounterResponse, MountError> {
+        let MounterRequest::Pool(_, call) = request else {
+            unreachable!("a guest reaches nothing but pools")
+        };
         self.note(format!("pool {call:?}"));
         if call.is_destructive() {
             drop(self.gate.read().await);
@@ -165,7 +167,7 @@ impl Mounter for Memory {
                 what: "make it".to_owned(),
             });
         }
-        Ok(match call {
+        Ok(MounterResponse::Pool(match call {
             PoolCall::Names => PoolReply::Names(vec!["volumes".to_owned()]),
             PoolCall::Capacity { .. } => PoolReply::Capacity(PoolUsage {
                 total_bytes: 100 << 30,
@@ -175,53 +177,6 @@ impl Mounter for Memory {
             PoolCall::List { .. } => PoolReply::List(Vec::new()),
             PoolCall::SetQuota { .. } => PoolReply::Quota { enforced: false },
             _ => PoolReply::Done,
-        })
-    }
-
-    async fn staged(&self, _: StagedQuery) -> Result<Staged, MountError> {
-        unreachable!("no guest stages")
-    }
-    async fn stage(&self, _: StageVolume) -> Result<(), MountError> {
-        unreachable!("no guest stages")
-    }
-    async fn notes(&self, _: VolumeKey) -> Result<BTreeMap<String, String>, MountError> {
-        unreachable!("no guest asks")
-    }
-    async fn unstage(&self, _: UnstageVolume) -> Result<(), MountError> {
-        unreachable!("no guest unstages")
-    }
-    async fn publish(&self, _: PublishVolume) -> Result<(), MountError> {
-        unreachable!("no guest publishes")
-    }
-    async fn unpublish(&self, _: UnpublishVolume) -> Result<(), MountError> {
-        unreachable!("no guest unpublishes")
-    }
-    async fn health(
-        &self,
-        _: wasmount_core::mounter::HealthQuery,
-    ) -> Result<Vec<wasmount_core::health::Health>, MountError> {
-        Ok(Vec::new())
-    }
-
-    async fn stats(&self, _: StatVolume) -> Result<VolumeStats, MountError> {
-        unreachable!("no guest asks")
-    }
-    async fn expand(&self, _: ExpandVolume) -> Result<u64, MountError> {
-        unreachable!("no guest expands")
-    }
-    async fn unsettled(&self, _: DriverName) -> Result<Vec<VolumeId>, MountError> {
-        unreachable!("no guest recovers")
-    }
-    async fn volumes_in_use(
-        &self,
-        _: DriverName,
-    ) -> Result<Vec<wasmount_core::mounter::VolumeInUse>, MountError> {
-        unreachable!("no guest asks")
-    }
-    async fn unshared_roots(&self) -> Result<Vec<String>, MountError> {
-        Ok(Vec::new())
-    }
-    async fn recover(&self, _: VolumeKey) -> Result<(), MountError> {
-        unreachable!("no guest recovers")
+        }))
     }
 }

@@ -2,10 +2,12 @@
 
 use super::*;
 use proptest::prelude::*;
-use wasmount_core::health::HealthStatus;
-use wasmount_core::names::NodePath;
+use std::collections::BTreeMap;
+use wasmount_core::health::{Health, HealthStatus};
+use wasmount_core::mounter::{HealthQuery, MounterRequest, PublishVolume, Staged, VolumeKey};
+use wasmount_core::names::{DriverName, NodePath, VolumeId};
 use wasmount_core::plan::{Plan, PlanFile, Source};
-use wasmount_core::pool::Extents;
+use wasmount_core::pool::{Extents, PoolCall, PoolReply};
 use wasmount_core::secrets::SecretOptions;
 use wasmount_core::snapshot::Extent;
 use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
@@ -47,8 +49,8 @@ fn plan(content: usize) -> Plan {
     }
 }
 
-fn publish(content: usize) -> Request {
-    Request::Publish(PublishVolume {
+fn publish(content: usize) -> MounterRequest {
+    MounterRequest::Publish(PublishVolume {
         key: key(),
         staging_path: None,
         target_path: path("/pods/r/mount"),
@@ -75,7 +77,7 @@ fn finding(status: HealthStatus) -> Health {
     }
 }
 
-fn changed_extents() -> Request {
+fn changed_extents() -> MounterRequest {
     let call = PoolCall::ChangedExtents {
         pool: "data".to_owned(),
         base: "a".to_owned(),
@@ -83,15 +85,15 @@ fn changed_extents() -> Request {
         offset: 4096,
         limit: 7,
     };
-    Request::Pool(key().driver, call)
+    MounterRequest::Pool(key().driver, call)
 }
 
-fn extents() -> Answer {
+fn extents() -> MounterResponse {
     let ranges = vec![Extent {
         offset_bytes: 4096,
         size_bytes: 1 << 40,
     }];
-    Answer::Pool(PoolReply::Extents(Extents {
+    MounterResponse::Pool(PoolReply::Extents(Extents {
         ranges,
         next_offset: Some(u64::MAX),
     }))
@@ -114,7 +116,7 @@ fn a_request_is_read_as_it_was_written_in_one_packet_or_many() {
         let request = publish(content);
         let message = encode(&request).unwrap();
         assert_eq!(packets(&message).count(), wanted);
-        let read: Request = decode(&crossed(&message).unwrap()).unwrap();
+        let read: MounterRequest = decode(&crossed(&message).unwrap()).unwrap();
         assert!(read == request);
     }
 }
@@ -130,8 +132,10 @@ fn what_crosses_is_the_same_as_ever_in_this_version() {
         text: "e".to_owned(),
     });
     let reply: String = hex(encode(&refused).unwrap());
-    let asked: String = hex(encode(&Request::Health(query())).unwrap());
-    let found: Reply = Ok(Answer::Health(vec![finding(HealthStatus::Other(300))]));
+    let asked: String = hex(encode(&MounterRequest::Health(query())).unwrap());
+    let found: Reply = Ok(MounterResponse::Health(vec![finding(HealthStatus::Other(
+        300,
+    ))]));
     let found: String = hex(encode(&found).unwrap());
     let asked_extents: String = hex(encode(&changed_extents()).unwrap());
     let told: String = hex(encode(&Reply::Ok(extents())).unwrap());
@@ -176,12 +180,12 @@ fn a_reply_is_read_as_it_was_written() {
     ];
     let volumes = vec![VolumeId::parse("volume_id", "v").unwrap()];
     let answers = [
-        Answer::Done,
-        Answer::Staged(Staged::AsWanted),
-        Answer::Expanded(u64::MAX),
-        Answer::Unsettled(volumes),
-        Answer::Health(Vec::new()),
-        Answer::Health(
+        MounterResponse::Done,
+        MounterResponse::Staged(Staged::AsWanted),
+        MounterResponse::Expanded(u64::MAX),
+        MounterResponse::Unsettled(volumes),
+        MounterResponse::Health(Vec::new()),
+        MounterResponse::Health(
             [
                 HealthStatus::Degraded,
                 HealthStatus::Inaccessible,
@@ -207,8 +211,8 @@ fn hand_made(driver: &str, volume: &str) -> Vec<u8> {
 
 #[test]
 fn words_that_were_never_parsed_are_not_read() {
-    let read = |driver: &str, volume: &str| decode::<Request>(&hand_made(driver, volume));
-    let wanted = Request::Notes(key());
+    let read = |driver: &str, volume: &str| decode::<MounterRequest>(&hand_made(driver, volume));
+    let wanted = MounterRequest::Notes(key());
     assert!(read("directory.test", "v") == Ok(wanted));
     for (driver, volume) in [
         ("", "v"),
@@ -221,10 +225,10 @@ fn words_that_were_never_parsed_are_not_read() {
     ] {
         assert!(read(driver, volume) == Err(Violation::Unreadable));
     }
-    // A path is kept as it is, for the mount room to refuse; what is no path at all is not read.
+    // A path is kept as it is, for the mounter to reject; what is no path at all is not read.
     let unstage = |path: &str| {
         let bytes = postcard::to_stdvec(&(3u8, "directory.test", "v", path)).unwrap();
-        decode::<Request>(&bytes)
+        decode::<MounterRequest>(&bytes)
     };
     assert!(unstage("/pods/../etc").is_ok());
     for path in ["", "/a\0b", &"/a".repeat(4096)] {
@@ -236,9 +240,9 @@ fn words_that_were_never_parsed_are_not_read() {
 fn a_message_with_a_byte_more_or_less_is_not_read() {
     let message = encode(&publish(3)).unwrap().to_vec();
     let longer = [&message[..], &[0]].concat();
-    assert!(decode::<Request>(&longer) == Err(Violation::Unreadable));
+    assert!(decode::<MounterRequest>(&longer) == Err(Violation::Unreadable));
     for end in 0..message.len() {
-        assert!(decode::<Request>(&message[..end]) == Err(Violation::Unreadable));
+        assert!(decode::<MounterRequest>(&message[..end]) == Err(Violation::Unreadable));
     }
 }
 
@@ -309,9 +313,9 @@ proptest! {
     fn frames_of_any_bytes_are_decoded_or_rejected(
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
     ) {
-        if let Ok(request) = decode::<Request>(&bytes) {
+        if let Ok(request) = decode::<MounterRequest>(&bytes) {
             let again = encode(&request).unwrap();
-            prop_assert!(decode::<Request>(&again) == Ok(request));
+            prop_assert!(decode::<MounterRequest>(&again) == Ok(request));
         }
         let _ = Greeting::read(&bytes);
         let _ = Assembly::default().add(&bytes);

@@ -12,9 +12,8 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use wasmount_core::health::{Health, HealthStatus};
 use wasmount_core::mounter::{
-    ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
-    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, Usage, VolumeInUse, VolumeKey,
-    VolumeStats,
+    MountError, Mounter, MounterRequest, MounterResponse, Staged, UnstageVolume, Usage,
+    VolumeInUse, VolumeKey, VolumeStats,
 };
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
 use wasmount_core::pool::{Extents, PoolCall, PoolReply};
@@ -60,69 +59,66 @@ impl Recording {
 
 #[async_trait]
 impl Mounter for Recording {
-    async fn staged(&self, query: StagedQuery) -> Result<Staged> {
-        self.call(format!("staged {query:?}")).await?;
-        Ok(Staged::AsWanted)
-    }
-    async fn stage(&self, request: StageVolume) -> Result<()> {
-        let secrets: Vec<_> = request.secret_options.iter().collect();
-        let words = format!("stage {request:?} {secrets:?}");
-        self.call(words).await
-    }
-    async fn notes(&self, key: VolumeKey) -> Result<BTreeMap<String, String>> {
-        self.call(format!("notes {key:?}")).await?;
-        Ok(BTreeMap::from([("portal".to_owned(), "a".to_owned())]))
-    }
-    async fn unstage(&self, request: UnstageVolume) -> Result<()> {
-        self.call(format!("unstage {}", request.key.volume)).await
-    }
-    async fn publish(&self, request: PublishVolume) -> Result<()> {
-        self.call(format!("publish {request:?}")).await
-    }
-    async fn unpublish(&self, request: UnpublishVolume) -> Result<()> {
-        self.call(format!("unpublish {request:?}")).await
-    }
-    async fn stats(&self, request: StatVolume) -> Result<VolumeStats> {
-        self.call(format!("stats {request:?}")).await?;
-        Ok(STATS)
-    }
-    async fn health(&self, query: HealthQuery) -> Result<Vec<Health>> {
-        self.call(format!("health {query:?}")).await?;
-        Ok(vec![finding()])
-    }
-    async fn expand(&self, request: ExpandVolume) -> Result<u64> {
-        self.call(format!("expand {request:?}")).await?;
-        Ok(7)
-    }
-    async fn unsettled(&self, driver: DriverName) -> Result<Vec<VolumeId>> {
-        self.call(format!("unsettled {driver}")).await?;
-        Ok(vec![key("v").volume])
-    }
-    async fn volumes_in_use(&self, driver: DriverName) -> Result<Vec<VolumeInUse>> {
-        self.call(format!("volumes_in_use {driver}")).await?;
-        Ok(vec![VolumeInUse {
-            volume: key("v").volume,
-            staging_path: Some("/s".to_owned()),
-            target_paths: vec!["/t".to_owned()],
-        }])
-    }
-    async fn unshared_roots(&self) -> Result<Vec<String>> {
-        self.call("unshared_roots".to_owned()).await?;
-        Ok(vec!["it is private".to_owned()])
-    }
-    async fn recover(&self, key: VolumeKey) -> Result<()> {
-        self.call(format!("recover {key:?}")).await?;
-        panic!("as a test")
-    }
-    async fn pool(&self, driver: DriverName, call: PoolCall) -> Result<PoolReply> {
-        self.call(format!("pool {driver} {call:?}")).await?;
-        if let PoolCall::AllocatedExtents { .. } | PoolCall::ChangedExtents { .. } = call {
-            return Ok(PoolReply::Extents(extents()));
+    async fn perform(&self, request: MounterRequest) -> Result<MounterResponse> {
+        let words = words(&request);
+        self.call(words).await?;
+        match request {
+            MounterRequest::Stage(_)
+            | MounterRequest::Unstage(_)
+            | MounterRequest::Publish(_)
+            | MounterRequest::Unpublish(_) => Ok(MounterResponse::Done),
+            MounterRequest::Staged(_) => Ok(MounterResponse::Staged(Staged::AsWanted)),
+            MounterRequest::Notes(_) => {
+                let notes = BTreeMap::from([("portal".to_owned(), "a".to_owned())]);
+                Ok(MounterResponse::Notes(notes))
+            }
+            MounterRequest::Stats(_) => Ok(MounterResponse::Stats(STATS)),
+            MounterRequest::Health(_) => Ok(MounterResponse::Health(vec![finding()])),
+            MounterRequest::Expand(_) => Ok(MounterResponse::Expanded(7)),
+            MounterRequest::Unsettled(_) => Ok(MounterResponse::Unsettled(vec![key("v").volume])),
+            MounterRequest::VolumesInUse(_) => {
+                Ok(MounterResponse::VolumesInUse(vec![VolumeInUse {
+                    volume: key("v").volume,
+                    staging_path: Some("/s".to_owned()),
+                    target_paths: vec!["/t".to_owned()],
+                }]))
+            }
+            MounterRequest::UnsharedRoots => {
+                let sentences = vec!["it is private".to_owned()];
+                Ok(MounterResponse::UnsharedRoots(sentences))
+            }
+            MounterRequest::Recover(_) => panic!("as a test"),
+            MounterRequest::Pool(
+                _,
+                PoolCall::AllocatedExtents { .. } | PoolCall::ChangedExtents { .. },
+            ) => Ok(MounterResponse::Pool(PoolReply::Extents(extents()))),
+            MounterRequest::Pool(..) => Err(MountError::NoSpace {
+                what: "it".to_owned(),
+                reason: "3 of 4".to_owned(),
+            }),
         }
-        Err(MountError::NoSpace {
-            what: "it".to_owned(),
-            reason: "3 of 4".to_owned(),
-        })
+    }
+}
+
+fn words(request: &MounterRequest) -> String {
+    match request {
+        MounterRequest::Staged(query) => format!("staged {query:?}"),
+        MounterRequest::Stage(request) => {
+            let secrets: Vec<_> = request.secret_options.iter().collect();
+            format!("stage {request:?} {secrets:?}")
+        }
+        MounterRequest::Notes(key) => format!("notes {key:?}"),
+        MounterRequest::Unstage(request) => format!("unstage {}", request.key.volume),
+        MounterRequest::Publish(request) => format!("publish {request:?}"),
+        MounterRequest::Unpublish(request) => format!("unpublish {request:?}"),
+        MounterRequest::Stats(request) => format!("stats {request:?}"),
+        MounterRequest::Health(query) => format!("health {query:?}"),
+        MounterRequest::Expand(request) => format!("expand {request:?}"),
+        MounterRequest::Unsettled(driver) => format!("unsettled {driver}"),
+        MounterRequest::VolumesInUse(driver) => format!("volumes_in_use {driver}"),
+        MounterRequest::UnsharedRoots => "unshared_roots".to_owned(),
+        MounterRequest::Recover(key) => format!("recover {key:?}"),
+        MounterRequest::Pool(driver, call) => format!("pool {driver} {call:?}"),
     }
 }
 

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use wasmount_core::health::Health;
 use wasmount_core::mounter::*;
-use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::pool::{PoolCall, PoolReply};
 use wasmount_core::state::*;
 use wasmount_core::volume::VolumeCapability;
@@ -22,11 +21,6 @@ pub(crate) struct MemoryMounter {
 }
 
 impl MemoryMounter {
-    fn is_mounted(&self, path: &str) -> bool {
-        self.staged.lock().unwrap().contains_key(path)
-            || self.published.lock().unwrap().contains_key(path)
-    }
-
     fn not_there(path: &str) -> MountError {
         MountError::NotFound {
             what: path.to_owned(),
@@ -36,114 +30,85 @@ impl MemoryMounter {
 
 #[async_trait]
 impl Mounter for MemoryMounter {
-    async fn staged(&self, query: StagedQuery) -> Result<Staged, MountError> {
-        match self.staged.lock().unwrap().get(query.staging_path.as_str()) {
-            None => Ok(Staged::No),
-            Some(capability) if *capability == query.capability => Ok(Staged::AsWanted),
-            Some(_) => Err(MountError::AlreadyExists {
-                what: query.staging_path.to_string(),
-                difference: "another capability".to_owned(),
-            }),
+    async fn perform(&self, request: MounterRequest) -> Result<MounterResponse, MountError> {
+        let mut staged = self.staged.lock().unwrap();
+        let mut published = self.published.lock().unwrap();
+        let mounted = |path: &str| match staged.contains_key(path) || published.contains_key(path) {
+            true => Ok(()),
+            false => Err(Self::not_there(path)),
+        };
+        match request {
+            MounterRequest::Staged(query) => {
+                return match staged.get(query.staging_path.as_str()) {
+                    None => Ok(MounterResponse::Staged(Staged::No)),
+                    Some(capability) if *capability == query.capability => {
+                        Ok(MounterResponse::Staged(Staged::AsWanted))
+                    }
+                    Some(_) => Err(MountError::AlreadyExists {
+                        what: query.staging_path.to_string(),
+                        difference: "another capability".to_owned(),
+                    }),
+                };
+            }
+            MounterRequest::Stage(request) => {
+                staged.insert(request.staging_path.into_string(), request.capability);
+            }
+            MounterRequest::Unstage(request) => {
+                staged.remove(request.staging_path.as_str());
+            }
+            MounterRequest::Publish(request) => {
+                if let Some(path) = &request.staging_path
+                    && mounted(path.as_str()).is_err()
+                {
+                    return Err(MountError::NotStaged {
+                        path: path.to_string(),
+                    });
+                }
+                published.insert(request.target_path.into_string(), request.readonly);
+            }
+            MounterRequest::Unpublish(request) => {
+                published.remove(request.target_path.as_str());
+            }
+            MounterRequest::Recover(_) => {}
+            MounterRequest::Notes(_) => return Ok(MounterResponse::Notes(BTreeMap::new())),
+            MounterRequest::Health(_) => {
+                let health = self.health.lock().unwrap().clone();
+                return Ok(MounterResponse::Health(health));
+            }
+            MounterRequest::Stats(request) => {
+                mounted(request.volume_path.as_str())?;
+                return Ok(MounterResponse::Stats(VolumeStats {
+                    bytes: Usage {
+                        total: 1024,
+                        used: Some(24),
+                        available: Some(1000),
+                    },
+                    inodes: Some(Usage {
+                        total: 10,
+                        used: Some(1),
+                        available: Some(9),
+                    }),
+                }));
+            }
+            MounterRequest::Expand(request) => {
+                mounted(request.volume_path.as_str())?;
+                let bytes = request.required_bytes.unwrap_or(1024);
+                return Ok(MounterResponse::Expanded(bytes));
+            }
+            MounterRequest::Unsettled(_) => return Ok(MounterResponse::Unsettled(Vec::new())),
+            MounterRequest::VolumesInUse(_) => {
+                return Ok(MounterResponse::VolumesInUse(Vec::new()));
+            }
+            MounterRequest::UnsharedRoots => {
+                return Ok(MounterResponse::UnsharedRoots(Vec::new()));
+            }
+            MounterRequest::Pool(_, PoolCall::Names) => {
+                let names = self.broken_pools.lock().unwrap().clone();
+                return Ok(MounterResponse::Pool(PoolReply::Names(names)));
+            }
+            MounterRequest::Pool(..) => return Err(Self::not_there("its directory")),
         }
-    }
-
-    async fn stage(&self, request: StageVolume) -> Result<(), MountError> {
-        self.staged
-            .lock()
-            .unwrap()
-            .insert(request.staging_path.into_string(), request.capability);
-        Ok(())
-    }
-
-    async fn notes(&self, _key: VolumeKey) -> Result<BTreeMap<String, String>, MountError> {
-        Ok(BTreeMap::new())
-    }
-
-    async fn unstage(&self, request: UnstageVolume) -> Result<(), MountError> {
-        self.staged
-            .lock()
-            .unwrap()
-            .remove(request.staging_path.as_str());
-        Ok(())
-    }
-
-    async fn publish(&self, request: PublishVolume) -> Result<(), MountError> {
-        if let Some(path) = &request.staging_path
-            && !self.is_mounted(path.as_str())
-        {
-            return Err(MountError::NotStaged {
-                path: path.to_string(),
-            });
-        }
-        self.published
-            .lock()
-            .unwrap()
-            .insert(request.target_path.into_string(), request.readonly);
-        Ok(())
-    }
-
-    async fn unpublish(&self, request: UnpublishVolume) -> Result<(), MountError> {
-        self.published
-            .lock()
-            .unwrap()
-            .remove(request.target_path.as_str());
-        Ok(())
-    }
-
-    async fn health(&self, _: HealthQuery) -> Result<Vec<Health>, MountError> {
-        Ok(self.health.lock().unwrap().clone())
-    }
-
-    async fn stats(&self, request: StatVolume) -> Result<VolumeStats, MountError> {
-        let path = request.volume_path.as_str();
-        if !self.is_mounted(path) {
-            return Err(Self::not_there(path));
-        }
-        Ok(VolumeStats {
-            bytes: Usage {
-                total: 1024,
-                used: Some(24),
-                available: Some(1000),
-            },
-            inodes: Some(Usage {
-                total: 10,
-                used: Some(1),
-                available: Some(9),
-            }),
-        })
-    }
-
-    async fn expand(&self, request: ExpandVolume) -> Result<u64, MountError> {
-        let path = request.volume_path.as_str();
-        if !self.is_mounted(path) {
-            return Err(Self::not_there(path));
-        }
-        Ok(request.required_bytes.unwrap_or(1024))
-    }
-
-    async fn unsettled(&self, _driver: DriverName) -> Result<Vec<VolumeId>, MountError> {
-        Ok(Vec::new())
-    }
-
-    async fn volumes_in_use(
-        &self,
-        _driver: DriverName,
-    ) -> Result<Vec<wasmount_core::mounter::VolumeInUse>, MountError> {
-        Ok(Vec::new())
-    }
-
-    async fn unshared_roots(&self) -> Result<Vec<String>, MountError> {
-        Ok(Vec::new())
-    }
-    async fn recover(&self, _key: VolumeKey) -> Result<(), MountError> {
-        Ok(())
-    }
-
-    async fn pool(&self, _driver: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {
-        match call {
-            PoolCall::Names => Ok(PoolReply::Names(self.broken_pools.lock().unwrap().clone())),
-            _ => Err(Self::not_there("its directory")),
-        }
+        Ok(MounterResponse::Done)
     }
 }
 

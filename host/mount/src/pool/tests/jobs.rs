@@ -56,7 +56,7 @@ async fn take_the_thread(
         begun.send(()).unwrap();
         Ok(wait.recv().is_err())
     };
-    let busy = tokio::spawn(async move { threads.copy(job).await });
+    let busy = tokio::spawn(async move { threads.copies.run(job).await });
     has_begun.await.unwrap();
     (release, busy)
 }
@@ -78,8 +78,8 @@ async fn whoever_asks_for_a_copy_that_is_under_way_gets_its_result() {
     tokio::time::sleep(SOON).await;
     assert!(joined.iter().all(|call| !call.is_finished()));
     // They wait without a thread.
-    assert_eq!(threads.copy(|| Ok(1)).await, Ok(1));
-    assert_eq!(threads.pool(|| Ok(2)).await, Ok(2));
+    assert_eq!(threads.copies.run(|| Ok(1)).await, Ok(1));
+    assert_eq!(threads.pool.run(|| Ok(2)).await, Ok(2));
     claim.end(Ok(()));
     for call in joined {
         assert_eq!(call.await.unwrap(), Ok(PoolReply::Done));

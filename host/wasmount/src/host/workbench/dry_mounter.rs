@@ -9,12 +9,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use wasmount_core::document::Grants;
-use wasmount_core::health::Health;
-use wasmount_core::mounter::{
-    ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
-    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, VolumeInUse, VolumeKey, VolumeStats,
-};
-use wasmount_core::names::{DriverName, VolumeId};
+use wasmount_core::mounter::{MountError, Mounter, MounterRequest, MounterResponse, Staged};
+use wasmount_core::names::DriverName;
 use wasmount_core::plan::Plan;
 use wasmount_core::pool::{PoolCall, PoolReply};
 use wasmount_core::volume::VolumeCapability;
@@ -115,73 +111,8 @@ impl DryMounter {
         let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
         recorded.push(Recorded { action, path, plan });
     }
-}
 
-#[async_trait]
-impl Mounter for DryMounter {
-    async fn staged(&self, _query: StagedQuery) -> Result<Staged, MountError> {
-        Ok(Staged::No)
-    }
-
-    async fn stage(&self, request: StageVolume) -> Result<(), MountError> {
-        let path = request.staging_path.into_string();
-        self.judge("stage", path, request.plan, &request.capability, false)
-    }
-
-    async fn notes(&self, _key: VolumeKey) -> Result<BTreeMap<String, String>, MountError> {
-        Ok(BTreeMap::new())
-    }
-
-    async fn volumes_in_use(&self, _driver: DriverName) -> Result<Vec<VolumeInUse>, MountError> {
-        Ok(Vec::new())
-    }
-
-    async fn unstage(&self, request: UnstageVolume) -> Result<(), MountError> {
-        self.record("unstage", request.staging_path.into_string(), None);
-        Ok(())
-    }
-
-    async fn publish(&self, request: PublishVolume) -> Result<(), MountError> {
-        let path = request.target_path.into_string();
-        let Some(plan) = request.plan else {
-            self.record("publish", path, None);
-            return Ok(());
-        };
-        self.judge("publish", path, plan, &request.capability, request.readonly)
-    }
-
-    async fn unpublish(&self, request: UnpublishVolume) -> Result<(), MountError> {
-        self.record("unpublish", request.target_path.into_string(), None);
-        Ok(())
-    }
-
-    async fn stats(&self, _request: StatVolume) -> Result<VolumeStats, MountError> {
-        Err(answered_by_the_kernel("the use of a volume"))
-    }
-
-    async fn health(&self, query: HealthQuery) -> Result<Vec<Health>, MountError> {
-        Err(MountError::NotFound {
-            what: format!("volume {} on this node", query.key.volume),
-        })
-    }
-
-    async fn expand(&self, _request: ExpandVolume) -> Result<u64, MountError> {
-        Err(answered_by_the_kernel("growth on the node"))
-    }
-
-    async fn unsettled(&self, _driver: DriverName) -> Result<Vec<VolumeId>, MountError> {
-        Ok(Vec::new())
-    }
-
-    async fn unshared_roots(&self) -> Result<Vec<String>, MountError> {
-        Ok(Vec::new())
-    }
-
-    async fn recover(&self, _key: VolumeKey) -> Result<(), MountError> {
-        Ok(())
-    }
-
-    async fn pool(&self, driver: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {
+    async fn call_pool(&self, driver: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {
         match (&self.pools, call) {
             (_, PoolCall::Names) => {
                 let names = self.grants.pools.keys().cloned();
@@ -189,7 +120,7 @@ impl Mounter for DryMounter {
             }
             (Some(pools), call) => pools.pool(driver, call).await,
             (None, call) => {
-                let pool = call.words().first().copied().unwrap_or_default().to_owned();
+                let pool = call.pool_and_paths().0.unwrap_or_default().to_owned();
                 Err(MountError::Unusable {
                     what: format!("pool `{pool}`"),
                     reason: "it is closed to this command; `wasmount call` has `--touch-pools` and `--pools`"
@@ -197,6 +128,55 @@ impl Mounter for DryMounter {
                 })
             }
         }
+    }
+}
+
+#[async_trait]
+impl Mounter for DryMounter {
+    async fn perform(&self, request: MounterRequest) -> Result<MounterResponse, MountError> {
+        match request {
+            MounterRequest::Stage(it) => {
+                let path = it.staging_path.into_string();
+                self.judge("stage", path, it.plan, &it.capability, false)?;
+            }
+            MounterRequest::Publish(it) => {
+                let path = it.target_path.into_string();
+                match it.plan {
+                    Some(plan) => self.judge("publish", path, plan, &it.capability, it.readonly)?,
+                    None => self.record("publish", path, None),
+                }
+            }
+            MounterRequest::Unstage(it) => {
+                self.record("unstage", it.staging_path.into_string(), None);
+            }
+            MounterRequest::Unpublish(it) => {
+                self.record("unpublish", it.target_path.into_string(), None);
+            }
+            MounterRequest::Recover(_) => {}
+            MounterRequest::Staged(_) => return Ok(MounterResponse::Staged(Staged::No)),
+            MounterRequest::Notes(_) => return Ok(MounterResponse::Notes(BTreeMap::new())),
+            MounterRequest::Unsettled(_) => return Ok(MounterResponse::Unsettled(Vec::new())),
+            MounterRequest::UnsharedRoots => {
+                return Ok(MounterResponse::UnsharedRoots(Vec::new()));
+            }
+            MounterRequest::VolumesInUse(_) => {
+                return Ok(MounterResponse::VolumesInUse(Vec::new()));
+            }
+            MounterRequest::Stats(_) => return Err(answered_by_the_kernel("the use of a volume")),
+            MounterRequest::Expand(_) => return Err(answered_by_the_kernel("growth on the node")),
+            MounterRequest::Health(query) => {
+                return Err(MountError::NotFound {
+                    what: format!("volume {} on this node", query.key.volume),
+                });
+            }
+            MounterRequest::Pool(driver, call) => {
+                return self
+                    .call_pool(driver, call)
+                    .await
+                    .map(MounterResponse::Pool);
+            }
+        }
+        Ok(MounterResponse::Done)
     }
 }
 
