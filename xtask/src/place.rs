@@ -5,7 +5,6 @@
 
 use crate::failure::Failure;
 use crate::mountinfo;
-use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -131,7 +130,7 @@ impl Drop for Place {
 fn locked(root: &Path) -> io::Result<File> {
     let unlocked = root.join("lock.new");
     let file = File::create(&unlocked)?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    file.try_lock()?;
     fs::rename(unlocked, root.join(LOCK))?;
     Ok(file)
 }
@@ -154,7 +153,7 @@ pub fn sweep(prefix: &str) -> Vec<PathBuf> {
 /// Nobody holds its lock. What belongs to another user cannot be opened and so is none of ours.
 fn is_leftover(path: &Path) -> bool {
     match File::options().write(true).open(path.join(LOCK)) {
-        Ok(file) => flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok(),
+        Ok(file) => file.try_lock().is_ok(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let age = fs::metadata(path)
                 .and_then(|it| it.modified())

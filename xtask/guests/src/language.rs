@@ -4,7 +4,6 @@
 use crate::files::{self, Files};
 use crate::world::{self, World};
 use crate::{c, go};
-use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use xtask::failure::Failure;
@@ -105,6 +104,6 @@ fn locked(folder: &Path) -> Result<File, Failure> {
     let failed = || Failure::io(format!("lock {}", path.display()));
     fs::create_dir_all(folder).map_err(failed())?;
     let file = File::create(&path).map_err(failed())?;
-    flock(&file, FlockOperation::LockExclusive).map_err(|errno| failed()(errno.into()))?;
+    file.lock().map_err(failed())?;
     Ok(file)
 }

@@ -4,7 +4,6 @@
 
 use crate::command;
 use crate::failure::Failure;
-use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -102,7 +101,7 @@ impl Lab {
         let failed = || Failure::io(format!("lock {}", self.root.display()));
         let unlocked = self.root.join("lock.new");
         let file = File::create(&unlocked).map_err(failed())?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
+        file.try_lock()
             .map_err(io::Error::from)
             .and_then(|()| fs::rename(unlocked, self.lock()))
             .map_err(failed())?;
@@ -111,8 +110,7 @@ impl Lab {
 
     /// Whether a cluster runs in it.
     pub fn is_used(&self) -> bool {
-        File::open(self.lock())
-            .is_ok_and(|it| flock(&it, FlockOperation::NonBlockingLockExclusive).is_err())
+        File::open(self.lock()).is_ok_and(|it| it.try_lock().is_err())
     }
 
     fn lock(&self) -> PathBuf {
