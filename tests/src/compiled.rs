@@ -12,7 +12,7 @@ use xtask::workspace::Workspace;
 
 /// The cache of a host, below its data directory.
 const CACHE: &str = "compiled";
-/// Nobody but the host's user may read its cache, or it refuses it.
+/// Only the host's user may read its cache; otherwise the host rejects it.
 const CACHE_MODE: u32 = 0o700;
 /// The kind of the files that hold machine code; the others name one of them, and are copied last.
 const CODE: &str = "cwasm";

@@ -273,7 +273,7 @@ impl Drop for Host {
         if let Some(mounting) = &mut self.mounting {
             let _ = mounting.kill_9();
         }
-        // Those of raw block volumes stay until somebody takes them off, which a test that failed did not.
+        // Those of raw block volumes stay until they are detached, which a failed test did not do.
         let _ = loop_devices::detach_below(&self.root);
         let log = self.log();
         let Some(place) = self.place.take() else {

@@ -151,7 +151,7 @@ pub fn may_grow_ext4_online() -> bool {
     own.is_ok_and(|own| own.effective.contains(CapabilitySet::SYS_RESOURCE))
 }
 
-/// On one node a driver's name and an id are one volume, and whoever tears that down lets go of its loop devices, which are the machine's: tests
+/// On one node a driver's name and an id are one volume, and teardown of it detaches its loop devices, which are the machine's: tests
 /// that run side by side must not have the same. A test has a thread with its name, and a process.
 fn of_this_test(name: &str) -> String {
     let thread = std::thread::current();

@@ -16,7 +16,7 @@ const IMAGE: &str = "disk";
 /// Smallest file that a loop device takes, in bytes.
 const SECTOR: usize = 512;
 
-/// How long somebody else may keep the disk: a test in a namespace of its own.
+/// How long another process may keep the disk: a test in a namespace of its own.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two looks.
@@ -92,7 +92,7 @@ impl LoopDisk {
             }
             thread::sleep(LOOK);
         }
-        // A mount namespace that somebody made meanwhile has a copy of the mount, and as long as there is one, a mount is the dead one again.
+        // A mount namespace that was made meanwhile has a copy of the mount, and as long as there is one, a mount is the dead one again.
         while !loop_devices::backed_below(&self.image)?.is_empty() {
             if start.elapsed() > PATIENCE {
                 return Err(Failure::Unexpected {
@@ -101,7 +101,7 @@ impl LoopDisk {
             }
             thread::sleep(LOOK);
         }
-        // Devices are numbered anew at every boot: somebody else has the number now.
+        // Devices are numbered anew at every boot: another file system has the number now.
         let place_holder = self.image.with_extension("other");
         fs::write(&place_holder, [0; SECTOR])
             .map_err(Failure::io(format!("write {}", place_holder.display())))?;
@@ -128,7 +128,7 @@ impl Drop for Frozen<'_> {
 
 impl Drop for LoopDisk {
     fn drop(&mut self) {
-        // What a failed test left on its files would keep them, and be nobody's: from the unmount on it has no path below this one any more.
+        // What a failed test left on its files would keep them, and never be removed: from the unmount on it has no path below this one any more.
         let _ = loop_devices::detach_below(&self.path);
         // Lazily: a host that still runs, since the test failed, must not keep it.
         let _ = command::read(Command::new("umount").arg("--lazy").arg(&self.path));

@@ -1,4 +1,4 @@
-//! A mount namespace for one test. A namespace that somebody else makes begins with a copy of every mount that it sees, and as long as the
+//! A mount namespace for one test. Each new namespace begins with a copy of every mount that it sees, and as long as the
 //! copy is there, a file system that was unmounted and its loop device are in use: tests that ask whether they are must not be seen.
 
 use rustix::mount::{MountPropagationFlags, mount_change};
@@ -8,7 +8,7 @@ use std::path::Path;
 /// All mounts lie below it.
 const ROOT: &str = "/";
 
-/// Moves the calling thread into a namespace of its own. Its mounts are shared, as kubelet's directory must be, but with nobody.
+/// Moves the calling thread into a namespace of its own. Its mounts are shared, as kubelet's directory must be, but with no other namespace.
 ///
 /// # Panics
 /// Without CAP_SYS_ADMIN.

@@ -248,7 +248,7 @@ impl Orchestrator {
         patiently(busy, || self.delete(&volume.id)).await
     }
 
-    /// The same beside others who do it too: a loop device goes when the last one closes it, and whoever looks at all of them has each open for
+    /// The same beside others who do it too: a loop device goes when the last one closes it, and a process that lists all of them has each open for
     /// a moment. So the delete is repeated while the volume is in use, as external-provisioner does.
     pub async fn tear_down_beside_others(&self, volume: &Volume) -> Result<(), Status> {
         let busy = &[Code::Aborted, Code::Unavailable];

@@ -69,7 +69,7 @@ async fn join(client: TcpStream, to: SocketAddr, open: watch::Receiver<bool>) {
     );
 }
 
-/// Until one of the two ends, or nobody needs it any more.
+/// Until one of the two ends, or it is no longer needed.
 async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut open: watch::Receiver<bool>) {
     let mut piece = vec![0; PIECE_BYTES];
     while let Ok(length @ 1..) = from.read(&mut piece).await {

@@ -39,7 +39,7 @@ impl SmallDisk {
         })
     }
 
-    /// From now on nobody can write it.
+    /// From now on it cannot be written.
     pub fn make_read_only(&self) -> Result<(), Failure> {
         mount_remount(&self.path, MountFlags::RDONLY, c"")
             .map_err(|errno| failed("make read-only", &self.path, errno))

@@ -76,7 +76,7 @@ pub const PODFILES: Driver = Driver {
     fsGroupPolicy: None",
 };
 
-/// Images of the node, which the node alone grows, and which nobody attaches.
+/// Images of the node, which the node alone expands, and which are not attached.
 pub const LOCAL_IMAGES: Driver = Driver {
     name: "local-images.wasmount.io",
     plugin: "local-images",
@@ -260,7 +260,7 @@ pub(super) fn host_of_objects(
     Ok(service(name, line))
 }
 
-/// What all hosts are told.
+/// Arguments of all hosts.
 fn serve(workspace: &Workspace, kubeconfig: &str) -> Vec<String> {
     let program = workspace.host_program().display().to_string();
     let flags = ["serve", "--node-id", NODE_NAME, "--kubeconfig", kubeconfig];

@@ -5,7 +5,7 @@ use xtask::cluster::Cluster;
 use xtask::command;
 use xtask::failure::Failure;
 
-/// Changes after which every version that somebody watches from lies in the past.
+/// Changes after which every version that a client watches from lies in the past.
 const CHANGES: usize = 10;
 
 /// A key that no API server looks at: theirs begin with `/registry`. In Base64, as the gateway wants it.

@@ -169,7 +169,7 @@ impl Lab {
         .await
     }
 
-    /// The classes. That there are drivers is told by the host.
+    /// The classes. The host itself creates the CSIDriver objects.
     async fn describe(&self) -> Result<(), Failure> {
         let mut all = Vec::new();
         for (name, driver, fs_type, kind) in CLASSES {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use xtask::cluster::BUSYBOX_IMAGE;
 
-/// Ends at once when it is told to, unlike a `sleep` that is process 1.
+/// Ends at once on SIGTERM, unlike a `sleep` that is process 1.
 const IDLE: &str = "trap 'exit 0' TERM; while :; do sleep 0.2; done";
 
 /// What a pod has, and where it finds it: a file system at `/<name>`, a device at `/dev/<name>`.

@@ -252,7 +252,7 @@ impl Scene {
         self.abandon().await
     }
 
-    /// Asks for the end of all of it, without waiting: nobody needs it any more, and it is not what is judged.
+    /// Asks for the end of all of it, without waiting: it is no longer needed, and not part of the test.
     pub async fn abandon(&self) -> Result<(), Failure> {
         let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(self.client());
         namespaces

@@ -1,4 +1,4 @@
-//! CSINode and Node against a real API server without a kubelet: what is compared, told and mended beside one (a test plays it), and what the
+//! CSINode and Node against a real API server without a kubelet: what is compared, reported and repaired beside one (a test plays it), and what the
 //! host writes without one. One file a subject.
 
 mod cluster;

@@ -1,5 +1,5 @@
 //! Plugins are compiled in a process of their own that may do almost nothing: what crashes, hangs or bloats a compiler costs one refusal, and
-//! whoever serves serves on.
+//! backends that serve continue to serve.
 
 mod expensive;
 mod leftovers;
@@ -204,7 +204,7 @@ fn privileged_a_component_that_crashes_the_compiler_is_rejected() {
     first.kill(Signal::ABORT).unwrap();
     let words = "the component does not compile: the process broke down (signal: 6 (SIGABRT)";
     scene.wait_for(words);
-    // Nobody tries again by itself; who asks is answered from memory.
+    // It is not tried again by itself; a request is answered from memory.
     let mut swap = Command::new(Workspace::locate().unwrap().host_program());
     swap.args(["swap", "expensive", "--data-dir"]);
     let asked = swap.arg(scene.host.data()).output().unwrap();
@@ -217,7 +217,7 @@ fn privileged_a_component_that_crashes_the_compiler_is_rejected() {
 #[test]
 fn privileged_a_component_that_uses_all_cpu_is_rejected() {
     let scene = Scene::that_hangs();
-    // What the kernel sends when it is used up; that it will is told by the limits above.
+    // The signal that the kernel sends when it is used up; the limits above show that it is set.
     scene.compiler().kill(Signal::XCPU).unwrap();
     scene.wait_for("the component does not compile: it takes more than 120 s of CPU time; split");
 }

@@ -120,7 +120,7 @@ pub(crate) async fn privileged_a_group_snapshot_restores_all_its_volumes(scene: 
     Ok(())
 }
 
-/// Writes a megabyte that nobody has seen yet, to the disk; gives its sum.
+/// Writes a new random megabyte to the disk; returns its checksum.
 async fn write(scene: &Scene, pod: &str, claim: &str) -> Result<String, Failure> {
     let write = "dd if=/dev/urandom of=/$it/content bs=64k count=16 conv=fsync 2>/dev/null";
     scene.shell(pod, &format!("it={claim}; {write}")).await?;

@@ -1,4 +1,4 @@
-//! Whoever dies, pods keep what they have: a pod writes all the time while kubelet, the host, the API server or etcd is away, and afterwards volumes
+//! Pods keep their volumes whichever process dies: a pod writes all the time while kubelet, the host, the API server or etcd is away, and afterwards volumes
 //! come and go as before. Each test has the cluster to itself; that nothing is left of it, and that CSINode is true, is asked at its end.
 
 use crate::stage::Outcome;
@@ -43,7 +43,7 @@ pub(crate) async fn privileged_a_pod_writes_on_while_the_host_is_replaced(scene:
     let writer = Writer::begin(&scene).await?;
     let cluster = scene.lab().cluster();
     cluster.stop(HOST)?;
-    // Nobody serves the volume now, and the pod does not feel it.
+    // No driver serves the volume now, and the pod is not affected.
     writer.goes_on().await?;
     cluster.start_again(HOST)?;
     writer.end().await
@@ -153,7 +153,7 @@ pub(crate) async fn privileged_drift_is_seen_and_healed_though_etcd_forgot_what_
 ) -> Outcome {
     let writer = Writer::begin(&scene).await?;
     let cluster = scene.lab().cluster();
-    // Whoever watches now goes on from a version that is no more, of which a new API server knows nothing either.
+    // A watch now continues from a version that is no more, of which a new API server knows nothing either.
     cluster.kill("kube-apiserver")?;
     etcd::forget(cluster)?;
     cluster.start_again("kube-apiserver")?;

@@ -1,5 +1,5 @@
 //! The host, or its mounter, killed in the middle of a step that kubelet has ordered: at a system call that only this step makes. That it was this
-//! step is told by kubelet, which got no answer to it.
+//! step is known from kubelet, which got no answer to it.
 
 use crate::stage::Outcome;
 use crate::writer::Writer;
@@ -60,7 +60,7 @@ impl<'a> Doomed<'a> {
                 if now.is_none() || now == self.id {
                     return Err(NotYet(format!("{service} is {now:?}")));
                 }
-                // The first that failed; what was tried again before it was up found nobody.
+                // The first that failed; retries before it was up found no server.
                 let log = kubelet_log(scene);
                 let mut lines = log[self.read..].lines();
                 match lines.find(|it| it.contains(OPERATION) && it.contains("rpc error")) {

@@ -1,4 +1,4 @@
-//! A driver whose host may not mount: its mounter is another process, which dies without it, and its plugin is a file that somebody may break. Pods
+//! A driver whose host may not mount: its mounter is another process, which dies without it, and its plugin is a file that may be broken. Pods
 //! come and go once what they need is there again, and what needs nothing of the plugin goes without it.
 
 use crate::stage::Outcome;
@@ -32,7 +32,7 @@ pub(crate) async fn privileged_pods_come_and_go_once_the_mounter_is_back(scene: 
     scene
         .pod_with("comes", &[Volume::Claim("comes")], &Value::Null)
         .await?;
-    // Its volume is to be made, and whoever asks for it is told why not.
+    // Its volume is requested, and the client gets the reason why it is not created.
     scene
         .wait("the claim tells of the mounter", async || {
             let events = wait::events(&scene.client(), scene.namespace()).await;

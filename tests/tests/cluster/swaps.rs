@@ -46,7 +46,7 @@ pub(crate) async fn privileged_a_backend_that_is_an_object_is_swapped_and_taken_
         let reason = swapped.condition("RolledBack").await?;
         assert_eq!(reason, "RolledBackByAdministrator");
         assert_eq!(swapped.digest().await?, Some(last), "{said}");
-        // It stays there whatever happens to the object, until somebody says so.
+        // It stays there whatever happens to the object, until a swap by command.
         swapped.annotate("a look").await?;
         swapped.lift()?;
         swapped.condition("Ready").await?;

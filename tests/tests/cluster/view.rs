@@ -68,7 +68,7 @@ pub(crate) async fn privileged_kubelet_tells_a_pod_that_its_volume_lost_its_moun
         "umount $(dirname $(grep -l {} {places}/*/vol_data.json))/globalmount",
         volume.volume_handle
     );
-    // Somebody cleans up, and does not know what he takes away.
+    // An administrator cleans up, and does not know what is removed.
     command::read(cluster.enter("sh").args(["-ec", &unmount]))?;
     scene
         .wait("an event of the pod tells of it", async || {

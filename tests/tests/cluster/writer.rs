@@ -8,7 +8,7 @@ use wasmount_tests::cluster::scene::Scene;
 use wasmount_tests::cluster::wait::NotYet;
 use xtask::failure::Failure;
 
-/// Writes a line every tenth of a second, and is told from other processes by its file.
+/// Writes a line every tenth of a second, and is distinguished from other processes by its file.
 const WRITER: &str = "(while date >> /data/lines; do sleep 0.1; done) > /dev/null 2>&1 &";
 
 /// Lines that show that writing goes on: two seconds of them.

@@ -1,7 +1,7 @@
 //! A plugin that breaks every rule, and a host that stays whole: the call fails with the right code and says whose fault it was, the next
 //! call works, another driver notices nothing, and nothing is left: no mount, no memory, no secret.
 //!
-//! What the plugin can do is told in tables, a row each. `known` holds that no row is missing.
+//! What the plugin can do is in tables, a row each. `known` checks that no row is missing.
 
 mod admission;
 mod answers;

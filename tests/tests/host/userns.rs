@@ -37,7 +37,7 @@ fn mounts(host: u32, below: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The command that starts the host without root, whoever runs the test.
+/// The command that starts the host without root, also when root runs the test.
 fn unprivileged() -> Vec<OsString> {
     let nobody = NOBODY.to_string();
     let mut words = Vec::new();

@@ -31,7 +31,7 @@ const SLOW: Duration = Duration::from_millis(700);
 /// When that client gives up.
 const IMPATIENT: Duration = Duration::from_millis(150);
 
-/// What calls are told before the host has looked at a plugin, and between two calls that ask.
+/// The answer to calls before the host has loaded a plugin, and the time between two calls.
 const NOT_LOADED_YET: &str = "it was not loaded yet";
 const AGAIN: Duration = Duration::from_millis(10);
 

@@ -252,7 +252,7 @@ async fn privileged_sanity_local_images() {
         });
         let mut outcome = of_5_4(&host.unwrap(), None, access_type).await;
         if access_type == "mount" && !may_grow_ext4_online() {
-            // Nobody has grown the image before it is in use: so here, and only here, the kernel's answer to the unprivileged is the suite's.
+            // The image was not expanded before it is in use: so here, and only here, the kernel's answer to the unprivileged is the suite's.
             let failed: Vec<_> = outcome.failed.drain(..).collect();
             assert_eq!(failed.len(), 1, "{failed:#?}");
             for word in [GROWS_IN_USE, "CAP_SYS_RESOURCE"] {

@@ -56,7 +56,7 @@ async fn of_two_processes_one_wins_each_key_of_a_real_api_server() {
             (Outcome::Conflict(seen), Outcome::Done(revision)) => (1, revision, seen),
             both => panic!("{both:?}"),
         };
-        // The loser is told what the winner wrote.
+        // The loser gets what the winner wrote.
         let loser = loser.unwrap();
         assert_eq!(loser.value, winner.to_string().into_bytes());
         assert_eq!(loser.revision, revision);

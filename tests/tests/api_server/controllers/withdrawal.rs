@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use wasmount_core::names::DriverName;
 use wasmount_kubernetes::{Election, Leadership};
 
-/// Long before a lease runs out that nobody gives back, which takes 15 s.
+/// Long before a lease expires that is not released, which takes 15 s.
 const SOON: Duration = Duration::from_secs(8);
 
 /// Longer than a holder goes on without a renewal, which is 10 s.

@@ -66,7 +66,7 @@ impl Cluster {
         }
     }
 
-    /// A kubeconfig of somebody who may do nothing.
+    /// A kubeconfig without any rights.
     pub(crate) async fn kubeconfig_without_rights(&self) -> PathBuf {
         use k8s_openapi::api::authentication::v1::TokenRequest;
         use k8s_openapi::api::core::v1::ServiceAccount;

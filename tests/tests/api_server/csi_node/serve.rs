@@ -79,7 +79,7 @@ async fn privileged_a_host_beside_kubelet_reports_and_writes_nothing() {
             .collect(),
         count: Some(100),
     };
-    assert!(cluster.csi_node().await.is_none(), "nobody has written it");
+    assert!(cluster.csi_node().await.is_none(), "it was written");
     kubelet::install(&cluster, &answer).await;
     serving.logged("CSINode and Node match the driver").await;
 

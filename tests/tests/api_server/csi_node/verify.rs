@@ -1,4 +1,4 @@
-//! Beside a kubelet: each fact that drifts is noticed, told and mended by another registration, or told as what a person must mend.
+//! Beside a kubelet: each fact that drifts is noticed, reported and repaired by another registration, or reported as what an administrator must repair.
 
 use crate::csi_node::cluster::{Cluster, own_control_plane};
 use crate::csi_node::kubelet;
@@ -32,7 +32,7 @@ fn entry(change: Value) -> Value {
     json!({ "spec": { "drivers": [entry] } })
 }
 
-/// Changes objects as somebody else does, and waits until all is right again.
+/// Changes objects as another client does, and waits until all is right again.
 async fn drifts(name: &str, of_node: Option<Value>, of_csi_node: Vec<Value>, words: &str) {
     let (cluster, watched) = listed(name).await;
     if let Some(change) = of_node {

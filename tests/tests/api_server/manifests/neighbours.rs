@@ -180,7 +180,7 @@ async fn a_real_api_server_refuses_a_backend_the_records_of_another() {
     let kept = a.store.get(&space, "k").await.unwrap().unwrap();
     assert_eq!(kept.value, b"v");
 
-    // Its own are its own, and become nobody else's.
+    // It may change its own, and cannot give them away.
     let own = b.space();
     let put = b.store.put(&own, "k", b"w".to_vec(), Expect::Any).await;
     assert!(matches!(put.unwrap(), Outcome::Done(_)));
@@ -188,7 +188,7 @@ async fn a_real_api_server_refuses_a_backend_the_records_of_another() {
     assert_not_its_own(change(&theirs, "own", label("a.example")).await, resource);
     remove(&theirs, "own").await.unwrap();
 
-    // A name is a hash, which no policy can tell: whoever made a record under the name of another's has it refused there.
+    // A name is a hash, which no policy can tell: a record under the name of another's is refused there.
     a.store.remove(&space, "k", Expect::Any).await.unwrap();
     create(&theirs, record(&name, "b.example")).await.unwrap();
     let refused = a.store.get(&space, "k").await.unwrap_err();

@@ -1,4 +1,4 @@
-//! A VolumeSnapshotContent that no node's snapshotter would look after is refused in words, by whoever it is made.
+//! A VolumeSnapshotContent that no node's snapshotter would look after is refused with a message, whoever creates it.
 
 use crate::manifests::scene::{Scene, error_of, printed, soon, workspace};
 use serde_json::{Value, json};

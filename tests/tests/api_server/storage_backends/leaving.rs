@@ -120,7 +120,7 @@ async fn privileged_an_object_recreated_while_leaving_takes_work() {
     until_working(&orchestrator, &volume).await;
     served(&scene, "back").await;
 
-    // It is deleted, somebody takes its finalizer away, and another one has its name.
+    // It is deleted, its finalizer is removed by hand, and another object has its name.
     scene.delete("back").await;
     soon("the refusal of new work", async || {
         create(&orchestrator).await.err()

@@ -147,7 +147,7 @@ async fn kubeconfig_on(scene: &Scene, node: &str) -> PathBuf {
         .await
         .unwrap();
     let path = scene.plane.kubeconfig_of(node, &token).unwrap();
-    // A pod is told its namespace beside its token.
+    // A pod has its namespace in a file beside its token.
     let text = std::fs::read_to_string(&path).unwrap();
     let mut config: Value = serde_json::from_str(&text).unwrap();
     config["contexts"][0]["context"]["namespace"] = json!(NAMESPACE);

@@ -214,7 +214,7 @@ async fn a_deletion_waits_for_staged_volumes_and_leaves_nothing() {
     assert!(message.contains("1 volumes are staged, on n1"), "{message}");
     host.say("goes", Phase::Removed, 0).await;
     scene.until_gone("goes").await;
-    // The host is told that it is gone, and keeps it until it is done.
+    // The host sees the deletion, and keeps the finalizer until it has finished.
     let mut wanted = host.backends.wanted();
     let gone = wanted.wait_for(|all| !all.backends["goes"].there).await;
     let uid = gone.unwrap().backends["goes"].uid.clone();

@@ -1,4 +1,4 @@
-//! Compiled code, and directories of commands, that nobody owns any more: the next host takes them away, and never what one needs.
+//! Compiled code, and directories of commands, without an owner: the next host removes them, and never what is in use.
 
 use crate::compile::PATIENCE;
 use std::collections::BTreeSet;

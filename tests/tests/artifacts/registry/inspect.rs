@@ -1,4 +1,4 @@
-//! `wasmount inspect oci://..`: what is told of an artifact where it lies, by tag and by digest, and whose signatures lie beside it.
+//! `wasmount inspect oci://..`: what is printed of an artifact in a registry, by tag and by digest, and of the signatures beside it.
 
 use crate::registry::server::{Server, component, good, refused, text, wasmount};
 use serde_json::{Value, json};

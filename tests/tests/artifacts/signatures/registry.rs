@@ -29,7 +29,7 @@ impl Drop for Registry {
 impl Registry {
     fn start() -> Self {
         let scene = Scene::new();
-        // Free a moment ago; whoever takes it meanwhile makes the registry end, which is seen below.
+        // Free a moment ago; if it is taken meanwhile the registry ends, which is seen below.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         drop(listener);

@@ -12,7 +12,7 @@ use xtask::workspace::Workspace;
 pub(crate) const PASSWORD: &str = "correct horse";
 /// The variables that a password may be in.
 const VARIABLES: [&str; 2] = ["WASMOUNT_KEY_PASSWORD", "COSIGN_PASSWORD"];
-/// The component of a scene. Nobody here looks inside.
+/// The component of a scene. Its content does not matter here.
 pub(crate) const COMPONENT: &[u8] = b"\0asm\r\0\x01\0";
 /// What it is called.
 pub(crate) const FILE: &str = "nas.wasm";

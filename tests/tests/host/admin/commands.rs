@@ -1,4 +1,4 @@
-//! Each command, as somebody types it.
+//! Each command, as an administrator types it.
 
 use crate::admin::scene::{DRIVER, Scene, said};
 use tonic::Code;
@@ -100,7 +100,7 @@ async fn privileged_somebody_else_is_refused() {
             .unwrap();
         said(output)
     };
-    // By the mode of the socket; and by the host, where somebody has a right past that.
+    // By the mode of the socket; and by the host, where a caller has rights past that.
     let past = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"];
     for rights in [&[][..], &past] {
         let said = open(rights);

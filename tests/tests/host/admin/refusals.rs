@@ -18,7 +18,7 @@ pub(crate) const SAID_BYTES: usize = 10 << 10;
 /// What a component begins with, and a core module (component model, `Binary.md`).
 pub(crate) const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
-/// The same, in a file that nobody and one that `acme` has signed.
+/// The same, in an unsigned file and in one that `acme` has signed.
 const UNSIGNED_CORE: &str = "unsigned-core.wasm";
 const SIGNED_CORE: &str = "signed-core.wasm";
 /// Sections of a component end with it; this one says that it is longer than the file.

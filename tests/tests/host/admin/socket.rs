@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// More than the host has places.
 const SILENT: usize = 100;
-/// How long whoever asks may have to wait behind them. Several rounds of the host's own 5 s.
+/// How long a caller may have to wait behind them. Several rounds of the host's own 5 s.
 const BOUND: Duration = Duration::from_secs(30);
 
 #[tokio::test]

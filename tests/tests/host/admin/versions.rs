@@ -130,7 +130,7 @@ async fn privileged_concurrent_administrators_leave_one_version() {
             .flat_map(|it| it.join().unwrap())
             .collect()
     });
-    // Each is told what became of its wish: it serves, or another came first.
+    // Each gets its outcome: the version serves, or another one came first.
     for said in &outcomes {
         let is_known = said.code == Some(0) || said.error.contains("meanwhile");
         assert!(is_known, "{said:?}");

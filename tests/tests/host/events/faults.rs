@@ -1,4 +1,4 @@
-//! Faults of a plugin, told to a claim and to a pod.
+//! Faults of a plugin, as Events on a claim and on a pod.
 
 use crate::events::scene::{DRIVER, PASSWORD, Scene};
 use k8s_openapi::api::core::v1::Event;
@@ -20,7 +20,7 @@ fn note(event: &Event) -> &str {
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_a_real_api_server_gets_claim_events_once() {
     let scene = Scene::start().await;
-    // First what is the user's own: faults are told in their order.
+    // First what is the user's own: Events come in the order of the faults.
     let own = scene.create("data", UID, "error").await;
     assert_eq!(own, Code::OutOfRange);
     for _ in 0..100 {
@@ -66,7 +66,7 @@ async fn privileged_a_real_api_server_gets_pod_events_without_secrets() {
     };
     assert_eq!(reason(event), "PluginNotGranted");
     assert!(note(event).contains("`spec.grants`"), "{}", note(event));
-    // A tenant can make any word the value of a secret: that is no fault of the plugin, and is told to kubelet alone.
+    // A tenant can make any word the value of a secret: that is no fault of the plugin, and only kubelet gets the message.
     let others = scene.events("Pod", "web-1", OTHER).await;
     assert!(others.is_empty(), "{others:?}");
     let half = &PASSWORD[..PASSWORD.len() / 2];

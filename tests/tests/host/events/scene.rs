@@ -1,4 +1,4 @@
-//! A host with a plugin that misbehaves when it is told to, beside a real API server; what the host writes there, and what it counts.
+//! A host with a plugin that misbehaves on demand, beside a real API server; what the host writes there, and what it counts.
 
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;

@@ -1,4 +1,4 @@
-//! What happens to the versions of a driver, told by Events on its CSIDriver, counted, and said in the log.
+//! What happens to the versions of a driver: Events on its CSIDriver, metrics and log.
 
 use crate::events::scene::{DRIVER, Scene};
 use std::time::{Duration, Instant};

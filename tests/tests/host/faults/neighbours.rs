@@ -1,4 +1,4 @@
-//! Other processes: a second host, one that was killed before, whoever says that it is time to stop, an administrator who mounted something
+//! Other processes: a second host, one that was killed before, a signal to stop, an administrator who mounted something
 //! read-only.
 
 use rustix::process::{Pid, Signal, kill_process};

@@ -77,7 +77,7 @@ async fn privileged_a_rejecting_kubelet_is_asked_with_backoff() {
     }
     host.is_not_ready("kubelet refused it: never");
     assert!(!kubelet.knows("a.b"));
-    // Volumes are served to whoever knows the socket.
+    // Volumes are served to every client of the socket.
     assert_eq!(
         node_id(&scene.endpoint("a.b")).await.as_deref(),
         Ok("test-node")

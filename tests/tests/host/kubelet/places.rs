@@ -1,4 +1,4 @@
-//! Where kubelets live, many drivers beside one, and hosts that register nobody.
+//! Where kubelets live, many drivers beside one, and hosts without registration.
 
 use crate::kubelet::process::{Kubelet, node_id};
 use crate::kubelet::scene::{READY, Scene};
@@ -55,7 +55,7 @@ async fn privileged_with_registration_off_kubelet_is_untouched() {
     let scene = Scene::new();
     let registry = scene.kubelet().join("plugins_registry");
     fs::create_dir(&registry).unwrap();
-    // What somebody else's registrar has left is its own to mend.
+    // What another registrar has left is not the host's to repair.
     let left = registry.join("a.b@reg.sock");
     drop(std::os::unix::net::UnixListener::bind(&left).unwrap());
     let mut host = scene.host("host", &["--registration", "off"]);

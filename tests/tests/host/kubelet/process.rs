@@ -96,7 +96,7 @@ impl Kubelet {
         }
     }
 
-    /// The process ends, its directory is emptied, another process starts: it knows nobody.
+    /// The process ends, its directory is emptied, another process starts: it knows no driver.
     pub(crate) async fn restarts_with_an_empty_registry(&mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
@@ -224,7 +224,7 @@ fn watch(events: &OwnedFd, state: &Mutex<State>) {
     }
 }
 
-/// Whose socket is gone, or another one: forgotten by name, whoever serves there.
+/// Whose socket is gone, or another one: forgotten by name, whatever serves there.
 fn unregister(state: &Mutex<State>) {
     let mut state = lock(state);
     let State {
@@ -328,7 +328,7 @@ pub(crate) async fn node_id(endpoint: &Path) -> Result<String, String> {
     Ok(info.map_err(in_words)?.into_inner().node_id)
 }
 
-/// As the real one dials a registration socket: grpc-go names a Unix socket's path, percent-encoded, as HTTP/2's `:authority` where nobody says
+/// As the real one dials a registration socket: grpc-go names a Unix socket's path, percent-encoded, as HTTP/2's `:authority` unless the client says
 /// otherwise (`dial` in pkg/kubelet/pluginmanager/operationexecutor of Kubernetes 1.36).
 pub(crate) async fn dial(socket: &Path) -> Result<Channel, String> {
     let path = socket.to_str().ok_or("the path is no text")?;

@@ -66,7 +66,7 @@ async fn privileged_an_impossible_volume_is_refused() {
             Code::InvalidArgument,
         ),
         (
-            "a parameter that nobody knows",
+            "an unknown parameter",
             CreateVolumeRequest {
                 parameters: [("sizze".to_owned(), "1".to_owned())].into(),
                 ..request()

@@ -1,4 +1,4 @@
-//! `wasmount call`: what is told of one call, and what never is.
+//! `wasmount call`: what is printed of one call, and what never is.
 
 use crate::looking_inside::program::{Bench, Told, component, text};
 use serde_json::{Value, json};

@@ -18,7 +18,7 @@ const STEPS: [&str; 10] = [
     "probe",
 ];
 
-/// A public key on P-256, whose private half nobody has kept.
+/// A public key on P-256, whose private half was not kept.
 const KEY: &str = "-----BEGIN PUBLIC KEY-----
 MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEzKh26UaTb8z8Iu4tBm+PSWh2qhdK
 zv2WmPd7snYSfTZFRLoHEke+FnGICpIn6/uJaoPJxKuBfBhQ/GEKUJ+P7g==

@@ -1,4 +1,4 @@
-//! Files that are no plugins, or that nobody would want as one: each is answered in words, by both commands, within bounds.
+//! Files that are no plugins, or hostile ones: each is answered with a message, by both commands, within bounds.
 
 use crate::looking_inside::program::{Bench, Told, component, text};
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ const MEMORY_BYTES: u64 = 512 << 20;
 const STEP: usize = 1024;
 /// How deep components lie in one another.
 const NESTING: usize = 20_000;
-/// The same for a look at every command: one that is compiled if nobody counts, and one that takes the stack of whoever goes down level by level.
+/// The same for a look at every command: one that is compiled if nothing is counted, and one that exhausts the stack of a recursive walk.
 const DEEP: [usize; 2] = [10_000, 300_000];
 
 /// What a component begins with.
@@ -112,7 +112,7 @@ fn refused_by_each_command(depth: usize) {
     let file = text(&file);
     let document = bench.document(file.as_ref(), "");
     let bundle = bench.path("deep.tar");
-    // Nobody listens there, and nobody is asked: what is refused is refused before.
+    // Nothing listens there, and nothing is called: what is refused is refused before.
     let registry = "oci://127.0.0.1:1/storage/nas:1";
     let too_deep = "it has components or modules more than 64 deep in one another";
     let uncompiled = format!("the component does not compile: {too_deep}");

@@ -1,4 +1,4 @@
-//! A recorded plan against the grants: under a document it is granted, or refused as a host refuses it; without one it is told what a document
+//! A recorded plan against the grants: under a document it is granted, or refused as a host refuses it; without one the output says what a document
 //! must grant.
 
 use crate::looking_inside::program::{Bench, Told, component, text};

@@ -57,7 +57,7 @@ pub(crate) const NODES: &[Row] = rows! {
     "huge-node-id" in NodeInfo: Internal, Fault("node_id is 2048 bytes long");
 };
 
-/// Where snapshots cannot be listed, nobody but the host can wait for them.
+/// Where snapshots cannot be listed, only the host can wait for them.
 const UNLISTED: &[Row] = rows! {
     "never-ready" in CreateSnapshot: Aborted, Words("snapshot behave is not ready yet");
     "never-ready" in CreateSnapshot: Aborted, Words("snapshot behave is not ready yet");

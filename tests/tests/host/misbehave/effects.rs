@@ -1,4 +1,4 @@
-//! A call that fails after it has made something: whatever code it would have, the client is told to come back, or nothing is left.
+//! A call that fails after an effect: whatever its code would be, the client is asked to retry, or nothing is left.
 
 use crate::misbehave::row::{Row, hold, rows};
 use crate::misbehave::scene::{self, Scene};

@@ -1,4 +1,4 @@
-//! A row of a table: what the plugin does in which call, and what the client is told of it.
+//! A row of a table: what the plugin does in which call, and what the client gets.
 
 use crate::misbehave::call::Call;
 use crate::misbehave::scene::{Driver, Scene};

@@ -268,7 +268,7 @@ pub(crate) fn document(folder: &Path, driver: &str, password: &str, lines: &str)
     path
 }
 
-/// Of the plugin's file, by somebody else's reckoning.
+/// Of the plugin's file, by sha256sum.
 pub(crate) fn digest() -> String {
     let component = Workspace::locate().unwrap().component("misbehave");
     let said = Command::new("sha256sum").arg(component).output().unwrap();

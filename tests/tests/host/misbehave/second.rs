@@ -57,7 +57,7 @@ fn privileged_a_staged_volume_is_not_planned_again() {
         orchestrator.publish(&volume).await.unwrap();
         volume.write("kept").unwrap();
         orchestrator.stage_as(stage).await.unwrap();
-        // Nobody is asked: not even a plan that would be refused.
+        // The plugin is not called: not even for a plan that would be refused.
         orchestrator
             .stage_as(driver.stage(&volume, "two-sources"))
             .await

@@ -8,7 +8,7 @@ use tonic::Code;
 use wasmount_tests::orchestrator::code;
 use xtask::workspace::Workspace;
 
-/// What calls cannot say is told by settings.
+/// What calls cannot say is in settings.
 const SETTINGS: &str =
     "  settings: { list-volumes: trap, list-snapshots: trap, get-node-info: trap }\n";
 

@@ -93,7 +93,7 @@ async fn privileged_a_mounter_that_comes_late_serves_from_then_on() {
     drop(orchestrator);
     host.terminate().unwrap();
     kill_mounter(&mut host);
-    // Its sockets are there, and its plugin, though nobody can mount.
+    // Its sockets are there, and its plugin, though nothing can be mounted.
     host.restart().unwrap();
     let orchestrator = host.orchestrator().await.unwrap();
     assert_eq!(code(&orchestrator.stage(&volume).await), Code::Unavailable);

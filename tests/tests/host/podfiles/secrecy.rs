@@ -92,7 +92,7 @@ async fn provoke(clients: &Clients, pod: &Pod) {
         change(&mut request, pod);
         let refused = clients.clone().node.node_publish_volume(request).await;
         let refused = refused.map(drop).unwrap_err();
-        // Whoever names an audience by a token has the plugin make a plan that tells it.
+        // An audience that contains a token makes the plugin return a plan that shows it.
         let expected = match what {
             "an audience that is the token" => Code::Internal,
             _ => Code::InvalidArgument,

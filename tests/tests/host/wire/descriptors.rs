@@ -29,7 +29,7 @@ fn official_go_modules_declare_what_we_declare() {
             .into_iter()
             .filter_map(|it| it.get(name))
             .collect();
-        assert!(!official.is_empty(), "nobody but us has {name}");
+        assert!(!official.is_empty(), "only Wasmount has {name}");
         let Some(here) = ours.get(name) else {
             panic!("we lack {name}: {official:?}");
         };

@@ -57,7 +57,7 @@ impl Official {
         unpack(&self.run("encode", lines.as_bytes()))
     }
 
-    /// By way of a file: a pipe would fill while nobody reads the other one.
+    /// By way of a file: a pipe would fill while the other one is not read.
     fn run(&self, command: &str, input: &[u8]) -> Vec<u8> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(input).unwrap();

@@ -108,7 +108,7 @@ impl Life {
         }
     }
 
-    /// Checks that whoever sees the volume here sees what was written.
+    /// Checks that the volume shows here what was written.
     pub(crate) fn assert_content(&self, at: &Path) {
         self.assert_read(self.read(at), at);
     }

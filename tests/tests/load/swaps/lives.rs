@@ -1,4 +1,4 @@
-//! Orchestrators that live whole lives of volumes side by side until they are told to stop, and take no failed call.
+//! Clients that run volume lifecycles side by side until they are stopped; a failed call is a panic.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -92,7 +92,7 @@ async fn assert_all_of_version_one(scene: &Scene, ids: &[String]) {
     }
 }
 
-/// Clients that make, ask for and remove volumes until they are told to stop. A call that fails is a panic.
+/// Clients that create, look up and delete volumes until they are stopped. A call that fails is a panic.
 struct Load {
     lanes: JoinSet<()>,
     stop: Arc<AtomicBool>,
@@ -199,7 +199,7 @@ async fn privileged_the_earlier_version_serves_later_records() {
     scene.swap_to_document().await;
     let made = make(&scene, "newer", 1).await;
     assert_eq!(scene.roll_back().await.version.unwrap().number, 1);
-    // Whoever did not hear the answer asks again.
+    // A client that did not get the answer calls again.
     assert_eq!(make(&scene, "newer", 1).await, made);
     assert_all_of_version_one(&scene, &made).await;
     // And what it did not read was not lost.

@@ -55,7 +55,7 @@ async fn privileged_a_version_that_traps_is_rolled_back_for_good() {
     let lives = Lives::begin(&scene.host, "pvc").await;
     let traps = trapped(&scene).await;
     assert!(traps <= CALLS / 2, "{traps}");
-    // Whoever was in the middle of a volume met the bad version, and nothing else.
+    // Lifecycles under way met the bad version, and no other failure.
     for failed in lives.cut_off().await {
         assert_eq!(failed.status.code(), Code::Internal, "{failed:?}");
         assert!(failed.status.message().contains("trapped"), "{failed:?}");

@@ -24,7 +24,7 @@ const KEPT: usize = 5;
 /// How long the commands took, by the middle one: told, never judged here, since the machine does more than this.
 #[expect(
     clippy::print_stdout,
-    reason = "it is told to whoever runs the test with --nocapture"
+    reason = "it is printed when the test runs with --nocapture"
 )]
 fn tell_median(what: &str, mut took: Vec<Duration>) {
     took.sort_unstable();

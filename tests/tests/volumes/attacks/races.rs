@@ -56,7 +56,7 @@ impl Swapper {
         }
     }
 
-    /// Takes off a mount that moved away with the directory, as whoever swapped it must. Within one directory the kernel looks for a mount
+    /// Takes off a mount that moved away with the directory, as the attacker must. Within one directory the kernel looks for a mount
     /// before it renames and not again, so a mount that comes in between moves along.
     fn let_go(&self) {
         if !self.link.is_symlink() {

@@ -1,4 +1,4 @@
-//! Attaching: what a node may have is counted once, however many calls come at once; who has a volume is told; and what contradicts is refused.
+//! Attaching: the limit of a node holds for concurrent calls too; ListVolumes shows published nodes; contradictions are refused.
 
 use crate::conformance::driver::Driver;
 use futures::future::join_all;
@@ -79,7 +79,7 @@ async fn nodes_of(driver: &Driver, volume: &str) -> Vec<String> {
     answer.into_inner().status.unwrap().published_node_ids
 }
 
-/// How many volumes are told to be on a node, by ListVolumes.
+/// How many volumes ListVolumes shows on a node.
 async fn attached(driver: &Driver) -> usize {
     let mut controller = driver.clients().controller;
     let answer = controller

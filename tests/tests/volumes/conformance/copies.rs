@@ -46,7 +46,7 @@ async fn generations_stand_alone(kind: Kind, file_system: &str) {
         kind.write(&child.target, &content).unwrap();
         family.push((child, content.clone()));
     }
-    // The oldest goes first: nobody needs it.
+    // The oldest is deleted first: nothing depends on it.
     while !family.is_empty() {
         for (volume, content) in &family {
             let found = kind.read(&volume.target, CONTENT_BYTES).unwrap();

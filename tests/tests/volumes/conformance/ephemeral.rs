@@ -88,7 +88,7 @@ async fn privileged_what_is_no_volume_of_a_pod_is_refused() {
         ),
         ("a device", block, Code::InvalidArgument),
         (
-            "an attribute that nobody knows",
+            "an unknown attribute",
             inline("csi-1", &target, &[("sizze", "1Mi")]),
             Code::InvalidArgument,
         ),

@@ -16,7 +16,7 @@ const LVM: (u64, &[u8]) = (512, b"LABELONE\x01\0\0\0\0\0\0\0\0\0\0\0\x20\0\0\0LV
 /// Puts something on a device.
 type Put = fn(&Path);
 
-/// What somebody may have put on a device.
+/// What a device may contain.
 const FOREIGN: [(&str, Put); 5] = [
     ("a partition table", |device| {
         tool("sfdisk", &["-q"], device, "label: gpt\n")

@@ -1,4 +1,4 @@
-//! A long list, read in pages while volumes come and go: what is there all the time is told once, and a token is good for what it was given for.
+//! A long list, read in pages while volumes come and go: what is there all the time is listed once, and a token is good for what it was given for.
 
 use crate::conformance::driver::Driver;
 use futures::stream::{self, StreamExt};
@@ -39,7 +39,7 @@ async fn page(
     Ok(controller.list_volumes(request).await?.into_inner())
 }
 
-/// Every id, with how often it was told; all pages but the last are full.
+/// Every id, with how often it was listed; all pages but the last are full.
 async fn listed(orchestrator: &Orchestrator, max_entries: i32) -> BTreeMap<String, usize> {
     let mut told = BTreeMap::new();
     let mut token = String::new();
@@ -60,7 +60,7 @@ async fn listed(orchestrator: &Orchestrator, max_entries: i32) -> BTreeMap<Strin
     }
 }
 
-/// Makes volumes and deletes them until it is told to end; how many.
+/// Creates and deletes volumes until it is stopped; returns how many.
 async fn come_and_go(orchestrator: Orchestrator, is_over: Arc<AtomicBool>) -> usize {
     let mut made = 0;
     while !is_over.load(Ordering::Relaxed) {
@@ -107,7 +107,7 @@ async fn privileged_a_long_list_names_each_volume_once() {
             .collect();
         assert!(
             wrong.is_empty(),
-            "{} are not told once: {:?}",
+            "{} are not listed once: {:?}",
             wrong.len(),
             wrong.first()
         );

@@ -233,7 +233,7 @@ async fn privileged_a_client_of_a_stream_may_leave_and_may_be_slow() {
     let begun = client.get_metadata_allocated(one_by_one).await;
     let mut slow = begun.unwrap().into_inner();
     let mut told = ranges(slow.message().await.unwrap().unwrap().block_metadata);
-    // Meanwhile nobody waits for it: not even who deletes the other snapshot.
+    // Meanwhile no call waits for it: not even the deletion of the other snapshot.
     let other = KIND.created(orchestrator, "other").await.unwrap();
     KIND.set_up(orchestrator, &other).await.unwrap();
     orchestrator.tear_down(&other).await.unwrap();

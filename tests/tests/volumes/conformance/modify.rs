@@ -71,10 +71,7 @@ async fn privileged_a_changed_volume_class_reaches_the_next_pod() {
         assert_eq!(chosen(&driver, &volume).await, ["noatime", "discard"]);
     }
     for (what, parameters) in [
-        (
-            "a name that nobody knows",
-            [("atime", "true"), ("colour", "red")],
-        ),
+        ("an unknown name", [("atime", "true"), ("colour", "red")]),
         (
             "a value that is none",
             [("atime", "true"), ("discard", "perhaps")],

@@ -1,4 +1,4 @@
-//! Read-only volumes: whichever of the ways a claim or a pod takes to ask for one, whoever writes hears EROFS, or EPERM from a device, and the
+//! Read-only volumes: whichever way a claim or a pod asks for one, a write fails with EROFS, or EPERM from a device, and the
 //! bytes stay.
 
 use crate::conformance::driver::Driver;

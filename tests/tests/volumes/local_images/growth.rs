@@ -1,5 +1,5 @@
 //! Growth on the node alone, as external-resizer and kubelet do it: the resizer finds that the controller cannot and the node can (its trivial
-//! resizer, which asks nobody), and kubelet calls NodeExpandVolume with the wanted size, while the volume is in use or just after it was
+//! resizer, which calls no driver), and kubelet calls NodeExpandVolume with the wanted size, while the volume is in use or just after it was
 //! published again.
 
 use crate::local_images::serving_with;

@@ -15,7 +15,7 @@ use wasmount_tests::strace::Recording;
 const FLAG: &str = r#"context="system_u:object_r:container_file_t:s0:c10,c20""#;
 /// Another pod's.
 const OTHER: &str = r#"context="system_u:object_r:container_file_t:s0:c30,c40""#;
-/// The system call by which the kernel is told of the first, as strace writes it down.
+/// The system call that gives the kernel the first one, as strace prints it.
 const TOLD: &str =
     r#"FSCONFIG_SET_STRING, "context", "system_u:object_r:container_file_t:s0:c10,c20", 0)"#;
 /// There while SELinux is on (selinuxfs).

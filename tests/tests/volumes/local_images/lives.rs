@@ -1,4 +1,4 @@
-//! The life of each kind of volume, and what the node and the scheduler are told of the pool.
+//! The lifecycle of each kind of volume, and what node and scheduler see of the pool.
 
 use crate::local_images::{
     CONTENT_BYTES, FORMS, KINDS, assert_nothing_left, create, created, serving,

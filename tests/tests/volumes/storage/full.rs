@@ -62,7 +62,7 @@ impl Small {
         self.disk.as_ref().unwrap()
     }
 
-    /// A volume with a file system on it that nobody uses.
+    /// A volume with a file system on it that is not in use.
     async fn used_before(&self, name: &str, content: &[u8]) -> Volume {
         let volume = KIND.created(&self.orchestrator, name).await.unwrap();
         KIND.set_up(&self.orchestrator, &volume).await.unwrap();
@@ -110,7 +110,7 @@ async fn privileged_a_full_pool_refuses_only_what_needs_space() {
         code(&snapshot(orchestrator, &volume.id, "taken").await),
     ];
     assert_eq!(refused, [Code::ResourceExhausted; 4]);
-    // The image was promised, but its blocks are taken by whoever filled the disk behind the pool's back.
+    // The image was promised, but its blocks are taken by what filled the disk outside of the pool.
     let formatted = orchestrator.stage_as(KIND.stage(&blank)).await;
     // All that mkfs learns of it is EIO; the host asks the disk.
     assert_eq!(code(&formatted), Code::ResourceExhausted, "{formatted:?}");

@@ -141,7 +141,7 @@ async fn live(kind: Kind, split: Option<u32>) {
         assert!(!reader.exists() && !volume.target.exists());
     }
     let kept = loop_devices::backed_below(&pool).unwrap();
-    assert_eq!(kept, devices, "nobody uses it, but it is staged");
+    assert_eq!(kept, devices, "it is unused, but staged");
     table.push((
         "delete while staged",
         code(&orchestrator.delete(&volume.id).await),
