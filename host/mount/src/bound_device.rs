@@ -54,9 +54,7 @@ fn may_be_bound(entry: &Entry, path: &str) -> bool {
 fn target_of(entry: &Entry, device: DeviceNumber) -> Option<&str> {
     let staged = entry.stage.as_ref().and_then(|stage| stage.block);
     let shows = |block: Option<_>| block.or(staged).is_some_and(|it| it.number == device);
-    entry
-        .targets
-        .iter()
-        .find(|(_, target)| target.capability.is_raw() && shows(target.block))
-        .map(|(path, _)| path.as_str())
+    let mut targets = entry.targets.iter();
+    let target = targets.find(|(_, target)| target.capability.is_raw() && shows(target.block));
+    target.map(|(path, _)| path.as_str())
 }

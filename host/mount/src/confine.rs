@@ -1,8 +1,7 @@
-//! Paths in a pool: a plugin's words become descriptors here, and never lead out of the pool, through a symbolic link or onto another mount.
+//! Paths in a pool: a plugin's strings become descriptors here, and never lead out of the pool, through a symbolic link or onto another mount.
 //!
-//! It is apart because it is the wall between a plugin's string and the file system; nothing else opens a pool's path. Parsing is pure:
-//! a part is just bytes, only `/` and NUL mean anything (a backslash or a look-alike of a dot is a name like any other). It must not know
-//! what a path is for.
+//! Nothing else opens a pool's path. Parsing is pure: a part is just bytes, only `/` and NUL mean anything (a backslash or a look-alike of a
+//! dot is a name like any other).
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -108,6 +107,16 @@ pub(crate) fn open_confined(
         | ResolveFlags::NO_SYMLINKS
         | ResolveFlags::NO_MAGICLINKS
         | ResolveFlags::NO_XDEV;
+    open_resolved(directory, path, flags, resolve)
+}
+
+/// openat2(2), tried again where the kernel could not finish because of a rename elsewhere.
+pub(crate) fn open_resolved(
+    directory: impl AsFd,
+    path: impl Arg + Copy,
+    flags: OFlags,
+    resolve: ResolveFlags,
+) -> Result<OwnedFd, Errno> {
     let mut attempts = 1;
     loop {
         let flags = flags | OFlags::CLOEXEC;

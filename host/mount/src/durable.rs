@@ -1,17 +1,12 @@
 //! What the host must still know of a volume after a reboot: the notes of its plan, which a hook needs at tear-down, and that it was about to
 //! be formatted.
 //!
-//! It is apart from the journal because that one dies with the mounts. Every change is on stable storage before the call returns. It must not
-//! know what a note says, nor when a device may be formatted.
+//! The journal ends with the mounts; this does not. Every change is on stable storage before the call returns.
 
-use crate::failure::{MountSetupError, kernel};
 use crate::observe::Identity;
-use crate::record_file::{Fault, Lasting, Record, RecordFiles};
-use rustix::io::Errno;
+use crate::records::{Lasting, Record, Records};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::plan::Source;
@@ -19,15 +14,7 @@ use wasmount_core::plan::Source;
 /// The directory in the state directory.
 const DIRECTORY: &str = "volumes";
 
-/// All volumes. Read once; then memory and files say the same.
-#[derive(Debug)]
-pub(crate) struct Durable {
-    files: RecordFiles,
-    /// Never held while a file is written: who only reads must not wait for the node's disk.
-    volumes: Mutex<BTreeMap<VolumeKey, DurableRecord>>,
-    /// Held by who changes something, from the look at what is known until memory and file say the same again.
-    changing: Mutex<()>,
-}
+pub(crate) type Durable = Records<DurableRecord>;
 
 /// Says that a device was blank and is being formatted: until the first mount, what is on it is nobody's data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +51,7 @@ impl FormatIntent {
 /// One volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DurableRecord {
+pub(crate) struct DurableRecord {
     schema: u32,
     key: VolumeKey,
     notes: BTreeMap<String, String>,
@@ -73,6 +60,17 @@ struct DurableRecord {
 
 impl Record for DurableRecord {
     const SCHEMA: u32 = 1;
+    const DIRECTORY: &'static str = DIRECTORY;
+    const LASTING: Lasting = Lasting::PowerCut;
+
+    fn empty(key: VolumeKey) -> Self {
+        Self {
+            schema: Self::SCHEMA,
+            key,
+            notes: BTreeMap::new(),
+            format_intent: None,
+        }
+    }
 
     fn schema(&self) -> u32 {
         self.schema
@@ -88,39 +86,9 @@ impl Record for DurableRecord {
 }
 
 impl Durable {
-    /// Reads what an earlier host left.
-    pub(crate) fn open(state_directory: &Path) -> Result<Self, MountSetupError> {
-        let directory = state_directory.join(DIRECTORY);
-        let (files, records) = RecordFiles::open::<DurableRecord>(directory, Lasting::PowerCut)
-            .map_err(|fault| match fault {
-                Fault::InUse { path } => MountSetupError::StateInUse { path },
-                Fault::Io {
-                    operation,
-                    path,
-                    source,
-                } => MountSetupError::State {
-                    operation,
-                    path,
-                    source,
-                },
-            })?;
-        let volumes = records
-            .into_iter()
-            .map(|record| (record.key.clone(), record))
-            .collect();
-        Ok(Self {
-            files,
-            volumes: Mutex::new(volumes),
-            changing: Mutex::new(()),
-        })
-    }
-
     /// The notes of a volume; empty: none.
     pub(crate) fn notes(&self, key: &VolumeKey) -> BTreeMap<String, String> {
-        lock(&self.volumes)
-            .get(key)
-            .map(|record| record.notes.clone())
-            .unwrap_or_default()
+        self.entry(key).notes
     }
 
     /// Remembers the notes of a volume; empty: none.
@@ -129,12 +97,12 @@ impl Durable {
         key: &VolumeKey,
         notes: &BTreeMap<String, String>,
     ) -> Result<(), MountError> {
-        self.update(key, |record| record.notes.clone_from(notes))
+        self.change(key, |record| record.notes.clone_from(notes))
     }
 
     /// Whether, and as what, a volume's device was about to be formatted.
     pub(crate) fn intent(&self, key: &VolumeKey) -> Option<FormatIntent> {
-        lock(&self.volumes).get(key)?.format_intent.clone()
+        self.entry(key).format_intent
     }
 
     /// To be called before the first byte is written.
@@ -143,50 +111,24 @@ impl Durable {
         key: &VolumeKey,
         intent: FormatIntent,
     ) -> Result<(), MountError> {
-        self.update(key, |record| record.format_intent = Some(intent))
+        self.change(key, |record| record.format_intent = Some(intent))
     }
 
-    /// To be called when the file system could be mounted, and before anybody can write to it.
+    /// To be called when the file system could be mounted, and before a process can write to it.
     pub(crate) fn clear_intent(&self, key: &VolumeKey) -> Result<(), MountError> {
-        self.update(key, |record| record.format_intent = None)
+        self.change(key, |record| record.format_intent = None)
     }
 
-    /// Changes what is known of a volume, first on disk, then in memory. Without a change nothing is written.
-    fn update(
+    fn change(
         &self,
         key: &VolumeKey,
         change: impl FnOnce(&mut DurableRecord),
     ) -> Result<(), MountError> {
-        let _changing = lock(&self.changing);
-        let known = lock(&self.volumes).get(key).cloned();
-        let before = known.unwrap_or_else(|| DurableRecord {
-            schema: DurableRecord::SCHEMA,
-            key: key.clone(),
-            notes: BTreeMap::new(),
-            format_intent: None,
-        });
-        let mut record = before.clone();
-        change(&mut record);
-        if record == before {
-            return Ok(());
-        }
-        self.files.store(&record).map_err(|error| {
-            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-            kernel("write", "the durable records of volumes", errno)
-        })?;
-        let mut volumes = lock(&self.volumes);
-        if record.is_empty() {
-            volumes.remove(key);
-        } else {
-            volumes.insert(key.clone(), record);
-        }
-        Ok(())
+        self.update(key, |record| {
+            change(record);
+            Ok(())
+        })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a panicking thread leaves is whole: memory changes after the file, in one step.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,23 +1,21 @@
-//! NodeExpandVolume: grows what the node sees, from the plan in the journal. The plugin is not asked.
+//! NodeExpandVolume: expands what the node sees, from the plan in the journal. The plugin is not asked.
 //!
 //! In order: the image (only of a driver with `node-only-expansion`: elsewhere its controller decides how large a volume is), its loop
-//! devices, the file system. Each step is done already or can be repeated. It must not know pools: whoever calls grows the image between
-//! [`Node::image_growth`] and [`Node::expand`].
+//! devices, the file system. Each step is done already or can be repeated. The caller grows the image between [`Node::image_growth`] and
+//! [`Node::expand`].
 
-use crate::block::BlockDevice;
-use crate::block::loop_device;
-use crate::format::{self};
+use crate::block::{BlockDevice, loop_device};
+use crate::format;
 use crate::fs_type::FsType;
-use crate::journal::entry::Entry;
+use crate::journal::entry::{Entry, Shows};
 use crate::node::{Node, volume_words};
 use crate::observe::SeenMount;
 use crate::plan::{self, CheckedSource, Form};
 use crate::source::image;
-use crate::stats::{Recorded, not_mounted};
+use crate::stats::not_mounted;
 use wasmount_core::mounter::{ExpandVolume, MountError, VolumeKey};
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::pool::PoolCall;
-use wasmount_core::volume::VolumeCapability;
 
 /// What a device is a multiple of, in bytes: `sector_t` of the kernel. The rest of a file that is none is not on its loop device.
 const SECTOR_BYTES: u64 = 512;
@@ -44,10 +42,8 @@ impl Node {
         let required_bytes = request.required_bytes.filter(|_| request.grows_object);
         let size_bytes =
             growth(size_bytes, required_bytes, request.limit_bytes).map_err(|reason| {
-                MountError::OutOfRange {
-                    what: volume_words(&request.key),
-                    reason,
-                }
+                let what = volume_words(&request.key);
+                MountError::OutOfRange { what, reason }
             })?;
         Ok(size_bytes.map(|size_bytes| PoolCall::ResizeImage {
             pool: pool.clone(),
@@ -87,12 +83,12 @@ impl Node {
             }
         }
         match request.required_bytes {
-            Some(required) if size_bytes < on_device(required) => Err(MountError::Unusable {
-                what: volume_words(key),
-                reason: format!(
+            Some(required) if size_bytes < on_device(required) => Err(MountError::unusable(
+                volume_words(key),
+                format!(
                     "its device has {size_bytes} bytes, and {required} are wanted: nobody has grown the storage (ControllerExpandVolume), or this node has not noticed; look at the capacity of its PersistentVolume"
                 ),
-            }),
+            )),
             _ => Ok(size_bytes),
         }
     }
@@ -102,8 +98,8 @@ impl Node {
         let key = &request.key;
         let path = self.recorded_path(key, request.volume_path.as_str());
         let (path, identity) = match self.recorded(key, &path)? {
-            Recorded::Device(_) => return Ok(None),
-            Recorded::Node(identity) | Recorded::Mount(identity) => {
+            Shows::Device(_) => return Ok(None),
+            Shows::Node(identity) | Shows::Mount(identity) => {
                 let stage = self.journal.entry(key).stage;
                 match stage.and_then(|stage| Some((stage.path, stage.identity?))) {
                     Some(staged) => staged,
@@ -121,19 +117,12 @@ impl Node {
         key: &VolumeKey,
         entry: &Entry,
     ) -> Result<(Plan, CheckedSource), MountError> {
-        let (plan, capability): (&Plan, &VolumeCapability) = match &entry.stage {
-            Some(stage) => (&stage.plan, &stage.capability.shape),
-            None => entry
-                .targets
-                .values()
-                .next()
-                .map(|target| (&target.plan, &target.capability.shape))
-                .ok_or_else(|| MountError::NotFound {
-                    what: volume_words(key),
-                })?,
-        };
-        let checked = plan::check(plan, capability, false, &self.grants_of(&key.driver))?;
-        Ok((plan.clone(), checked.source))
+        // The stage's, if there is one.
+        let at = entry.paths().next();
+        let at = at.ok_or_else(|| MountError::not_found(volume_words(key)))?;
+        let grants = self.grants_of(&key.driver);
+        let checked = plan::check(at.plan, &at.capability.shape, false, &grants)?;
+        Ok((at.plan.clone(), checked.source))
     }
 }
 

@@ -1,6 +1,4 @@
-//! What the kernel's error numbers mean to a caller, and why the room cannot be set up.
-//!
-//! It must not know which call failed but by name: callers say what they did and on what.
+//! What the kernel's error numbers mean to a caller, and why the mounter cannot be set up.
 
 use rustix::io::Errno;
 use std::fmt::Display;
@@ -11,7 +9,7 @@ use wasmount_core::mounter::MountError;
 /// Longest path that an error message shows, in characters: four lines of a terminal. Paths can be 4095 bytes long.
 const SHOWN_CHARACTERS: usize = 320;
 
-/// Why the mount room could not be set up.
+/// Why the mounter could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum MountSetupError {
     /// A path root is not absolute, so what it names would depend on where the host was started.
@@ -20,44 +18,32 @@ pub enum MountSetupError {
         /// As it was given.
         root: PathBuf,
     },
-    /// Two hosts with one journal would undo each other's work.
+    /// Two hosts with one journal would undo each other's work; with one record of format intents they could format what the other has
+    /// mounted.
     #[error(
-        "the journal directory {path:?} is used by another host; stop that host, or name another run directory"
+        "the {kind} directory {path:?} is used by another host; stop that host, or name another {parent} directory"
     )]
-    JournalInUse {
+    InUse {
+        /// What is kept there.
+        kind: &'static str,
         /// Which directory.
         path: PathBuf,
+        /// The directory in which it lies.
+        parent: &'static str,
     },
-    /// The journal's directory cannot be used.
+    /// The directory of the journal, or of what must outlive a reboot, cannot be used.
     #[error(
-        "cannot {operation} the journal directory {path:?}; choose another run directory or correct its rights"
+        "cannot {operation} the {kind} directory {path:?}; choose another {parent} directory or correct its rights"
     )]
-    Journal {
+    Directory {
         /// What was tried.
         operation: &'static str,
+        /// What is kept there.
+        kind: &'static str,
         /// On which directory or file.
         path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: std::io::Error,
-    },
-    /// Two hosts with one record of format intents could format what the other has mounted.
-    #[error(
-        "the state directory {path:?} is used by another host; stop that host, or name another state directory"
-    )]
-    StateInUse {
-        /// Which directory.
-        path: PathBuf,
-    },
-    /// The directory of what must outlive a reboot cannot be used.
-    #[error(
-        "cannot {operation} the state directory {path:?}; choose another state directory or correct its rights"
-    )]
-    State {
-        /// What was tried.
-        operation: &'static str,
-        /// On which directory or file.
-        path: PathBuf,
+        /// The directory in which it lies.
+        parent: &'static str,
         /// What the system said.
         #[source]
         source: std::io::Error,
@@ -97,11 +83,8 @@ pub(crate) fn kernel(operation: &str, object: impl Display, errno: Errno) -> Mou
 
 /// The same for an error of the standard library.
 pub(crate) fn io(operation: &str, object: impl Display, error: &std::io::Error) -> MountError {
-    kernel(
-        operation,
-        object,
-        Errno::from_io_error(error).unwrap_or(Errno::IO),
-    )
+    let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
+    kernel(operation, object, errno)
 }
 
 /// What was asked for makes no sense.

@@ -1,33 +1,30 @@
 //! What is wrong with a volume on this node (CSI 1.13, NodeGetVolumeHealth), as journal and kernel show it, at each of its places.
 //!
-//! It is apart because it only reads: it holds no claim, so whatever changes beneath it is left out of its answer, and it puts its questions to
-//! storage with the deadline and on the threads of statistics, so that it keeps nobody from tearing down. It must not know what a fact
-//! means: `findings` decides that, and opens nothing.
+//! It only reads and holds no claim, so what changes beneath it is left out of its answer. It asks storage with the deadline and on the
+//! threads of statistics, so it delays no teardown. `facts` looks, `findings` decides what a fact means.
 
-mod errors;
 mod facts;
 mod findings;
 
 use crate::block::BlockRecord;
 use crate::bound_device;
 use crate::failure::shown;
-use crate::journal::entry::{Entry, Progress, RecordedCapability};
+use crate::journal::entry::{Entry, Progress, Shows};
 use crate::node::{Node, volume_words};
 use crate::plan::{self, CheckedSource};
-use crate::stats::{Recorded, not_mounted, unanswered_words};
+use crate::stats::{not_here, not_mounted, unanswered_words};
 use crate::stats_cache::ANSWER_WITHIN;
 use findings::findings;
 use std::sync::Arc;
 use std::time::Instant;
 use wasmount_core::health::{Health, HealthStatus, merged};
 use wasmount_core::mounter::{HealthQuery, MountError, VolumeKey};
-use wasmount_core::plan::Plan;
 
 /// Where a volume is settled: staged or published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     path: String,
-    recorded: Recorded,
+    shows: Shows,
     is_read_only: bool,
     block: Option<BlockRecord>,
     /// Absent where the grants have changed so much that the plan is none any more.
@@ -55,50 +52,26 @@ impl Node {
                 Ok([at(target)?].into_iter().chain(staged).collect())
             }
             (None, Some(staging)) => Ok(vec![at(staging)?]),
-            (None, None) if places.is_empty() => Err(MountError::NotFound {
-                what: format!("a stage or publish of {} on this node", volume_words(key)),
-            }),
+            (None, None) if places.is_empty() => Err(not_here(key)),
             (None, None) => Ok(places),
         }
     }
 
     fn all_places(&self, entry: &Entry) -> Vec<Place> {
-        let source = |plan: &Plan, capability: &RecordedCapability| {
-            let grants = self.grants_of(&entry.key.driver);
-            let checked = plan::check(plan, &capability.shape, false, &grants);
-            checked.ok().map(|checked| checked.source)
-        };
-        let staged = entry.settled_stage();
-        let stage = staged.and_then(|stage| {
-            let recorded = match (stage.identity, stage.block) {
-                (Some(identity), _) => Recorded::Mount(identity),
-                (None, Some(block)) => Recorded::Device(block),
-                (None, None) => return None,
-            };
+        let grants = self.grants_of(&entry.key.driver);
+        let staged = entry.settled_stage().and_then(|stage| stage.block);
+        let settled = entry.paths().filter(|at| at.progress == Progress::Settled);
+        let places = settled.filter_map(|at| {
+            let checked = plan::check(at.plan, &at.capability.shape, false, &grants);
             Some(Place {
-                path: stage.path.clone(),
-                recorded,
-                is_read_only: stage.read_only,
-                block: stage.block,
-                source: source(&stage.plan, &stage.capability),
+                path: at.path.to_owned(),
+                shows: at.shows()?,
+                is_read_only: at.read_only,
+                block: at.block.or(staged),
+                source: checked.ok().map(|checked| checked.source),
             })
         });
-        let targets = entry.targets.iter().filter_map(|(path, target)| {
-            let identity = target.identity?;
-            let shown = staged.filter(|_| target.shows_stage);
-            (target.progress == Progress::Settled).then(|| Place {
-                path: path.clone(),
-                recorded: if target.capability.is_raw() {
-                    Recorded::Node(identity)
-                } else {
-                    Recorded::Mount(identity)
-                },
-                is_read_only: target.read_only,
-                block: target.block.or(shown.and_then(|stage| stage.block)),
-                source: source(&target.plan, &target.capability),
-            })
-        });
-        stage.into_iter().chain(targets).collect()
+        places.collect()
     }
 }
 
@@ -121,14 +94,19 @@ pub(crate) async fn health(
             let (node, place) = (node.clone(), place.clone());
             move || node.facts(&place)
         };
-        let what = words(key, &place);
+        let what = format!("{} at {}", volume_words(key), shown(&place.path));
         let answer = node.ask_storage(&key.driver, &place.path, question);
-        let findings = answer.await?.map(|facts| findings(&what, &facts));
-        let is_over = findings.is_none() || asked_at.elapsed() >= ANSWER_WITHIN;
-        found.push((
-            place,
-            findings.unwrap_or_else(|| vec![not_answering(&what)]),
-        ));
+        let facts = answer.await?;
+        let is_over = facts.is_none() || asked_at.elapsed() >= ANSWER_WITHIN;
+        let findings = match facts {
+            Some(facts) => findings(&what, &facts),
+            None => vec![Health {
+                status: HealthStatus::Inaccessible,
+                reason: "NotAnswering".to_owned(),
+                message: format!("{what}: {}", unanswered_words()),
+            }],
+        };
+        found.push((place, findings));
         // The volume's other places lie on the same storage.
         if is_over {
             break;
@@ -138,16 +116,4 @@ pub(crate) async fn health(
     let now = places()?;
     let still = found.into_iter().filter(|(place, _)| now.contains(place));
     Ok(merged(still.flat_map(|(_, findings)| findings)))
-}
-
-fn not_answering(what: &str) -> Health {
-    Health {
-        status: HealthStatus::Inaccessible,
-        reason: "NotAnswering".to_owned(),
-        message: format!("{what}: {}", unanswered_words()),
-    }
-}
-
-fn words(key: &VolumeKey, place: &Place) -> String {
-    format!("{} at {}", volume_words(key), shown(&place.path))
 }

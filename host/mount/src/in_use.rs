@@ -5,8 +5,8 @@
 //! being deleted. Nor does a missing record: where the journal was lost, the mount table is asked as well, until all that it shows is recorded
 //! or gone.
 
-use crate::block::{BlockDevice, BlockRecord, DeviceNumber, loop_device};
-use crate::journal::entry::{Entry, Progress};
+use crate::block::{BlockDevice, DeviceNumber, loop_device};
+use crate::journal::entry::{Entry, Progress, Shows};
 use crate::node::{Node, volume_words};
 use crate::pool::InUse;
 use std::sync::Arc;
@@ -36,7 +36,8 @@ impl DriverVolumes {
         let entries = self.node.journal.of_driver(&self.driver);
         // Whether its mounts are there is asked last: it looks at each.
         entries.iter().any(|entry| {
-            paths_in(pool, entry).iter().any(|path| touches(path)) && self.node.has_mounts(entry)
+            let mut paths = entry.paths().filter_map(|at| path_in(pool, at.plan));
+            paths.any(touches) && self.node.has_mounts(entry)
         })
     }
 
@@ -65,13 +66,14 @@ impl InUse for DriverVolumes {
 impl Node {
     /// Whether any mount of a volume, or its raw device, is there or coming. One that cannot be looked at counts as there.
     fn has_mounts(&self, entry: &Entry) -> bool {
-        let is_raw_there = || {
-            let stage = entry.stage.as_ref().filter(|stage| stage.raw().is_some());
-            stage.is_some_and(|stage| self.has_raw_device(&entry.key, stage))
-        };
-        let is_mounted =
-            |(path, _, identity): (&str, _, _)| self.still_mounted(path, identity).unwrap_or(true);
-        entry.is_coming() || is_raw_there() || entry.mounts().any(is_mounted)
+        entry.paths().any(|at| match at.shows() {
+            _ if at.progress == Progress::Coming => true,
+            Some(Shows::Mount(identity) | Shows::Node(identity)) => {
+                self.still_mounted(at.path, identity).unwrap_or(true)
+            }
+            Some(Shows::Device(_)) => self.has_raw_device(&entry.key, &at),
+            None => false,
+        })
     }
 
     /// Refuses a device that another volume has, or that is the loop device of any volume's image.
@@ -84,16 +86,17 @@ impl Node {
         device: &BlockDevice,
     ) -> Result<(), MountError> {
         let in_use = |by: String| {
-            Err(MountError::InUse {
-                what: format!("device {}", device.path.display()),
-                by,
-            })
+            let what = format!("device {}", device.path.display());
+            Err(MountError::in_use(what, by))
         };
         let number = device.number;
         if loop_device::status(number)?.is_some_and(|attached| attached.tag.is_some()) {
             return in_use("a volume whose image it shows".to_owned());
         }
-        let entries = self.journal.entries_on(number);
+        let entries = self.journal.entries(|entry| {
+            let mut blocks = entry.blocks();
+            blocks.any(|block| block.number == number)
+        });
         let other = entries
             .iter()
             .find(|entry| entry.key != *key && self.has_on(entry, number));
@@ -105,31 +108,21 @@ impl Node {
 
     /// Whether what a record says of a device is there or coming. What cannot be looked at counts as there.
     fn has_on(&self, entry: &Entry, number: DeviceNumber) -> bool {
-        let is_on = |block: Option<BlockRecord>| block.is_some_and(|it| it.number == number);
-        let is_staged = entry.stage.as_ref().is_some_and(|stage| {
-            is_on(stage.block)
-                && (stage.progress != Progress::Settled || self.has_raw_device(&entry.key, stage))
-        });
-        is_staged
-            || entry.targets.iter().any(|(path, target)| {
-                is_on(target.block)
-                    && (target.progress != Progress::Settled
-                        || self.still_mounted_if(path, target.identity).unwrap_or(true))
-            })
+        entry.paths().any(|at| {
+            let is_there = || match at.is_stage {
+                true => self.has_raw_device(&entry.key, &at),
+                false => self.still_mounted_if(at.path, at.identity).unwrap_or(true),
+            };
+            at.block.is_some_and(|block| block.number == number)
+                && (at.progress != Progress::Settled || is_there())
+        })
     }
 }
 
-fn paths_in(pool: &str, entry: &Entry) -> Vec<String> {
-    entry
-        .plans()
-        .filter_map(|plan| path_in(pool, plan))
-        .collect()
-}
-
-fn path_in(wanted: &str, plan: &Plan) -> Option<String> {
+fn path_in<'p>(wanted: &str, plan: &'p Plan) -> Option<&'p str> {
     match &plan.source {
         Source::Directory { pool, path } | Source::Image { pool, path } => {
-            (pool == wanted).then(|| path.clone())
+            (pool == wanted).then_some(path)
         }
         Source::Device { .. }
         | Source::Filesystem { .. }

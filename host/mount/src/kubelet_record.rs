@@ -1,14 +1,15 @@
-//! What kubelet itself wrote down of a path: whose it is, and which volume's (`vol_data.json`, kubernetes pkg/volume/csi/csi_util.go).
+//! Kubelet's own record of a path: which driver's and which volume's it is (`vol_data.json`, kubernetes pkg/volume/csi/csi_util.go).
 //!
-//! It is apart because it is evidence from outside: with it, volumes that an earlier driver of the same name staged can be torn down, though
-//! nothing else here knows them, and nothing is mounted where kubelet expects another volume. It is only ever read. It must not know mounts.
+//! With it, volumes that an earlier driver of the same name staged can be torn down though nothing else here knows them, and nothing is
+//! mounted where kubelet expects another volume. It is only read.
 
+use crate::confine::open_confined;
 use crate::failure::shown;
 use crate::roots::Roots;
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::OFlags;
 use serde::Deserialize;
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use wasmount_core::mounter::{MountError, VolumeKey};
 
@@ -37,14 +38,14 @@ pub(crate) fn says(roots: &Roots, path: &str, key: &VolumeKey) -> bool {
 /// Refuses a path that kubelet keeps for another volume.
 pub(crate) fn refuse_other(roots: &Roots, path: &str, key: &VolumeKey) -> Result<(), MountError> {
     match recorded(roots, path) {
-        Some(other) if !other.is_of(key) => Err(MountError::InUse {
-            what: path.to_owned(),
-            by: format!(
+        Some(other) if !other.is_of(key) => Err(MountError::in_use(
+            path,
+            format!(
                 "kubelet keeps it for volume {} of {} ({FILE_NAME})",
                 shown(&other.volume_handle),
                 shown(&other.driver_name)
             ),
-        }),
+        )),
         _ => Ok(()),
     }
 }
@@ -79,22 +80,10 @@ fn record_of(path: &Path) -> Option<PathBuf> {
 
 fn read(roots: &Roots, record: &Path) -> Option<VolumeData> {
     let location = roots.check_text(record.to_str()?).ok()?.locate().ok()??;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = openat2(
-        &location.parent,
-        &*location.name,
-        flags,
-        Mode::empty(),
-        resolve,
-    )
-    .ok()?;
-    let mut bytes = Vec::new();
-    File::from(file)
-        .take(FILE_BYTES)
-        .read_to_end(&mut bytes)
-        .ok()?;
-    serde_json::from_slice(&bytes).ok()
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let file = open_confined(&location.parent, &*location.name, flags).ok()?;
+    let record = BufReader::new(File::from(file).take(FILE_BYTES));
+    serde_json::from_reader(record).ok()
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ mod pool;
 mod pool_places;
 mod prepared_mount;
 mod publish;
-mod record_file;
+mod records;
 mod recovery;
 mod roots;
 mod source;
@@ -68,7 +68,6 @@ mod stats_cache;
 mod teardown;
 mod threads;
 mod tools;
-mod volumes_in_use;
 mod walk;
 
 pub use failure::MountSetupError;

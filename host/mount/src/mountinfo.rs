@@ -1,13 +1,11 @@
 //! The mount table (`/proc/thread-self/mountinfo`, proc_pid_mountinfo(5)), parsed.
 //!
-//! It is apart because it is slow (1.8 ms at a thousand mounts) and used only where a single look by descriptor does not do: at recovery
-//! and at a tear-down without a record, where storage that hangs must not be touched, and to see whether a path root is shared. It must not
-//! know volumes.
+//! It is slow (1.8 ms at a thousand mounts), so it is used only where one look by descriptor does not do: at recovery and at a teardown
+//! without a record, where storage that hangs must not be touched, and to see whether a path root is shared.
 
 use crate::block::DeviceNumber;
-use crate::failure::kernel;
+use crate::failure::io;
 use rustix::fs::FileType;
-use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -94,10 +92,7 @@ pub(crate) fn covering<'t>(table: &'t [MountLine], path: &Path) -> Option<&'t Mo
 
 /// Reads the table. Lines that make no sense are left out: one odd mount must not hide the others.
 pub(crate) fn read() -> Result<Vec<MountLine>, MountError> {
-    let table = std::fs::read(TABLE).map_err(|error| {
-        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-        kernel("read", "the mount table", errno)
-    })?;
+    let table = std::fs::read(TABLE).map_err(|error| io("read", "the mount table", &error))?;
     Ok(parse(&table))
 }
 
@@ -118,13 +113,9 @@ fn parse_line(line: &[u8]) -> Option<MountLine> {
     let mount_point = path(words.next()?);
     let _options = words.next()?;
     // Any number of optional words, ended by a lone hyphen.
-    let mut is_shared = false;
-    loop {
-        match words.next()? {
-            b"-" => break,
-            word => is_shared |= word.starts_with(b"shared:"),
-        }
-    }
+    let mut optional = words.by_ref().take_while(|word| *word != b"-");
+    let is_shared = optional.any(|word| word.starts_with(b"shared:"));
+    optional.for_each(drop);
     Some(MountLine {
         mount_id,
         parent_id,
@@ -167,22 +158,11 @@ fn unescape(word: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(word.len());
     let mut rest = word;
     while let Some((first, after)) = rest.split_first() {
-        rest = match after.split_first_chunk::<3>() {
-            Some((digits, behind)) if *first == b'\\' => match octal(digits) {
-                Some(byte) => {
-                    plain.push(byte);
-                    behind
-                }
-                None => {
-                    plain.push(*first);
-                    after
-                }
-            },
-            _ => {
-                plain.push(*first);
-                after
-            }
-        };
+        let escaped = after.split_first_chunk().filter(|_| *first == b'\\');
+        let escaped = escaped.and_then(|(digits, behind)| Some((octal(digits)?, behind)));
+        let (byte, behind) = escaped.unwrap_or((*first, after));
+        plain.push(byte);
+        rest = behind;
     }
     plain
 }

@@ -1,7 +1,6 @@
-//! What all blocking calls of the room share: roots, grants and journal.
+//! What all blocking calls of the mounter share: roots, grants and journal.
 //!
-//! Its methods stand in `stage`, `publish`, `teardown`, `recovery`, `stats` and `health`; here is only what several of them need. It must not know
-//! the async world.
+//! Its methods are in `stage`, `publish`, `teardown`, `recovery`, `stats` and `health`; here is what several of them need.
 
 use crate::durable::Durable;
 use crate::failure::{kernel, shown};
@@ -21,7 +20,7 @@ use wasmount_core::document::Grants;
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::{DriverName, NodePath};
 
-/// One node, as this room sees it.
+/// One node, as the mounter sees it.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) roots: Roots,
@@ -35,15 +34,12 @@ pub(crate) struct Node {
     pub(crate) preparing: Mutex<BTreeSet<VolumeKey>>,
 }
 
-/// Alone at making a volume, until it is dropped.
-pub(crate) struct Alone<'n> {
-    node: &'n Node,
-    key: VolumeKey,
-}
+/// The sole publish that makes a volume, until it is dropped.
+pub(crate) struct Alone<'n>(&'n Node, VolumeKey);
 
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
-        self.node.preparing().remove(&self.key);
+        self.0.preparing().remove(&self.1);
     }
 }
 
@@ -97,10 +93,7 @@ impl Node {
     /// Keeps other publishes of a volume out while it is made. A client tries again.
     pub(crate) fn alone(&self, key: &VolumeKey) -> Result<Alone<'_>, MountError> {
         if self.preparing().insert(key.clone()) {
-            return Ok(Alone {
-                node: self,
-                key: key.clone(),
-            });
+            return Ok(Alone(self, key.clone()));
         }
         Err(MountError::UnderWay {
             what: format!("another publish of {}", volume_words(key)),
@@ -154,11 +147,8 @@ impl Node {
         key: &VolumeKey,
         path: &CheckedPath,
     ) -> Result<(), MountError> {
-        let (own, others): (Vec<_>, Vec<_>) = self
-            .journal
-            .holders_of(path.text())
-            .into_iter()
-            .partition(|(holder, _)| holder == key);
+        let holders = self.journal.holders_of(path.text()).into_iter();
+        let (own, others): (Vec<_>, Vec<_>) = holders.partition(|(holder, _)| holder == key);
         for (holder, identity) in others {
             // Two volumes can show one tree.
             if own.iter().any(|(_, own)| *own == identity) {
@@ -166,10 +156,7 @@ impl Node {
             }
             // Storage that does not answer is the holder's all the same, but must not keep its own path from being cleaned up.
             if is_certain(self.mounted(path, identity).map(|mount| mount.is_some()))? {
-                return Err(MountError::InUse {
-                    what: path.text().to_owned(),
-                    by: volume_words(&holder),
-                });
+                return Err(MountError::in_use(path.text(), volume_words(&holder)));
             }
         }
         Ok(())

@@ -5,8 +5,9 @@
 //! what the kernel lists of loop devices, so mounted storage that hangs is not touched.
 
 use crate::block::loop_device::{self, Attached};
-use crate::block::{DeviceNumber, node_device};
+use crate::block::{BlockRecord, DeviceNumber, node_device};
 use crate::failure::kernel;
+use crate::journal::entry::Entry;
 use crate::kubelet_record;
 use crate::mountinfo::{self, MountLine};
 use crate::node::{Node, volume_words};
@@ -14,6 +15,7 @@ use crate::observe::mount_id;
 use crate::plan::filesystem::is_source_granted;
 use crate::roots::{CheckedPath, open_root, real_path};
 use crate::source::files::FILES_NAME;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use wasmount_core::document::{FilesystemGrant, Grants};
 use wasmount_core::mounter::{MountError, VolumeKey};
@@ -60,7 +62,7 @@ impl Node {
         path: &CheckedPath,
     ) -> Result<(), MountError> {
         let entry = self.journal.entry(key);
-        if entry.mounts().any(|(known, _, _)| known == path.text()) {
+        if entry.mounts().any(|(known, _)| known == path.text()) {
             return Ok(());
         }
         let Some(point) = path.in_mount_table()? else {
@@ -185,12 +187,15 @@ impl Node {
         let table = mountinfo::read()?;
         let grants = self.grants_of(driver);
         let own = OwnSources::of(&grants, &table);
-        let has_record = |line: &MountLine| {
-            let point = line.mount_point.to_str();
-            let holders = point.map(|point| self.journal.holders_of(point));
-            // Another driver may have a pool in this one, or around it.
-            holders.is_some_and(|it| it.iter().any(|(key, _)| key.driver == *driver))
+        let entries = self.journal.of_driver(driver);
+        let is_recorded = |record: BlockRecord| {
+            let mut blocks = entries.iter().flat_map(Entry::blocks);
+            blocks.any(|block| block == record)
         };
+        // Of this driver: another one may have a pool in this one, or around it.
+        let mounts = entries.iter().flat_map(Entry::mounts);
+        let paths: HashSet<_> = mounts.map(|(path, _)| Path::new(path)).collect();
+        let has_record = |line: &MountLine| paths.contains(line.mount_point.as_path());
         let asked = match grants.pools.get(pool) {
             Some(grant) => PoolRoot::find(&grant.path, &table)?,
             None => None,
@@ -211,8 +216,7 @@ impl Node {
             };
             let place = asked.iter().find_map(|root| root.place_of(&image));
             shown.trees.extend(place);
-            shown.is_recorded &=
-                !own.hold_file(&image) || self.journal.has_device(driver, &attached.record());
+            shown.is_recorded &= !own.hold_file(&image) || is_recorded(attached.record());
         }
         Ok(shown)
     }

@@ -1,35 +1,29 @@
-//! What a killed host left: which volumes of a driver are unsettled, and bringing each to a whole state.
+//! The journal against the mount table: what a killed host left and how it is finished or undone, and which volumes are in use.
 //!
 //! A mount that was coming is undone (the client will ask again), one that was going is finished, a record whose mount is gone is dropped.
-//! What is there is read from the mount table, so storage that hangs is not touched and cannot keep a host from starting. It must not know
-//! claims: the caller holds the volume's.
+//! Storage that hangs is not touched, so it cannot keep a host from starting. The caller holds the volume's claims.
 
 use crate::failure::kernel;
-use crate::journal::entry::{Entry, Progress, StageRecord};
+use crate::journal::entry::{Entry, Progress, Shows, VolumePath};
 use crate::mountinfo;
 use crate::node::Node;
 use crate::observe::mount_id;
 use crate::roots::{CheckedPath, open_root};
 use std::collections::HashSet;
 use std::path::PathBuf;
-use wasmount_core::mounter::{MountError, VolumeKey};
+use wasmount_core::mounter::{MountError, VolumeInUse, VolumeKey};
 use wasmount_core::names::{DriverName, VolumeId};
 
 /// Every path at which something is mounted.
-pub(crate) struct MountPoints(HashSet<PathBuf>);
+struct MountPoints(HashSet<PathBuf>);
 
 impl Node {
     /// Volumes with work that is half done, or with records of mounts that are gone.
     pub(crate) fn unsettled(&self, driver: &DriverName) -> Result<Vec<VolumeId>, MountError> {
         let table = MountPoints::read()?;
-        let unsettled = self
-            .journal
-            .of_driver(driver)
-            .into_iter()
-            .filter(|entry| self.is_unsettled(entry, &table))
-            .map(|entry| entry.key.volume)
-            .collect();
-        Ok(unsettled)
+        let mut entries = self.journal.of_driver(driver);
+        entries.retain(|entry| self.is_unsettled(entry, &table));
+        Ok(entries.into_iter().map(|entry| entry.key.volume).collect())
     }
 
     /// Brings one volume to a whole state. One mount that cannot be mended does not keep the others from it.
@@ -43,68 +37,84 @@ impl Node {
         outcome.and(self.drop_what_is_gone(key))
     }
 
-    /// Records of what a reboot, or somebody, took away.
+    /// Records of what a reboot, or a person, took away.
     fn drop_what_is_gone(&self, key: &VolumeKey) -> Result<(), MountError> {
         let table = MountPoints::read()?;
-        let is_gone = |path: &str| {
-            let path = self.roots.check_text(path);
-            path.and_then(|path| table.has(&path))
-                .is_ok_and(|there| !there)
-        };
         let entry = self.journal.entry(key);
-        let targets = entry
-            .targets
-            .iter()
-            .filter(|(path, target)| target.progress == Progress::Settled && is_gone(path));
-        for (path, _) in targets {
-            self.forget_target(key, path)?;
+        let is_gone = |at: &VolumePath<'_>| {
+            at.progress == Progress::Settled
+                && self.is_there(key, at, &table).is_ok_and(|there| !there)
+        };
+        // Targets first.
+        for gone in entry.paths().rev().filter(is_gone) {
+            if gone.is_stage {
+                self.journal.update(key, |entry| {
+                    entry.stage = None;
+                    Ok(())
+                })?;
+            } else {
+                self.forget_target(key, gone.path)?;
+            }
         }
-        let is_stage_gone = entry
-            .settled_stage()
-            .is_some_and(|stage| match stage.raw() {
-                Some(_) => !self.has_raw_device(key, stage),
-                None => is_gone(&stage.path),
-            });
-        if !is_stage_gone {
-            return Ok(());
-        }
-        self.journal.update(key, |entry| {
-            entry.stage = None;
-            Ok(())
-        })
+        Ok(())
     }
 
     fn is_unsettled(&self, entry: &Entry, table: &MountPoints) -> bool {
-        let stage = entry.stage.iter().map(|stage| {
-            let raw = stage.raw().map(|_| stage);
-            (stage.path.as_str(), stage.progress, raw)
-        });
-        let targets = entry.targets.iter();
-        let targets = targets.map(|(path, target)| (path.as_str(), target.progress, None));
-        stage.chain(targets).any(|(path, progress, raw)| {
-            let there = self
-                .roots
-                .check_text(path)
-                .and_then(|path| match raw {
-                    Some(stage) => Ok(self.has_raw_device(&entry.key, stage)),
-                    None => table.has(&path),
-                });
-            match there {
-                Ok(there) => progress != Progress::Settled || !there,
-                Err(error) => {
-                    tracing::warn!(volume = %entry.key.volume, %error, "a recorded mount is left alone; name its root again to have it cleaned up");
-                    false
-                }
+        entry.paths().any(|at| match self.is_there(&entry.key, &at, table) {
+            Ok(there) => at.progress != Progress::Settled || !there,
+            Err(error) => {
+                tracing::warn!(volume = %entry.key.volume, %error, "a recorded mount is left alone; name its root again to have it cleaned up");
+                false
             }
         })
     }
 
+    /// Whether the mount table has the mount of a record; of a raw block volume that is staged, whether its device is there.
+    fn is_there(
+        &self,
+        key: &VolumeKey,
+        at: &VolumePath<'_>,
+        table: &MountPoints,
+    ) -> Result<bool, MountError> {
+        let path = self.roots.check_text(at.path)?;
+        match at.shows() {
+            Some(Shows::Device(_)) => Ok(self.has_raw_device(key, at)),
+            _ => table.has(&path),
+        }
+    }
+
     /// Whether the device of a raw block volume is there. One that cannot be looked at counts as there: its users may have it open.
-    pub(crate) fn has_raw_device(&self, key: &VolumeKey, stage: &StageRecord) -> bool {
-        self.has_device(key, stage).unwrap_or_else(|error| {
+    pub(crate) fn has_raw_device(&self, key: &VolumeKey, at: &VolumePath<'_>) -> bool {
+        self.has_device(key, at).unwrap_or_else(|error| {
             tracing::warn!(%key.volume, %error, "the device of a raw block volume cannot be looked at; its record stays");
             true
         })
+    }
+
+    /// The volumes of a driver that this node has in use, in the order of their ids. A volume whose record was lost with the run directory is
+    /// left out.
+    pub(crate) fn volumes_in_use(
+        &self,
+        driver: &DriverName,
+    ) -> Result<Vec<VolumeInUse>, MountError> {
+        let table = MountPoints::read()?;
+        let mut volumes = Vec::new();
+        for entry in self.journal.of_driver(driver) {
+            // What is coming or going may be there, whatever the table says; and a path that cannot be looked at.
+            let in_use = entry.paths().filter(|at| {
+                at.progress != Progress::Settled
+                    || self.is_there(&entry.key, at, &table).unwrap_or(true)
+            });
+            let (staged, targets): (Vec<_>, Vec<_>) = in_use.partition(|at| at.is_stage);
+            if !staged.is_empty() || !targets.is_empty() {
+                volumes.push(VolumeInUse {
+                    volume: entry.key.volume.clone(),
+                    staging_path: staged.first().map(|at| at.path.to_owned()),
+                    target_paths: targets.iter().map(|at| at.path.to_owned()).collect(),
+                });
+            }
+        }
+        Ok(volumes)
     }
 
     /// One sentence for each root that is not on a shared mount: what is mounted below it here would not be seen by kubelet.
@@ -133,14 +143,14 @@ impl Node {
 }
 
 impl MountPoints {
-    pub(crate) fn read() -> Result<Self, MountError> {
+    fn read() -> Result<Self, MountError> {
         let table = mountinfo::read()?;
         Ok(Self(
             table.into_iter().map(|line| line.mount_point).collect(),
         ))
     }
 
-    pub(crate) fn has(&self, path: &CheckedPath) -> Result<bool, MountError> {
+    fn has(&self, path: &CheckedPath) -> Result<bool, MountError> {
         Ok(path
             .in_mount_table()?
             .is_some_and(|path| self.0.contains(&path)))

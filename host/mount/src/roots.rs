@@ -1,11 +1,11 @@
-//! Paths of the node that a client names: taken only strictly below a path root, and turned into descriptors without following a link.
+//! Paths of the node that a client names: accepted only strictly below a path root, and turned into descriptors without following a link.
 //!
-//! It is apart because it is the wall between a client's string and the node's file system: nothing else in the room opens a client's path.
-//! It must not know what a path is for. Below pools, `confine` does the same for a plugin's paths.
+//! Nothing else opens a client's path. Below pools, `confine` does the same for a plugin's paths.
 
-use crate::failure::{kernel, shown};
+use crate::confine::open_resolved;
+use crate::failure::{io, kernel, shown};
 use crate::kubelet_path::{KubeletPath, Purpose};
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -15,9 +15,6 @@ use wasmount_core::names::{DriverName, NodePath};
 
 /// Longest part of a path, in bytes: `NAME_MAX`.
 const PART_BYTES: usize = 255;
-/// How often an `openat2` is tried again that the kernel could not finish because of a rename elsewhere (openat2(2), EAGAIN).
-const OPEN_ATTEMPTS: usize = 128;
-
 /// Why a path with a part over [`PART_BYTES`] is refused.
 const PART_TOO_LONG: &str = "a part of it is longer than 255 bytes";
 
@@ -216,10 +213,7 @@ impl Location {
 
     /// What is there is in the way.
     pub(crate) fn occupied(&self, difference: &str) -> MountError {
-        MountError::AlreadyExists {
-            what: self.path.clone(),
-            difference: difference.to_owned(),
-        }
+        MountError::already_exists(&self.path, difference)
     }
 
     /// A path of the name that leads through the opened directory: for `umount2`, which takes no descriptor. (One of the mount itself would
@@ -233,19 +227,7 @@ impl Location {
 /// Opens a path below a directory; no link and no `..` on the way leads anywhere. Mounts are crossed: a kubelet directory may hold some.
 fn open_beneath(directory: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    for _ in 0..OPEN_ATTEMPTS {
-        match openat2(
-            directory.as_fd(),
-            path,
-            flags | OFlags::CLOEXEC,
-            Mode::empty(),
-            resolve,
-        ) {
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            other => return other,
-        }
-    }
-    Err(Errno::AGAIN)
+    open_resolved(directory, path, flags, resolve)
 }
 
 /// Opens a root following links. `None`: it does not exist.
@@ -261,10 +243,7 @@ pub(crate) fn open_root(root: &Path) -> Result<Option<OwnedFd>, MountError> {
 /// What the kernel calls an opened directory now, without a link.
 pub(crate) fn real_path(directory: &OwnedFd) -> Result<PathBuf, MountError> {
     let link = format!("/proc/self/fd/{}", directory.as_raw_fd());
-    std::fs::read_link(&link).map_err(|error| {
-        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-        kernel("readlink", link, errno)
-    })
+    std::fs::read_link(&link).map_err(|error| io("readlink", link, &error))
 }
 
 fn refusal(operation: &str, path: &str, root: &str, errno: Errno) -> MountError {

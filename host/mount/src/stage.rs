@@ -2,16 +2,17 @@
 //! CSI wants nothing of it at the staging path.
 //!
 //! Order: everything is checked; the mount is made, detached; the journal says that it is coming; it is attached and verified; the journal
-//! says that it is there. Killed anywhere in between, recovery finds either nothing or a record that says what to undo.
+//! says that it is there. After a kill anywhere in between recovery finds either nothing or a record that says what to undo.
 
 use crate::block::loop_device::{self, Tag};
 use crate::block::{BlockDevice, BlockRecord, node_device};
 use crate::executor::attach;
-use crate::journal::entry::{Progress, RecordedCapability, StageRecord, recorded_plan};
+use crate::journal::entry::{Progress, RecordedCapability, StageRecord, VolumePath, recorded_plan};
 use crate::kubelet_path::Purpose;
 use crate::node::{Node, Place, is_certain, place, refuse_content, volume_words};
 use crate::observe::{Identity, SeenMount};
 use crate::plan::{self, CheckedPlan, CheckedSource, Form};
+use crate::prepared_mount::PreparedMount;
 use crate::roots::CheckedPath;
 use crate::source::{Preparation, Prepared, block_below, image, is_shown};
 use std::collections::BTreeMap;
@@ -26,23 +27,22 @@ struct Stage<'r> {
     checked: &'r CheckedPlan,
 }
 
-/// What a stage comes to.
+/// What a stage or a publish made, as it is recorded.
 #[derive(Clone, Copy, Default)]
-struct MountState {
+pub(crate) struct MountState {
     /// Of the mount's root.
-    identity: Option<Identity>,
-    block: Option<BlockRecord>,
+    pub(crate) identity: Option<Identity>,
+    pub(crate) block: Option<BlockRecord>,
 }
 
 impl Node {
     /// Whether journal and kernel agree that the volume is staged.
     pub(crate) fn staged(&self, query: &StagedQuery) -> Result<Staged, MountError> {
         let path = self.roots.check(&query.staging_path)?;
-        let found = self.stage_in_force(&query.key, &path)?;
-        let Some(found) = found else {
+        let Some(found) = self.stage_in_force(&query.key, &path)? else {
             return Ok(Staged::No);
         };
-        same_capability(&query.key, &found, &query.capability)?;
+        ensure_same_capability(&query.key, &found, &query.capability)?;
         Ok(Staged::AsWanted)
     }
 
@@ -52,8 +52,15 @@ impl Node {
         let grants = self.grants_of(&request.key.driver);
         let checked = plan::check(&request.plan, &request.capability, false, &grants)?;
         if let Some(found) = self.stage_in_force(&request.key, &path)? {
-            same_capability(&request.key, &found, &request.capability)?;
-            return same_plan(&request.key, &found, request);
+            ensure_same_capability(&request.key, &found, &request.capability)?;
+            if found.plan.source != recorded_plan(&request.plan).source {
+                return Err(staged_differently(
+                    &request.key,
+                    &found,
+                    "from another source",
+                ));
+            }
+            return Ok(());
         }
         self.undo_stage(&request.key)?;
 
@@ -69,7 +76,7 @@ impl Node {
                 if request.capability.access_type != AccessType::Block {
                     refuse_content(&directory, &location)?;
                 }
-                self.refuse_other_source(&stage)?;
+                self.ensure_no_other_source(&stage)?;
                 self.stage_anew(&stage, &directory)
             }
             Place::Missing => Err(no_directory(&path)),
@@ -82,33 +89,27 @@ impl Node {
     fn stage_again(&self, stage: &Stage<'_>, mount: &SeenMount) -> Result<(), MountError> {
         let checked = stage.checked;
         if !is_shown(&checked.source, mount)? || !checked.flags.agree_with(mount.flags()?) {
-            return Err(MountError::AlreadyExists {
-                what: format!("a mount at {}", stage.path.text()),
-                difference: "it is not this volume's; unmount it first".to_owned(),
-            });
+            return Err(MountError::already_exists(
+                format!("a mount at {}", stage.path.text()),
+                "it is not this volume's; unmount it first",
+            ));
         }
         // Staged just so, and the journal was lost.
-        let there = MountState {
-            identity: Some(mount.identity),
-            block: match &checked.source {
-                CheckedSource::Image(..) | CheckedSource::Device(..) => block_below(mount)?,
-                _ => None,
-            },
-        };
+        let state = MountState::of_unrecorded(mount, &checked.source)?;
         self.keep_notes(stage)?;
-        self.record_stage(stage, there, Progress::Settled)
+        self.record_stage(stage, state, Progress::Settled)
     }
 
     /// Targets may outlive the stage that they show: what is staged under them must be the same.
-    fn refuse_other_source(&self, stage: &Stage<'_>) -> Result<(), MountError> {
+    fn ensure_no_other_source(&self, stage: &Stage<'_>) -> Result<(), MountError> {
         let key = &stage.request.key;
         let wanted = recorded_plan(&stage.request.plan).source;
         for (path, identity, _, shown) in self.journal.entry(key).settled_mounts() {
             if shown.source != wanted && is_certain(self.still_mounted(path, identity))? {
-                return Err(MountError::AlreadyExists {
-                    what: volume_words(key),
-                    difference: format!("another source of its is published at {path}"),
-                });
+                return Err(MountError::already_exists(
+                    volume_words(key),
+                    format!("another source of its is published at {path}"),
+                ));
             }
         }
         Ok(())
@@ -144,20 +145,21 @@ impl Node {
             Some(device) => Prepared::Device(device),
             None => preparation.prepare(stage.checked)?,
         };
-        let there = MountState::of(&prepared);
-        self.record_stage(stage, there, Progress::Coming)?;
-        if let Prepared::Device(device) = &prepared
-            && device.backing.is_none()
-        {
-            // Once more, now that a volume that came at the same moment is recorded.
-            self.ensure_device_unclaimed(key, device)?;
-        }
+        let state = match &prepared {
+            Prepared::Mount(mount) => MountState::of(mount),
+            Prepared::Device(device) => MountState {
+                identity: None,
+                block: Some(device.record()),
+            },
+        };
+        self.record_stage(stage, state, Progress::Coming)?;
         match &prepared {
             Prepared::Mount(mount) => attach(mount, directory, stage.path, stage.checked.flags)?,
             Prepared::Device(device) if device.backing.is_some() => loop_device::keep(device)?,
-            Prepared::Device(_) => {}
+            // Once more, now that a volume that came at the same moment is recorded.
+            Prepared::Device(device) => self.ensure_device_unclaimed(key, device)?,
         }
-        self.record_stage(stage, there, Progress::Settled)
+        self.record_stage(stage, state, Progress::Settled)
     }
 
     /// The loop device of a raw block volume whose journal was lost: users may still have it open.
@@ -201,52 +203,46 @@ impl Node {
             return Ok(None);
         };
         let staged_at = self.roots.check_text(&stage.path)?;
-        let is_as_recorded = match stage.identity {
-            Some(identity) => match self.mounted(&staged_at, identity)? {
-                Some(mount) => {
-                    let is_read_only = mount.is_read_only()?;
-                    if is_read_only && !stage.read_only {
-                        return Err(made_read_only(key, &stage.path));
-                    }
-                    is_read_only == stage.read_only && self.has_device(key, stage)?
-                }
-                None => return Ok(None),
-            },
-            None => self.has_device(key, stage)?,
-        };
-        if !is_as_recorded {
+        if let Some(identity) = stage.identity {
+            let Some(mount) = self.mounted(&staged_at, identity)? else {
+                return Ok(None);
+            };
+            match (mount.is_read_only()?, stage.read_only) {
+                (true, false) => return Err(made_read_only(key, &stage.path)),
+                (false, true) => return Ok(None),
+                _ => {}
+            }
+        }
+        if !self.has_device(key, &stage.at())? {
             return Ok(None);
         }
         if staged_at != *path {
-            return Err(MountError::AlreadyExists {
-                what: volume_words(key),
-                difference: format!("it is staged at {}", stage.path),
-            });
+            let difference = format!("it is staged at {}", stage.path);
+            return Err(MountError::already_exists(volume_words(key), difference));
         }
         Ok(Some(stage.clone()))
     }
 
-    /// Whether the device that a stage lies on is still what it was: numbers of devices are given anew.
+    /// Whether the device that a volume lies on is still what it was: numbers of devices are given anew.
     pub(crate) fn has_device(
         &self,
         key: &VolumeKey,
-        stage: &StageRecord,
+        at: &VolumePath<'_>,
     ) -> Result<bool, MountError> {
-        let Some(block) = stage.block else {
+        let Some(block) = at.block else {
             return Ok(true);
         };
         if block.backing.is_some() {
             return loop_device::is_bound(&block);
         }
         // A mount holds its device; a raw one is told by its facts.
-        if stage.identity.is_some() {
+        if at.identity.is_some() {
             return Ok(true);
         }
         let grants = self.grants_of(&key.driver);
-        let checked = plan::check(&stage.plan, &stage.capability.shape, false, &grants)?;
-        match &checked.source {
+        match plan::check(at.plan, &at.capability.shape, false, &grants)?.source {
             CheckedSource::Device(device, _) => {
-                Ok(node_device::find(device)? == Some(block.number))
+                Ok(node_device::find(&device)? == Some(block.number))
             }
             _ => Ok(false),
         }
@@ -255,7 +251,7 @@ impl Node {
     fn record_stage(
         &self,
         stage: &Stage<'_>,
-        there: MountState,
+        state: MountState,
         progress: Progress,
     ) -> Result<(), MountError> {
         let request = stage.request;
@@ -265,8 +261,8 @@ impl Node {
                 path: stage.path.text().to_owned(),
                 capability: RecordedCapability::of(&request.capability),
                 plan: recorded_plan(&request.plan),
-                identity: there.identity,
-                block: there.block,
+                identity: state.identity,
+                block: state.block,
                 read_only: stage.checked.flags.is_read_only(),
             });
             Ok(())
@@ -275,17 +271,27 @@ impl Node {
 }
 
 impl MountState {
-    fn of(prepared: &Prepared) -> Self {
-        match prepared {
-            Prepared::Mount(mount) => Self {
-                identity: Some(mount.identity),
-                block: mount.block,
-            },
-            Prepared::Device(device) => Self {
-                identity: None,
-                block: Some(device.record()),
-            },
+    pub(crate) fn of(mount: &PreparedMount) -> Self {
+        Self {
+            identity: Some(mount.identity),
+            block: mount.block,
         }
+    }
+
+    /// Of a mount that no record names.
+    pub(crate) fn of_unrecorded(
+        mount: &SeenMount,
+        source: &CheckedSource,
+    ) -> Result<Self, MountError> {
+        let is_on_device = matches!(source, CheckedSource::Image(..) | CheckedSource::Device(..));
+        Ok(Self {
+            identity: Some(mount.identity),
+            block: if is_on_device {
+                block_below(mount)?
+            } else {
+                None
+            },
+        })
     }
 }
 
@@ -307,13 +313,13 @@ pub(crate) fn undone(
 
 /// The kernel does that to a file system in which it finds an error.
 pub(crate) fn made_read_only(key: &VolumeKey, path: &str) -> MountError {
-    MountError::Unusable {
-        what: format!("{} at {path}", volume_words(key)),
-        reason: "its mount was made read-only, by the kernel because of an error or by a person; look at the kernel's log, then unpublish and unstage it".to_owned(),
-    }
+    MountError::unusable(
+        format!("{} at {path}", volume_words(key)),
+        "its mount was made read-only, by the kernel because of an error or by a person; look at the kernel's log, then unpublish and unstage it",
+    )
 }
 
-fn same_capability(
+fn ensure_same_capability(
     key: &VolumeKey,
     found: &StageRecord,
     wanted: &VolumeCapability,
@@ -321,24 +327,12 @@ fn same_capability(
     if found.capability == RecordedCapability::of(wanted) {
         return Ok(());
     }
-    Err(MountError::AlreadyExists {
-        what: format!("{} at {}", volume_words(key), found.path),
-        difference: "it is staged with another capability".to_owned(),
-    })
+    Err(staged_differently(key, found, "with another capability"))
 }
 
-fn same_plan(
-    key: &VolumeKey,
-    found: &StageRecord,
-    request: &StageVolume,
-) -> Result<(), MountError> {
-    if found.plan.source == recorded_plan(&request.plan).source {
-        return Ok(());
-    }
-    Err(MountError::AlreadyExists {
-        what: format!("{} at {}", volume_words(key), found.path),
-        difference: "it is staged from another source".to_owned(),
-    })
+fn staged_differently(key: &VolumeKey, found: &StageRecord, how: &str) -> MountError {
+    let volume = format!("{} at {}", volume_words(key), found.path);
+    MountError::already_exists(volume, format!("it is staged {how}"))
 }
 
 fn no_directory(path: &CheckedPath) -> MountError {

@@ -1,52 +1,31 @@
 //! NodeGetVolumeStats: figures of a volume, from the kernel.
 //!
-//! It is apart because `statfs` is the one call that asks storage for an answer, every minute and for every volume: it has a deadline, and
-//! the last good answer is kept for storage that does not give one. It must not know tear-down, but for telling it what hangs.
+//! `statfs` asks storage for an answer, every minute and for every volume: it has a deadline, and the last good answer is kept for storage
+//! that does not give one.
 
-use crate::block::{BlockRecord, DeviceNumber};
+use crate::block::DeviceNumber;
 use crate::bound_device;
 use crate::failure::{kernel, shown};
+use crate::journal::entry::Shows;
 use crate::node::{Node, volume_words};
-use crate::observe::{Identity, SeenMount};
+use crate::observe::SeenMount;
+use crate::records::Record as _;
 use crate::stats_cache::{ANSWER_WITHIN, Asking};
 use rustix::fs::{StatVfs, fstat, fstatvfs};
 use std::sync::Arc;
 use wasmount_core::mounter::{MountError, StatVolume, Usage, VolumeKey, VolumeStats};
 use wasmount_core::names::DriverName;
 
-/// What a record says of a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Recorded {
-    /// A mounted volume, staged or published.
-    Mount(Identity),
-    /// A raw block volume that is published: its device's node is mounted.
-    Node(Identity),
-    /// A raw block volume that is staged: nothing is mounted.
-    Device(BlockRecord),
-}
-
 impl Node {
     /// What is recorded at one of the volume's paths.
-    pub(crate) fn recorded(&self, key: &VolumeKey, path: &str) -> Result<Recorded, MountError> {
+    pub(crate) fn recorded(&self, key: &VolumeKey, path: &str) -> Result<Shows, MountError> {
         let entry = self.journal.entry(key);
         if entry.is_empty() {
-            return Err(MountError::NotFound {
-                what: format!("a stage or publish of {} on this node", volume_words(key)),
-            });
+            return Err(not_here(key));
         }
-        if let Some(stage) = entry.stage.as_ref().filter(|stage| stage.path == path) {
-            return Ok(match (stage.identity, stage.block) {
-                (None, Some(block)) => Recorded::Device(block),
-                (Some(identity), _) => Recorded::Mount(identity),
-                (None, None) => return Err(not_mounted(key, path)),
-            });
-        }
-        let target = entry.targets.get(path);
-        match target.and_then(|target| Some((target.identity?, target.capability.is_raw()))) {
-            Some((identity, true)) => Ok(Recorded::Node(identity)),
-            Some((identity, false)) => Ok(Recorded::Mount(identity)),
-            None => Err(not_mounted(key, path)),
-        }
+        let at = entry.paths().find(|at| at.path == path);
+        at.and_then(|at| at.shows())
+            .ok_or_else(|| not_mounted(key, path))
     }
 
     /// Puts a question to the storage at a path, for as long as it may take. `None`: it does not answer, or has not answered an earlier one;
@@ -80,12 +59,7 @@ impl Node {
         }
     }
 
-    fn ask(
-        &self,
-        key: &VolumeKey,
-        path: &str,
-        recorded: Recorded,
-    ) -> Result<VolumeStats, MountError> {
+    fn ask(&self, key: &VolumeKey, path: &str, recorded: Shows) -> Result<VolumeStats, MountError> {
         let failed = |operation: &str, errno| kernel(operation, path, errno);
         let mounted = |identity| {
             let checked = self.roots.check_text(path)?;
@@ -93,15 +67,15 @@ impl Node {
                 .ok_or_else(|| not_mounted(key, path))
         };
         match recorded {
-            Recorded::Mount(identity) => fstatvfs(&mounted(identity)?.root)
+            Shows::Mount(identity) => fstatvfs(&mounted(identity)?.root)
                 .map(|answer| figures(&answer))
                 .map_err(|errno| failed("statfs", errno)),
-            Recorded::Node(identity) => {
+            Shows::Node(identity) => {
                 let node = mounted(identity)?.root;
                 let status = fstat(&node).map_err(|errno| failed("stat", errno))?;
                 DeviceNumber::of_raw(status.st_rdev).size_bytes().map(whole)
             }
-            Recorded::Device(block) => block.number.size_bytes().map(whole),
+            Shows::Device(block) => block.number.size_bytes().map(whole),
         }
     }
 }
@@ -181,9 +155,18 @@ fn whole(size_bytes: u64) -> VolumeStats {
 }
 
 pub(crate) fn not_mounted(key: &VolumeKey, path: &str) -> MountError {
-    MountError::NotFound {
-        what: format!("a mount of {} at {}", volume_words(key), shown(path)),
-    }
+    MountError::not_found(format!(
+        "a mount of {} at {}",
+        volume_words(key),
+        shown(path)
+    ))
+}
+
+pub(crate) fn not_here(key: &VolumeKey) -> MountError {
+    MountError::not_found(format!(
+        "a stage or publish of {} on this node",
+        volume_words(key)
+    ))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! NodeUnpublishVolume and NodeUnstageVolume, and the undoing of what failed: needs neither plugin nor plan nor journal.
 //!
-//! What is gone already is success; all that is stacked at a path is unmounted, without a record only what can be the driver's own; a target is
-//! removed only when it is no mount, empty, and of the kind that a publish makes; nothing is ever removed recursively. The path must lie below
-//! a root here too: tear-down is privileged.
+//! What is gone already is success. Everything that is stacked at a path is unmounted, without a record only what can be the driver's own. A
+//! target is removed only when it is no mount, empty, and of the kind that a publish makes; nothing is ever removed recursively. The path
+//! must lie below a root here too: teardown is privileged.
 
 use crate::block::BlockRecord;
 use crate::block::loop_device::{self, Tag};
@@ -11,7 +11,7 @@ use crate::journal::entry::Progress;
 use crate::kubelet_path::Purpose;
 use crate::mountinfo;
 use crate::node::{Node, is_certain, volume_words};
-use crate::observe::{Identity, Observation, Seen, look, observe};
+use crate::observe::{Identity, Seen, look, observe};
 use crate::ownership::Kept;
 use crate::roots::{CheckedPath, Location};
 use rustix::fs::{AtFlags, FileType, unlinkat};
@@ -71,13 +71,13 @@ impl Node {
     pub(crate) fn unpublish(&self, request: &UnpublishVolume) -> Result<(), MountError> {
         let path = self.path_for(Purpose::Unpublish, &request.key, &request.target_path)?;
         if self.journal.entry(&request.key).is_staged_at(path.text()) {
-            return Err(MountError::InUse {
-                what: path.text().to_owned(),
-                by: format!(
-                    "{} is staged there, and it is no target of its; call NodeUnstageVolume",
-                    volume_words(&request.key)
+            let volume = volume_words(&request.key);
+            return Err(MountError::in_use(
+                path.text(),
+                format!(
+                    "{volume} is staged there, and it is no target of its; call NodeUnstageVolume"
                 ),
-            });
+            ));
         }
         self.refuse_others(&request.key, &path)?;
         self.refuse_foreign(&request.key, &path)?;
@@ -122,9 +122,7 @@ impl Node {
         path: &CheckedPath,
         which: Which,
     ) -> Result<(), MountError> {
-        if let Some(location) = self.way_to(path, which)? {
-            self.take_off(&key.driver, &location, which)?;
-        }
+        self.take_off(&key.driver, path, which)?;
         let entry = self.journal.entry(key);
         // Of a volume that is staged elsewhere, nothing here is to be let go.
         match &entry.stage {
@@ -149,10 +147,9 @@ impl Node {
         path: &CheckedPath,
         which: Which,
     ) -> Result<(), MountError> {
-        if let Some(location) = self.way_to(path, which)? {
-            self.take_off(&key.driver, &location, which)?;
+        if let Some(location) = self.take_off(&key.driver, path, which)? {
             match remove_target(&location) {
-                // Somebody else's link or file has the name: an undo has nothing to remove there, an unpublish says so.
+                // A link or file that is not ours has the name: an undo has nothing to remove there, an unpublish says so.
                 Err(_) if !matches!(which, Which::All) => {}
                 removed => removed?,
             }
@@ -226,56 +223,54 @@ impl Node {
         Ok(())
     }
 
-    /// Where a path leads. For an undo a way that was changed into a link is as good as none: the mount was taken back by descriptor.
-    fn way_to(&self, path: &CheckedPath, which: Which) -> Result<Option<Location>, MountError> {
-        match path.locate() {
-            Err(MountError::OutsideRoots { .. }) if !matches!(which, Which::All) => Ok(None),
-            located => located,
-        }
-    }
-
     fn refuse_published(&self, key: &VolumeKey) -> Result<(), MountError> {
         for (path, target) in &self.journal.entry(key).targets {
             // A target that does not answer is no reason to keep the rest.
             if is_certain(self.still_mounted_if(path, target.identity))? {
-                return Err(MountError::InUse {
-                    what: volume_words(key),
-                    by: format!("its publish at {path}; call NodeUnpublishVolume first"),
-                });
+                return Err(MountError::in_use(
+                    volume_words(key),
+                    format!("its publish at {path}; call NodeUnpublishVolume first"),
+                ));
             }
         }
         Ok(())
     }
 
-    /// Unmounts, from the top.
+    /// Unmounts, from the top. Where the path leads; `None`: a part of the way is missing. For an undo a way that was changed into a link is as
+    /// good as none: the mount was taken back by descriptor.
     fn take_off(
         &self,
         driver: &DriverName,
-        location: &Location,
+        path: &CheckedPath,
         which: Which,
-    ) -> Result<(), MountError> {
+    ) -> Result<Option<Location>, MountError> {
+        let location = match path.locate() {
+            Err(MountError::OutsideRoots { .. }) if !matches!(which, Which::All) => None,
+            located => located?,
+        };
+        let Some(location) = location else {
+            return Ok(None);
+        };
         if matches!(which, Which::None) {
-            return Ok(());
+            return Ok(Some(location));
         }
         for _ in 0..STACKED_MOUNTS {
             if let Which::Of(identity) = which {
                 // The descriptor must be gone before the unmount.
-                match look(location) {
+                match look(&location) {
                     Ok(Seen::Mounted(mount)) if mount.identity == identity => {}
-                    Ok(_) | Err(MountError::OutsideRoots { .. }) => return Ok(()),
+                    Ok(_) | Err(MountError::OutsideRoots { .. }) => return Ok(Some(location)),
                     Err(error) => return Err(error),
                 }
             }
-            if !self.take_off_top(driver, location)?
-                && (matches!(which, Which::Of(_)) || !is_left(location)?)
+            if !self.take_off_top(driver, &location)?
+                && (matches!(which, Which::Of(_)) || !is_left(&location)?)
             {
-                return Ok(());
+                return Ok(Some(location));
             }
         }
-        Err(MountError::InUse {
-            what: location.path.clone(),
-            by: format!("more than {STACKED_MOUNTS} mounts, or somebody who mounts there again"),
-        })
+        let by = format!("more than {STACKED_MOUNTS} mounts, or a process that mounts there again");
+        Err(MountError::in_use(location.path, by))
     }
 
     /// Unmounts what is on top. `false`: no mount is there.
@@ -297,10 +292,8 @@ impl Node {
                     return detach(location, errno);
                 }
                 Err(Errno::BUSY) => {
-                    return Err(MountError::InUse {
-                        what: location.path.clone(),
-                        by: "a process that has files open there".to_owned(),
-                    });
+                    let by = "a process that has files open there";
+                    return Err(MountError::in_use(&location.path, by));
                 }
                 Err(errno) => return Err(location.failed("umount", errno)),
             }
@@ -360,10 +353,7 @@ fn detach(location: &Location, errno: Errno) -> Result<bool, MountError> {
 
 /// Removes a target that is no mount, if it is what a publish makes: an empty directory or an empty file.
 fn remove_target(location: &Location) -> Result<(), MountError> {
-    let in_use = |by: &str| MountError::InUse {
-        what: location.path.clone(),
-        by: by.to_owned(),
-    };
+    let in_use = |by| MountError::in_use(&location.path, by);
     let (target, observation) = match look(location)? {
         Seen::Nothing => return Ok(()),
         Seen::Plain(target, observation) => (target, observation),
@@ -371,22 +361,20 @@ fn remove_target(location: &Location) -> Result<(), MountError> {
         Seen::Corrupted(errno) => return Err(kernel("remove", &location.path, errno)),
     };
     drop(target);
-    let flags = removal(observation).ok_or_else(|| {
-        in_use("something that no publish makes; look at it, and remove it by hand")
-    })?;
+    let flags = match observation.kind {
+        FileType::Directory => AtFlags::REMOVEDIR,
+        FileType::RegularFile if observation.size_bytes == 0 => AtFlags::empty(),
+        _ => {
+            return Err(in_use(
+                "something that no publish makes; look at it, and remove it by hand",
+            ));
+        }
+    };
     match unlinkat(&location.parent, &location.name, flags) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(Errno::NOTEMPTY | Errno::EXIST) => Err(in_use(
             "files that are not the volume's, and would be lost; move them away",
         )),
         Err(errno) => Err(location.failed("remove", errno)),
-    }
-}
-
-fn removal(observation: Observation) -> Option<AtFlags> {
-    match observation.kind {
-        FileType::Directory => Some(AtFlags::REMOVEDIR),
-        FileType::RegularFile if observation.size_bytes == 0 => Some(AtFlags::empty()),
-        _ => None,
     }
 }

@@ -1,9 +1,10 @@
 //! What outlives the host, what is written, and what a torn file does.
 
 use super::*;
-use crate::record_file::{ASIDE, QUARANTINED, file_name};
+use crate::failure::MountSetupError;
+use crate::records::{ASIDE, QUARANTINED, file_name, lock};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use wasmount_core::names::{DriverName, VolumeId};
 
 fn key(volume: &str) -> VolumeKey {
@@ -168,8 +169,5 @@ fn a_second_host_is_refused() {
     let state = tempfile::tempdir().unwrap();
     let _durable = Durable::open(state.path()).unwrap();
     let error = Durable::open(state.path()).unwrap_err();
-    assert!(
-        matches!(error, MountSetupError::StateInUse { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, MountSetupError::InUse { .. }), "{error}");
 }

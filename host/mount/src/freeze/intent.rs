@@ -4,10 +4,8 @@
 //! It must not know how a file system is thawed.
 
 use crate::block::BlockRecord;
-use crate::failure::{MountSetupError, kernel};
-use rustix::io::Errno;
+use crate::failure::{MountSetupError, io};
 use std::fs::{self, DirBuilder};
-use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,15 +69,14 @@ impl Intents {
             devices: devices.to_owned(),
         };
         let written = serde_json::to_vec(devices)
-            .map_err(io::Error::from)
+            .map_err(std::io::Error::from)
             .and_then(|text| fs::write(&intent.file, text));
         match written {
             Ok(()) => Ok(intent),
             Err(error) => {
                 let file = intent.file.display().to_string();
                 intent.end(true);
-                let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-                Err(kernel("write", file, errno))
+                Err(io("write", file, &error))
             }
         }
     }
@@ -103,10 +100,12 @@ impl Intent {
     }
 }
 
-fn unusable(operation: &'static str, path: &Path, source: io::Error) -> MountSetupError {
-    MountSetupError::Journal {
+fn unusable(operation: &'static str, path: &Path, source: std::io::Error) -> MountSetupError {
+    MountSetupError::Directory {
         operation,
+        kind: "journal",
         path: path.to_owned(),
+        parent: "run",
         source,
     }
 }

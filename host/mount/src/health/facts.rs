@@ -1,23 +1,27 @@
 //! Looks at one place of a volume: its mount by descriptor, its file system by `statfs` and one read of its root, its device by sysfs, its image in
 //! the pool.
-//!
-//! It decides nothing.
 
+use super::Place;
 use super::findings::{Device, Facts, FileSystem, Image, Root, SuperBlock, is_failure};
-use super::{Place, errors};
-use crate::block::{BlockRecord, loop_device, node_device};
+use crate::block::{BlockRecord, DeviceNumber, loop_device, node_device};
 use crate::confine::open_confined;
 use crate::failure::{exhausted, kernel};
 use crate::fs_type::FsType;
+use crate::journal::entry::Shows;
 use crate::mountinfo;
 use crate::node::Node;
 use crate::observe::{Identity, Observation, Seen, SeenMount, is_removed, look, mount_id, observe};
 use crate::plan::{CheckedSource, Form, PoolPlace};
-use crate::stats::Recorded;
 use rustix::fs::{Dir, Mode, OFlags, StatVfsMountFlags, fstatvfs, openat};
 use rustix::io::Errno;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use wasmount_core::mounter::MountError;
+
+/// One directory for each mounted ext4, named as its device.
+const EXT4: &str = "/sys/fs/ext4";
+/// One directory for each mounted btrfs, named by its UUID.
+const BTRFS: &str = "/sys/fs/btrfs";
 
 impl Node {
     /// Everything that can be seen of a place.
@@ -33,10 +37,10 @@ impl Node {
     }
 
     fn root(&self, place: &Place) -> Result<Root, MountError> {
-        let (identity, is_raw) = match place.recorded {
-            Recorded::Device(_) => return Ok(Root::Raw),
-            Recorded::Node(identity) => (identity, true),
-            Recorded::Mount(identity) => (identity, false),
+        let (identity, is_raw) = match place.shows {
+            Shows::Device(_) => return Ok(Root::Raw),
+            Shows::Node(identity) => (identity, true),
+            Shows::Mount(identity) => (identity, false),
         };
         let Some(location) = self.roots.check_text(&place.path)?.locate()? else {
             return Ok(Root::Lost);
@@ -116,10 +120,10 @@ fn device(block: &BlockRecord, place: &Place) -> Result<Device, MountError> {
             }
             _ => Image::Sound,
         },
-        errors: match place.recorded {
-            Recorded::Mount(_) => errors::counted(block.number),
+        errors: match place.shows {
+            Shows::Mount(_) => counted_errors(block.number),
             // What its user makes of a raw device is not this host's to see.
-            Recorded::Node(_) | Recorded::Device(_) => 0,
+            Shows::Node(_) | Shows::Device(_) => 0,
         },
     })
 }
@@ -171,5 +175,65 @@ fn image_state(
             Ok(Image::Moved)
         }
         Err(_) => Ok(Image::Sound),
+    }
+}
+
+/// Errors that the file system on a device has counted, as sysfs lists them (Documentation/ABI/testing/sysfs-fs-ext4, `errors_count`; btrfs(5),
+/// `error_stats`). 0 where none is mounted, or none that counts: xfs keeps no count. Only sysfs is opened, so no storage is asked.
+fn counted_errors(number: DeviceNumber) -> u64 {
+    let Ok(device) = fs::read_link(format!("/sys/dev/block/{number}")) else {
+        return 0;
+    };
+    let Some(name) = device.file_name() else {
+        return 0;
+    };
+    let ext4 = fs::read_to_string(Path::new(EXT4).join(name).join("errors_count"));
+    let ext4 = ext4.ok().and_then(|count| count.trim().parse().ok());
+    let btrfs = || {
+        let file_system = entries(Path::new(BTRFS))
+            .into_iter()
+            .find(|it| it.join("devices").join(name).exists())?;
+        let statistics = entries(&file_system.join("devinfo")).into_iter();
+        let listed = statistics.filter_map(|it| fs::read_to_string(it.join("error_stats")).ok());
+        Some(listed.map(|lines| sum(&lines)).sum())
+    };
+    ext4.or_else(btrfs).unwrap_or(0)
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    entries.filter_map(|it| Some(it.ok()?.path())).collect()
+}
+
+/// Of lines with a name and a count each.
+fn sum(lines: &str) -> u64 {
+    let counts = lines.lines().filter_map(|line| line.split_once(' '));
+    counts
+        .filter_map(|(_, count)| count.trim().parse::<u64>().ok())
+        .fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counts_of_a_btrfs_device_are_added_up() {
+        let clean =
+            "write_errs 0\nread_errs 0\nflush_errs 0\ncorruption_errs 0\ngeneration_errs 0\n";
+        for (lines, expected) in [
+            (clean, 0),
+            ("write_errs 2\nread_errs 0\ncorruption_errs 40\n", 42),
+            ("invalid\n", 0),
+            ("", 0),
+        ] {
+            assert_eq!(sum(lines), expected, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_has_counted_none() {
+        let (major, minor) = (u32::MAX, 0);
+        assert_eq!(counted_errors(DeviceNumber { major, minor }), 0);
     }
 }

@@ -1,6 +1,6 @@
-//! What the facts of one place mean: status, reason and words with what to do.
+//! What the facts of one place mean: status, reason and a message with what to do.
 //!
-//! A volume that is full is not sick: statistics tell. Where a fact cannot be told there is no finding: an alarm must mean something.
+//! A full volume is no finding: statistics show it. A fact that cannot be determined is no finding either: an alarm must mean something.
 
 use rustix::io::Errno;
 use wasmount_core::health::{Health, HealthStatus};
@@ -123,51 +123,49 @@ pub(super) fn findings(what: &str, facts: &Facts) -> Vec<Health> {
 
 type Finding = (HealthStatus, &'static str, String);
 
+fn finding(status: HealthStatus, reason: &'static str, message: impl Into<String>) -> Finding {
+    (status, reason, message.into())
+}
+
 fn of_root(root: &Root, is_meant_read_only: bool) -> Option<Finding> {
-    let file_system = match root {
-        Root::Raw => return None,
-        Root::Lost => {
-            return Some((
-                HealthStatus::Inaccessible,
-                "MountLost",
-                "its mount is gone, and nobody unpublished or unstaged it: somebody unmounted it; delete the pods that use it, so that it is mounted anew"
-                    .to_owned(),
-            ));
-        }
-        Root::Removed => {
-            return Some((
-                HealthStatus::DataLoss,
-                "DirectoryGone",
-                "its directory was removed from the pool, with what it held; delete the pods that use it, and restore the volume"
-                    .to_owned(),
-            ));
-        }
-        Root::Failed(errno) => return Some(io_error(*errno)),
-        Root::Shown(file_system) => file_system,
-    };
+    match root {
+        Root::Raw => None,
+        Root::Lost => Some(finding(
+            HealthStatus::Inaccessible,
+            "MountLost",
+            "its mount is gone, and nobody unpublished or unstaged it: somebody unmounted it; delete the pods that use it, so that it is mounted anew",
+        )),
+        Root::Removed => Some(finding(
+            HealthStatus::DataLoss,
+            "DirectoryGone",
+            "its directory was removed from the pool, with what it held; delete the pods that use it, and restore the volume",
+        )),
+        Root::Failed(errno) => Some(io_error(*errno)),
+        Root::Shown(file_system) => of_file_system(file_system, is_meant_read_only),
+    }
+}
+
+fn of_file_system(file_system: &FileSystem, is_meant_read_only: bool) -> Option<Finding> {
     let itself = file_system.itself.unwrap_or_default();
     if itself.is_shut_down {
-        Some((
+        Some(finding(
             HealthStatus::Inaccessible,
             "IoError",
-            "its file system was shut down after an error, or by a person; look at the kernel's log, then delete the pods that use it, so that it is checked and mounted anew"
-                .to_owned(),
+            "its file system was shut down after an error, or by a person; look at the kernel's log, then delete the pods that use it, so that it is checked and mounted anew",
         ))
     } else if is_meant_read_only || !(file_system.is_read_only || itself.is_read_only) {
         None
     } else if itself.is_read_only {
-        Some((
+        Some(finding(
             HealthStatus::Degraded,
             "ReadOnlyAfterError",
-            "its file system was made read-only, by the kernel because of an error or by a person; look at the kernel's log, then delete the pods that use it, so that it is checked and mounted anew"
-                .to_owned(),
+            "its file system was made read-only, by the kernel because of an error or by a person; look at the kernel's log, then delete the pods that use it, so that it is checked and mounted anew",
         ))
     } else {
-        Some((
+        Some(finding(
             HealthStatus::Degraded,
             "MountMadeReadOnly",
-            "its mount, and not its file system, was made read-only: a person did that; remount it for writing, or delete the pods that use it"
-                .to_owned(),
+            "its mount, and not its file system, was made read-only: a person did that; remount it for writing, or delete the pods that use it",
         ))
     }
 }
@@ -175,11 +173,10 @@ fn of_root(root: &Root, is_meant_read_only: bool) -> Option<Finding> {
 fn of_device(device: &Device) -> Vec<Finding> {
     let (image, errors) = match device {
         Device::Gone => {
-            return vec![(
+            return vec![finding(
                 HealthStatus::Inaccessible,
                 "DeviceGone",
-                "its block device is gone from this node, or its number is another device's now; look at the kernel's log and at the disk or server behind it"
-                    .to_owned(),
+                "its block device is gone from this node, or its number is another device's now; look at the kernel's log and at the disk or server behind it",
             )];
         }
         Device::Failed(errno) => return vec![io_error(*errno)],
@@ -187,22 +184,20 @@ fn of_device(device: &Device) -> Vec<Finding> {
     };
     let image = match image {
         Image::Sound => None,
-        Image::Removed => Some((
+        Image::Removed => Some(finding(
             HealthStatus::DataLoss,
             "ImageGone",
-            "its image was removed from the pool: what it holds is lost when it is unstaged; copy its data away from a pod that still runs"
-                .to_owned(),
+            "its image was removed from the pool: what it holds is lost when it is unstaged; copy its data away from a pod that still runs",
         )),
-        Image::Moved => Some((
+        Image::Moved => Some(finding(
             HealthStatus::DataLoss,
             "ImageGone",
-            "its image is not at its place in the pool any more, so that the next stage will not find its data; move the image back"
-                .to_owned(),
+            "its image is not at its place in the pool any more, so that the next stage will not find its data; move the image back",
         )),
         Image::Short {
             image_bytes,
             device_bytes,
-        } => Some((
+        } => Some(finding(
             HealthStatus::DataLoss,
             "ImageTruncated",
             format!(
@@ -211,7 +206,7 @@ fn of_device(device: &Device) -> Vec<Finding> {
         )),
     };
     let errors = (errors > 0).then(|| {
-        (
+        finding(
             HealthStatus::Degraded,
             "FileSystemErrors",
             format!(
@@ -223,12 +218,12 @@ fn of_device(device: &Device) -> Vec<Finding> {
 }
 
 fn io_error(errno: Errno) -> Finding {
-    (
+    let error = std::io::Error::from(errno);
+    finding(
         HealthStatus::Inaccessible,
         "IoError",
         format!(
-            "its storage answers with an error ({}); look at the kernel's log and at the disk or server behind it",
-            std::io::Error::from(errno)
+            "its storage answers with an error ({error}); look at the kernel's log and at the disk or server behind it"
         ),
     )
 }

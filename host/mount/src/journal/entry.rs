@@ -1,4 +1,4 @@
-//! What the journal keeps of a volume: its words on disk.
+//! The journal's record of one volume, as it is on disk.
 //!
 //! It never holds the content of files, a secret, or the request's mount flags in clear, which the specification calls sensitive. (A plan's own
 //! options are, since later publishes need them; a backend that copies a request's flags into them makes them its own.)
@@ -71,6 +71,30 @@ pub(crate) struct TargetRecord {
     pub(crate) read_only: bool,
 }
 
+/// A volume at one of its paths, staged or published.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct VolumePath<'e> {
+    pub(crate) is_stage: bool,
+    pub(crate) path: &'e str,
+    pub(crate) progress: Progress,
+    pub(crate) capability: &'e RecordedCapability,
+    pub(crate) plan: &'e Plan,
+    pub(crate) identity: Option<Identity>,
+    pub(crate) block: Option<BlockRecord>,
+    pub(crate) read_only: bool,
+}
+
+/// What is at a path of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shows {
+    /// A mounted volume, staged or published.
+    Mount(Identity),
+    /// A raw block volume that is published: its device's node is mounted.
+    Node(Identity),
+    /// A raw block volume that is staged: nothing is mounted.
+    Device(BlockRecord),
+}
+
 /// A capability that can be compared with another, and shows no mount flag.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -95,60 +119,38 @@ impl Entry {
         }
     }
 
-    /// Nothing is left to remember.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.stage.is_none() && self.targets.is_empty()
+    /// The staging path and all target paths.
+    pub(crate) fn paths(&self) -> impl DoubleEndedIterator<Item = VolumePath<'_>> {
+        let targets = self.targets.iter().map(|(path, target)| VolumePath {
+            is_stage: false,
+            path,
+            progress: target.progress,
+            capability: &target.capability,
+            plan: &target.plan,
+            identity: target.identity,
+            block: target.block,
+            read_only: target.read_only,
+        });
+        self.stage.iter().map(StageRecord::at).chain(targets)
     }
 
-    /// All mounts that are there, coming or going: path, progress, and which root is there.
-    pub(crate) fn mounts(&self) -> impl Iterator<Item = (&str, Progress, Identity)> {
-        let stage = self
-            .stage
-            .iter()
-            .map(|stage| (stage.path.as_str(), stage.progress, stage.identity));
-        let targets = self
-            .targets
-            .iter()
-            .map(|(path, target)| (path.as_str(), target.progress, target.identity));
-        stage
-            .chain(targets)
-            .filter_map(|(path, progress, identity)| Some((path, progress, identity?)))
+    /// All mounts that are there, coming or going: path, and which root is there.
+    pub(crate) fn mounts(&self) -> impl Iterator<Item = (&str, Identity)> {
+        self.paths().filter_map(|at| Some((at.path, at.identity?)))
     }
 
     /// Mounts that are done and show a file system: path, root, device and plan.
     pub(crate) fn settled_mounts(
         &self,
     ) -> impl Iterator<Item = (&str, Identity, Option<BlockRecord>, &Plan)> {
-        let stage = self.settled_stage().into_iter().filter_map(|stage| {
-            Some((
-                stage.path.as_str(),
-                stage.identity?,
-                stage.block,
-                &stage.plan,
-            ))
-        });
-        let targets = self.targets.iter().filter(|(_, target)| {
-            target.progress == Progress::Settled && !target.capability.is_raw()
-        });
-        stage.chain(targets.filter_map(|(path, target)| {
-            Some((path.as_str(), target.identity?, target.block, &target.plan))
-        }))
-    }
-
-    /// Something is coming: its source is in use already, though no mount shows it yet.
-    pub(crate) fn is_coming(&self) -> bool {
-        let stage = self.stage.iter().map(|stage| stage.progress);
-        let targets = self.targets.values().map(|target| target.progress);
-        stage
-            .chain(targets)
-            .any(|progress| progress == Progress::Coming)
+        self.paths()
+            .filter(|at| at.progress == Progress::Settled && !at.capability.is_raw())
+            .filter_map(|at| Some((at.path, at.identity?, at.block, at.plan)))
     }
 
     /// Every device that was attached for the volume.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockRecord> {
-        let stage = self.stage.iter().filter_map(|stage| stage.block);
-        let targets = self.targets.values().filter_map(|target| target.block);
-        stage.chain(targets)
+        self.paths().filter_map(|at| at.block)
     }
 
     /// Whether the volume is staged or published at a path, or on its way to it or from it.
@@ -161,13 +163,6 @@ impl Entry {
         self.stage.as_ref().is_some_and(|stage| stage.path == path)
     }
 
-    /// All plans that are in force.
-    pub(crate) fn plans(&self) -> impl Iterator<Item = &Plan> {
-        let stage = self.stage.iter().map(|stage| &stage.plan);
-        let targets = self.targets.values().map(|target| &target.plan);
-        stage.chain(targets)
-    }
-
     /// The stage, if it is done.
     pub(crate) fn settled_stage(&self) -> Option<&StageRecord> {
         self.stage
@@ -177,9 +172,28 @@ impl Entry {
 }
 
 impl StageRecord {
-    /// The device of a raw block volume.
-    pub(crate) fn raw(&self) -> Option<BlockRecord> {
-        self.block.filter(|_| self.capability.is_raw())
+    pub(crate) fn at(&self) -> VolumePath<'_> {
+        VolumePath {
+            is_stage: true,
+            path: &self.path,
+            progress: self.progress,
+            capability: &self.capability,
+            plan: &self.plan,
+            identity: self.identity,
+            block: self.block,
+            read_only: self.read_only,
+        }
+    }
+}
+
+impl VolumePath<'_> {
+    /// What is to be seen there, once it is done.
+    pub(crate) fn shows(&self) -> Option<Shows> {
+        match (self.identity, self.block) {
+            (Some(identity), _) if self.capability.is_raw() => Some(Shows::Node(identity)),
+            (Some(identity), _) => Some(Shows::Mount(identity)),
+            (None, block) => block.map(Shows::Device),
+        }
     }
 }
 

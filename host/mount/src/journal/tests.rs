@@ -1,10 +1,13 @@
 //! Entries on disk and in memory.
 
 use super::*;
+use crate::failure::MountSetupError;
 use crate::journal::entry::{Progress, RecordedCapability, StageRecord, recorded_plan};
-use crate::record_file::{ASIDE, QUARANTINED, file_name};
+use crate::records::{ASIDE, QUARANTINED, file_name};
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use wasmount_core::mounter::MountError;
 use wasmount_core::names::VolumeId;
 use wasmount_core::plan::{Plan, PlanFile, Source};
 use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
@@ -141,8 +144,7 @@ fn holders_of_a_path_follow_every_change() {
 }
 
 fn is_empty(journal: &Journal) -> bool {
-    let volumes = journal.lock();
-    volumes.entries.is_empty() && volumes.holders.is_empty()
+    journal.entries(|_| true).is_empty()
 }
 
 #[test]
@@ -196,7 +198,7 @@ fn a_second_host_is_refused_the_journal() {
     let first = Journal::open(run.path()).unwrap();
     put(&first, "v", "/k/a");
     let refused = Journal::open(run.path());
-    assert!(matches!(refused, Err(MountSetupError::JournalInUse { .. })));
+    assert!(matches!(refused, Err(MountSetupError::InUse { .. })));
     drop(first);
     let second = Journal::open(run.path()).unwrap();
     assert_eq!(second.holders_of("/k/a").len(), 1);
