@@ -89,7 +89,7 @@ struct UncheckedPlan {
 impl TryFrom<UncheckedPlan> for Plan {
     type Error = InvalidWord;
 
-    /// Holds it to what a plan could have been recorded as: a journal must not be filled by whoever speaks for a plugin.
+    /// Holds it to what a plan could have been recorded as: a client of the mounter must not fill its journal.
     fn try_from(plan: UncheckedPlan) -> Result<Self, InvalidWord> {
         let UncheckedPlan {
             source,
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_could_have_been_recorded_is_read() {
-        // That its path leads out of the pool is for the mount room to see, which opens it.
+        // That its path leads out of the pool is for the mounter to see, which opens it.
         for source in [tree("v"), tree("../v"), files(FILE_BYTES)] {
             assert!(is_read(&plan(source)));
         }

@@ -16,7 +16,7 @@ const DIRECTORY: &str = "volumes";
 
 pub(crate) type Durable = Records<DurableRecord>;
 
-/// Says that a device was blank and is being formatted: until the first mount, what is on it is nobody's data.
+/// Says that a device was blank and is being formatted: until the first mount, what is on it is no user's data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FormatIntent {

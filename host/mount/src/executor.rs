@@ -1,7 +1,6 @@
 //! The system calls that make a mount visible, all by descriptor: clone, set flags, attach, verify, take back.
 //!
-//! It is apart so that the order of privileged calls can be read in one place. Flags are set on a mount that is attached nowhere, so there
-//! is no moment in which it is writable, or honours set-user bits, in anybody's sight. It must not know journal or plans.
+//! Flags are set on a mount that is attached nowhere, so there is no moment in which it is visible and writable, or honours set-user bits.
 
 use crate::failure::kernel;
 use crate::mountinfo;
@@ -36,12 +35,12 @@ fn verify_source(prepared: &PreparedMount) -> Result<(), MountError> {
     };
     let failed = |errno| kernel("look at", "a new mount", errno);
     let id = mount_id(&prepared.mount).map_err(failed)?;
-    // Without a line somebody took it off.
+    // Without a line it was taken off by hand.
     let line = mountinfo::of_mount(id)?.ok_or_else(|| failed(Errno::STALE))?;
     filesystem.refuse_shown(&line.source)
 }
 
-/// Takes an attached mount off by its descriptor, wherever somebody may have moved what it was attached to.
+/// Takes an attached mount off by its descriptor, wherever what it was attached to was moved.
 fn take_back(prepared: &PreparedMount, path: &CheckedPath) {
     let mount = format!("/proc/self/fd/{}", prepared.mount.as_raw_fd());
     // Lazily, since the descriptor itself keeps the mount busy. Nothing else does yet: it was there for microseconds.

@@ -7,12 +7,11 @@ mod facts;
 mod findings;
 
 use crate::block::BlockRecord;
-use crate::bound_device;
 use crate::failure::shown;
 use crate::journal::entry::{Entry, Progress, Shows};
 use crate::node::{Node, volume_words};
 use crate::plan::{self, CheckedSource};
-use crate::stats::{not_here, not_mounted, unanswered_words};
+use crate::stats::{not_here, not_mounted, recorded_path, unanswered_words};
 use crate::stats_cache::ANSWER_WITHIN;
 use findings::findings;
 use std::sync::Arc;
@@ -83,7 +82,7 @@ pub(crate) async fn health(
     let asked_at = Instant::now();
     let key = &query.key;
     let target = match &query.publish_path {
-        Some(path) => Some(bound_device::recorded_path(node, key, path.as_str()).await?),
+        Some(path) => Some(recorded_path(node, key, path.as_str()).await?),
         None => None,
     };
     let staging = query.staging_path.as_ref().map(|path| path.as_str());

@@ -1,7 +1,7 @@
 //! The paths that kubelet makes for CSI volumes (kubernetes pkg/volume/csi: csi_attacher.go, csi_mounter.go, csi_block.go), parsed.
 //!
 //! Beside a kubelet the mounter takes no others: below the same directory lie other drivers' volumes, pods' secrets and kubelet's own keys,
-//! and a serving process that was taken over would mount over them. It must not know what lies at a path.
+//! and a serving process that was taken over would mount over them.
 
 use std::path::Path;
 use wasmount_core::names::DriverName;

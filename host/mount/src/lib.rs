@@ -1,19 +1,18 @@
-//! Everything that touches the node: checks a plan against the administrator's grants, journals, executes by file descriptor, verifies,
-//! undoes; and the pools.
+//! The mounter's work on the node: a plan is checked against the administrator's grants, journaled, executed by file descriptor, verified, and
+//! rolled back if a step fails; and the pools.
 //!
-//! It is apart because it is what runs privileged: it knows neither gRPC, nor wasm, nor Kubernetes, and a test of the workspace holds the
-//! list of what it links.
+//! It runs privileged, so it links neither gRPC, nor wasm, nor Kubernetes; a test of the workspace holds the list.
 //!
 //! ```text
-//! local ──▶ stage, publish, teardown, expand, stats, health, recovery     one file a kind of call; blocking, on threads of the driver's own budget
+//! local ──▶ stage, publish, teardown, expand, stats, health, recovery     one file a request; blocking, on threads of the driver's own budget
 //!             ├──▶ plan      what was asked against what was granted: pure
-//!             ├──▶ roots     a path of the client's as descriptors, never through a link; beside a kubelet only a `kubelet_path`
-//!             ├──▶ source    makes a detached mount, or a raw device, of what the volume is; nobody can see it yet
+//!             ├──▶ roots     a client's path as descriptors, never through a link; beside a kubelet only a `kubelet_path`
+//!             ├──▶ source    makes a detached mount, or a raw device, of what the volume is; no process sees it yet
 //!             │      ├──▶ block   loop devices and devices of the node
 //!             │      └──▶ format  what is on one, what may be made of it: probe, mkfs, fsck, growth; with tools, under intents in durable
 //!             ├──▶ executor  attaches it, and looks at the result
-//!             ├──▶ journal   what is meant and what was done, one file a volume
-//!             └──▶ ownership, in_use, earlier_driver, kubelet_record     whose something is, where no record says so
+//!             ├──▶ journal   what is meant and what was done, one file a volume; kept by records, as durable is
+//!             └──▶ ownership, in_use, kubelet_record     whose something is, where no record says so
 //! local ──▶ pool_places      no pool lies in another, or in a directory of the host's
 //! local ──▶ pool             trees and images for a backend; `confine` opens a plugin's paths, `in_use` tells what is mounted
 //!             └──▶ freeze   what is mounted of an image stands still while it is copied
@@ -22,10 +21,8 @@
 #![forbid(unsafe_code)]
 
 mod block;
-mod bound_device;
 mod confine;
 mod durable;
-mod earlier_driver;
 mod exclusive;
 mod executor;
 mod expand;

@@ -81,7 +81,7 @@ impl LocalMounter {
             budgets: Budgets::new(config.threads_per_driver),
             preparing: Mutex::default(),
         });
-        // The journal is locked: nobody else has what is in the run directory.
+        // The journal is locked: no other host has what is in the run directory.
         let freezer = Arc::new(Freezer::open(&config.run_dir)?);
         let mounter = Self {
             pools: RwLock::new(Served {

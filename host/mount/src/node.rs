@@ -163,7 +163,7 @@ impl Node {
     }
 
     /// Records a step of a tear-down. The journal's disk may be full: that must not make a tear-down fail, since a record that does not hold
-    /// any more harms nobody and goes at the next recovery.
+    /// any more does no harm and goes at the next recovery.
     pub(crate) fn record_teardown(&self, key: &VolumeKey, change: impl FnOnce(&mut Entry)) {
         let stored = self.journal.update(key, |entry| {
             change(entry);
@@ -188,7 +188,7 @@ pub(crate) fn volume_words(key: &VolumeKey) -> String {
     format!("volume {} of {}", shown(key.volume.as_str()), key.driver)
 }
 
-/// What is at a place where a mount is to go. A corrupted mount must be torn down by the client first: it may still be somebody's.
+/// What is at a place where a mount is to go. A corrupted mount must be torn down by the client first: it may still be in use.
 pub(crate) fn place(location: &Location) -> Result<Place, MountError> {
     match look(location)? {
         Seen::Nothing => Ok(Place::Missing),

@@ -1,7 +1,7 @@
 //! What is at a location now, by descriptor: nothing, a plain file or directory, or the root of a mount, and which.
 //!
-//! It is apart because every call asks it before and after it acts. `statx` answers in 3 us however many mounts there are; the mount table
-//! takes 1.8 ms at a thousand. It must not know what should be there.
+//! Every call asks it before and after it acts. `statx` answers in 3 us however many mounts there are; the mount table takes 1.8 ms at a
+//! thousand.
 
 use crate::failure::{is_corrupted, kernel};
 use crate::roots::Location;

@@ -1,5 +1,5 @@
-//! Which mounts and loop devices can be a driver's own, told without the journal: what shows one of its pools, a device or a file system that
-//! it was granted, files of a volume, and loop devices by their tags.
+//! Which mounts and loop devices can be a driver's own, without the journal: what shows one of its pools, a device or a file system that it
+//! was granted, files of a volume, and loop devices by their tags.
 //!
 //! A teardown without a record rests on it: the path may hold another driver's volume, or a pod's own mount. It goes by the mount table and
 //! what the kernel lists of loop devices, so mounted storage that hangs is not touched.
@@ -94,13 +94,13 @@ impl Node {
         if there.iter().all(|line| own.include(line)) {
             return Ok(());
         }
-        Err(MountError::InUse {
-            what: path.text().to_owned(),
-            by: format!(
+        Err(MountError::in_use(
+            path.text(),
+            format!(
                 "what is mounted there is not a mount of this driver: nothing that {} was granted is shown there, and neither the journal nor kubelet knows it as this volume's; if it is to go, unmount it by hand",
                 key.driver
             ),
-        })
+        ))
     }
 
     /// Raw block devices of a volume, by their tags. Two hosts on one machine may have a driver and a volume of the same names, each in
@@ -131,13 +131,50 @@ impl Node {
     }
 
     /// Whether the file behind a loop device lies in one of the driver's pools.
-    pub(crate) fn lies_in_pool(
-        &self,
-        key: &VolumeKey,
-        device: DeviceNumber,
-    ) -> Result<bool, MountError> {
+    fn lies_in_pool(&self, key: &VolumeKey, device: DeviceNumber) -> Result<bool, MountError> {
         let own = OwnSources::of(&self.grants_of(&key.driver), &mountinfo::read()?);
         Ok(loop_device::backing_path(device).is_some_and(|file| own.hold_file(&file)))
+    }
+
+    /// Loop devices that an earlier driver of the same name left under a target: `losetup` without our tag, on an image of a pool. Their nodes
+    /// are mounted at a target that no record names, and kubelet says that it is this volume's. Left attached, such a device would keep its
+    /// image from every later stage.
+    pub(crate) fn earlier_devices(
+        &self,
+        key: &VolumeKey,
+        path: &CheckedPath,
+    ) -> Result<Vec<BlockRecord>, MountError> {
+        let is_recorded = self.journal.entry(key).targets.contains_key(path.text());
+        if is_recorded || !kubelet_record::says(&self.roots, path.text(), key) {
+            return Ok(Vec::new());
+        }
+        let point = path.in_mount_table()?;
+        let table = mountinfo::read()?;
+        let devices: Vec<DeviceNumber> = table
+            .iter()
+            .filter(|line| Some(&line.mount_point) == point.as_ref())
+            .filter_map(|line| line.shown_device())
+            .collect();
+        let mut left = Vec::new();
+        for device in devices {
+            if let Some(attached) = loop_device::status(device)?
+                && attached.tag.is_none()
+                && self.lies_in_pool(key, device)?
+            {
+                left.push(attached.record());
+            }
+        }
+        Ok(left)
+    }
+
+    /// Lets go of those that nothing shows any more.
+    pub(crate) fn release_earlier(&self, devices: &[BlockRecord]) -> Result<(), MountError> {
+        for device in devices {
+            if !mountinfo::is_shown(device.number)? {
+                loop_device::release(device)?;
+            }
+        }
+        Ok(())
     }
 
     /// Refuses to unstage, without a record, what is mounted elsewhere as well: by what the mount table shows, a pod has it.
@@ -148,13 +185,13 @@ impl Node {
     ) -> Result<(), MountError> {
         match self.shown_elsewhere(key, path)?.first() {
             None => Ok(()),
-            Some(point) => Err(MountError::InUse {
-                what: volume_words(key),
-                by: format!(
+            Some(point) => Err(MountError::in_use(
+                volume_words(key),
+                format!(
                     "its mount at {}; call NodeUnpublishVolume first",
                     point.display()
                 ),
-            }),
+            )),
         }
     }
 
@@ -305,82 +342,4 @@ impl PoolRoot {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn line(words: &str) -> MountLine {
-        let line = format!("9 1 {words} x rw");
-        mountinfo::parse(line.as_bytes()).remove(0)
-    }
-
-    fn own(has_tmpfs: bool) -> OwnSources {
-        let pool = PoolRoot {
-            device: "8:1".to_owned(),
-            root: "/srv/pool".into(),
-            directory: "/mnt/pool".into(),
-        };
-        let tmpfs = FilesystemGrant {
-            fs_type: "tmpfs".to_owned(),
-            sources: Vec::new(),
-            mount_options: Vec::new(),
-            max_bytes: None,
-        };
-        OwnSources {
-            pools: vec![pool],
-            filesystems: Vec::from_iter(has_tmpfs.then_some(tmpfs)),
-            devices: vec![DeviceNumber { major: 7, minor: 9 }],
-        }
-    }
-
-    #[test]
-    fn what_lies_in_a_pool_and_a_granted_tmpfs_can_be_the_drivers() {
-        for words in [
-            "8:1 /srv/pool/v /t rw - ext4",
-            "8:1 /srv/pool/a/b /t rw shared:1 - ext4",
-            // Removed under the mount.
-            "8:1 /srv/pool/.wasmount/trash/1//deleted /t rw - ext4",
-            "0:50 / /t rw - tmpfs",
-            // By the file system on it.
-            "7:9 / /t rw - ext4",
-        ] {
-            assert!(own(true).include(&line(words)), "{words}");
-        }
-    }
-
-    #[test]
-    fn a_mount_tells_which_tree_of_the_pool_it_shows() {
-        let own = own(false);
-        let tree = |words: &str| own.pools[0].tree(&line(words));
-        assert_eq!(
-            tree("8:1 /srv/pool/a/b /t rw - ext4").as_deref(),
-            Some("a/b")
-        );
-        assert_eq!(tree("8:2 /srv/pool/a/b /t rw - ext4"), None);
-    }
-
-    #[test]
-    fn an_image_lies_in_its_pool_and_in_no_other() {
-        let own = own(false);
-        let place = |file: &str| own.pools[0].place_of(Path::new(file));
-        assert_eq!(place("/mnt/pool/a/b.img").as_deref(), Some("a/b.img"));
-        assert_eq!(place("/mnt/pools/a"), None);
-        assert_eq!(place("/srv/pool/a"), None);
-    }
-
-    #[test]
-    fn what_lies_elsewhere_cannot() {
-        for words in [
-            "8:1 /srv/pool /t rw - ext4",
-            "8:1 /srv/pools/v /t rw - ext4",
-            "8:1 /srv /t rw - ext4",
-            "8:1 / /t rw - ext4",
-            "8:2 /srv/pool/v /t rw - ext4",
-            "0:50 / /t rw - tmpfs",
-            "0:51 / /t rw - fuse.other",
-            "7:8 / /t rw - ext4",
-        ] {
-            assert!(!own(false).include(&line(words)), "{words}");
-        }
-        assert!(!own(true).include(&line("0:50 /part /t rw - tmpfs")));
-    }
-}
+mod tests;

@@ -21,7 +21,7 @@ const WHOLE: &str = "json";
 pub(crate) const ASIDE: &str = "aside";
 /// End of the name of one that could not be read.
 pub(crate) const QUARANTINED: &str = "quarantined";
-/// Only root reads it: paths and plans are nobody else's business.
+/// Only root reads it: it has paths and plans of all drivers.
 const DIRECTORY_MODE: u32 = 0o700;
 /// The same for a file.
 const FILE_MODE: u32 = 0o600;

@@ -8,19 +8,16 @@ use crate::journal::entry::{Entry, Progress, Shows, VolumePath};
 use crate::mountinfo;
 use crate::node::Node;
 use crate::observe::mount_id;
-use crate::roots::{CheckedPath, open_root};
+use crate::roots::open_root;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use wasmount_core::mounter::{MountError, VolumeInUse, VolumeKey};
 use wasmount_core::names::{DriverName, VolumeId};
 
-/// Every path at which something is mounted.
-struct MountPoints(HashSet<PathBuf>);
-
 impl Node {
     /// Volumes with work that is half done, or with records of mounts that are gone.
     pub(crate) fn unsettled(&self, driver: &DriverName) -> Result<Vec<VolumeId>, MountError> {
-        let table = MountPoints::read()?;
+        let table = mount_points()?;
         let mut entries = self.journal.of_driver(driver);
         entries.retain(|entry| self.is_unsettled(entry, &table));
         Ok(entries.into_iter().map(|entry| entry.key.volume).collect())
@@ -39,7 +36,7 @@ impl Node {
 
     /// Records of what a reboot, or a person, took away.
     fn drop_what_is_gone(&self, key: &VolumeKey) -> Result<(), MountError> {
-        let table = MountPoints::read()?;
+        let table = mount_points()?;
         let entry = self.journal.entry(key);
         let is_gone = |at: &VolumePath<'_>| {
             at.progress == Progress::Settled
@@ -59,7 +56,7 @@ impl Node {
         Ok(())
     }
 
-    fn is_unsettled(&self, entry: &Entry, table: &MountPoints) -> bool {
+    fn is_unsettled(&self, entry: &Entry, table: &HashSet<PathBuf>) -> bool {
         entry.paths().any(|at| match self.is_there(&entry.key, &at, table) {
             Ok(there) => at.progress != Progress::Settled || !there,
             Err(error) => {
@@ -74,12 +71,14 @@ impl Node {
         &self,
         key: &VolumeKey,
         at: &VolumePath<'_>,
-        table: &MountPoints,
+        table: &HashSet<PathBuf>,
     ) -> Result<bool, MountError> {
         let path = self.roots.check_text(at.path)?;
         match at.shows() {
             Some(Shows::Device(_)) => Ok(self.has_raw_device(key, at)),
-            _ => table.has(&path),
+            _ => Ok(path
+                .in_mount_table()?
+                .is_some_and(|path| table.contains(&path))),
         }
     }
 
@@ -97,7 +96,7 @@ impl Node {
         &self,
         driver: &DriverName,
     ) -> Result<Vec<VolumeInUse>, MountError> {
-        let table = MountPoints::read()?;
+        let table = mount_points()?;
         let mut volumes = Vec::new();
         for entry in self.journal.of_driver(driver) {
             // What is coming or going may be there, whatever the table says; and a path that cannot be looked at.
@@ -142,17 +141,8 @@ impl Node {
     }
 }
 
-impl MountPoints {
-    fn read() -> Result<Self, MountError> {
-        let table = mountinfo::read()?;
-        Ok(Self(
-            table.into_iter().map(|line| line.mount_point).collect(),
-        ))
-    }
-
-    fn has(&self, path: &CheckedPath) -> Result<bool, MountError> {
-        Ok(path
-            .in_mount_table()?
-            .is_some_and(|path| self.0.contains(&path)))
-    }
+/// Every path at which something is mounted.
+fn mount_points() -> Result<HashSet<PathBuf>, MountError> {
+    let table = mountinfo::read()?.into_iter();
+    Ok(table.map(|line| line.mount_point).collect())
 }

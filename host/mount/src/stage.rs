@@ -115,7 +115,7 @@ impl Node {
         Ok(())
     }
 
-    /// From the first record on, the source is in use: nobody removes an image under its `mkfs`.
+    /// From the first record on, the source is in use: no call removes an image under its `mkfs`.
     fn stage_anew(&self, stage: &Stage<'_>, directory: &OwnedFd) -> Result<(), MountError> {
         let key = &stage.request.key;
         let notes = self.durable.notes(key);

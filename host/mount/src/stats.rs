@@ -4,14 +4,13 @@
 //! that does not give one.
 
 use crate::block::DeviceNumber;
-use crate::bound_device;
 use crate::failure::{kernel, shown};
-use crate::journal::entry::Shows;
+use crate::journal::entry::{Entry, Shows};
 use crate::node::{Node, volume_words};
 use crate::observe::SeenMount;
 use crate::records::Record as _;
 use crate::stats_cache::{ANSWER_WITHIN, Asking};
-use rustix::fs::{StatVfs, fstat, fstatvfs};
+use rustix::fs::{FileType, StatVfs, fstat, fstatvfs};
 use std::sync::Arc;
 use wasmount_core::mounter::{MountError, StatVolume, Usage, VolumeKey, VolumeStats};
 use wasmount_core::names::DriverName;
@@ -26,6 +25,25 @@ impl Node {
         let at = entry.paths().find(|at| at.path == path);
         at.and_then(|at| at.shows())
             .ok_or_else(|| not_mounted(key, path))
+    }
+
+    /// The path by which the journal knows what is at a path: itself, or the target of the device that is shown there. Kubelet binds a raw
+    /// block volume once more (`volumeDevices/<volume>/dev/<pod>`, kubernetes pkg/volume/csi/csi_block.go) and asks there. It may ask storage.
+    pub(crate) fn recorded_path(&self, key: &VolumeKey, path: &str) -> String {
+        let entry = self.journal.entry(key);
+        let known = match may_be_bound(&entry, path) {
+            true => self.shown_device(path).and_then(|it| target_of(&entry, it)),
+            false => None,
+        };
+        known.unwrap_or(path).to_owned()
+    }
+
+    /// The block device whose node is at a path below a root.
+    fn shown_device(&self, path: &str) -> Option<DeviceNumber> {
+        let location = self.roots.check_text(path).ok()?.locate().ok()??;
+        let status = fstat(location.open().ok()?).ok()?;
+        let is_block = FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice;
+        is_block.then(|| DeviceNumber::of_raw(status.st_rdev))
     }
 
     /// Puts a question to the storage at a path, for as long as it may take. `None`: it does not answer, or has not answered an earlier one;
@@ -54,7 +72,7 @@ impl Node {
         let asked = self.ask_storage(driver, path, move || Ok(mount.is_corrupted()));
         match tokio::runtime::Handle::current().block_on(asked) {
             Ok(answer) => answer.unwrap_or(true),
-            // Nobody could ask, so nothing is known: a mount that is in use must not be taken from its users for that.
+            // It could not be asked, so nothing is known: a mount that is in use must not be taken from its users for that.
             Err(_) => false,
         }
     }
@@ -90,7 +108,7 @@ pub(crate) async fn stats(
         volume_path,
         staging_path: _,
     } = request;
-    let path = bound_device::recorded_path(node, &key, volume_path.as_str()).await?;
+    let path = recorded_path(node, &key, volume_path.as_str()).await?;
     let recorded = node.recorded(&key, &path)?;
     let question = {
         let (node, path, key) = (node.clone(), path.clone(), key.clone());
@@ -113,6 +131,35 @@ pub(crate) async fn stats(
         }
         Err(error) => Err(error),
     }
+}
+
+/// The same for a caller that must not wait: on a thread for statistics, with their deadline.
+pub(crate) async fn recorded_path(
+    node: &Arc<Node>,
+    key: &VolumeKey,
+    path: &str,
+) -> Result<String, MountError> {
+    if !may_be_bound(&node.journal.entry(key), path) {
+        return Ok(path.to_owned());
+    }
+    let question = {
+        let (node, key, path) = (node.clone(), key.clone(), path.to_owned());
+        move || Ok(node.recorded_path(&key, &path))
+    };
+    let answer = node.ask_storage(&key.driver, path, question).await?;
+    Ok(answer.unwrap_or_else(|| path.to_owned()))
+}
+
+fn may_be_bound(entry: &Entry, path: &str) -> bool {
+    !entry.is_at(path) && entry.targets.values().any(|it| it.capability.is_raw())
+}
+
+fn target_of(entry: &Entry, device: DeviceNumber) -> Option<&str> {
+    let staged = entry.stage.as_ref().and_then(|stage| stage.block);
+    let shows = |block: Option<_>| block.or(staged).is_some_and(|it| it.number == device);
+    let mut targets = entry.targets.iter();
+    let target = targets.find(|(_, target)| target.capability.is_raw() && shows(target.block));
+    target.map(|(path, _)| path.as_str())
 }
 
 /// That storage does not answer, and what to do.

@@ -22,7 +22,7 @@ use std::time::Duration;
 use wasmount_core::mounter::{MountError, UnpublishVolume, UnstageVolume, VolumeKey};
 use wasmount_core::names::DriverName;
 
-/// Most mounts that are taken off one path: more than anybody stacks, and an end for a loop that somebody else feeds.
+/// Most mounts that are taken off one path: more than any client stacks, and an end for a loop that another process feeds.
 const STACKED_MOUNTS: usize = 1000;
 /// How often a busy mount is tried again. With the pause below a second in all: what kubelet's own statistics and ours hold a mount for.
 const BUSY_ATTEMPTS: usize = 20;
@@ -61,7 +61,7 @@ impl Node {
         if self.journal.entry(key).stage.is_none()
             && let Err(error) = self.durable.set_notes(key, &BTreeMap::new())
         {
-            // Nobody reads them any more but the next stage, which writes them anew.
+            // Only the next stage would read them, and it writes them anew.
             tracing::warn!(%key.driver, %key.volume, %error, "notes of a volume remain");
         }
         Ok(())
@@ -191,7 +191,7 @@ impl Node {
         if is_raw {
             loop_device::release(&block)?;
         }
-        // The answer says that nothing uses the image any more. Somebody may just be looking at the device, which keeps it for a moment.
+        // The answer says that nothing uses the image any more. A process may just be looking at the device, which keeps it for a moment.
         for _ in 0..BUSY_ATTEMPTS {
             if !loop_device::is_bound(&block)? {
                 return Ok(());
@@ -318,7 +318,7 @@ fn which(progress: Progress, identity: Option<Identity>) -> Option<Which> {
     match (progress, identity) {
         (Progress::Settled, _) => None,
         (Progress::Coming, Some(identity)) => Some(Which::Of(identity)),
-        // Nothing was mounted there yet, or it is a raw block volume's staging path; what is there is somebody else's.
+        // Nothing was mounted there yet, or it is a raw block volume's staging path; what is there is another owner's.
         (_, None) => Some(Which::None),
         (Progress::Going, Some(_)) => Some(Which::All),
     }

@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmount_core::mounter::MountError;
 use wasmount_core::names::DriverName;
 
-/// How many drivers have a budget of their own before those are dropped that nobody uses: a client may name any driver.
+/// How many drivers have a budget of their own before unused ones are dropped: a client may name any driver.
 const KEPT_BUDGETS: usize = 256;
 /// How long a call waits for a thread of its driver. 5 s: a hundred times what a stage takes, and well below any client's deadline.
 const WAIT_FOR_THREAD: Duration = Duration::from_secs(5);

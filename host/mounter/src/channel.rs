@@ -1,4 +1,4 @@
-//! Messages over a connected seqpacket socket: the protocol's packets sent and received. It must not know what a message says.
+//! Messages over a connected seqpacket socket: the protocol's packets sent and received.
 //!
 //! A seqpacket socket keeps packets whole and in order and tells when the other process is gone, however it went (unix(7)).
 
@@ -133,7 +133,7 @@ impl Channel {
         }
         let deadline = Instant::now() + PATIENCE;
         let rest = async {
-            // Nobody closes it.
+            // It is never closed.
             let _place = large.acquire().await;
             loop {
                 let next = self.packet().await?;

@@ -25,7 +25,7 @@ const KEPT_FOR: Duration = Duration::from_secs(30);
 /// The node's mounts, in another process.
 pub struct SocketMounter {
     path: PathBuf,
-    life: BootId,
+    boot_id: BootId,
     calls: Semaphore,
     large: Semaphore,
     /// The last one used is the first to be used again.
@@ -38,7 +38,7 @@ impl SocketMounter {
     pub fn new(path: impl Into<PathBuf>) -> io::Result<Self> {
         Ok(Self {
             path: path.into(),
-            life: BootId::begin()?,
+            boot_id: BootId::begin()?,
             calls: Semaphore::new(CALLS),
             // Answers come from the trusted side: as many as calls.
             large: Semaphore::new(CALLS),
@@ -47,8 +47,8 @@ impl SocketMounter {
         })
     }
 
-    /// The life of the mounter that was connected to last: another one has been started anew.
-    pub fn life(&self) -> Option<BootId> {
+    /// That of the mounter that was connected to last: another one is a restarted mounter.
+    pub fn boot_id(&self) -> Option<BootId> {
         *self.theirs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -69,8 +69,8 @@ impl SocketMounter {
         let mut channel = Channel::connect(&self.path)
             .await
             .map_err(|why| self.absent(&why))?;
-        let theirs = channel.greet(Greeting::of(self.life)).await;
-        let Greeting { version, life } = theirs.map_err(|why| self.unheard(&why))?;
+        let theirs = channel.greet(Greeting::of(self.boot_id)).await;
+        let Greeting { version, boot_id } = theirs.map_err(|why| self.unheard(&why))?;
         if version != VERSION {
             return Err(MountError::Unsupported {
                 what: format!("the mounter at {}", self.path.display()),
@@ -79,7 +79,7 @@ impl SocketMounter {
                 ),
             });
         }
-        *self.theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(life);
+        *self.theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(boot_id);
         Ok(channel)
     }
 
@@ -125,7 +125,7 @@ impl Mounter for SocketMounter {
         })?;
         // Not waited for with secrets in two places.
         drop(request);
-        // Fails only if the semaphore is closed, which nobody does.
+        // Fails only if the semaphore is closed, which never happens.
         let _turn = self.calls.acquire().await;
         let mut channel = self.sent(&message).await?;
         drop(message);

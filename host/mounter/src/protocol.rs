@@ -3,7 +3,7 @@
 //! A connection begins with one greeting each way, the client's first. Then requests and replies alternate, one at a time, as messages:
 //!
 //! ```text
-//! greeting   "wasmount" · version, u32 · life, 16 bytes           one packet; the first 12 bytes are the same in every version
+//! greeting   "wasmount" · version, u32 · boot id, 16 bytes        one packet; the first 12 bytes are the same in every version
 //! packet     bytes of the message that follow this packet, u32 · at most 16 KiB of the message
 //! message    postcard: MounterRequest, or Result<MounterResponse, MountError>
 //! ```
@@ -23,9 +23,9 @@ pub const VERSION: u32 = 4;
 /// What no other protocol begins with.
 const MAGIC: [u8; 8] = *b"wasmount";
 /// Bytes of a greeting.
-pub(crate) const GREETING_BYTES: usize = MAGIC.len() + size_of::<u32>() + LIFE_BYTES;
+pub(crate) const GREETING_BYTES: usize = MAGIC.len() + size_of::<u32>() + BOOT_ID_BYTES;
 /// Bytes of a [`BootId`]: as many as a UUID has, so that no two are ever alike.
-const LIFE_BYTES: usize = 16;
+const BOOT_ID_BYTES: usize = 16;
 /// Bytes before a packet's part of the message.
 const HEADER_BYTES: usize = size_of::<u32>();
 /// Most bytes of a message in one packet. 16 KiB: nearly every message is one packet, a connection that waits keeps no more, and a packet is a
@@ -40,10 +40,9 @@ pub(crate) const MESSAGE_BYTES: usize = 8 << 20;
 /// A message; it may hold secrets, so it is wiped when dropped and has no `Debug`.
 pub(crate) type Message = Zeroizing<Vec<u8>>;
 
-/// One life of a process, from its start to its end: a random number. The server tells by it a client that was restarted, and the client a
-/// server.
+/// One run of a process: a random number. The server recognises by it a client that was restarted, and the client a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BootId([u8; LIFE_BYTES]);
+pub struct BootId([u8; BOOT_ID_BYTES]);
 
 /// How both sides begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +50,7 @@ pub(crate) struct Greeting {
     /// The protocol's.
     pub(crate) version: u32,
     /// Of the process that greets; zeroes where the version is another one, whose greeting may end differently.
-    pub(crate) life: BootId,
+    pub(crate) boot_id: BootId,
 }
 
 /// What a server answers.
@@ -101,28 +100,28 @@ pub(crate) enum Violation {
 impl BootId {
     /// A new one.
     pub(crate) fn begin() -> std::io::Result<Self> {
-        let mut life = Self::UNKNOWN;
-        rustix::rand::getrandom(&mut life.0, rustix::rand::GetRandomFlags::empty())?;
-        Ok(life)
+        let mut boot_id = Self::UNKNOWN;
+        rustix::rand::getrandom(&mut boot_id.0, rustix::rand::GetRandomFlags::empty())?;
+        Ok(boot_id)
     }
 
     /// Of a process that speaks another version.
-    const UNKNOWN: Self = Self([0; LIFE_BYTES]);
+    const UNKNOWN: Self = Self([0; BOOT_ID_BYTES]);
 }
 
 impl Greeting {
     /// That of a process that was built with this file.
-    pub(crate) fn of(life: BootId) -> Self {
+    pub(crate) fn of(boot_id: BootId) -> Self {
         Self {
             version: VERSION,
-            life,
+            boot_id,
         }
     }
 
     /// As one packet.
     pub(crate) fn bytes(self) -> Vec<u8> {
-        let Self { version, life } = self;
-        [&MAGIC[..], &version.to_le_bytes(), &life.0].concat()
+        let Self { version, boot_id } = self;
+        [&MAGIC[..], &version.to_le_bytes(), &boot_id.0].concat()
     }
 
     /// Reads one packet. Of another version only the number is understood.
@@ -131,12 +130,12 @@ impl Greeting {
         let rest = packet.strip_prefix(&MAGIC).ok_or(no_greeting)?;
         let (version, rest) = rest.split_first_chunk().ok_or(no_greeting)?;
         let version = u32::from_le_bytes(*version);
-        let life = match rest.try_into() {
-            Ok(life) if version == VERSION => BootId(life),
+        let boot_id = match rest.try_into() {
+            Ok(boot_id) if version == VERSION => BootId(boot_id),
             Err(_) if version == VERSION => return Err(no_greeting),
             _ => BootId::UNKNOWN,
         };
-        Ok(Self { version, life })
+        Ok(Self { version, boot_id })
     }
 }
 

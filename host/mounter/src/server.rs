@@ -37,7 +37,7 @@ pub struct ServerOptions {
 struct Server {
     mounter: Arc<dyn Mounter>,
     client_uid: u32,
-    life: BootId,
+    boot_id: BootId,
     under_way: Arc<UnderWay>,
     places: Arc<Semaphore>,
     large: Semaphore,
@@ -77,7 +77,7 @@ pub async fn serve(
     let server = Arc::new(Server {
         mounter,
         client_uid,
-        life: BootId::begin()?,
+        boot_id: BootId::begin()?,
         under_way: Arc::default(),
         places: Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS))),
         large: Semaphore::new(LARGE_MESSAGES),
@@ -109,7 +109,7 @@ async fn accept(
     connections: &TaskTracker,
 ) {
     let mut failing = false;
-    // Fails only if the semaphore is closed, which nobody does.
+    // Fails only if the semaphore is closed, which never happens.
     while let Ok(place) = Arc::clone(&server.places).acquire_owned().await {
         let socket = loop {
             match listener.accept().await {
@@ -146,8 +146,8 @@ impl Server {
         }
         let mut channel = Channel::new(socket);
         let theirs = channel.greeting().await?;
-        // Whatever they speak: they say what is wrong in their own words.
-        channel.send_greeting(Greeting::of(self.life)).await?;
+        // Whatever version they have: they report a mismatch themselves.
+        channel.send_greeting(Greeting::of(self.boot_id)).await?;
         if theirs.version != VERSION {
             return Err(Ended::OtherVersion {
                 theirs: theirs.version,
@@ -162,7 +162,7 @@ impl Server {
             let request = decode(&message).map_err(Disconnected::from)?;
             // Wiped now, not when the request is done.
             drop(message);
-            let reply = self.answer(&channel, theirs.life, request).await?;
+            let reply = self.answer(&channel, theirs.boot_id, request).await?;
             channel.send(&encoded(&reply)?).await?;
         }
     }
@@ -178,8 +178,8 @@ impl Server {
             Ok(ticket) => ticket,
             Err(refused) => return Ok(Err(refused)),
         };
-        // Asked after the entry was made: a client that is there now is found in the table by its next life, and a request that one left
-        // in the socket before it died must not be done in the middle of its next life.
+        // Asked after the entry was made: a client that is there now is found in the table after its restart, and a request that one left in
+        // the socket before it ended must not be done after its restart.
         if channel.is_over() {
             return Err(Disconnected::Closed);
         }

@@ -49,7 +49,7 @@ pub(crate) enum Subject {
 }
 
 impl UnderWay {
-    /// Enters a job, unless one that nobody answers for works on the same.
+    /// Enters a job, unless one of another client process, or of none, works on the same.
     pub(crate) fn begin(
         self: &Arc<Self>,
         caller: BootId,
@@ -77,7 +77,7 @@ impl UnderWay {
         })
     }
 
-    /// Nobody waits for a job any more. It may have ended.
+    /// No client waits for a job any more. It may have ended.
     pub(crate) fn abandon(&self, job: u64) {
         if let Some(job) = self.lock().running.get_mut(&job) {
             job.caller = None;
@@ -200,7 +200,7 @@ mod tests {
         Subject::entry(driver(), "main", path)
     }
 
-    fn lives() -> [BootId; 2] {
+    fn boot_ids() -> [BootId; 2] {
         [BootId::begin().unwrap(), BootId::begin().unwrap()]
     }
 
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_restarted_client_is_refused_what_its_last_run_still_does() {
-        let (table, [earlier, later]) = (Arc::new(UnderWay::default()), lives());
+        let (table, [earlier, later]) = (Arc::new(UnderWay::default()), boot_ids());
         let job = table.begin(earlier, vec![volume("v")]).unwrap();
         assert!(is_refused(&table.begin(later, vec![volume("v")])));
         assert!(table.begin(later, vec![volume("w")]).is_ok());
@@ -221,13 +221,13 @@ mod tests {
 
     #[test]
     fn calls_of_one_life_are_trusted_until_nobody_waits_for_one() {
-        let (table, [life, _]) = (Arc::new(UnderWay::default()), lives());
-        let job = table.begin(life, vec![volume("v")]).unwrap();
-        assert!(table.begin(life, vec![volume("v")]).is_ok());
+        let (table, [boot_id, _]) = (Arc::new(UnderWay::default()), boot_ids());
+        let job = table.begin(boot_id, vec![volume("v")]).unwrap();
+        assert!(table.begin(boot_id, vec![volume("v")]).is_ok());
         table.abandon(job.job());
-        assert!(is_refused(&table.begin(life, vec![volume("v")])));
+        assert!(is_refused(&table.begin(boot_id, vec![volume("v")])));
         drop(job);
-        assert!(table.begin(life, vec![volume("v")]).is_ok());
+        assert!(table.begin(boot_id, vec![volume("v")]).is_ok());
     }
 
     #[test]

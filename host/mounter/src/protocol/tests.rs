@@ -295,8 +295,8 @@ fn packets_out_of_step_are_refused() {
 
 #[test]
 fn a_greeting_is_understood_as_far_as_its_version_is() {
-    let life = BootId::begin().unwrap();
-    let ours = Greeting::of(life);
+    let boot_id = BootId::begin().unwrap();
+    let ours = Greeting::of(boot_id);
     assert_eq!(Greeting::read(&ours.bytes()), Ok(ours));
     let later = |rest: &[u8]| [&MAGIC[..], &7u32.to_le_bytes(), rest].concat();
     for rest in [&b""[..], b"and more of it than ours has"] {

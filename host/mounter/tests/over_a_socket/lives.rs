@@ -44,7 +44,7 @@ async fn a_client_is_refused_work_it_no_longer_waits_for() {
     until(|| bench.mounter.calls().len() == 1).await;
     call.abort();
     let _ = call.await;
-    // The server may hear of it a moment later; until then the two are calls of one life, which holds the claims of both, and the next one
+    // The server may hear of it a moment later; until then the two are calls of one client process, which holds the claims of both, and the next one
     // is begun too.
     let refused = loop {
         let begun = bench.mounter.calls().len();
@@ -99,9 +99,9 @@ async fn a_copy_of_an_earlier_client_keeps_its_entries_from_the_next() {
 async fn a_mounter_that_is_gone_is_unreachable_until_it_is_back() {
     let mut bench = Bench::start();
     let client = bench.client();
-    assert_eq!(client.life(), None);
+    assert_eq!(client.boot_id(), None);
     client.unstage(unstage("v")).await.unwrap();
-    let first = client.life().unwrap();
+    let first = client.boot_id().unwrap();
 
     let stopped = bench.stop().await;
     assert_eq!(stopped, 0);
@@ -114,7 +114,7 @@ async fn a_mounter_that_is_gone_is_unreachable_until_it_is_back() {
     bench.restart();
     // The connection that was kept is of no use any more, and costs no call.
     client.unstage(unstage("v")).await.unwrap();
-    assert_ne!(client.life(), Some(first));
+    assert_ne!(client.boot_id(), Some(first));
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ pub(super) async fn watch(
 ) {
     let mut said = None;
     let mut may_start_until = Some(Instant::now() + STARTING);
-    // By which life of the mounter each driver's volumes were.
+    // By which run of the mounter each driver's volumes were recovered.
     let mut recovered = BTreeMap::new();
     loop {
         let fault = look(&*mounter, beside_kubelet).await;
@@ -58,10 +58,10 @@ pub(super) async fn watch(
         }
         let drivers = drivers();
         recovered.retain(|name, _| drivers.iter().any(|driver| driver.name() == name));
-        let life = mounter.life();
+        let boot_id = mounter.boot_id();
         for driver in drivers.iter().filter(|_| said.is_none()) {
-            if recovered.get(driver.name()) != Some(&life) && recover(driver).await {
-                recovered.insert(driver.name().clone(), life);
+            if recovered.get(driver.name()) != Some(&boot_id) && recover(driver).await {
+                recovered.insert(driver.name().clone(), boot_id);
             }
         }
         sleep(PAUSE).await;
