@@ -69,7 +69,7 @@ impl Node {
         entry.paths().any(|at| match at.shows() {
             _ if at.progress == Progress::Coming => true,
             Some(Shows::Mount(identity) | Shows::Node(identity)) => {
-                self.still_mounted(at.path, identity).unwrap_or(true)
+                self.still_mounted(at.path, Some(identity)).unwrap_or(true)
             }
             Some(Shows::Device(_)) => self.has_raw_device(&entry.key, &at),
             None => false,
@@ -111,7 +111,7 @@ impl Node {
         entry.paths().any(|at| {
             let is_there = || match at.is_stage {
                 true => self.has_raw_device(&entry.key, &at),
-                false => self.still_mounted_if(at.path, at.identity).unwrap_or(true),
+                false => self.still_mounted(at.path, at.identity).unwrap_or(true),
             };
             at.block.is_some_and(|block| block.number == number)
                 && (at.progress != Progress::Settled || is_there())

@@ -8,6 +8,7 @@ pub(crate) mod entry;
 use crate::observe::Identity;
 use crate::records::{Lasting, Record, Records};
 use entry::{Entry, SCHEMA};
+use std::collections::BTreeMap;
 use wasmount_core::mounter::VolumeKey;
 use wasmount_core::names::DriverName;
 
@@ -22,7 +23,12 @@ impl Record for Entry {
     const LASTING: Lasting = Lasting::Process;
 
     fn empty(key: VolumeKey) -> Self {
-        Entry::empty(key)
+        Self {
+            schema: SCHEMA,
+            key,
+            stage: None,
+            targets: BTreeMap::new(),
+        }
     }
 
     fn schema(&self) -> u32 {

@@ -123,22 +123,17 @@ impl Node {
         }
     }
 
-    /// The same for a path of the journal's.
-    pub(crate) fn still_mounted(&self, path: &str, identity: Identity) -> Result<bool, MountError> {
-        let path = self.roots.check_text(path)?;
-        Ok(self.mounted(&path, identity)?.is_some())
-    }
-
-    /// The same for a record that may have no mount yet.
-    pub(crate) fn still_mounted_if(
+    /// The same for a record, which may have no mount yet.
+    pub(crate) fn still_mounted(
         &self,
         path: &str,
         identity: Option<Identity>,
     ) -> Result<bool, MountError> {
-        match identity {
-            Some(identity) => self.still_mounted(path, identity),
-            None => Ok(false),
-        }
+        let Some(identity) = identity else {
+            return Ok(false);
+        };
+        let path = self.roots.check_text(path)?;
+        Ok(self.mounted(&path, identity)?.is_some())
     }
 
     /// Refuses to touch a path where another volume is mounted: a client that mixes two up must not take down the wrong one.

@@ -105,7 +105,7 @@ impl Node {
         let key = &stage.request.key;
         let wanted = recorded_plan(&stage.request.plan).source;
         for (path, identity, _, shown) in self.journal.entry(key).settled_mounts() {
-            if shown.source != wanted && is_certain(self.still_mounted(path, identity))? {
+            if shown.source != wanted && is_certain(self.still_mounted(path, Some(identity)))? {
                 return Err(MountError::already_exists(
                     volume_words(key),
                     format!("another source of its is published at {path}"),

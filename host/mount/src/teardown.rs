@@ -226,7 +226,7 @@ impl Node {
     fn refuse_published(&self, key: &VolumeKey) -> Result<(), MountError> {
         for (path, target) in &self.journal.entry(key).targets {
             // A target that does not answer is no reason to keep the rest.
-            if is_certain(self.still_mounted_if(path, target.identity))? {
+            if is_certain(self.still_mounted(path, target.identity))? {
                 return Err(MountError::in_use(
                     volume_words(key),
                     format!("its publish at {path}; call NodeUnpublishVolume first"),

@@ -109,16 +109,6 @@ pub(crate) struct RecordedCapability {
 }
 
 impl Entry {
-    /// Nothing is known of the volume.
-    pub(crate) fn empty(key: VolumeKey) -> Self {
-        Self {
-            schema: SCHEMA,
-            key,
-            stage: None,
-            targets: BTreeMap::new(),
-        }
-    }
-
     /// The staging path and all target paths.
     pub(crate) fn paths(&self) -> impl DoubleEndedIterator<Item = VolumePath<'_>> {
         let targets = self.targets.iter().map(|(path, target)| VolumePath {

@@ -159,7 +159,7 @@ impl Node {
         let is_gone = |path: &str, target: &TargetRecord| {
             target.progress == Progress::Settled
                 && self
-                    .still_mounted_if(path, target.identity)
+                    .still_mounted(path, target.identity)
                     .is_ok_and(|mounted| !mounted)
         };
         let targets = entry.targets.into_iter();
