@@ -7,7 +7,7 @@
 use crate::block::{BlockDevice, loop_device};
 use crate::format;
 use crate::fs_type::FsType;
-use crate::journal::entry::{Entry, Shows};
+use crate::journal::{Entry, Shows};
 use crate::node::{Node, volume_words};
 use crate::observe::SeenMount;
 use crate::plan::{self, CheckedSource, Form};

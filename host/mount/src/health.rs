@@ -8,7 +8,7 @@ mod findings;
 
 use crate::block::BlockRecord;
 use crate::failure::shown;
-use crate::journal::entry::{Entry, Progress, Shows};
+use crate::journal::{Entry, Progress, Shows};
 use crate::node::{Node, volume_words};
 use crate::plan::{self, CheckedSource};
 use crate::stats::{not_here, not_mounted, recorded_path, unanswered_words};

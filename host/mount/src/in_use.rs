@@ -6,7 +6,7 @@
 //! or gone.
 
 use crate::block::{BlockDevice, DeviceNumber, loop_device};
-use crate::journal::entry::{Entry, Progress, Shows};
+use crate::journal::{Entry, Progress, Shows};
 use crate::node::{Node, volume_words};
 use crate::pool::InUse;
 use std::sync::Arc;

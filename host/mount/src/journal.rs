@@ -2,20 +2,122 @@
 //!
 //! Idempotence and recovery rest on it; teardown must work without it. It lies in the run directory, which ends with the mounts that it
 //! describes, so nothing is synced. Whether a record still holds is for its readers to see.
+//!
+//! It never holds the content of files, a secret, or the request's mount flags in clear, which the specification calls sensitive. (A plan's own
+//! options are, since later publishes need them; a backend that copies a request's flags into them makes them its own.)
 
-pub(crate) mod entry;
-
+use crate::block::BlockRecord;
+use crate::hexadecimal::hex;
 use crate::observe::Identity;
+use crate::plan::label::Label;
 use crate::records::{Lasting, Record, Records};
-use entry::{Entry, SCHEMA};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use wasmount_core::mounter::VolumeKey;
 use wasmount_core::names::DriverName;
+use wasmount_core::plan::{Plan, Source};
+use wasmount_core::volume::{AccessType, VolumeCapability};
 
 /// The directory in the run directory.
 const DIRECTORY: &str = "journal";
 
+/// Version of the format. Others are put aside, not guessed at.
+pub(crate) const SCHEMA: u32 = 2;
+
+/// The records of all volumes.
 pub(crate) type Journal = Records<Entry>;
+
+/// One volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Entry {
+    pub(crate) schema: u32,
+    pub(crate) key: VolumeKey,
+    pub(crate) stage: Option<StageRecord>,
+    /// By path.
+    pub(crate) targets: BTreeMap<String, TargetRecord>,
+}
+
+/// How far a mount is. Written before the first and after the last visible step, so whatever a killed host leaves is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Progress {
+    /// Meant, perhaps done: to be undone.
+    Coming,
+    /// Done and verified.
+    Settled,
+    /// Meant to go, perhaps gone: to be finished.
+    Going,
+}
+
+/// A volume at its staging path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StageRecord {
+    pub(crate) progress: Progress,
+    pub(crate) path: String,
+    pub(crate) capability: RecordedCapability,
+    pub(crate) plan: Plan,
+    /// Of the mount's root. Absent for a raw block volume, of which nothing is mounted at its staging path, and while it is being made.
+    pub(crate) identity: Option<Identity>,
+    /// What the volume lies on, if that is a block device.
+    pub(crate) block: Option<BlockRecord>,
+    pub(crate) read_only: bool,
+}
+
+/// A volume at a target path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TargetRecord {
+    pub(crate) progress: Progress,
+    pub(crate) capability: RecordedCapability,
+    /// What is shown: kept for each target, since a target may outlive the stage that it shows.
+    pub(crate) plan: Plan,
+    /// The plan is the stage's. Else the volume has no stage step.
+    pub(crate) shows_stage: bool,
+    /// Of the mount's root. Absent while it is being made.
+    pub(crate) identity: Option<Identity>,
+    /// A block device that is there for targets alone.
+    pub(crate) block: Option<BlockRecord>,
+    pub(crate) read_only: bool,
+}
+
+/// A volume at one of its paths, staged or published.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct VolumePath<'e> {
+    pub(crate) is_stage: bool,
+    pub(crate) path: &'e str,
+    pub(crate) progress: Progress,
+    pub(crate) capability: &'e RecordedCapability,
+    pub(crate) plan: &'e Plan,
+    pub(crate) identity: Option<Identity>,
+    pub(crate) block: Option<BlockRecord>,
+    pub(crate) read_only: bool,
+}
+
+/// What is at a path of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shows {
+    /// A mounted volume, staged or published.
+    Mount(Identity),
+    /// A raw block volume that is published: its device's node is mounted.
+    Node(Identity),
+    /// A raw block volume that is staged: nothing is mounted.
+    Device(BlockRecord),
+}
+
+/// A capability that can be compared with another, and shows no mount flag.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RecordedCapability {
+    /// Its mount flags are left out.
+    pub(crate) shape: VolumeCapability,
+    /// SHA-256 of the mount flags.
+    mount_flags: String,
+    /// The same of the SELinux label among them: what is staged with one is not to be published with another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) label: Option<String>,
+}
 
 impl Record for Entry {
     const SCHEMA: u32 = SCHEMA;
@@ -62,6 +164,130 @@ impl Journal {
             .filter_map(|entry| Some((entry.key.clone(), root_at(&entry)?)))
             .collect()
     }
+}
+
+impl Entry {
+    /// The staging path and all target paths.
+    pub(crate) fn paths(&self) -> impl DoubleEndedIterator<Item = VolumePath<'_>> {
+        let targets = self.targets.iter().map(|(path, target)| VolumePath {
+            is_stage: false,
+            path,
+            progress: target.progress,
+            capability: &target.capability,
+            plan: &target.plan,
+            identity: target.identity,
+            block: target.block,
+            read_only: target.read_only,
+        });
+        self.stage.iter().map(StageRecord::at).chain(targets)
+    }
+
+    /// All mounts that are there, coming or going: path, and which root is there.
+    pub(crate) fn mounts(&self) -> impl Iterator<Item = (&str, Identity)> {
+        self.paths().filter_map(|at| Some((at.path, at.identity?)))
+    }
+
+    /// Mounts that are done and show a file system: path, root, device and plan.
+    pub(crate) fn settled_mounts(
+        &self,
+    ) -> impl Iterator<Item = (&str, Identity, Option<BlockRecord>, &Plan)> {
+        self.paths()
+            .filter(|at| at.progress == Progress::Settled && !at.capability.is_raw())
+            .filter_map(|at| Some((at.path, at.identity?, at.block, at.plan)))
+    }
+
+    /// Every device that was attached for the volume.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockRecord> {
+        self.paths().filter_map(|at| at.block)
+    }
+
+    /// Whether the volume is staged or published at a path, or on its way to it or from it.
+    pub(crate) fn is_at(&self, path: &str) -> bool {
+        self.is_staged_at(path) || self.targets.contains_key(path)
+    }
+
+    /// Whether this is the staging path, however far the stage is.
+    pub(crate) fn is_staged_at(&self, path: &str) -> bool {
+        self.stage.as_ref().is_some_and(|stage| stage.path == path)
+    }
+
+    /// The stage, if it is done.
+    pub(crate) fn settled_stage(&self) -> Option<&StageRecord> {
+        self.stage
+            .as_ref()
+            .filter(|stage| stage.progress == Progress::Settled)
+    }
+}
+
+impl StageRecord {
+    pub(crate) fn at(&self) -> VolumePath<'_> {
+        VolumePath {
+            is_stage: true,
+            path: &self.path,
+            progress: self.progress,
+            capability: &self.capability,
+            plan: &self.plan,
+            identity: self.identity,
+            block: self.block,
+            read_only: self.read_only,
+        }
+    }
+}
+
+impl VolumePath<'_> {
+    /// What is to be seen there, once it is done.
+    pub(crate) fn shows(&self) -> Option<Shows> {
+        match (self.identity, self.block) {
+            (Some(identity), _) if self.capability.is_raw() => Some(Shows::Node(identity)),
+            (Some(identity), _) => Some(Shows::Mount(identity)),
+            (None, block) => block.map(Shows::Device),
+        }
+    }
+}
+
+impl TargetRecord {
+    /// The device that a raw block volume has for targets alone.
+    pub(crate) fn raw(&self) -> Option<BlockRecord> {
+        self.block.filter(|_| self.capability.is_raw())
+    }
+}
+
+impl RecordedCapability {
+    /// Whether the volume is a device and not a file system.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.shape.access_type == AccessType::Block
+    }
+
+    /// Takes what is to be remembered.
+    pub(crate) fn of(capability: &VolumeCapability) -> Self {
+        let mut shape = capability.clone();
+        let mut hash = Sha256::new();
+        let mut label = None;
+        if let AccessType::Mount(access) = &mut shape.access_type {
+            // Of a request that was checked: one that is none was refused.
+            let found = Label::of_flags(&access.mount_flags).ok().flatten();
+            label = found.map(|label| hex(&Sha256::digest(label.as_str())));
+            for flag in access.mount_flags.drain(..) {
+                // Each with its length, so that no two lists of flags are alike.
+                hash.update(flag.len().to_le_bytes());
+                hash.update(flag);
+            }
+        }
+        Self {
+            shape,
+            mount_flags: hex(&hash.finalize()),
+            label,
+        }
+    }
+}
+
+/// A plan without what must not be written down.
+pub(crate) fn recorded_plan(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    if let Source::Files { files } = &mut plan.source {
+        files.iter_mut().for_each(|file| file.content.clear());
+    }
+    plan
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@
 
 use crate::durable::Durable;
 use crate::failure::{kernel, shown};
-use crate::journal::Journal;
-use crate::journal::entry::Entry;
+use crate::journal::{Entry, Journal};
 use crate::kubelet_path::Purpose;
 use crate::kubelet_record;
 use crate::observe::{Identity, Observation, Seen, SeenMount, look};

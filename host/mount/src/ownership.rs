@@ -7,7 +7,7 @@
 use crate::block::loop_device::{self, Attached};
 use crate::block::{BlockRecord, DeviceNumber, node_device};
 use crate::failure::kernel;
-use crate::journal::entry::Entry;
+use crate::journal::Entry;
 use crate::kubelet_record;
 use crate::mountinfo::{self, MountLine};
 use crate::node::{Node, volume_words};

@@ -9,7 +9,7 @@ use crate::block::{BlockDevice, BlockRecord};
 use crate::executor::attach;
 use crate::failure::kernel;
 use crate::group;
-use crate::journal::entry::{Progress, RecordedCapability, TargetRecord, recorded_plan};
+use crate::journal::{Progress, RecordedCapability, TargetRecord, recorded_plan};
 use crate::node::{Node, Place, place, refuse_content, volume_words};
 use crate::observe::SeenMount;
 use crate::plan::{CheckedPlan, CheckedSource};

@@ -4,7 +4,7 @@
 //! Storage that hangs is not touched, so it cannot keep a host from starting. The caller holds the volume's claims.
 
 use crate::failure::kernel;
-use crate::journal::entry::{Entry, Progress, Shows, VolumePath};
+use crate::journal::{Entry, Progress, Shows, VolumePath};
 use crate::mountinfo;
 use crate::node::Node;
 use crate::observe::mount_id;

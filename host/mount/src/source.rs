@@ -13,7 +13,7 @@ use crate::format::Formatting;
 use crate::fs_context::FsContext;
 use crate::fs_type::{BlockFilesystem, StorageAccess};
 use crate::group;
-use crate::journal::entry::{Progress, recorded_plan};
+use crate::journal::{Progress, recorded_plan};
 use crate::mountinfo::{self, MountLine};
 use crate::node::{Node, volume_words};
 use crate::observe::{Identity, SeenMount, identity, mount_id};

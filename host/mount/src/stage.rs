@@ -7,7 +7,7 @@
 use crate::block::loop_device::{self, Tag};
 use crate::block::{BlockDevice, BlockRecord, node_device};
 use crate::executor::attach;
-use crate::journal::entry::{Progress, RecordedCapability, StageRecord, VolumePath, recorded_plan};
+use crate::journal::{Progress, RecordedCapability, StageRecord, VolumePath, recorded_plan};
 use crate::kubelet_path::Purpose;
 use crate::node::{Node, Place, is_certain, place, refuse_content, volume_words};
 use crate::observe::{Identity, SeenMount};

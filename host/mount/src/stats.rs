@@ -5,7 +5,7 @@
 
 use crate::block::DeviceNumber;
 use crate::failure::{kernel, shown};
-use crate::journal::entry::{Entry, Shows};
+use crate::journal::{Entry, Shows};
 use crate::node::{Node, volume_words};
 use crate::observe::SeenMount;
 use crate::records::Record as _;

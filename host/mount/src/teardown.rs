@@ -7,7 +7,7 @@
 use crate::block::BlockRecord;
 use crate::block::loop_device::{self, Tag};
 use crate::failure::{exhausted, is_corrupted, kernel};
-use crate::journal::entry::Progress;
+use crate::journal::Progress;
 use crate::kubelet_path::Purpose;
 use crate::mountinfo;
 use crate::node::{Node, is_certain, volume_words};

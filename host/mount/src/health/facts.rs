@@ -7,7 +7,7 @@ use crate::block::{BlockRecord, DeviceNumber, loop_device, node_device};
 use crate::confine::open_confined;
 use crate::failure::{exhausted, kernel};
 use crate::fs_type::FsType;
-use crate::journal::entry::Shows;
+use crate::journal::Shows;
 use crate::mountinfo;
 use crate::node::Node;
 use crate::observe::{Identity, Observation, Seen, SeenMount, is_removed, look, mount_id, observe};

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::failure::MountSetupError;
-use crate::journal::entry::{Progress, RecordedCapability, StageRecord, recorded_plan};
 use crate::records::{ASIDE, QUARANTINED, file_name};
 use std::fs;
 use std::path::{Path, PathBuf};

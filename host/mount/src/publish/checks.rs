@@ -4,7 +4,7 @@ use super::{Origin, Publish};
 use crate::block::BlockDevice;
 use crate::block::{BlockRecord, loop_device, loop_device::Tag};
 use crate::failure::kernel;
-use crate::journal::entry::{
+use crate::journal::{
     Entry, Progress, RecordedCapability, StageRecord, TargetRecord, recorded_plan,
 };
 use crate::kubelet_path::Purpose;

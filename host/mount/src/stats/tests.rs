@@ -3,7 +3,7 @@
 use super::*;
 use crate::durable::Durable;
 use crate::journal::Journal;
-use crate::journal::entry::{Progress, RecordedCapability, StageRecord};
+use crate::journal::{Progress, RecordedCapability, StageRecord};
 use crate::observe::Identity;
 use crate::roots::Roots;
 use crate::stats_cache::{StatsCache, lock};
