@@ -1,9 +1,8 @@
 //! The group of a request (CSI's `volume_mount_group`) for trees and file systems that keep owners: every entry gets it, as kubelet's own
 //! walk does it (`pkg/volume/volume_linux.go`, with `OnRootMismatch`).
 //!
-//! It is apart because it walks what a pod wrote: by descriptor, through no link, onto no other mount. The root is changed last, so it tells
-//! whether the walk was ever finished: a killed one is repeated, a finished one never, however large the volume is. It must not know what
-//! kind of volume it is.
+//! It walks what a pod wrote: by descriptor, through no link, onto no other mount. The root is changed last, so it tells whether the walk was
+//! ever finished: a killed one is repeated, a finished one never, however large the volume is.
 
 use crate::confine::open_confined;
 use crate::failure::{kernel, shown};

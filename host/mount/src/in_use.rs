@@ -119,6 +119,7 @@ impl Node {
     }
 }
 
+/// The tree or image of a pool that a plan shows.
 fn path_in<'p>(wanted: &str, plan: &'p Plan) -> Option<&'p str> {
     match &plan.source {
         Source::Directory { pool, path } | Source::Image { pool, path } => {

@@ -1,5 +1,5 @@
-//! Which mounts and loop devices can be a driver's own, without the journal: what shows one of its pools, a device or a file system that it
-//! was granted, files of a volume, and loop devices by their tags.
+//! Which mounts and loop devices can be a driver's own, without the journal: what shows one of its pools, a device or a file system that
+//! it was granted, files of a volume, and loop devices by their tags.
 //!
 //! A teardown without a record rests on it: the path may hold another driver's volume, or a pod's own mount. It goes by the mount table and
 //! what the kernel lists of loop devices, so mounted storage that hangs is not touched.

@@ -283,9 +283,25 @@ fn form(
     Ok((Form::Filesystem(filesystem), flags))
 }
 
+/// Letters, digits and what a host or user name has.
+fn is_name(text: &str, most_bytes: usize) -> bool {
+    !text.is_empty() && text.len() <= most_bytes && text.chars().all(is_of_name)
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+/// Whether a granted pattern, which may end in `*`, covers a value. Byte by byte, with case.
+fn matches(pattern: &str, value: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => value.starts_with(start),
+        None => value == pattern,
+    }
+}
+
 fn check_fs_type(fs_type: &str) -> Result<(), MountError> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if fs_type.len() <= FS_TYPE_BYTES && !fs_type.is_empty() && fs_type.chars().all(allowed) {
+    if is_name(fs_type, FS_TYPE_BYTES) {
         return Ok(());
     }
     let reason = "it is not the name of a file system type";

@@ -1,4 +1,4 @@
-//! Makes what a volume is ready to be shown: a detached mount, complete, with all its flags, and visible to nobody until it is attached; or
+//! Makes what a volume is ready to be shown: a detached mount, complete, with all its flags, and visible nowhere until it is attached; or
 //! a raw block device. Calls get a [`Prepared`] and attach it.
 
 pub(crate) mod files;
@@ -55,6 +55,14 @@ impl Preparation<'_> {
     pub(crate) fn prepare(&self, plan: &CheckedPlan) -> Result<Prepared, MountError> {
         let flags = plan.flags;
         let prepared = match &plan.source {
+            CheckedSource::Image(image, Form::Raw) => {
+                let device = self.raw_image(image, flags.is_read_only())?;
+                return Ok(Prepared::Device(device));
+            }
+            CheckedSource::Device(device, Form::Raw) => {
+                let device = self.node_device(device, flags.is_read_only())?;
+                return Ok(Prepared::Device(device));
+            }
             CheckedSource::Directory(tree) => {
                 let mount = directory(tree, flags)?;
                 self.apply_group(plan, &mount)?;
@@ -67,46 +75,31 @@ impl Preparation<'_> {
                 filesystem: Some(Box::new(filesystem.clone())),
                 ..PreparedMount::of(filesystem::prepare(filesystem, flags, self.secret_options)?)?
             },
-            CheckedSource::Tmpfs(tmpfs) => match self.shown_already(plan)? {
-                Some(mount) => mount,
-                None => PreparedMount::of(new_tmpfs(tmpfs, flags)?)?,
-            },
-            CheckedSource::Image(image, Form::Raw) => {
-                return self
-                    .raw_image(image, flags.is_read_only())
-                    .map(Prepared::Device);
+            CheckedSource::Tmpfs(tmpfs) => {
+                self.once(plan, || PreparedMount::of(new_tmpfs(tmpfs, flags)?))?
             }
-            CheckedSource::Device(device, Form::Raw) => {
-                return self
-                    .node_device(device, flags.is_read_only())
-                    .map(Prepared::Device);
-            }
-            CheckedSource::Image(image, Form::Filesystem(filesystem)) => {
-                match self.shown_already(plan)? {
-                    Some(mount) => mount,
-                    None => {
-                        // The kernel may have to replay the journal of a file system that users only read.
-                        let is_read_only = plan.access == StorageAccess::Untouched;
-                        let device = image::attach(image, is_read_only, self.tag)?;
-                        self.formatted(plan, device, filesystem)?
-                    }
-                }
-            }
+            CheckedSource::Image(image, Form::Filesystem(filesystem)) => self.once(plan, || {
+                // The kernel may have to replay the journal of a file system that users only read.
+                let is_read_only = plan.access == StorageAccess::Untouched;
+                let device = image::attach(image, is_read_only, self.tag)?;
+                self.formatted(plan, device, filesystem)
+            })?,
             CheckedSource::Device(device, Form::Filesystem(filesystem)) => {
-                match self.shown_already(plan)? {
-                    Some(mount) => mount,
-                    None => {
-                        let device = self.node_device(device, flags.is_read_only())?;
-                        self.formatted(plan, device, filesystem)?
-                    }
-                }
+                self.once(plan, || {
+                    let device = self.node_device(device, flags.is_read_only())?;
+                    self.formatted(plan, device, filesystem)
+                })?
             }
         };
         Ok(Prepared::Mount(prepared))
     }
 
-    /// One more mount of what another path of the volume shows: one volume is one file system, however often it is shown.
-    fn shown_already(&self, plan: &CheckedPlan) -> Result<Option<PreparedMount>, MountError> {
+    /// One more mount of what another path of the volume shows, else a new one: one volume is one file system, however often it is shown.
+    fn once(
+        &self,
+        plan: &CheckedPlan,
+        make: impl FnOnce() -> Result<PreparedMount, MountError>,
+    ) -> Result<PreparedMount, MountError> {
         let entry = self.node.journal.entry(self.key);
         for (path, identity, block, shown) in entry.settled_mounts() {
             if recorded_plan(shown).source != *self.source {
@@ -118,13 +111,13 @@ impl Preparation<'_> {
                 let mount = clone_mount(&live.root, &what)?;
                 dress(&mount, plan.flags.exactly(), &what)?;
                 self.apply_group(plan, &mount)?;
-                return Ok(Some(PreparedMount {
+                return Ok(PreparedMount {
                     block,
                     ..PreparedMount::of(mount)?
-                }));
+                });
             }
         }
-        Ok(None)
+        make()
     }
 
     fn formatted(

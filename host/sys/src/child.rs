@@ -1,7 +1,5 @@
 //! A child process that the kernel kills when its parent dies (`PR_SET_PDEATHSIG`, prctl(2)), or that is left no descriptor but three
 //! (`close_range(2)`).
-//!
-//! It knows no program: which are run, and for how long, is decided elsewhere.
 
 use crate::check;
 use rustix::io::Errno;

@@ -1,7 +1,7 @@
 //! Maps a compiled component. The only place of the host that turns bytes of a file into machine code.
 //!
-//! It is here because wasmtime cannot check machine code: `Component::deserialize_file` is `unsafe` for that reason. It must not know where
-//! the cache lies or how an entry is named; it takes an open file and the checksum that the host itself wrote beside it.
+//! wasmtime cannot check machine code: `Component::deserialize_file` is `unsafe` for that reason. So it takes an open file and the checksum that
+//! the host itself wrote beside it.
 
 use rustix::fs::{FileType, fstat};
 use sha2::{Digest, Sha256};

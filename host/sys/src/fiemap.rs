@@ -1,6 +1,4 @@
 //! Where the data of a file lies on its device (`FS_IOC_FIEMAP`, Documentation/filesystems/fiemap.rst).
-//!
-//! What an extent's flags mean for anybody is decided in the mount room.
 
 pub use linux_raw_sys::ioctl::{FIEMAP_EXTENT_LAST, FIEMAP_EXTENT_SHARED, FIEMAP_EXTENT_UNWRITTEN};
 use linux_raw_sys::ioctl::{FIEMAP_FLAG_SYNC, FS_IOC_FIEMAP};

@@ -1,6 +1,4 @@
 //! Freezing of a mounted file system (`ioctl_fsfreeze`, `FIFREEZE` and `FITHAW` of `linux/fs.h`; see fsfreeze(8)).
-//!
-//! It knows nothing of images: what is frozen, why and for how long is decided in the mount room.
 
 use linux_raw_sys::ioctl::{FIFREEZE, FITHAW};
 use rustix::io::Result;

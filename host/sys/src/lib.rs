@@ -1,8 +1,7 @@
 //! The only unsafe code of the host, one file a subject, each with a safe face: `mount_setattr(2)`, project quotas, loop devices, growing of
 //! xfs, extents of files, freezing, children that die with their parent and get nothing of it, the mapping of compiled components.
 //!
-//! It is apart so that every `unsafe` can be read in one sitting; a call that rustix wraps safely has no place here. It must not know what
-//! the calls are for: no volume, no path, no policy. Structures and numbers come from `linux-raw-sys` or `libc`, where these have them.
+//! A call that rustix wraps safely has no place here, and no volume, path or policy. Structures and numbers come from `linux-raw-sys` or `libc`, where these have them.
 
 #![allow(unsafe_code, reason = "this crate is where the host keeps it")]
 #![deny(clippy::undocumented_unsafe_blocks)]

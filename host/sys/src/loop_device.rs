@@ -1,6 +1,4 @@
 //! Loop devices (loop(4)): a file, or a block device once more, as a block device.
-//!
-//! It opens nothing and knows no policy: which file, under which name and for how long is decided in the mount room.
 
 use crate::check;
 use linux_raw_sys::loop_device as linux;

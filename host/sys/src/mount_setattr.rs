@@ -1,6 +1,4 @@
-//! `mount_setattr(2)`: flags and propagation of a mount by file descriptor.
-//!
-//! It knows nothing of volumes: which flags a mount gets is decided in the mount room.
+//! `mount_setattr(2)`: flags of a mount by file descriptor.
 
 use crate::check;
 use linux_raw_sys::general::{MS_PRIVATE, mount_attr};

@@ -1,6 +1,4 @@
 //! Project quotas: the project of a file (`FS_IOC_FSGETXATTR`, `FS_IOC_FSSETXATTR`) and the limit of a project (`quotactl_fd(2)`).
-//!
-//! It knows nothing of pools: which project a tree gets is decided in the mount room.
 
 use crate::check;
 use libc::dqblk;

@@ -1,6 +1,4 @@
 //! Size and growing of a mounted xfs (`ioctl_xfs_fsgrowfs(2)`, `ioctl_xfs_fsgeometry(2)`).
-//!
-//! It knows nothing of devices: how far a file system may grow is decided in the mount room.
 
 use rustix::io::Result;
 use rustix::ioctl::{Getter, Opcode, Setter, ioctl, opcode};

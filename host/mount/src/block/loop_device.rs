@@ -1,8 +1,7 @@
 //! Images as loop devices: attach, keep, find again, release.
 //!
-//! It is apart because a loop device is not the volume's but lent by the kernel: its number goes to whoever asks next. What it is bound to
-//! is told by device and inode of the file alone, read through a descriptor that keeps the binding while it is open. It must not know what
-//! is on a device, nor journal or plans.
+//! The number of a loop device goes to the program that asks next. What it is bound to is told by device and inode of the file alone, read
+//! through a descriptor that keeps the binding while it is open.
 
 mod holders;
 mod sysfs;
@@ -12,7 +11,7 @@ pub(crate) use holders::{attached_below, holders_of, lying_on};
 pub(crate) use tag::Tag;
 
 use crate::block::{BlockDevice, BlockRecord, DeviceNumber};
-use crate::failure::kernel;
+use crate::failure::{kernel, unusable};
 use crate::observe::Identity;
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
@@ -48,11 +47,7 @@ pub(crate) struct Attached {
 }
 
 /// A bound loop device, opened for reading. While it is open it stays bound to the same file.
-struct Held {
-    file: OwnedFd,
-    path: PathBuf,
-    attached: Attached,
-}
+type Held = (OwnedFd, LoopName, Attached);
 
 impl Attached {
     /// What the journal keeps.
@@ -94,33 +89,33 @@ pub(crate) fn keep(device: &BlockDevice) -> Result<(), MountError> {
 /// Unbinds a loop device that is still bound to that file; where it is in use, it goes with its last user. Gone already, or another's by
 /// now: success.
 pub(crate) fn release(record: &BlockRecord) -> Result<(), MountError> {
-    let Some(held) = find(record)? else {
+    let Some((file, name, _)) = find(record)? else {
         return Ok(());
     };
-    match sys::detach(&held.file) {
+    match sys::detach(&file) {
         Ok(()) | Err(Errno::NXIO) => Ok(()),
-        Err(errno) => Err(failed("LOOP_CLR_FD", &held.path, errno)),
+        Err(errno) => Err(failed("LOOP_CLR_FD", &name.path(), errno)),
     }
 }
 
 /// Opens a loop device that is still bound to that file, for writing where it can be written.
 pub(crate) fn open(record: &BlockRecord) -> Result<Option<BlockDevice>, MountError> {
-    let Some(held) = find(record)? else {
+    let Some((held, name, attached)) = find(record)? else {
         return Ok(None);
     };
-    let attached = held.attached;
+    let path = name.path();
     let file = if attached.read_only {
-        held.file
+        held
     } else {
         // The very device, whatever its path leads to by now.
-        let again = format!("/proc/self/fd/{}", held.file.as_raw_fd());
+        let again = format!("/proc/self/fd/{}", held.as_raw_fd());
         rustix::fs::open(again, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|errno| kernel("open", held.path.display(), errno))?
+            .map_err(|errno| kernel("open", path.display(), errno))?
     };
     Ok(Some(BlockDevice {
         file,
         number: attached.number,
-        path: held.path,
+        path,
         backing: Some(attached.backing),
         is_read_only: attached.read_only,
     }))
@@ -133,7 +128,7 @@ pub(crate) fn is_bound(record: &BlockRecord) -> Result<bool, MountError> {
 
 /// What a device is bound to; `None` if it is no loop device, or a loop device that is not bound.
 pub(crate) fn status(number: DeviceNumber) -> Result<Option<Attached>, MountError> {
-    Ok(look(number)?.map(|held| held.attached))
+    Ok(look(number)?.map(|(_, _, attached)| attached))
 }
 
 /// Takes over the size that the file behind it has now.
@@ -186,31 +181,30 @@ fn bind(
 
 /// The device of a record, if it is bound to the record's file.
 fn find(record: &BlockRecord) -> Result<Option<Held>, MountError> {
-    // Without a file behind it, the record is of a device that is not lent: nothing of ours to open or to release.
+    // Without a file behind it, the record is of a device that is not ours to open or to release.
     let Some(backing) = record.backing else {
         return Ok(None);
     };
     let held = look(record.number)?;
-    Ok(held.filter(|held| held.attached.backing == backing))
+    Ok(held.filter(|(_, _, attached)| attached.backing == backing))
 }
 
 fn look(number: DeviceNumber) -> Result<Option<Held>, MountError> {
     match LoopName::of(number) {
         // An unbound one is not even opened.
-        Some(name) if name.is_bound() => hold(&name),
+        Some(name) if name.is_bound() => hold(name),
         _ => Ok(None),
     }
 }
 
-fn hold(name: &LoopName) -> Result<Option<Held>, MountError> {
-    let Some((file, number)) = open_node(name, OFlags::RDONLY)? else {
+fn hold(name: LoopName) -> Result<Option<Held>, MountError> {
+    let Some((file, number)) = open_node(&name, OFlags::RDONLY)? else {
         return Ok(None);
     };
-    let path = name.path();
     let status = match sys::status(&file) {
         Ok(status) => status,
         Err(Errno::NXIO) => return Ok(None),
-        Err(errno) => return Err(failed("LOOP_GET_STATUS64", &path, errno)),
+        Err(errno) => return Err(failed("LOOP_GET_STATUS64", &name.path(), errno)),
     };
     let attached = Attached {
         number,
@@ -220,11 +214,7 @@ fn hold(name: &LoopName) -> Result<Option<Held>, MountError> {
         autoclear: status.is_autoclear,
         read_only: status.is_read_only,
     };
-    Ok(Some(Held {
-        file,
-        path,
-        attached,
-    }))
+    Ok(Some((file, name, attached)))
 }
 
 fn identity(status: &sys::Status) -> Identity {
@@ -238,10 +228,10 @@ fn identity(status: &sys::Status) -> Identity {
 fn open_control() -> Result<OwnedFd, MountError> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::open(CONTROL, flags, Mode::empty()) {
-        Err(Errno::NOENT | Errno::NODEV) => Err(MountError::Unusable {
-            what: CONTROL.to_owned(),
-            reason: format!("it is missing; load the kernel's module `loop`, and {MOUNT_DEV}"),
-        }),
+        Err(Errno::NOENT | Errno::NODEV) => Err(unusable(
+            CONTROL,
+            format!("it is missing; load the kernel's module `loop`, and {MOUNT_DEV}"),
+        )),
         opened => opened.map_err(|errno| kernel("open", CONTROL, errno)),
     }
 }
@@ -255,10 +245,7 @@ fn open_node(
         return Ok(None);
     };
     let path = name.path();
-    let unusable = |reason: &str| MountError::Unusable {
-        what: path.display().to_string(),
-        reason: format!("{reason}; {MOUNT_DEV}"),
-    };
+    let unusable = |reason| unusable(path.display().to_string(), format!("{reason}; {MOUNT_DEV}"));
     let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = match rustix::fs::open(&path, flags, Mode::empty()) {
         Ok(file) => file,

@@ -87,22 +87,16 @@ pub(super) fn check_and_grow(device: &BlockDevice) -> Result<(), MountError> {
     let grows = can_grow(&superblock(device)?, device.size_bytes()?);
     // `resize2fs` wants a full check before.
     check(device, if grows { &["-f", "-p"] } else { &["-p"] })?;
-    if !grows {
-        return Ok(());
-    }
-    let tool = tool_call("resize2fs", &[], &device.path, CHECK_WITHIN);
-    let said = tool.run()?;
-    match said.status {
-        0 => Ok(()),
-        _ => Err(tool.failed(&said)),
-    }
+    if grows { resize(device) } else { Ok(()) }
 }
 
 /// Grows it while it is mounted, at a place that this host's mount table shows.
 pub(super) fn grow_mounted(device: &BlockDevice) -> Result<(), MountError> {
-    if !can_grow(&superblock(device)?, device.size_bytes()?) {
-        return Ok(());
-    }
+    let grows = can_grow(&superblock(device)?, device.size_bytes()?);
+    if grows { resize(device) } else { Ok(()) }
+}
+
+fn resize(device: &BlockDevice) -> Result<(), MountError> {
     let tool = tool_call("resize2fs", &[], &device.path, CHECK_WITHIN);
     let said = tool.run()?;
     match said.status {

@@ -1,4 +1,5 @@
 //! A file system on a device as a mount that is attached nowhere, and the proof that it is the device that was meant.
+//!
 //! The path in `/dev` may lead elsewhere by now, the kernel may hand out what somebody else has mounted, and what is on the device may be
 //! damaged or a copy.
 

@@ -1,4 +1,4 @@
-//! xfs: its journal is replayed by the kernel at mount, and a mounted one can be grown by whoever may mount.
+//! xfs: its journal is replayed by the kernel at mount, and a mounted one can be grown with the right to mount.
 //! There is no check to run: `fsck.xfs` does nothing by design, and a damaged superblock shows at mount.
 
 use super::{array, tool_call, words};
@@ -24,13 +24,6 @@ const LOG_WITHIN: Duration = Duration::from_mins(5);
 /// Where the journal begins and ends after `mkfs.xfs`, which writes one record: that it was unmounted.
 const AFTER_MKFS: u64 = 2;
 
-/// What the journal looks like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Log {
-    head: u64,
-    is_clean: bool,
-}
-
 /// Whether these first bytes of a device have the magic number.
 pub(super) fn has_magic(first: &[u8]) -> bool {
     first.starts_with(MAGIC)
@@ -40,10 +33,9 @@ pub(super) fn has_magic(first: &[u8]) -> bool {
 pub(super) fn is_clean(device: &BlockDevice) -> Result<bool, MountError> {
     let tool = tool_call("xfs_logprint", &["-t"], &device.path, LOG_WITHIN);
     let said = tool.run()?;
-    match parse_log(&String::from_utf8_lossy(&said.stdout)) {
-        Some(log) => Ok(log.is_clean),
-        None => Err(tool.failed(&said)),
-    }
+    parse_log(&String::from_utf8_lossy(&said.stdout))
+        .map(|(_, is_clean)| is_clean)
+        .ok_or_else(|| tool.failed(&said))
 }
 
 /// Whether it has this name, and nobody can have mounted it for writing since `mkfs.xfs` began. A journal that cannot be read does not say so.
@@ -57,8 +49,7 @@ pub(super) fn was_never_mounted(device: &BlockDevice, uuid: Uuid) -> Result<bool
     }
     let tool = tool_call("xfs_logprint", &["-t"], &device.path, LOG_WITHIN);
     let said = tool.run()?;
-    let log = parse_log(&String::from_utf8_lossy(&said.stdout));
-    Ok(log.is_some_and(|log| log.is_clean && log.head == AFTER_MKFS))
+    Ok(parse_log(&String::from_utf8_lossy(&said.stdout)) == Some((AFTER_MKFS, true)))
 }
 
 /// Grows it to its device, while it is mounted. The kernel leaves out an end that is too small for a group.
@@ -78,17 +69,14 @@ pub(super) fn grow(device: &BlockDevice, root: &OwnedFd) -> Result<(), MountErro
     grow_data(&opened, blocks).map_err(|errno| failed("XFS_IOC_FSGROWFSDATA", errno))
 }
 
-/// The line `log tail: 2 head: 2 state: <CLEAN>`.
-fn parse_log(text: &str) -> Option<Log> {
+/// Where the journal begins, and whether it is empty, from the line `log tail: 2 head: 2 state: <CLEAN>`.
+fn parse_log(text: &str) -> Option<(u64, bool)> {
     let line = text
         .lines()
         .find_map(|line| line.trim().strip_prefix("log tail: "))?;
     let (_, rest) = line.split_once(" head: ")?;
     let (head, state) = rest.split_once(" state: ")?;
-    Some(Log {
-        head: head.parse().ok()?,
-        is_clean: state == "<CLEAN>",
-    })
+    Some((head.parse().ok()?, state == "<CLEAN>"))
 }
 
 #[cfg(test)]
@@ -102,9 +90,8 @@ mod tests {
                 "xfs_logprint:\n    data device: 0x700\n\n    log tail: 2 head: 37 state: <{state}>\n\n"
             )
         };
-        let log = |is_clean| Some(Log { head: 37, is_clean });
-        assert_eq!(parse_log(&text("CLEAN")), log(true));
-        assert_eq!(parse_log(&text("DIRTY")), log(false));
+        assert_eq!(parse_log(&text("CLEAN")), Some((37, true)));
+        assert_eq!(parse_log(&text("DIRTY")), Some((37, false)));
     }
 
     #[test]

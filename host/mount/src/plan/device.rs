@@ -1,7 +1,8 @@
-//! The step `device`: the facts by which a block device is told, checked, and which grants could cover it.
+//! The step `device`: the facts that identify a block device, checked, and which grants could cover it.
 //!
 //! A plan that passes is not granted yet: a grant speaks of the device that is found, and [`is_covered`] decides then.
 
+use super::matches;
 use crate::failure::shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -151,13 +152,6 @@ fn could_cover(grant: &DeviceGrant, wanted: &WantedFacts) -> bool {
         let named = wanted.get(fact).filter(|_| !fact.is_link());
         named.is_none_or(|value| matches(pattern, value))
     })
-}
-
-fn matches(pattern: &str, value: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(start) => value.starts_with(start),
-        None => value == pattern,
-    }
 }
 
 fn invalid(argument: &str, reason: String, blame: Blame) -> MountError {

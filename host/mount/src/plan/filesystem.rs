@@ -4,9 +4,9 @@
 
 pub(crate) mod server;
 
-use super::check_fs_type;
 use super::options::{Allowed, MountFlags, Words};
 use super::own_options::{is_harmless_secret, is_reserved};
+use super::{check_fs_type, matches};
 use crate::failure::{not_granted, shown, unsupported};
 use crate::group::group_number;
 use server::Server;
@@ -222,14 +222,6 @@ fn check_form(source: &str) -> Result<(), &'static str> {
         return Err("contains `..`");
     }
     Ok(())
-}
-
-/// Byte by byte, with case. The document's check leaves a `*` only at the end.
-fn matches(pattern: &str, source: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(prefix) => source.starts_with(prefix),
-        None => source == pattern,
-    }
 }
 
 fn secret_names(

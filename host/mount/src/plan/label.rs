@@ -1,8 +1,10 @@
 //! The SELinux label that a request wants a whole mount to have, as kubelet sends it where CSIDriver says `seLinuxMount`: one mount flag,
 //! `context="system_u:object_r:container_file_t:s0:c10,c20"` (`AddSELinuxMountOption` of its `pkg/volume/util/selinux.go`).
 //!
-//! It is apart because it is the only option whose value may hold commas: it is parsed here, and from then on is a name and a value, which
-//! `fsconfig(2)` takes as they are. It must not know who may ask for one, nor whether this kernel has SELinux.
+//! It is the only option whose value may hold commas: it is parsed here, and from then on is a name and a value, which `fsconfig(2)` takes as
+//! they are.
+
+use super::is_of_name;
 
 /// The name of the option. It labels all files of a mount; `fscontext` and its like are never kubelet's.
 pub(crate) const CONTEXT: &str = "context";
@@ -70,10 +72,6 @@ pub(crate) fn is_label(flag: &str) -> bool {
 
 fn value(flag: &str) -> Option<&str> {
     flag.strip_prefix(CONTEXT)?.strip_prefix('=')
-}
-
-fn is_of_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The table of the options of each file system's own, `own_options.txt`.
 
+use super::is_name;
+
 /// One line a kind of value; its head says what the columns are.
 const TABLE: &str = include_str!("own_options.txt");
 /// Most digits of a number: those of 2^32.
@@ -60,10 +62,7 @@ fn fits(shape: &str, value: &str) -> bool {
         ),
         "mode" => value.starts_with('0') && is_mode(value),
         "octal" => is_mode(value),
-        "word" => {
-            let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-            !value.is_empty() && value.len() <= WORD_BYTES && value.chars().all(allowed)
-        }
+        "word" => is_name(value, WORD_BYTES),
         words => is_one_of(words, value),
     }
 }

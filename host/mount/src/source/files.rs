@@ -1,9 +1,9 @@
 //! Small files in memory that change as a whole, laid out as kubelet's Secret volumes are (`pkg/volume/util/atomic_writer.go`): `..data`
 //! leads to a directory with all files of one generation, each name at the top leads through it, and a swap is one rename of `..data`.
 //!
-//! A killed swap leaves a whole generation in force and things that nobody reads; the next one begins by removing those. The generation
-//! before the one in force stays until the next call: who resolves a path, or reads several files of the directory that `..data` led to,
-//! can finish; kubelet removes it at once, and such readers find nothing. The top may belong to a hostile pod that mounted it writable, so
+//! A killed swap leaves a whole generation in force and things that no program reads; the next one begins by removing those. The generation
+//! before the one in force stays until the next call: a program that resolves a path, or reads several files of the directory that `..data`
+//! led to, can finish; kubelet removes it at once, and such readers find nothing. The top may belong to a hostile pod that mounted it writable, so
 //! every step goes by descriptor, through no link, onto no other mount.
 
 mod generation;
@@ -112,7 +112,7 @@ fn bring(root: &OwnedFd, files: &CheckedFiles, group: Option<u32>) -> Result<(),
     };
     if !is_same {
         let name = generation::write(root, files, group).map_err(failed("write"))?;
-        switch(root, &name).map_err(failed("rename"))?;
+        put_link(root, DATA, &name).map_err(failed("rename"))?;
     }
     name_files(root, files).map_err(failed("symlink"))?;
     forget_names(root, files).map_err(failed("unlink"))?;
@@ -186,11 +186,6 @@ fn in_force(root: &OwnedFd) -> Result<Option<String>, Errno> {
 
 fn own_top(root: &OwnedFd, group: Option<u32>) -> Result<(), Errno> {
     Attributes::of_directory(group).give(&open_confined(root, ".", DIRECTORY)?)
-}
-
-/// Puts a generation in force.
-fn switch(root: &OwnedFd, generation: &str) -> Result<(), Errno> {
-    put_link(root, DATA, generation)
 }
 
 /// Makes the links at the top that are missing.

@@ -1,8 +1,8 @@
-//! Who has a file or a device as a loop device: sorted out by what the kernel lists, and only then asked of the devices themselves.
+//! The loop devices of a file or a device: filtered by what the kernel lists, and only then asked themselves.
 //!
-//! Asking is dangerous and not asking is too. `LOOP_GET_STATUS64` looks at the file behind a device (`loop_get_status`), so
-//! one on a dead server keeps whoever asks; and one that is passed over may be the other user that destroys a file system. So a device is
-//! passed over only where its path says that it cannot be meant, and what any other does not tell is an error.
+//! `LOOP_GET_STATUS64` looks at the file behind a device (`loop_get_status`), so one on a dead server blocks the caller; and one that is passed
+//! over may be the other user that destroys a file system. So a device is passed over only where its path says that it cannot be meant, and
+//! what any other does not tell is an error.
 
 use super::sysfs::{self, LoopName};
 use super::{Attached, hold};
@@ -107,8 +107,8 @@ fn ask(is_meant: impl Fn(Option<&Path>) -> bool) -> Result<Vec<Attached>, MountE
     let mut found = Vec::new();
     for name in sysfs::bound()?.into_iter().filter(is_meant) {
         // Once it is held, it is bound to one file: before, another may have taken it.
-        let held = hold(&name)?.filter(|_| is_meant(&name));
-        found.extend(held.map(|held| held.attached));
+        let held = hold(name)?.filter(|(_, name, _)| is_meant(name));
+        found.extend(held.map(|(_, _, attached)| attached));
     }
     Ok(found)
 }

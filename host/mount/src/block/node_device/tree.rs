@@ -161,16 +161,13 @@ impl DeviceTree {
 
     /// The value of a fact that is no link.
     pub(super) fn value(&self, name: &KernelName, fact: DeviceFact) -> Option<String> {
-        let disk = || self.disk_of(name).unwrap_or_else(|| name.clone());
-        let first = |attributes: &[&str]| {
-            let disk = disk();
-            attributes.iter().find_map(|it| self.text(&disk, it))
-        };
+        let disk = self.disk_of(name).unwrap_or_else(|| name.clone());
+        let first = |attributes: &[&str]| attributes.iter().find_map(|it| self.text(&disk, it));
         match fact {
             DeviceFact::Partition => self.text(name, "partition"),
             DeviceFact::Nguid => first(&NGUID),
             DeviceFact::Wwid => first(&WWID),
-            DeviceFact::Serial => first(&SERIAL).or_else(|| self.serial_page(&disk())),
+            DeviceFact::Serial => first(&SERIAL).or_else(|| self.serial_page(&disk)),
             // Links lead to a device; they are no attribute of it.
             DeviceFact::ById | DeviceFact::ByPath => None,
         }

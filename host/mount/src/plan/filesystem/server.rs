@@ -4,6 +4,7 @@
 
 use crate::failure::unsupported;
 use crate::plan::filesystem::invalid;
+use crate::plan::is_name;
 use std::net::Ipv6Addr;
 use wasmount_core::fault::Blame;
 use wasmount_core::mounter::MountError;
@@ -119,11 +120,6 @@ fn check_v6(host: &str) -> Result<(), &'static str> {
         true => Ok(()),
         false => Err("names no server: not an address of version 6"),
     }
-}
-
-fn is_name(word: &str, most_bytes: usize) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    !word.is_empty() && word.len() <= most_bytes && word.chars().all(allowed)
 }
 
 /// mount.nfs takes a missing version, and a 4 without a minor number, for the newest; the kernel takes them for version 3 and for 4.0.

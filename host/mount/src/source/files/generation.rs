@@ -8,6 +8,8 @@ use rustix::fs::{FileType, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::CString;
+use std::fs::File;
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use zeroize::Zeroizing;
 
@@ -159,14 +161,9 @@ fn write_file(top: &OwnedFd, file: &CheckedFile, group: Option<u32>) -> Result<(
     // EXCL: neither what is there already nor a link is opened.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let to = rustix::fs::openat(open_in(top, parent)?, name, flags, UNFINISHED_MODE)?;
-    let mut rest = file.content();
-    while !rest.is_empty() {
-        match rustix::io::write(&to, rest) {
-            Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
+    let mut to = File::from(to);
+    to.write_all(file.content())
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     Attributes::of_file(file.mode(), group).give(&to)
 }
 

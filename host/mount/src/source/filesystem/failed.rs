@@ -1,5 +1,4 @@
-//! Why a file system could not be mounted, in words for whoever must do something: the node's administrator, the server's, or the user.
-//! The value of no option is repeated.
+//! Why a file system could not be mounted, with what to do, for the administrator of the node or of the server, or for the user. The value of no option is repeated.
 
 use crate::failure::{invalid, kernel, shown, unsupported, unusable};
 use crate::fs_context::module;

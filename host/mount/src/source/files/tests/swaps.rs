@@ -108,7 +108,7 @@ fn privileged_a_killed_swap_leaves_one_whole_generation() {
                 symlink(&generation, volume.path.join(fresh_name().unwrap())).unwrap();
             }
             if killed_after >= 3 {
-                switch(&clone, &generation).unwrap();
+                put_link(&clone, DATA, &generation).unwrap();
             }
             if killed_after >= 4 {
                 name_files(&clone, &new()).unwrap();
