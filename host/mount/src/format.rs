@@ -45,7 +45,7 @@ impl Formatting<'_> {
     pub(crate) fn mount(
         &self,
         device: &BlockDevice,
-        wish: &BlockFilesystem,
+        requested: &BlockFilesystem,
         access: StorageAccess,
         flags: MountFlags,
     ) -> Result<(OwnedFd, FsType), MountError> {
@@ -59,10 +59,13 @@ impl Formatting<'_> {
             ));
         }
         let content = content::look(device)?;
-        let is_unfinished = self.is_unfinished(device, wish.wanted, &content)?;
-        let verdict = decide(device, &content, is_unfinished, wish, access)?;
+        let is_unfinished = self.is_unfinished(device, requested.wanted, &content)?;
+        let verdict = decide(device, &content, is_unfinished, requested, access)?;
         let (Verdict::Make(fs_type) | Verdict::Use(fs_type)) = verdict;
-        let options = wish.options.get(&fs_type).map_or(&[][..], Vec::as_slice);
+        let options = requested
+            .options
+            .get(&fs_type)
+            .map_or(&[][..], Vec::as_slice);
         let context = mount::configure(device, fs_type, options, access)?;
         if let Verdict::Make(_) = verdict {
             self.make(device, fs_type)?;
@@ -95,14 +98,14 @@ impl Formatting<'_> {
         let tool = make_call(&device.path, fs_type, uuid);
         // Errors of writes before ours are reported to whoever asks first: not to the question below.
         let _ = fsync(&device.file);
-        let said = tool.run()?;
-        if said.status != 0 {
-            return Err(no_room(device).unwrap_or_else(|| tool.failed(&said)));
+        let output = tool.run()?;
+        if output.status != 0 {
+            return Err(no_room(device).unwrap_or_else(|| tool.failed(&output)));
         }
         // The intent is taken back soon, and must not be before all of it is on stable storage. Closing did not see to that: we have the
         // device open too.
         fsync(&device.file).map_err(|errno| {
-            no_room(device).unwrap_or_else(|| kernel("fsync", words(device), errno))
+            no_room(device).unwrap_or_else(|| kernel("fsync", describe(device), errno))
         })
     }
 
@@ -193,7 +196,7 @@ fn no_room(device: &BlockDevice) -> Option<MountError> {
     let image = loop_device::backing_path(device.number)?;
     let disk = statvfs(&image).ok()?;
     (disk.f_bavail == 0).then(|| MountError::NoSpace {
-        what: format!("a file system on {}", words(device)),
+        what: format!("a file system on {}", describe(device)),
         reason: "the disk of its pool is full; make room, then the next try goes on".to_owned(),
     })
 }
@@ -231,14 +234,14 @@ fn tool_call(
 
 fn unusable(device: &BlockDevice, reason: impl Into<String>) -> MountError {
     MountError::Unusable {
-        what: words(device),
+        what: describe(device),
         reason: reason.into(),
     }
 }
 
 fn damaged(device: &BlockDevice, reason: impl Into<String>) -> MountError {
     MountError::Damaged {
-        what: words(device),
+        what: describe(device),
         reason: reason.into(),
     }
 }
@@ -260,7 +263,7 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
-fn words(device: &BlockDevice) -> String {
+fn describe(device: &BlockDevice) -> String {
     format!("device {}", device.path.display())
 }
 

@@ -322,23 +322,24 @@ impl PoolRoot {
 
     /// Where a file of this process's sight lies in the pool, relative to it.
     fn place_of(&self, file: &Path) -> Option<String> {
-        let place = file.strip_prefix(&self.directory).ok()?;
-        place.to_str().map(str::to_owned)
+        relative(file, &self.directory)
     }
 
     /// What of the pool a mount shows, relative to the pool.
     fn tree(&self, line: &MountLine) -> Option<String> {
-        if !self.holds(line) {
-            return None;
-        }
-        let tree = line.root.strip_prefix(&self.root).ok()?;
-        tree.to_str().map(str::to_owned)
+        let tree = relative(&line.root, &self.root);
+        tree.filter(|_| self.holds(line))
     }
 
     /// Strictly below: no plan mounts a whole pool.
     fn holds(&self, line: &MountLine) -> bool {
         line.device == self.device && line.root != self.root && line.root.starts_with(&self.root)
     }
+}
+
+fn relative(path: &Path, base: &Path) -> Option<String> {
+    let below = path.strip_prefix(base).ok()?;
+    below.to_str().map(str::to_owned)
 }
 
 #[cfg(test)]

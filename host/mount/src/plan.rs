@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use tmpfs::CheckedTmpfs;
-use wasmount_core::document::{Grants, PoolGrant};
+use wasmount_core::document::{FilesystemGrant, Grants, PoolGrant};
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 use wasmount_core::plan::{Plan, Source};
@@ -326,6 +326,22 @@ fn granted_pool<'g>(
         let reason = format!("pool `{name}` is not in `grants.pools` of the backend document");
         not_granted(step, reason, Blame::word(pool))
     })
+}
+
+fn granted_type<'g>(
+    step: &str,
+    grants: &'g Grants,
+    fs_type: &str,
+    blame: Blame,
+) -> Result<&'g FilesystemGrant, MountError> {
+    let mut grants = grants.filesystems.iter();
+    grants
+        .find(|grant| grant.fs_type == fs_type)
+        .ok_or_else(|| {
+            let reason =
+                format!("type `{fs_type}` is not in `grants.filesystems` of the backend document");
+            not_granted(step, reason, blame)
+        })
 }
 
 fn pool_place(

@@ -78,9 +78,9 @@ impl ToolCall {
             let _ = kill_process_group(group, Signal::KILL);
         }
         let status = child.wait().map_err(|error| self.io("wait", &error))?;
-        if !ended.map_err(|errno| kernel("poll", self.words(), errno))? {
+        if !ended.map_err(|errno| kernel("poll", self.describe(), errno))? {
             return Err(MountError::Hung {
-                what: self.words(),
+                what: self.describe(),
                 reason: format!(
                     "it did not end within {} s and was killed; look whether the storage answers",
                     self.deadline.as_secs()
@@ -90,16 +90,16 @@ impl ToolCall {
         // What lay in the pipes when it ended.
         outputs.iter_mut().for_each(Output::read);
         let [stdout, stderr] = outputs.map(|output| output.kept);
-        let said = ToolOutput {
+        let output = ToolOutput {
             status: status.code().unwrap_or_default(),
             stdout,
             stderr: String::from_utf8_lossy(&stderr).into_owned(),
         };
         match status.signal() {
-            None => Ok(said),
+            None => Ok(output),
             Some(signal) => Err(self.error(format!(
                 "it was killed by signal {signal}; {}",
-                said.last_words()
+                output.last_words()
             ))),
         }
     }
@@ -125,11 +125,11 @@ impl ToolCall {
     }
 
     /// For an exit status that means failure.
-    pub(crate) fn failed(&self, said: &ToolOutput) -> MountError {
+    pub(crate) fn failed(&self, output: &ToolOutput) -> MountError {
         self.error(format!(
             "exit status {}; {}",
-            said.status,
-            said.last_words()
+            output.status,
+            output.last_words()
         ))
     }
 
@@ -152,10 +152,10 @@ impl ToolCall {
     }
 
     fn io(&self, operation: &str, error: &io::Error) -> MountError {
-        failure::io(operation, self.words(), error)
+        failure::io(operation, self.describe(), error)
     }
 
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         format!("`{}` on {}", self.program, self.object)
     }
 }

@@ -100,10 +100,10 @@ pub(super) fn grow(device: &BlockDevice, root: &OwnedFd) -> Result<(), MountErro
         TOOL_WITHIN,
     );
     tool.object = device.path.display().to_string();
-    let said = tool.run()?;
-    match said.status {
+    let output = tool.run()?;
+    match output.status {
         0 => Ok(()),
-        _ => Err(tool.failed(&said)),
+        _ => Err(tool.failed(&output)),
     }
 }
 

@@ -47,23 +47,23 @@ pub(super) enum Content {
 /// Looks. Past `blkid`'s own cache, which may be older than the device.
 pub(super) fn look(device: &BlockDevice) -> Result<Content, MountError> {
     let tool = tool_call("blkid", &["-p", "-o", "export"], &device.path, PROBE_WITHIN);
-    let said = tool.run()?;
-    match parse(&said) {
+    let output = tool.run()?;
+    match parse(&output) {
         Some(Content::Blank) => unsigned(device),
         Some(content) => Ok(content),
-        None => Err(tool.failed(&said)),
+        None => Err(tool.failed(&output)),
     }
 }
 
 /// What `blkid` means; absent: it failed.
-fn parse(said: &ToolOutput) -> Option<Content> {
-    match said.status {
+fn parse(output: &ToolOutput) -> Option<Content> {
+    match output.status {
         0 => {}
         NOTHING => return Some(Content::Blank),
         AMBIVALENT => return Some(Content::Ambivalent),
         _ => return None,
     }
-    let text = String::from_utf8_lossy(&said.stdout);
+    let text = String::from_utf8_lossy(&output.stdout);
     let value = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once('='));
         lines
@@ -123,7 +123,7 @@ fn unsigned(device: &BlockDevice) -> Result<Content, MountError> {
 mod tests {
     use super::*;
 
-    fn said(status: i32, stdout: &str) -> ToolOutput {
+    fn output(status: i32, stdout: &str) -> ToolOutput {
         ToolOutput {
             status,
             stdout: stdout.as_bytes().to_vec(),
@@ -171,7 +171,7 @@ mod tests {
             ),
             (0, "", Some(Content::Blank)),
         ] {
-            assert_eq!(parse(&said(status, text)), expected, "{status} {text:?}");
+            assert_eq!(parse(&output(status, text)), expected, "{status} {text:?}");
         }
     }
 
@@ -180,7 +180,7 @@ mod tests {
         // `blkid` escapes line ends in labels; a name that only begins alike does not count either.
         let text = "LABEL=x\\nTYPE=ext4\nSEC_TYPE=ext2\nTYPE=vfat\n";
         assert_eq!(
-            parse(&said(0, text)),
+            parse(&output(0, text)),
             Some(Content::Foreign("vfat".to_owned()))
         );
     }

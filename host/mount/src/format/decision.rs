@@ -21,10 +21,10 @@ pub(super) fn decide(
     device: &BlockDevice,
     content: &Content,
     is_unfinished: bool,
-    wish: &BlockFilesystem,
+    requested: &BlockFilesystem,
     access: StorageAccess,
 ) -> Result<Verdict, MountError> {
-    let wanted = wish.wanted;
+    let wanted = requested.wanted;
     let refuse = |reason: String| Err(unusable(device, reason));
     let make = || match access {
         StorageAccess::ReadWrite => Ok(Verdict::Make(wanted)),
@@ -51,13 +51,13 @@ pub(super) fn decide(
             let fault = format!("there is {found} on it whose superblock is not right; {repair}");
             Err(damaged(device, fault))
         }
-        Content::Filesystem(found) if *found != wanted && wish.is_named => {
+        Content::Filesystem(found) if *found != wanted && requested.is_named => {
             let (found, wanted) = (found.name(), wanted.name());
             refuse(format!(
                 "there is {found} on it, and {wanted} is asked for; ask for {found}, or give the volume another device"
             ))
         }
-        Content::Filesystem(found) if !wish.options.contains_key(found) => refuse(format!(
+        Content::Filesystem(found) if !requested.options.contains_key(found) => refuse(format!(
             "there is {found} on it, which does not take the mount options of this volume; name those that it takes",
             found = found.name(),
         )),

@@ -98,48 +98,49 @@ pub(super) fn grow_mounted(device: &BlockDevice) -> Result<(), MountError> {
 
 fn resize(device: &BlockDevice) -> Result<(), MountError> {
     let tool = tool_call("resize2fs", &[], &device.path, CHECK_WITHIN);
-    let said = tool.run()?;
-    match said.status {
+    let output = tool.run()?;
+    match output.status {
         0 => Ok(()),
-        _ if is_forbidden(&said) => Err(unusable(
+        _ if is_forbidden(&output) => Err(unusable(
             device,
             "the kernel lets only a holder of CAP_SYS_RESOURCE grow a mounted ext4, and this host is none; the file system grows when the volume is staged next",
         )),
-        _ => Err(tool.failed(&said)),
+        _ => Err(tool.failed(&output)),
     }
 }
 
 fn check(device: &BlockDevice, arguments: &[&str]) -> Result<(), MountError> {
     let tool = tool_call("e2fsck", arguments, &device.path, CHECK_WITHIN);
-    let said = tool.run()?;
+    let output = tool.run()?;
     let repair = FsType::Ext4.repair();
-    match said.status {
+    match output.status {
         status if status < UNCORRECTED => Ok(()),
         status if status < OPERATIONAL => {
             let fault = "`e2fsck -p` does not dare to correct it";
             Err(damaged(
                 device,
-                format!("{fault}; {repair}; {}", said.last_words()),
+                format!("{fault}; {repair}; {}", output.last_words()),
             ))
         }
-        _ if is_torn(&said) => {
+        _ if is_torn(&output) => {
             let fault = "the checksum of its superblock is wrong";
             Err(damaged(device, format!("{fault}; {repair}")))
         }
-        _ => Err(tool.failed(&said)),
+        _ => Err(tool.failed(&output)),
     }
 }
 
 /// Whether `e2fsck` could not begin because of the superblock's checksum (libext2fs' words for `EXT2_ET_SB_CSUM_INVALID`).
-fn is_torn(said: &ToolOutput) -> bool {
-    said.stderr
+fn is_torn(output: &ToolOutput) -> bool {
+    output
+        .stderr
         .contains("Superblock checksum does not match superblock")
 }
 
 /// Whether `resize2fs` was refused by the kernel (its words for `EPERM`).
-fn is_forbidden(said: &ToolOutput) -> bool {
-    said.stderr.contains("Permission denied to resize")
-        || said.stderr.contains("Operation not permitted")
+fn is_forbidden(output: &ToolOutput) -> bool {
+    output.stderr.contains("Permission denied to resize")
+        || output.stderr.contains("Operation not permitted")
 }
 
 /// Whether `resize2fs` would make it larger: it leaves a last group alone that would hold hardly more than its own tables.

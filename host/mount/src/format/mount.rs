@@ -3,7 +3,7 @@
 //! The path in `/dev` may lead elsewhere by now, the kernel may hand out what somebody else has mounted, and what is on the device may be
 //! damaged or a copy.
 
-use super::{FsType, StorageAccess, damaged, unusable, words};
+use super::{FsType, StorageAccess, damaged, describe, unusable};
 use crate::block::{BlockDevice, DeviceNumber};
 use crate::exclusive::retry;
 use crate::failure::kernel;
@@ -26,7 +26,7 @@ pub(super) fn configure(
     options: &[(String, String)],
     access: StorageAccess,
 ) -> Result<FsContext, MountError> {
-    let context = FsContext::open(fs_type.name(), words(device))?;
+    let context = FsContext::open(fs_type.name(), describe(device))?;
     let source = device
         .path
         .to_str()
@@ -58,7 +58,7 @@ pub(super) fn mount(
 
 /// Whether the device's path still leads to it.
 pub(super) fn require_path(device: &BlockDevice) -> Result<(), MountError> {
-    let found = stat(&device.path).map_err(|errno| kernel("stat", words(device), errno))?;
+    let found = stat(&device.path).map_err(|errno| kernel("stat", describe(device), errno))?;
     let is_device = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
     if is_device && DeviceNumber::of_raw(found.st_rdev) == device.number {
         return Ok(());
@@ -129,7 +129,7 @@ fn refused(device: &BlockDevice, fs_type: FsType, errno: Errno) -> MountError {
                 fs_type.name()
             ),
         ),
-        errno => kernel("mount", words(device), errno),
+        errno => kernel("mount", describe(device), errno),
     }
 }
 
@@ -138,7 +138,7 @@ fn refused(device: &BlockDevice, fs_type: FsType, errno: Errno) -> MountError {
 /// The root of ext4 and xfs has the device's number. That of btrfs has one of its own, so there the proof is another, which holds for all:
 /// the mount is new (`create` is exclusive), the path led to the device, and the device, which was free, is held now.
 fn verify(device: &BlockDevice, fs_type: FsType, mount: &OwnedFd) -> Result<(), MountError> {
-    let root = identity(mount, words(device))?;
+    let root = identity(mount, describe(device))?;
     let number = DeviceNumber {
         major: root.device_major,
         minor: root.device_minor,
@@ -161,13 +161,13 @@ fn is_held(device: &BlockDevice) -> Result<bool, MountError> {
     match open(path, flags, Mode::empty()) {
         Ok(_) => Ok(false),
         Err(Errno::BUSY) => Ok(true),
-        Err(errno) => Err(kernel("open", words(device), errno)),
+        Err(errno) => Err(kernel("open", describe(device), errno)),
     }
 }
 
 fn in_use(device: &BlockDevice) -> MountError {
     MountError::InUse {
-        what: words(device),
+        what: describe(device),
         by: "it is mounted, or held by a volume manager; `lsblk` on the node shows where"
             .to_owned(),
     }

@@ -75,16 +75,18 @@ impl Bench {
     }
 
     fn mount(&self, disk: &Disk, fs_type: FsType) -> Result<OwnedFd, MountError> {
-        self.mount_as(disk, &wish(fs_type), RW)
+        self.mount_as(disk, &requested(fs_type), RW)
     }
 
     fn mount_as(
         &self,
         disk: &Disk,
-        wish: &BlockFilesystem,
+        requested: &BlockFilesystem,
         access: StorageAccess,
     ) -> Result<OwnedFd, MountError> {
-        let mounted = self.formatting().mount(&disk.device, wish, access, FLAGS);
+        let mounted = self
+            .formatting()
+            .mount(&disk.device, requested, access, FLAGS);
         mounted.map(|(mount, _)| mount)
     }
 
@@ -192,7 +194,7 @@ impl Drop for Disk {
     }
 }
 
-fn wish(wanted: FsType) -> BlockFilesystem {
+fn requested(wanted: FsType) -> BlockFilesystem {
     BlockFilesystem {
         wanted,
         is_named: true,

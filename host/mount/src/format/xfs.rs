@@ -1,7 +1,7 @@
 //! xfs: its journal is replayed by the kernel at mount, and a mounted one can be grown with the right to mount.
 //! There is no check to run: `fsck.xfs` does nothing by design, and a damaged superblock shows at mount.
 
-use super::{array, tool_call, words};
+use super::{array, describe, tool_call};
 use crate::block::BlockDevice;
 use crate::failure::kernel;
 use rustix::fs::{Mode, OFlags, openat};
@@ -32,10 +32,10 @@ pub(super) fn has_magic(first: &[u8]) -> bool {
 /// Whether the journal is empty.
 pub(super) fn is_clean(device: &BlockDevice) -> Result<bool, MountError> {
     let tool = tool_call("xfs_logprint", &["-t"], &device.path, LOG_WITHIN);
-    let said = tool.run()?;
-    parse_log(&String::from_utf8_lossy(&said.stdout))
+    let output = tool.run()?;
+    parse_log(&String::from_utf8_lossy(&output.stdout))
         .map(|(_, is_clean)| is_clean)
-        .ok_or_else(|| tool.failed(&said))
+        .ok_or_else(|| tool.failed(&output))
 }
 
 /// Whether it has this name, and nobody can have mounted it for writing since `mkfs.xfs` began. A journal that cannot be read does not say so.
@@ -48,13 +48,13 @@ pub(super) fn was_never_mounted(device: &BlockDevice, uuid: Uuid) -> Result<bool
         return Ok(true);
     }
     let tool = tool_call("xfs_logprint", &["-t"], &device.path, LOG_WITHIN);
-    let said = tool.run()?;
-    Ok(parse_log(&String::from_utf8_lossy(&said.stdout)) == Some((AFTER_MKFS, true)))
+    let output = tool.run()?;
+    Ok(parse_log(&String::from_utf8_lossy(&output.stdout)) == Some((AFTER_MKFS, true)))
 }
 
 /// Grows it to its device, while it is mounted. The kernel leaves out an end that is too small for a group.
 pub(super) fn grow(device: &BlockDevice, root: &OwnedFd) -> Result<(), MountError> {
-    let failed = |operation: &str, errno| kernel(operation, words(device), errno);
+    let failed = |operation: &str, errno| kernel(operation, describe(device), errno);
     // The descriptor of a mount is a place only; the request wants an opened file.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = openat(root, c".", flags, Mode::empty()).map_err(|errno| failed("open", errno))?;

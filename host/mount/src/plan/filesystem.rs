@@ -6,7 +6,7 @@ pub(crate) mod server;
 
 use super::options::{Allowed, MountFlags, Words};
 use super::own_options::{is_harmless_secret, is_reserved};
-use super::{check_fs_type, matches};
+use super::{check_fs_type, granted_type, matches};
 use crate::failure::{not_granted, shown, unsupported};
 use crate::group::group_number;
 use server::Server;
@@ -81,7 +81,7 @@ pub(crate) fn check<'w>(
         let what = format!("type `{fs_type}` of step `{STEP}`");
         return Err(unsupported(what, reason));
     }
-    let grant = granted_type(grants, fs_type)?;
+    let grant = granted_type(STEP, grants, fs_type, Blame::word(fs_type))?;
     let source = spelled(fs_type, step.source);
     check_form(&source).map_err(|rule| invalid("source", rule, Blame::word(step.source)))?;
     let allowed = Allowed {
@@ -182,18 +182,6 @@ fn family(fs_type: &str) -> &str {
         "smb3" => "cifs",
         other => other,
     }
-}
-
-fn granted_type<'g>(grants: &'g Grants, fs_type: &str) -> Result<&'g FilesystemGrant, MountError> {
-    grants
-        .filesystems
-        .iter()
-        .find(|grant| grant.fs_type == fs_type)
-        .ok_or_else(|| {
-            let reason =
-                format!("type `{fs_type}` is not in `grants.filesystems` of the backend document");
-            not_granted(STEP, reason, Blame::word(fs_type))
-        })
 }
 
 /// To cifs `\` and `/` are the same, so they must be the same to a grant.

@@ -1,5 +1,6 @@
 //! An empty file system in memory, as a plan asks for it, against the grant of type `tmpfs`: never larger than granted.
 
+use super::granted_type;
 use super::options::{Allowed, MountFlags, Words};
 use crate::failure::{invalid, not_granted};
 use crate::group::group_number;
@@ -26,7 +27,7 @@ pub(super) fn check(
     group: Option<&str>,
     grants: &Grants,
 ) -> Result<(CheckedTmpfs, MountFlags), MountError> {
-    let grant = granted(grants)?;
+    let grant = granted_type(STEP, grants, STEP, Blame::Of(Owner::Plugin))?;
     let size_bytes = size(size_bytes, grant)?;
     let allowed = Allowed {
         step: STEP,
@@ -44,17 +45,6 @@ pub(super) fn check(
         options: checked.own,
     };
     Ok((tmpfs, checked.flags))
-}
-
-fn granted(grants: &Grants) -> Result<&FilesystemGrant, MountError> {
-    grants
-        .filesystems
-        .iter()
-        .find(|grant| grant.fs_type == STEP)
-        .ok_or_else(|| {
-            let reason = "type `tmpfs` is not in `grants.filesystems` of the backend document";
-            not_granted(STEP, reason, Blame::Of(Owner::Plugin))
-        })
 }
 
 /// Without a size of the plan's the grant's largest is taken: never more than was granted.

@@ -19,17 +19,20 @@ fn shell(script: &str) -> ToolCall {
 
 #[test]
 fn what_a_program_says_and_how_it_ends_comes_back() {
-    let said = shell("echo out; echo err >&2; exit 3").run().unwrap();
+    let output = shell("echo out; echo err >&2; exit 3").run().unwrap();
     assert_eq!(
-        (said.status, &*said.stdout, &*said.stderr),
+        (output.status, &*output.stdout, &*output.stderr),
         (3, &b"out\n"[..], "err\n")
     );
 }
 
 #[test]
 fn a_program_gets_no_input_and_nothing_of_our_environment() {
-    let said = call("env", &[]).run().unwrap();
-    let mut lines: Vec<_> = std::str::from_utf8(&said.stdout).unwrap().lines().collect();
+    let output = call("env", &[]).run().unwrap();
+    let mut lines: Vec<_> = std::str::from_utf8(&output.stdout)
+        .unwrap()
+        .lines()
+        .collect();
     lines.sort_unstable();
     assert_eq!(lines, ["LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"]);
     assert_eq!(call("cat", &[]).run().unwrap().stdout, b"");
@@ -37,11 +40,11 @@ fn a_program_gets_no_input_and_nothing_of_our_environment() {
 
 #[test]
 fn a_chatterer_neither_blocks_nor_fills_memory() {
-    let said = shell("head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2")
+    let output = shell("head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2")
         .run()
         .unwrap();
     assert_eq!(
-        (said.stdout.len(), said.stderr.len()),
+        (output.stdout.len(), output.stderr.len()),
         (KEPT_BYTES, KEPT_BYTES)
     );
 }
@@ -74,8 +77,8 @@ fn a_program_over_its_deadline_is_killed_with_children() {
 #[test]
 fn what_a_program_leaves_behind_does_not_keep_the_call() {
     let before = Instant::now();
-    let said = shell("sleep 60 & echo done").run().unwrap();
-    assert_eq!((said.status, &*said.stdout), (0, &b"done\n"[..]));
+    let output = shell("sleep 60 & echo done").run().unwrap();
+    assert_eq!((output.status, &*output.stdout), (0, &b"done\n"[..]));
     assert!(before.elapsed() < Duration::from_secs(10));
 }
 
@@ -116,12 +119,12 @@ fn many_run_at_a_time_and_a_slow_one_delays_no_other() {
 
 #[test]
 fn an_error_repeats_the_end_of_an_output_escaped() {
-    let said = ToolOutput {
+    let output = ToolOutput {
         status: 1,
         stdout: b"not this".to_vec(),
         stderr: format!("{}\x1b[31mlast", "x".repeat(5000)),
     };
-    let words = said.last_words();
+    let words = output.last_words();
     assert!(
         words.ends_with("\\u{1b}[31mlast") && words.len() < 450,
         "{words}"

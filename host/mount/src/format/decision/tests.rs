@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 const RW: StorageAccess = StorageAccess::ReadWrite;
 
-fn wish(wanted: FsType, is_named: bool) -> BlockFilesystem {
+fn requested(wanted: FsType, is_named: bool) -> BlockFilesystem {
     BlockFilesystem {
         wanted,
         is_named,
@@ -18,7 +18,7 @@ fn wish(wanted: FsType, is_named: bool) -> BlockFilesystem {
 fn decide(
     content: &Content,
     is_unfinished: bool,
-    wish: &BlockFilesystem,
+    requested: &BlockFilesystem,
     access: StorageAccess,
 ) -> Result<Verdict, MountError> {
     let device = BlockDevice {
@@ -28,7 +28,7 @@ fn decide(
         backing: None,
         is_read_only: false,
     };
-    super::decide(&device, content, is_unfinished, wish, access)
+    super::decide(&device, content, is_unfinished, requested, access)
 }
 
 fn reason(refusal: &MountError) -> &str {
@@ -54,7 +54,7 @@ fn contents() -> Vec<Content> {
 #[test]
 fn a_blank_device_gets_what_is_wanted_from_who_may_write() {
     for wanted in FsType::ALL {
-        let made = decide(&Content::Blank, false, &wish(wanted, true), RW);
+        let made = decide(&Content::Blank, false, &requested(wanted, true), RW);
         assert_eq!(made, Ok(Verdict::Make(wanted)));
     }
     for access in [StorageAccess::ReadOnly, StorageAccess::Untouched] {
@@ -62,7 +62,7 @@ fn a_blank_device_gets_what_is_wanted_from_who_may_write() {
             let refused = decide(
                 &Content::Blank,
                 is_unfinished,
-                &wish(FsType::Ext4, true),
+                &requested(FsType::Ext4, true),
                 access,
             );
             assert!(reason(&refused.unwrap_err()).contains("writable mode"));
@@ -75,9 +75,9 @@ fn a_file_system_that_is_there_is_used_unless_another_is_named() {
     for found in FsType::ALL {
         for wanted in FsType::ALL {
             let content = Content::Filesystem(found);
-            let by_default = decide(&content, false, &wish(wanted, false), RW);
+            let by_default = decide(&content, false, &requested(wanted, false), RW);
             assert_eq!(by_default, Ok(Verdict::Use(found)));
-            let named = decide(&content, false, &wish(wanted, true), RW);
+            let named = decide(&content, false, &requested(wanted, true), RW);
             match named {
                 Ok(verdict) => assert_eq!((verdict, found), (Verdict::Use(found), wanted)),
                 Err(refusal) => {
@@ -91,32 +91,32 @@ fn a_file_system_that_is_there_is_used_unless_another_is_named() {
 
 #[test]
 fn a_file_system_that_does_not_take_the_options_is_refused() {
-    let wish = BlockFilesystem {
+    let requested = BlockFilesystem {
         options: BTreeMap::from([(FsType::Ext4, Vec::new())]),
-        ..wish(FsType::Ext4, false)
+        ..requested(FsType::Ext4, false)
     };
-    let refused = decide(&Content::Filesystem(FsType::Xfs), false, &wish, RW);
+    let refused = decide(&Content::Filesystem(FsType::Xfs), false, &requested, RW);
     assert!(reason(&refused.unwrap_err()).contains("mount options"));
 }
 
 #[test]
 fn what_an_mkfs_of_ours_left_unfinished_is_made_again() {
-    let wish = wish(FsType::Xfs, true);
+    let requested = requested(FsType::Xfs, true);
     for content in [
         Content::Blank,
         Content::Unsigned { at: 0 },
         Content::Broken(FsType::Xfs),
         Content::Filesystem(FsType::Xfs),
     ] {
-        let made = decide(&content, true, &wish, RW);
+        let made = decide(&content, true, &requested, RW);
         assert_eq!(made, Ok(Verdict::Make(FsType::Xfs)), "{content:?}");
     }
 }
 
 #[test]
 fn what_is_damaged_or_unclear_is_left_to_a_person() {
-    let wish = wish(FsType::Ext4, true);
-    let refused = |content| decide(&content, false, &wish, RW).unwrap_err();
+    let requested = requested(FsType::Ext4, true);
+    let refused = |content| decide(&content, false, &requested, RW).unwrap_err();
     assert!(matches!(
         refused(Content::Broken(FsType::Ext4)),
         MountError::Damaged { .. }
@@ -143,7 +143,7 @@ proptest! {
         is_named: bool,
         access in prop::sample::select(&[RW, StorageAccess::ReadOnly, StorageAccess::Untouched]),
     ) {
-        let decided = decide(&content, is_unfinished, &wish(wanted, is_named), access);
+        let decided = decide(&content, is_unfinished, &requested(wanted, is_named), access);
         if let Ok(Verdict::Make(fs_type)) = decided {
             prop_assert_eq!(fs_type, wanted);
             prop_assert_eq!(access, RW);

@@ -9,11 +9,11 @@ fn privileged_a_rejected_option_prevents_formatting() {
             let disk = bench.disk(SIZE);
             let before = disk.digest();
             let option = ("no_such_option".to_owned(), "1".to_owned());
-            let wish = BlockFilesystem {
+            let requested = BlockFilesystem {
                 options: [(fs_type, vec![option])].into(),
-                ..wish(fs_type)
+                ..requested(fs_type)
             };
-            let error = bench.mount_as(&disk, &wish, RW).unwrap_err();
+            let error = bench.mount_as(&disk, &requested, RW).unwrap_err();
             assert!(matches!(error, MountError::Invalid { .. }), "{error}");
             assert!(disk.digest() == before, "{fs_type:?}");
             assert_eq!(bench.durable.intent(&bench.key), None);
@@ -34,7 +34,7 @@ fn privileged_a_blank_device_is_formatted_once() {
             put(&mount, "data", "kept");
             drop(mount);
             for access in [RW, StorageAccess::ReadOnly, StorageAccess::Untouched] {
-                let mount = bench.mount_as(&disk, &wish(fs_type), access).unwrap();
+                let mount = bench.mount_as(&disk, &requested(fs_type), access).unwrap();
                 assert_eq!(get(&mount, "data"), "kept", "{fs_type:?} {access:?}");
                 let written = fs::write(inside(&mount, "new"), "x");
                 assert_eq!(written.is_ok(), access == RW);
@@ -55,7 +55,7 @@ fn privileged_an_existing_type_beats_a_default_only() {
         assert_eq!(disk.digest(), before);
         let default = BlockFilesystem {
             is_named: false,
-            ..wish(FsType::Ext4)
+            ..requested(FsType::Ext4)
         };
         let mount = bench.mount_as(&disk, &default, RW).unwrap();
         assert_eq!(FsType::of_mounted(&mount).unwrap(), Some(FsType::Xfs));
@@ -69,7 +69,7 @@ fn privileged_a_blank_device_that_is_only_read_stays_blank() {
         let before = disk.digest();
         for access in [StorageAccess::ReadOnly, StorageAccess::Untouched] {
             let error = bench
-                .mount_as(&disk, &wish(FsType::Ext4), access)
+                .mount_as(&disk, &requested(FsType::Ext4), access)
                 .unwrap_err();
             assert!(error.to_string().contains("no file system yet"), "{error}");
         }
@@ -98,9 +98,9 @@ fn privileged_options_reach_the_file_system_one_by_one() {
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect();
-            let mut wish = wish(FsType::Ext4);
-            wish.options.insert(FsType::Ext4, own);
-            bench.mount_as(&disk, &wish, RW)
+            let mut requested = requested(FsType::Ext4);
+            requested.options.insert(FsType::Ext4, own);
+            bench.mount_as(&disk, &requested, RW)
         };
         drop(with(&[("data", "journal"), ("noauto_da_alloc", "")]).unwrap());
         let error = with(&[("data", "ordered,journal_checksum")]).unwrap_err();

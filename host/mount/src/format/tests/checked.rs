@@ -54,7 +54,11 @@ fn privileged_an_ext4_that_is_only_read_is_not_checked() {
         );
         let before = disk.digest();
         let access = StorageAccess::Untouched;
-        drop(bench.mount_as(&disk, &wish(FsType::Ext4), access).unwrap());
+        drop(
+            bench
+                .mount_as(&disk, &requested(FsType::Ext4), access)
+                .unwrap(),
+        );
         assert!(disk.digest() == before);
     });
 }
@@ -66,24 +70,24 @@ fn privileged_an_ext4_cannot_panic_the_node() {
         drop(bench.mount(&disk, FsType::Ext4).unwrap());
         let name = disk.path().trim_start_matches("/dev/");
         let shown = format!("/proc/fs/ext4/{name}/options");
-        let is_calm = |wish: &BlockFilesystem, access, expected: &str| {
-            let _mount = bench.mount_as(&disk, wish, access).unwrap();
+        let is_calm = |requested: &BlockFilesystem, access, expected: &str| {
+            let _mount = bench.mount_as(&disk, requested, access).unwrap();
             let options = fs::read_to_string(&shown).unwrap();
-            let said: Vec<_> = options
+            let output: Vec<_> = options
                 .lines()
                 .filter(|it| it.starts_with("errors="))
                 .collect();
-            assert_eq!(said, [expected], "{access:?}");
+            assert_eq!(output, [expected], "{access:?}");
         };
         for wanting in [&["-e", "panic"], &["-E", "mount_opts=errors=panic"]] {
             run("tune2fs", &[wanting, &[disk.free_path()][..]].concat());
             for access in [RW, StorageAccess::ReadOnly, StorageAccess::Untouched] {
-                is_calm(&wish(FsType::Ext4), access, "errors=remount-ro");
+                is_calm(&requested(FsType::Ext4), access, "errors=remount-ro");
             }
-            let mut wish = wish(FsType::Ext4);
+            let mut requested = requested(FsType::Ext4);
             let going_on = vec![("errors".to_owned(), "continue".to_owned())];
-            wish.options.insert(FsType::Ext4, going_on);
-            is_calm(&wish, RW, "errors=continue");
+            requested.options.insert(FsType::Ext4, going_on);
+            is_calm(&requested, RW, "errors=continue");
         }
     });
 }
@@ -140,7 +144,9 @@ fn privileged_a_dirty_journal_is_replayed_only_by_a_writer() {
             let copy = bench.copy(&disk);
             let before = copy.digest();
             let access = StorageAccess::Untouched;
-            let error = bench.mount_as(&copy, &wish(fs_type), access).unwrap_err();
+            let error = bench
+                .mount_as(&copy, &requested(fs_type), access)
+                .unwrap_err();
             assert!(
                 error.to_string().contains("its journal is not empty"),
                 "{error}"
@@ -150,7 +156,7 @@ fn privileged_a_dirty_journal_is_replayed_only_by_a_writer() {
             assert_eq!(get(&replayed, "data"), "kept");
             drop(replayed);
             let before = copy.digest();
-            let read = bench.mount_as(&copy, &wish(fs_type), access).unwrap();
+            let read = bench.mount_as(&copy, &requested(fs_type), access).unwrap();
             assert_eq!(get(&read, "data"), "kept");
             drop(read);
             assert!(copy.digest() == before, "{fs_type:?}");

@@ -17,7 +17,7 @@ fn privileged_a_file_system_grows_only_when_staged_writable() {
             drop(mount);
             disk.resize(LARGER);
             let access = StorageAccess::ReadOnly;
-            let mount = bench.mount_as(&disk, &wish(fs_type), access).unwrap();
+            let mount = bench.mount_as(&disk, &requested(fs_type), access).unwrap();
             assert!(capacity(&mount) <= SIZE);
             drop(mount);
             let mount = bench.mount(&disk, fs_type).unwrap();

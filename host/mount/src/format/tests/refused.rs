@@ -8,11 +8,11 @@ fn refused(bench: &Bench, disk: &Disk, word: &str) -> MountError {
     let mut last = None;
     for fs_type in FsType::ALL {
         for is_named in [true, false] {
-            let wish = BlockFilesystem {
+            let requested = BlockFilesystem {
                 is_named,
-                ..wish(fs_type)
+                ..requested(fs_type)
             };
-            let error = bench.mount_as(disk, &wish, RW).unwrap_err();
+            let error = bench.mount_as(disk, &requested, RW).unwrap_err();
             assert!(error.to_string().contains(word), "{error}");
             last = Some(error);
         }

@@ -12,7 +12,9 @@ fn privileged_a_device_mounted_elsewhere_is_refused() {
         privileged(move |bench| {
             let disk = bench.disk(SIZE);
             let mount = bench.mount(&disk, fs_type).unwrap();
-            let error = bench.mount_as(&disk, &wish(fs_type), access).unwrap_err();
+            let error = bench
+                .mount_as(&disk, &requested(fs_type), access)
+                .unwrap_err();
             assert!(matches!(error, MountError::InUse { .. }), "{error}");
             // The kernel itself refuses too, where nobody has looked before.
             let context = mount::configure(&disk.device, fs_type, &[], RW).unwrap();
