@@ -6,7 +6,7 @@
 use crate::failure::{is_corrupted, kernel};
 use crate::roots::Location;
 use rustix::fs::{
-    AtFlags, FileType, StatVfsMountFlags, StatxAttributes, StatxFlags, fstatvfs, statx,
+    AtFlags, FileType, StatVfsMountFlags, Statx, StatxAttributes, StatxFlags, fstatvfs, statx,
 };
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,17 @@ pub(crate) struct Identity {
     pub(crate) device_minor: u32,
     /// In its file system.
     pub(crate) inode: u64,
+}
+
+impl Identity {
+    /// Of a `statx`, which always tells it.
+    pub(crate) fn of(status: &Statx) -> Self {
+        Self {
+            device_major: status.stx_dev_major,
+            device_minor: status.stx_dev_minor,
+            inode: status.stx_ino,
+        }
+    }
 }
 
 /// One look at a descriptor.
@@ -88,11 +99,7 @@ pub(crate) fn observe(descriptor: impl AsFd) -> Result<Observation, Errno> {
         return Err(Errno::NOSYS);
     }
     Ok(Observation {
-        identity: Identity {
-            device_major: found.stx_dev_major,
-            device_minor: found.stx_dev_minor,
-            inode: found.stx_ino,
-        },
+        identity: Identity::of(&found),
         kind: FileType::from_raw_mode(u32::from(found.stx_mode)),
         size_bytes: found.stx_size,
         is_mount_root: found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),

@@ -1,28 +1,12 @@
 //! Pools: the directories whose trees and images a backend may use, and the calls of the contract's `pool` interface. Apart from mounts
 //! because a guest asks for these and a client never does.
 //!
-//! ```text
-//! Pools ──▶ open       one directory, once a process, its host's folder `.wasmount`
-//!             ├──▶ directory, image, copy     one file a kind of thing
-//!             ├──▶ census, still              whether a copy is of one moment
-//!             ├──▶ extents                    what images hold, and how two differ
-//!             ├──▶ copies, users              what is under way, and in use: it stays
-//!             ├──▶ promise, taken             capacity, quota; what of it is on the disk already
-//!             ├──▶ trash, group_move          every deletion; what comes to several places at once
-//!             └──▶ ledger                     what is promised, what was copied from what
-//! ```
-//!
 //! Everything here blocks; calls of guests are served on threads of their driver. A change is on stable storage, with its parent directory,
 //! when its call returns. It must not know what a driver is.
 
 mod copies;
 mod copy;
-mod copy_data;
-mod copy_images;
-mod copy_job;
-mod copy_links;
-mod copy_tree;
-mod copying;
+mod copy_request;
 mod directory;
 mod extents;
 mod group_move;
@@ -33,25 +17,21 @@ mod listing;
 mod open;
 mod place;
 mod promise;
-mod still;
-mod taken;
 mod trash;
-mod tree_fingerprint;
 mod users;
-mod wanted;
 
 use crate::failure::shown;
 use crate::freeze::Freezer;
 use crate::threads::Threads;
 use copies::{Claim, Waiting};
-use copy_job::Job;
-use copying::Copying;
+use copy::Job;
+use copy_request::{CopyRequest, Pair};
 use handle::Pool;
 pub(crate) use open::refuse_leaving;
 use place::Place;
+use rustix::fs::FileType;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use wanted::{Pair, Wanted};
 use wasmount_core::document::PoolGrant;
 use wasmount_core::fault::Blame;
 use wasmount_core::mounter::MountError;
@@ -146,17 +126,19 @@ impl Pools {
 
     /// Does what is done at once, and begins what is not.
     fn begin(&self, call: PoolCall) -> Result<Begun, MountError> {
-        let reply = match call {
-            PoolCall::Names => PoolReply::Names(self.granted.keys().cloned().collect()),
+        let changed = match call {
+            PoolCall::Names => {
+                let names = self.granted.keys().cloned().collect();
+                return Ok(Begun::Done(PoolReply::Names(names)));
+            }
             PoolCall::Capacity { pool } => {
-                PoolReply::Capacity(promise::capacity(&*self.open(&pool)?, &pool)?)
+                let usage = promise::capacity(&*self.open(&pool)?, &pool)?;
+                return Ok(Begun::Done(PoolReply::Capacity(usage)));
             }
             PoolCall::Stat { pool, path } => {
-                let place = Place::parse(&pool, &path)?;
-                let open = self.open(&pool)?;
-                // A guest takes what is there for a copy that is done.
-                let _held = group_move::hold(&open)?;
-                PoolReply::Stat(listing::stat(&open, &place)?)
+                let (open, place) = self.at(&pool, &path)?;
+                let entry = listing::stat(&open, &place)?;
+                return Ok(Begun::Done(PoolReply::Stat(entry)));
             }
             PoolCall::List {
                 pool,
@@ -164,84 +146,15 @@ impl Pools {
                 after,
                 limit,
             } => {
-                let place = match path.as_str() {
-                    "" => None,
-                    path => Some(Place::parse(&pool, path)?),
-                };
-                let open = self.open(&pool)?;
-                let _held = group_move::hold(&open)?;
-                let after = after.as_deref();
-                PoolReply::List(listing::list(&open, &pool, place.as_ref(), after, limit)?)
+                let place = (!path.is_empty()).then(|| Place::parse(&pool, &path));
+                let (place, open) = (place.transpose()?, self.open(&pool)?);
+                let entries = listing::list(&open, &pool, place.as_ref(), after.as_deref(), limit)?;
+                return Ok(Begun::Done(PoolReply::List(entries)));
             }
             PoolCall::SetQuota { pool, path, bytes } => {
-                let place = Place::parse(&pool, &path)?;
-                let open = self.open_for(&place, &pool)?;
+                let (open, place) = self.at_to_change(&pool, &path)?;
                 let enforced = promise::set_quota(&open, &place, bytes)?;
-                PoolReply::Quota { enforced }
-            }
-            PoolCall::CreateDirectory { pool, path } => {
-                let place = Place::parse(&pool, &path)?;
-                done(directory::create(&*self.open_for(&place, &pool)?, &place))?
-            }
-            PoolCall::RemoveDirectory { pool, path } => {
-                let place = Place::parse(&pool, &path)?;
-                let open = self.open(&pool)?;
-                let _leaving = open.copies.leave(&place)?;
-                let unused = || self.refuse_used(&open, &pool, &place);
-                done(directory::remove(&open, &place, unused))?
-            }
-            PoolCall::SetPermissions {
-                pool,
-                path,
-                mode,
-                uid,
-                gid,
-            } => {
-                let place = Place::parse(&pool, &path)?;
-                let open = self.open_for(&place, &pool)?;
-                done(directory::set_permissions(&open, &place, mode, uid, gid))?
-            }
-            PoolCall::Rename {
-                pool,
-                source,
-                target,
-            } => {
-                let Pair { source, target } = Pair::parse(&pool, &source, &target)?;
-                let open = self.open_for(&target, &pool)?;
-                let _leaving = open.copies.leave(&source)?;
-                let unused = || self.refuse_used(&open, &pool, &source);
-                done(directory::rename(&open, &source, &target, unused))?
-            }
-            PoolCall::CreateImage {
-                pool,
-                path,
-                size_bytes,
-            } => {
-                let place = Place::parse(&pool, &path)?;
-                done(image::create(
-                    &*self.open_for(&place, &pool)?,
-                    &place,
-                    size_bytes,
-                ))?
-            }
-            PoolCall::ResizeImage {
-                pool,
-                path,
-                size_bytes,
-            } => {
-                let place = Place::parse(&pool, &path)?;
-                done(image::resize(
-                    &*self.open_for(&place, &pool)?,
-                    &place,
-                    size_bytes,
-                ))?
-            }
-            PoolCall::RemoveImage { pool, path } => {
-                let place = Place::parse(&pool, &path)?;
-                let open = self.open(&pool)?;
-                let _leaving = open.copies.leave(&place)?;
-                let unused = || self.refuse_used(&open, &pool, &place);
-                done(image::remove(&open, &place, unused))?
+                return Ok(Begun::Done(PoolReply::Quota { enforced }));
             }
             PoolCall::AllocatedExtents {
                 pool,
@@ -249,9 +162,9 @@ impl Pools {
                 offset,
                 limit,
             } => {
-                let place = Place::parse(&pool, &path)?;
-                let open = self.open(&pool)?;
-                PoolReply::Extents(extents::allocated(&open, &place, offset, limit)?)
+                let (open, place) = self.at(&pool, &path)?;
+                let extents = extents::allocated(&open, &place, offset, limit)?;
+                return Ok(Begun::Done(PoolReply::Extents(extents)));
             }
             PoolCall::ChangedExtents {
                 pool,
@@ -261,52 +174,94 @@ impl Pools {
                 limit,
             } => {
                 let base = Place::parse(&pool, &base)?;
-                let target = Place::parse(&pool, &target)?;
-                let open = self.open(&pool)?;
-                PoolReply::Extents(extents::changed(&open, &base, &target, offset, limit)?)
+                let (open, target) = self.at(&pool, &target)?;
+                let extents = extents::changed(&open, &base, &target, offset, limit)?;
+                return Ok(Begun::Done(PoolReply::Extents(extents)));
+            }
+            PoolCall::CreateDirectory { pool, path } => {
+                let (open, place) = self.at_to_change(&pool, &path)?;
+                directory::create(&open, &place)
+            }
+            PoolCall::RemoveDirectory { pool, path } => {
+                let (open, place) = self.at(&pool, &path)?;
+                trash::remove(&open, &place, FileType::Directory)
+            }
+            PoolCall::SetPermissions {
+                pool,
+                path,
+                mode,
+                uid,
+                gid,
+            } => {
+                let (open, place) = self.at_to_change(&pool, &path)?;
+                directory::set_permissions(&open, &place, mode, uid, gid)
+            }
+            PoolCall::Rename {
+                pool,
+                source,
+                target,
+            } => {
+                let source = Place::parse(&pool, &source)?;
+                let (open, target) = self.at_to_change(&pool, &target)?;
+                directory::rename(&open, &source, &target)
+            }
+            PoolCall::CreateImage {
+                pool,
+                path,
+                size_bytes,
+            } => {
+                let (open, place) = self.at_to_change(&pool, &path)?;
+                image::create(&open, &place, size_bytes)
+            }
+            PoolCall::ResizeImage {
+                pool,
+                path,
+                size_bytes,
+            } => {
+                let (open, place) = self.at_to_change(&pool, &path)?;
+                image::resize(&open, &place, size_bytes)
+            }
+            PoolCall::RemoveImage { pool, path } => {
+                let (open, place) = self.at(&pool, &path)?;
+                trash::remove(&open, &place, FileType::RegularFile)
             }
             PoolCall::CloneImage {
                 pool,
                 source,
                 target,
             } => {
-                let wanted = Wanted::Image(Pair::parse(&pool, &source, &target)?);
-                return self.begin_copy(&pool, wanted);
+                let request = CopyRequest::Image(Pair::parse(&pool, &source, &target)?);
+                return self.begin_copy(&pool, request);
             }
             PoolCall::CloneImages { pool, copies } => {
-                let wanted = Wanted::group(&pool, &copies)?;
-                return self.begin_copy(&pool, wanted);
+                return self.begin_copy(&pool, CopyRequest::group(&pool, &copies)?);
             }
             PoolCall::CloneDirectory {
                 pool,
                 source,
                 target,
             } => {
-                let wanted = Wanted::Directory(Pair::parse(&pool, &source, &target)?);
-                return self.begin_copy(&pool, wanted);
+                let request = CopyRequest::Directory(Pair::parse(&pool, &source, &target)?);
+                return self.begin_copy(&pool, request);
             }
         };
-        Ok(Begun::Done(reply))
+        changed.map(|()| Begun::Done(PoolReply::Done))
     }
 
-    fn begin_copy(&self, pool: &str, wanted: Wanted) -> Result<Begun, MountError> {
-        let may_copy_all = self.granted(pool)?.grant.full_copies;
+    fn begin_copy(&self, pool: &str, request: CopyRequest) -> Result<Begun, MountError> {
+        let full_copies = self.granted(pool)?.grant.full_copies;
         let job = Job {
             pool: self.open(pool)?,
-            copying: match wanted {
-                // A full copy takes too long to be of one moment with others.
-                Wanted::Images(_) => Copying::Shared,
-                _ if may_copy_all => Copying::SharedOrFull,
-                _ => Copying::Shared,
-            },
-            wanted,
+            // A full copy takes too long to be of one moment with others.
+            full_copies: full_copies && !matches!(request, CopyRequest::Images(_)),
+            request,
             freezer: Arc::clone(&self.freezer),
         };
         // Without a thread for copies, which others may have for hours.
         if job.is_done()? {
             return Ok(Begun::Done(PoolReply::Done));
         }
-        let (claim, waiting) = copies::begin(&job.pool.copies, &job.wanted)?;
+        let (claim, waiting) = copies::begin(&job.pool.copies, &job.request)?;
         Ok(Begun::Copy(claim.map(|claim| (job, claim)), waiting))
     }
 
@@ -341,22 +296,18 @@ impl Pools {
         Ok(Arc::clone(open.insert(opened)))
     }
 
-    /// To make or change something there.
-    fn open_for(&self, place: &Place, pool: &str) -> Result<Arc<Pool>, MountError> {
-        let open = self.open(pool)?;
-        open.copies.refuse_leaving(place)?;
-        Ok(open)
+    /// A pool, and a checked place in it.
+    fn at(&self, pool: &str, path: &str) -> Result<(Arc<Pool>, Place), MountError> {
+        let place = Place::parse(pool, path)?;
+        Ok((self.open(pool)?, place))
     }
 
-    /// What a staged volume of any driver uses stays where it is, whatever the guest says. Asked right before the destruction, of what is
-    /// marked as leaving: who stages it later sees the mark ([`refuse_leaving`]), who does so before is seen here.
-    fn refuse_used(&self, open: &Pool, pool: &str, place: &Place) -> Result<(), MountError> {
-        users::refuse_used(open, &self.granted(pool)?.grant.path, place)
+    /// The same, to make or change something there.
+    fn at_to_change(&self, pool: &str, path: &str) -> Result<(Arc<Pool>, Place), MountError> {
+        let (open, place) = self.at(pool, path)?;
+        open.copies.refuse_leaving(&place)?;
+        Ok((open, place))
     }
-}
-
-fn done(change: Result<(), MountError>) -> Result<PoolReply, MountError> {
-    change.map(|()| PoolReply::Done)
 }
 
 #[cfg(test)]

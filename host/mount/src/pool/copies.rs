@@ -1,16 +1,13 @@
-//! Copies under way in a pool: which there are, who waits for them, and what became of those that nobody waited for. It may take hours, its caller
+//! Copies under way in a pool: which there are, who waits for them, and what became of those that nobody waited for. A copy may take hours, its caller
 //! may be gone, and a repeated call joins it instead of beginning it anew.
 //!
-//! An error is told once to everybody who waits, or else to the next who asks for the same copy; only the one after that begins anew. So a copy that
-//! fills the disk each time is not begun again before somebody was told.
-//!
-//! A copy of several images is one: whoever names one of its targets for something else is refused. It holds names only: what a copy does is
-//! `copy`'s.
+//! An error is reported once to everybody who waits, or else to the next who asks for the same copy; only the one after that begins anew. So a copy
+//! that fills the disk each time is not begun again before its error was seen. A call that names one target of a group for something else is refused.
 
 use crate::confine::PoolPath;
+use crate::pool::copy_request::{CopyRequest, Pair};
 use crate::pool::place::Place;
-use crate::pool::wanted::{Pair, Wanted};
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -32,38 +29,32 @@ pub(super) struct Copies(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
-    copies: HashMap<u64, Copy>,
-    /// Which copy makes what, by path.
-    targets: HashMap<String, u64>,
+    /// Under way, or failed and not reported yet.
+    copies: Vec<Arc<Copy>>,
     /// What is being removed or renamed at this moment.
     leaving: Vec<String>,
-    last_id: u64,
 }
 
 #[derive(Debug)]
 struct Copy {
-    wanted: Wanted,
-    outcome: watch::Sender<Option<Outcome>>,
-    /// When it failed. It is not under way any more, but somebody must be told.
-    failed: Option<Instant>,
+    request: CopyRequest,
+    /// When it ended, and with what.
+    end: watch::Sender<Option<(Instant, Outcome)>>,
 }
 
-/// The right to make a copy; without an end it ends when this is dropped.
+/// The right to make a copy, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Claim {
     copies: Arc<Copies>,
-    id: u64,
-    is_ended: bool,
+    copy: Arc<Copy>,
+    outcome: Outcome,
 }
 
-/// A copy that somebody waits for.
+/// A copy that a call waits for.
 #[derive(Debug)]
 pub(super) struct Waiting {
     copies: Arc<Copies>,
-    id: u64,
-    /// For messages.
-    what: String,
-    outcome: watch::Receiver<Option<Outcome>>,
+    copy: Arc<Copy>,
 }
 
 /// Nothing of it is copied from or to while this lives.
@@ -73,66 +64,57 @@ pub(super) struct Leaving<'a> {
     path: String,
 }
 
-/// Begins a copy, or joins the same one: then there is no claim. An error that was not told yet is told now.
+/// Begins a copy, or joins the same one: then there is no claim. An error that was not reported yet is returned now.
 pub(super) fn begin(
     copies: &Arc<Copies>,
-    wanted: &Wanted,
+    request: &CopyRequest,
 ) -> Result<(Option<Claim>, Waiting), MountError> {
-    let mut table = copies.table();
-    table.forget_old();
-    let waiting = |id, outcome: &watch::Sender<_>| Waiting {
+    let waiting = |copy: &Arc<Copy>| Waiting {
         copies: Arc::clone(copies),
-        id,
-        what: wanted.words(),
-        outcome: outcome.subscribe(),
+        copy: Arc::clone(copy),
     };
-    for Pair { target, .. } in wanted.pairs() {
-        let Some(id) = table.targets.get(target.path.as_str()).copied() else {
+    let targets: HashSet<_> = request.pairs().iter().map(|it| &it.target.path).collect();
+    let mut table = copies.table();
+    table.copies.retain(|copy| !copy.is_forgotten());
+    for copy in table.copies.clone() {
+        let mut pairs = copy.request.pairs().iter();
+        let Some(Pair { target, .. }) = pairs.find(|it| targets.contains(&it.target.path)) else {
             continue;
         };
-        let Some(copy) = table.copies.get(&id) else {
-            continue;
-        };
-        let is_same = copy.wanted.is(wanted);
-        match (copy.failed, is_same) {
-            (None, true) => return Ok((None, waiting(id, &copy.outcome))),
-            (None, false) => {
+        let is_same = copy.request.is(request);
+        let end = copy.end.borrow().clone();
+        match end {
+            None if is_same => return Ok((None, waiting(&copy))),
+            None => {
                 return Err(target.otherwise_there("a copy of something else to it is under way"));
             }
-            (Some(_), _) => {
-                let failed = table.remove(id).filter(|_| is_same);
-                if let Some(Err(error)) = failed.and_then(|copy| copy.outcome.send_replace(None)) {
-                    return Err(error);
+            Some((_, outcome)) => {
+                table.remove(&copy);
+                if is_same {
+                    outcome?;
                 }
             }
         }
     }
-    for place in wanted
-        .pairs()
-        .iter()
-        .flat_map(|it| [&it.source, &it.target])
-    {
-        if table.leaving.iter().any(|path| place.overlaps(path)) {
-            return Err(place.in_use("it is being removed or renamed at this moment"));
+    for Pair { source, target } in request.pairs() {
+        for place in [source, target] {
+            if table.leaving.iter().any(|path| place.overlaps(path)) {
+                return Err(place.in_use("it is being removed or renamed at this moment"));
+            }
         }
     }
-    table.last_id += 1;
-    let id = table.last_id;
-    let outcome = watch::Sender::new(None);
-    let waiting = waiting(id, &outcome);
-    for Pair { target, .. } in wanted.pairs() {
-        table.targets.insert(target.path.as_str().to_owned(), id);
-    }
-    let copy = Copy {
-        wanted: wanted.clone(),
-        outcome,
-        failed: None,
-    };
-    table.copies.insert(id, copy);
+    let copy = Arc::new(Copy {
+        request: request.clone(),
+        end: watch::Sender::new(None),
+    });
+    table.copies.push(Arc::clone(&copy));
+    let waiting = waiting(&copy);
     let claim = Claim {
         copies: Arc::clone(copies),
-        id,
-        is_ended: false,
+        copy,
+        outcome: Err(MountError::Unreachable {
+            reason: "the copy was given up; call again".to_owned(),
+        }),
     };
     Ok((Some(claim), waiting))
 }
@@ -149,14 +131,13 @@ impl Copies {
         if table.leaving.iter().any(|path| place.overlaps(path)) {
             return Err(under_way(place));
         }
-        let under_way = table.copies.values().filter(|copy| copy.failed.is_none());
-        for copy in under_way {
-            for Pair { source, target } in copy.wanted.pairs() {
+        for copy in table.copies.iter().filter(|copy| copy.is_under_way()) {
+            for Pair { source, target } in copy.request.pairs() {
                 if place.overlaps(source.path.as_str()) {
                     return Err(place.in_use("it is being copied"));
                 }
                 if place.overlaps(target.path.as_str()) {
-                    let what = copy.wanted.words();
+                    let what = copy.request.to_string();
                     return Err(MountError::UnderWay { what });
                 }
             }
@@ -176,82 +157,66 @@ impl Copies {
 
     /// Whether a path is being removed or renamed, or lies in what is.
     pub(super) fn is_leaving(&self, path: &PoolPath) -> bool {
-        self.table()
-            .leaving
-            .iter()
-            .any(|leaving| path.is_in(leaving))
-    }
-
-    fn end(&self, id: u64, outcome: Outcome) {
-        let mut table = self.table();
-        if let Some(copy) = table.copies.get_mut(&id) {
-            copy.failed = outcome.is_err().then(Instant::now);
-            let is_done = outcome.is_ok();
-            copy.outcome.send_replace(Some(outcome));
-            // What is done is found at its target from now on.
-            if is_done {
-                table.remove(id);
-            }
-        }
-    }
-
-    fn told(&self, id: u64) {
-        self.table().remove(id);
+        let table = self.table();
+        table.leaving.iter().any(|leaving| path.is_in(leaving))
     }
 }
 
 impl Table {
-    fn remove(&mut self, id: u64) -> Option<Copy> {
-        let copy = self.copies.remove(&id)?;
-        self.targets.retain(|_, maker| *maker != id);
-        Some(copy)
+    fn remove(&mut self, copy: &Arc<Copy>) {
+        self.copies.retain(|other| !Arc::ptr_eq(other, copy));
+    }
+}
+
+impl Copy {
+    fn is_under_way(&self) -> bool {
+        self.end.borrow().is_none()
     }
 
-    fn forget_old(&mut self) {
-        let is_kept = |failed: Instant| failed.elapsed() < ERROR_KEPT;
-        self.copies
-            .retain(|_, copy| copy.failed.is_none_or(is_kept));
-        let copies = &self.copies;
-        self.targets.retain(|_, id| copies.contains_key(id));
+    /// It failed too long ago.
+    fn is_forgotten(&self) -> bool {
+        let end = self.end.borrow();
+        end.as_ref()
+            .is_some_and(|(at, _)| at.elapsed() >= ERROR_KEPT)
     }
 }
 
 impl Claim {
     /// The copy has ended.
     pub(super) fn end(mut self, outcome: Outcome) {
-        self.is_ended = true;
-        self.copies.end(self.id, outcome);
+        self.outcome = outcome;
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if !self.is_ended {
-            let reason = "the copy was given up; call again".to_owned();
-            let outcome = Err(MountError::Unreachable { reason });
-            self.copies.end(self.id, outcome);
+        let mut table = self.copies.table();
+        let outcome = std::mem::replace(&mut self.outcome, Ok(()));
+        // What is done is found at its target from now on.
+        if outcome.is_ok() {
+            table.remove(&self.copy);
         }
+        self.copy.end.send_replace(Some((Instant::now(), outcome)));
     }
 }
 
 impl Waiting {
-    /// Waits for the end, but not for ever: who asks again finds the copy further on.
-    pub(super) async fn outcome(mut self, wait: Duration) -> Outcome {
-        let ended = self.outcome.wait_for(Option::is_some);
-        let _ = tokio::time::timeout(wait, ended).await;
+    /// Waits for the end, but not for ever: a later call finds the copy further on.
+    pub(super) async fn outcome(self, wait: Duration) -> Outcome {
+        let mut end = self.copy.end.subscribe();
+        let _ = tokio::time::timeout(wait, end.wait_for(Option::is_some)).await;
         self.now()
     }
 
     /// The end, if it has come.
     pub(super) fn now(self) -> Outcome {
-        let outcome = self.outcome.borrow().clone();
-        match outcome {
-            Some(outcome) => {
-                self.copies.told(self.id);
-                outcome
-            }
-            None => Err(MountError::UnderWay { what: self.what }),
-        }
+        let end = self.copy.end.borrow().clone();
+        let Some((_, outcome)) = end else {
+            let what = self.copy.request.to_string();
+            return Err(MountError::UnderWay { what });
+        };
+        self.copies.table().remove(&self.copy);
+        outcome
     }
 }
 

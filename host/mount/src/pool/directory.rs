@@ -1,14 +1,14 @@
-//! Trees: made, removed, renamed, given permissions. Always by descriptor of the parent, one name at a time.
+//! Trees: made, renamed, given permissions. Always by descriptor of the parent, one name at a time.
 //!
-//! What a tree may hold is `promise`'s subject, how its content goes away `trash`'s.
+//! What a tree may hold is `promise`'s subject, how it is removed `trash`'s.
 
 use crate::confine::open_confined;
 use crate::pool::handle::{DIRECTORY, Pool, rename_no_replace};
 use crate::pool::place::Place;
-use crate::pool::trash;
+use crate::pool::users;
 use rustix::fs::{FileType, Gid, Mode, Statx, Uid};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use wasmount_core::mounter::MountError;
 
 /// Of a new tree: as `mkdir` makes one. The backend says otherwise with `set-permissions`.
@@ -38,7 +38,7 @@ pub(super) fn create(pool: &Pool, place: &Place) -> Result<(), MountError> {
                 .and_then(|()| rustix::fs::fsync(&tree))
                 .map_err(|errno| place.failed("set the mode", errno))?;
         }
-        Err(Errno::EXIST) => match pool.look(parent.as_fd(), place)? {
+        Err(Errno::EXIST) => match pool.look(&parent, place)? {
             Some(status) if file_type(&status) == FileType::Directory => {}
             Some(_) => return Err(place.otherwise_there("it is not a directory")),
             None => return Err(place.failed("make", Errno::AGAIN)),
@@ -48,64 +48,22 @@ pub(super) fn create(pool: &Pool, place: &Place) -> Result<(), MountError> {
     pool.sync_parent(&parent, place)
 }
 
-/// Removes a tree with everything in it, if it is `unused`. Not there: done.
-pub(super) fn remove(
-    pool: &Pool,
-    place: &Place,
-    unused: impl FnOnce() -> Result<(), MountError>,
-) -> Result<(), MountError> {
-    let parent = match pool.parent(place) {
-        Err(MountError::NotFound { .. }) => return Ok(()),
-        parent => parent?,
-    };
-    let Some(status) = pool.look(parent.as_fd(), place)? else {
-        // An earlier call may have been killed between rename and sync.
-        return pool.sync_parent(&parent, place);
-    };
-    if file_type(&status) != FileType::Directory {
-        return Err(place.unfit("it is not a directory"));
-    }
-    let held = |errno| match errno {
-        Errno::XDEV | Errno::BUSY => place.in_use("there is a mount in it"),
-        errno => place.failed("remove", errno),
-    };
-    let tree = open_confined(&parent, place.path.name(), DIRECTORY).map_err(held)?;
-    if trash::has_mount(tree.as_fd()).map_err(held)? {
-        return Err(held(Errno::BUSY));
-    }
-    drop(tree);
-    unused()?;
-    match trash::discard(pool, parent.as_fd(), place.path.name()) {
-        Ok(discarded) => trash::delete(pool, discarded).map_err(held),
-        // Somebody else removes the same tree at this moment.
-        Err(Errno::NOENT) => pool.sync_parent(&parent, place),
-        Err(errno) => Err(held(errno)),
-    }
-}
-
-/// Gives something another path in the pool, if it is `unused`. When the source is gone and the target there, an earlier call did it.
-pub(super) fn rename(
-    pool: &Pool,
-    source: &Place,
-    target: &Place,
-    unused: impl FnOnce() -> Result<(), MountError>,
-) -> Result<(), MountError> {
+/// Gives something another path in the pool, unless a volume uses it. When the source is gone and the target there, an earlier call did it.
+pub(super) fn rename(pool: &Pool, source: &Place, target: &Place) -> Result<(), MountError> {
+    let _leaving = pool.copies.leave(source)?;
     if target.path.is_in(source.path.as_str()) {
         return Err(target.invalid("it is the source of the rename, or lies in it"));
     }
     let to = pool.parent(target)?;
-    let from = match pool.parent(source) {
-        Err(MountError::NotFound { .. }) => None,
-        parent => Some(parent?),
-    };
-    unused()?;
+    let from = pool.parent_if_there(source)?;
+    users::refuse_used(pool, source)?;
     let renamed = match &from {
         Some(from) => rename_no_replace(from, source.path.name(), &to, target.path.name()),
         None => Err(Errno::NOENT),
     };
     match renamed {
         Ok(()) => {}
-        Err(Errno::NOENT) if pool.look(to.as_fd(), target)?.is_some() => {}
+        Err(Errno::NOENT) if pool.look(&to, target)?.is_some() => {}
         Err(Errno::EXIST) => return Err(target.otherwise_there("a rename replaces nothing")),
         Err(Errno::INVAL) => {
             return Err(MountError::Unsupported {

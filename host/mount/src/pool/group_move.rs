@@ -5,7 +5,7 @@
 
 use crate::confine::{PoolPath, open_confined};
 use crate::failure::kernel;
-use crate::pool::handle::{DIRECTORY, Pool, names, rename_no_replace};
+use crate::pool::handle::{DIRECTORY, Pool, errno_of, fresh_name, names};
 use crate::pool::ledger::Inode;
 use crate::pool::place::Place;
 use crate::pool::trash;
@@ -56,7 +56,7 @@ pub(super) fn all_or_none(pool: &Pool, moves: &[Move<'_>]) -> Result<(), MountEr
             inode: it.inode,
         })
         .collect();
-    let intent = pool.fresh_name();
+    let intent = fresh_name();
     let failed = |errno| first.failed("move a group", errno);
     let moved = write(pool, &intent, &meant)
         .map_err(failed)
@@ -114,13 +114,7 @@ pub(super) fn hold(pool: &Pool) -> Result<RwLockReadGuard<'_, ()>, MountError> {
 fn put(pool: &Pool, moves: &[Move<'_>]) -> Result<(), MountError> {
     let mut parents = BTreeMap::new();
     for Move { name, place, .. } in moves {
-        let parent = pool.parent(place)?;
-        rename_no_replace(&pool.unfinished, *name, &parent, place.path.name()).map_err(
-            |errno| match errno {
-                Errno::EXIST => place.otherwise_there("it appeared at this moment"),
-                errno => place.failed("rename", errno),
-            },
-        )?;
+        let parent = pool.move_to(name, place)?;
         parents.insert(place.path.parent(), (parent, place));
     }
     let mut parents = parents.values();
@@ -164,7 +158,7 @@ fn write(pool: &Pool, name: &str, meant: &[Meant]) -> Result<(), Errno> {
     let file = rustix::fs::openat(&pool.groups, name, flags, FILE_MODE)?;
     let mut file = File::from(file);
     let written = file.write_all(&text).and_then(|()| file.sync_all());
-    written.map_err(of_io)?;
+    written.map_err(errno_of)?;
     sync(pool)
 }
 
@@ -172,7 +166,7 @@ fn write(pool: &Pool, name: &str, meant: &[Meant]) -> Result<(), Errno> {
 fn read(pool: &Pool, name: impl Arg + Copy) -> Result<Vec<Meant>, Errno> {
     let file = open_confined(&pool.groups, name, OFlags::RDONLY)?;
     let mut text = Vec::new();
-    File::from(file).read_to_end(&mut text).map_err(of_io)?;
+    File::from(file).read_to_end(&mut text).map_err(errno_of)?;
     Ok(serde_json::from_slice(&text).unwrap_or_default())
 }
 
@@ -186,8 +180,4 @@ fn forget(pool: &Pool, name: impl Arg) -> Result<(), Errno> {
         Ok(()) | Err(Errno::NOENT) => sync(pool),
         Err(errno) => Err(errno),
     }
-}
-
-fn of_io(error: std::io::Error) -> Errno {
-    Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }

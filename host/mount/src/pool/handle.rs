@@ -2,17 +2,20 @@
 
 use crate::confine::open_confined;
 use crate::failure::kernel;
+use crate::observe::Identity;
 use crate::pool::copies::Copies;
 use crate::pool::ledger::{Inode, Ledger};
 use crate::pool::place::Place;
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags, Statx};
+use rustix::fs::{AtFlags, Dir, DirEntry, Mode, OFlags, RenameFlags, Statx};
 use rustix::io::Errno;
 use rustix::path::Arg;
-use rustix::rand::{GetRandomFlags, getrandom};
 use std::ffi::CString;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, RwLock};
+use uuid::Uuid;
 use wasmount_core::mounter::MountError;
 
 const TRASH_NAME: &str = "trash";
@@ -21,26 +24,12 @@ const GROUPS_NAME: &str = "groups";
 /// To be read, and to be synced.
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
-/// What a directory is known by: major and minor number of its device, and its inode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Identity(u32, u32, u64);
-
-impl Identity {
-    /// Of a `statx`.
-    pub(super) fn of(status: &Statx) -> Self {
-        Self(status.stx_dev_major, status.stx_dev_minor, status.stx_ino)
-    }
-
-    /// Major and minor number.
-    pub(super) fn device(self) -> (u32, u32) {
-        (self.0, self.1)
-    }
-}
-
 /// An open pool. While one process has it, no other changes it.
 #[derive(Debug)]
 pub(super) struct Pool {
     pub(super) root: OwnedFd,
+    /// That led to it first, perhaps through links.
+    pub(super) path: PathBuf,
     /// What is being deleted: out of the plugin's sight, and found again after a kill.
     pub(super) trash: OwnedFd,
     /// What in the trash could not be deleted yet.
@@ -56,9 +45,6 @@ pub(super) struct Pool {
     pub(super) ledger: Ledger,
     pub(super) copies: Arc<Copies>,
     pub(super) identity: Identity,
-    /// Random at each start, so that names never meet those of a killed process.
-    start: u64,
-    names: AtomicU64,
     /// Locked.
     _folder: OwnedFd,
 }
@@ -67,18 +53,19 @@ impl Pool {
     /// Opens what lies in the host's folder of a pool.
     pub(super) fn with_folder(
         root: OwnedFd,
+        path: &Path,
         folder: OwnedFd,
         identity: Identity,
     ) -> Result<Self, Errno> {
         let trash = make_folder(&folder, TRASH_NAME)?;
         let unfinished = make_folder(&folder, UNFINISHED_NAME)?;
         let groups = make_folder(&folder, GROUPS_NAME)?;
-        let ledger = Ledger::open(&folder)
-            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let ledger = Ledger::open(&folder).map_err(errno_of)?;
         rustix::fs::fsync(&folder)?;
         rustix::fs::fsync(&root)?;
         Ok(Self {
             root,
+            path: path.to_owned(),
             trash,
             stuck: Mutex::default(),
             unfinished,
@@ -89,8 +76,6 @@ impl Pool {
             ledger,
             copies: Arc::default(),
             identity,
-            start: random()?,
-            names: AtomicU64::new(0),
             _folder: folder,
         })
     }
@@ -101,10 +86,18 @@ impl Pool {
             .map_err(|errno| place.failed("open the parent directory", errno))
     }
 
+    /// The same; none if it is not there.
+    pub(super) fn parent_if_there(&self, place: &Place) -> Result<Option<OwnedFd>, MountError> {
+        match self.parent(place) {
+            Err(MountError::NotFound { .. }) => Ok(None),
+            parent => parent.map(Some),
+        }
+    }
+
     /// What is at a place now; a link is not followed.
     pub(super) fn look(
         &self,
-        parent: BorrowedFd<'_>,
+        parent: impl AsFd,
         place: &Place,
     ) -> Result<Option<Statx>, MountError> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
@@ -115,42 +108,48 @@ impl Pool {
         }
     }
 
-    /// A name that nothing in the host's folders has.
-    pub(super) fn fresh_name(&self) -> String {
-        let name = self.names.fetch_add(1, Ordering::Relaxed);
-        format!("{:016x}-{name:x}", self.start)
-    }
-
     /// Makes a place durable: the directory that holds it.
     pub(super) fn sync_parent(&self, parent: impl AsFd, place: &Place) -> Result<(), MountError> {
         rustix::fs::fsync(parent).map_err(|errno| place.failed("sync the parent directory", errno))
     }
 
-    /// Moves what is finished to its place, if nothing is there; durable on return, with the ledger. The directory that holds the place is
-    /// looked up only now: it may have been renamed since a long copy began.
+    /// Moves what is finished to its place, if nothing is there; durable on return, with the ledger.
     pub(super) fn finish(&self, name: &str, place: &Place) -> Result<(), MountError> {
         self.sync_ledger(place)?;
-        let parent = self.parent(place)?;
-        rename_no_replace(&self.unfinished, name, &parent, place.path.name()).map_err(|errno| {
-            match errno {
-                Errno::EXIST => place.otherwise_there("it appeared at this moment"),
-                errno => place.failed("rename", errno),
-            }
-        })?;
+        let parent = self.move_to(name, place)?;
         self.sync_parent(&parent, place)
+    }
+
+    /// Moves something unfinished to its place, if nothing is there. The directory that holds the place is looked up only now: it may have been
+    /// renamed since a long copy began.
+    pub(super) fn move_to(&self, name: &str, place: &Place) -> Result<OwnedFd, MountError> {
+        let parent = self.parent(place)?;
+        match rename_no_replace(&self.unfinished, name, &parent, place.path.name()) {
+            Ok(()) => Ok(parent),
+            Err(Errno::EXIST) => Err(place.otherwise_there("it appeared at this moment")),
+            Err(errno) => Err(place.failed("rename", errno)),
+        }
     }
 
     pub(super) fn sync_ledger(&self, place: &Place) -> Result<(), MountError> {
         self.ledger
             .sync()
-            .map_err(|error| ledger_failed(place, &error))
+            .map_err(|error| ledger_failed(place, error))
     }
 }
 
 /// An error of the ledger's file, on behalf of a place.
-pub(super) fn ledger_failed(place: &Place, error: &std::io::Error) -> MountError {
-    let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
-    kernel("write the ledger", place, errno)
+pub(super) fn ledger_failed(place: &Place, error: io::Error) -> MountError {
+    kernel("write the ledger", place, errno_of(error))
+}
+
+pub(super) fn errno_of(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+/// A name that nothing in the host's folders has, nor had in a process that was killed.
+pub(super) fn fresh_name() -> String {
+    Uuid::new_v4().simple().to_string()
 }
 
 pub(super) fn rename_no_replace(
@@ -162,17 +161,19 @@ pub(super) fn rename_no_replace(
     rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE)
 }
 
-/// Names in one of the host's folders, without `.` and `..`.
+/// Entries of a directory, without `.` and `..`.
+pub(super) fn entries(
+    directory: impl AsFd,
+) -> Result<impl Iterator<Item = Result<DirEntry, Errno>>, Errno> {
+    let is_dots = |entry: &DirEntry| [c".", c".."].contains(&entry.file_name());
+    let entries = Dir::read_from(directory)?;
+    Ok(entries.filter(move |entry| !entry.as_ref().is_ok_and(is_dots)))
+}
+
+/// Names in one of the host's folders.
 pub(super) fn names(directory: impl AsFd) -> Result<Vec<CString>, Errno> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(directory)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if name != c"." && name != c".." {
-            names.push(name.to_owned());
-        }
-    }
-    Ok(names)
+    let name = |entry: Result<DirEntry, Errno>| Ok(entry?.file_name().to_owned());
+    entries(directory)?.map(name).collect()
 }
 
 pub(super) fn make_folder(directory: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
@@ -181,11 +182,4 @@ pub(super) fn make_folder(directory: &OwnedFd, name: &str) -> Result<OwnedFd, Er
         Err(errno) => return Err(errno),
     }
     open_confined(directory, name, DIRECTORY)
-}
-
-fn random() -> Result<u64, Errno> {
-    let mut bytes = [0; 8];
-    // Up to 256 bytes come whole (getrandom(2)).
-    getrandom(&mut bytes, GetRandomFlags::empty())?;
-    Ok(u64::from_ne_bytes(bytes))
 }

@@ -4,17 +4,26 @@
 
 use crate::confine::open_confined;
 use crate::pool::directory::file_type;
-use crate::pool::handle::Pool;
+use crate::pool::handle::{Pool, fresh_name};
 use crate::pool::ledger::Inode;
 use crate::pool::place::Place;
-use crate::pool::{promise, trash};
+use crate::pool::promise;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use wasmount_core::mounter::MountError;
 
 /// An image is read and written through its loop device only.
 const IMAGE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// An image that is being made, in the folder for that. Removed when it is dropped, with its promise, unless it was moved to its place.
+#[derive(Debug)]
+pub(super) struct Unfinished<'p> {
+    pool: &'p Pool,
+    pub(super) name: String,
+    pub(super) file: OwnedFd,
+    pub(super) inode: Inode,
+}
 
 /// Makes a sparse image. There with the same size: done.
 pub(super) fn create(pool: &Pool, place: &Place, size: u64) -> Result<(), MountError> {
@@ -22,23 +31,23 @@ pub(super) fn create(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
         return Err(place.too_much("its size is 0"));
     }
     let parent = pool.parent(place)?;
-    if let Some(status) = pool.look(parent.as_fd(), place)? {
+    if let Some(status) = pool.look(&parent, place)? {
         check_same(place, &status, size)?;
         // An earlier call may have been killed before the sync.
         return pool.sync_parent(&parent, place);
     }
-    let (name, file) = unfinished(pool, place)?;
-    let made = fill(pool, place, &file, size).and_then(|()| pool.finish(&name, place));
-    if made.is_err() {
-        abandon(pool, &name, &file);
-    }
-    match made {
-        // Somebody made it at this moment.
-        Err(MountError::AlreadyExists { .. }) => match pool.look(parent.as_fd(), place)? {
+    let unfinished = Unfinished::new(pool, place)?;
+    promise::promise_image(pool, place, unfinished.inode, size)?;
+    rustix::fs::ftruncate(&unfinished.file, size)
+        .and_then(|()| rustix::fs::fsync(&unfinished.file))
+        .map_err(|errno| place.failed("size", errno))?;
+    match pool.finish(&unfinished.name, place) {
+        // Another call made it at this moment.
+        Err(error @ MountError::AlreadyExists { .. }) => match pool.look(&parent, place)? {
             Some(status) => check_same(place, &status, size),
-            None => made,
+            None => Err(error),
         },
-        made => made,
+        finished => finished,
     }
 }
 
@@ -66,35 +75,10 @@ pub(super) fn resize(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
     rustix::fs::fsync(&file).map_err(|errno| place.failed("sync", errno))
 }
 
-/// Removes an image, if it is `unused`. Not there: done.
-pub(super) fn remove(
-    pool: &Pool,
-    place: &Place,
-    unused: impl FnOnce() -> Result<(), MountError>,
-) -> Result<(), MountError> {
-    let parent = match pool.parent(place) {
-        Err(MountError::NotFound { .. }) => return Ok(()),
-        parent => parent?,
-    };
-    let Some(status) = pool.look(parent.as_fd(), place)? else {
-        return pool.sync_parent(&parent, place);
-    };
-    if file_type(&status) != FileType::RegularFile {
-        return Err(place.unfit("it is not an image"));
-    }
-    unused()?;
-    let removed = match trash::discard(pool, parent.as_fd(), place.path.name()) {
-        Ok(discarded) => trash::delete(pool, discarded),
-        Err(Errno::NOENT) => return pool.sync_parent(&parent, place),
-        Err(errno) => Err(errno),
-    };
-    removed.map_err(|errno| place.failed("remove", errno))
-}
-
 /// Opens an image, and nothing else: a named pipe would block, a device act.
 pub(super) fn open(pool: &Pool, place: &Place, flags: OFlags) -> Result<OwnedFd, MountError> {
     let parent = pool.parent(place)?;
-    match pool.look(parent.as_fd(), place)? {
+    match pool.look(&parent, place)? {
         Some(status) if file_type(&status) == FileType::RegularFile => {}
         Some(_) => return Err(place.unfit("it is not an image")),
         None => return Err(place.failed("open", Errno::NOENT)),
@@ -103,34 +87,31 @@ pub(super) fn open(pool: &Pool, place: &Place, flags: OFlags) -> Result<OwnedFd,
     open_confined(&parent, place.path.name(), flags).map_err(|errno| place.failed("open", errno))
 }
 
-/// An empty file in the folder of what is being made.
-pub(super) fn unfinished(pool: &Pool, place: &Place) -> Result<(String, OwnedFd), MountError> {
-    let name = pool.fresh_name();
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(&pool.unfinished, &name, flags, IMAGE_MODE)
-        .map_err(|errno| place.failed("make", errno))?;
-    Ok((name, file))
+impl<'p> Unfinished<'p> {
+    pub(super) fn new(pool: &'p Pool, place: &Place) -> Result<Self, MountError> {
+        let name = fresh_name();
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&pool.unfinished, &name, flags, IMAGE_MODE)
+            .map_err(|errno| place.failed("make", errno))?;
+        let (inode, _) = Inode::of_fd(&file).map_err(|errno| place.failed("stat", errno))?;
+        Ok(Self {
+            pool,
+            name,
+            file,
+            inode,
+        })
+    }
 }
 
-/// Takes away what could not be finished, and its promise. The next start does it otherwise. What has come to its place all the same keeps
-/// its record: the retry knows it by that.
-pub(super) fn abandon(pool: &Pool, name: &str, file: &OwnedFd) {
-    let flags = AtFlags::SYMLINK_NOFOLLOW;
-    if rustix::fs::statx(&pool.unfinished, name, flags, Inode::FIELDS).is_err() {
-        return;
+impl Drop for Unfinished<'_> {
+    /// The next start does it otherwise. What has come to its place keeps its record: the retry knows it by that.
+    fn drop(&mut self) {
+        let (aside, flags) = (&self.pool.unfinished, AtFlags::SYMLINK_NOFOLLOW);
+        if rustix::fs::statat(aside, &self.name, flags).is_ok() {
+            let _ = self.pool.ledger.forget(self.inode.number());
+            let _ = rustix::fs::unlinkat(aside, &self.name, AtFlags::empty());
+        }
     }
-    if let Ok((_, status)) = Inode::of_fd(file) {
-        let _ = pool.ledger.forget(status.stx_ino);
-    }
-    let _ = rustix::fs::unlinkat(&pool.unfinished, name, AtFlags::empty());
-}
-
-fn fill(pool: &Pool, place: &Place, file: &OwnedFd, size: u64) -> Result<(), MountError> {
-    let (inode, _) = Inode::of_fd(file).map_err(|errno| place.failed("stat", errno))?;
-    promise::promise_image(pool, place, inode, size)?;
-    rustix::fs::ftruncate(file, size)
-        .and_then(|()| rustix::fs::fsync(file))
-        .map_err(|errno| place.failed("size", errno))
 }
 
 fn check_same(place: &Place, status: &Statx, size: u64) -> Result<(), MountError> {

@@ -86,6 +86,11 @@ impl Inode {
         }
     }
 
+    /// In its file system.
+    pub(super) fn number(self) -> u64 {
+        self.number
+    }
+
     /// What to ask `statx` for.
     pub(super) const FIELDS: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 

@@ -1,14 +1,15 @@
-//! What a pool holds.
+//! What a pool holds. A guest takes what is there for a copy that is done, so half of a group is not shown.
 //!
 //! Names that are not text were made by nobody who calls here; they are not listed.
 
 use crate::confine::RESERVED_NAME;
 use crate::failure::kernel;
 use crate::pool::directory::{self, file_type};
-use crate::pool::handle::Pool;
+use crate::pool::group_move;
+use crate::pool::handle::{Pool, entries};
 use crate::pool::ledger::Inode;
 use crate::pool::place::Place;
-use rustix::fs::{AtFlags, Dir, FileType, Statx, StatxAttributes};
+use rustix::fs::{AtFlags, FileType, Statx, StatxAttributes};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,11 +24,11 @@ const BLOCK_BYTES: u64 = 512;
 
 /// What is at a place.
 pub(super) fn stat(pool: &Pool, place: &Place) -> Result<Option<PoolEntry>, MountError> {
-    let parent = match pool.parent(place) {
-        Err(MountError::NotFound { .. }) => return Ok(None),
-        parent => parent?,
+    let _held = group_move::hold(pool)?;
+    let Some(parent) = pool.parent_if_there(place)? else {
+        return Ok(None);
     };
-    let status = pool.look(parent.as_fd(), place)?;
+    let status = pool.look(&parent, place)?;
     Ok(status.map(|status| entry(pool, place.path.as_str().to_owned(), &status)))
 }
 
@@ -39,6 +40,7 @@ pub(super) fn list(
     after: Option<&str>,
     limit: u32,
 ) -> Result<Vec<PoolEntry>, MountError> {
+    let _held = group_move::hold(pool)?;
     let failed = |errno| match place {
         Some(place) => place.failed("list", errno),
         None => kernel("list", format!("pool `{name}`"), errno),
@@ -74,25 +76,16 @@ fn first_names(
     limit: usize,
 ) -> Result<BTreeSet<String>, Errno> {
     let mut first = BTreeSet::new();
-    for entry in Dir::read_from(directory)? {
+    for entry in entries(directory)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().to_str() else {
             continue;
         };
-        let hidden = name == "." || name == ".." || (is_pool && name == RESERVED_NAME);
-        if hidden || after.is_some_and(|after| name <= after) {
-            continue;
-        }
-        let is_full = first.len() >= limit;
-        if is_full
-            && first
-                .last()
-                .is_none_or(|last: &String| name >= last.as_str())
-        {
+        if (is_pool && name == RESERVED_NAME) || after.is_some_and(|after| name <= after) {
             continue;
         }
         first.insert(name.to_owned());
-        if is_full {
+        if first.len() > limit {
             first.pop_last();
         }
     }

@@ -3,12 +3,11 @@
 use crate::confine::RESERVED_NAME;
 use crate::exclusive;
 use crate::failure::{kernel, shown};
+use crate::observe::{Identity, observe};
 use crate::plan::PoolPlace;
-use crate::pool::group_move;
-use crate::pool::handle::{DIRECTORY, Identity, Pool, make_folder};
-use crate::pool::ledger::Inode;
-use crate::pool::trash;
-use rustix::fs::{AtFlags, Mode, OFlags, statx};
+use crate::pool::handle::{DIRECTORY, Pool, errno_of, make_folder};
+use crate::pool::{group_move, trash};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -20,6 +19,7 @@ use wasmount_core::mounter::MountError;
 
 /// Pool and host's folder are the host's alone; volumes are reached through mounts, never through the pool's path.
 const POOL_MODE: u32 = 0o700;
+
 /// A pool that is open, or being opened. Each has a lock of its own: one on storage that hangs keeps nobody from another.
 type Slot = Arc<Mutex<Weak<Pool>>>;
 /// Those of this process.
@@ -42,15 +42,13 @@ impl Pool {
                     ),
                 });
             }
-            Err(error) => {
-                let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-                return Err(failed("make the directory", errno));
-            }
+            Err(error) => return Err(failed("make the directory", errno_of(error))),
         }
         let root = rustix::fs::open(path, DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| failed("open", errno))?;
-        let (_, status) = Inode::of_fd(&root).map_err(|errno| failed("stat", errno))?;
-        let identity = Identity::of(&status);
+        let identity = observe(&root)
+            .map_err(|errno| failed("stat", errno))?
+            .identity;
         let slot = slot(identity);
         let mut open = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pool) = open.upgrade() {
@@ -68,8 +66,8 @@ impl Pool {
             }
             Err(errno) => return Err(failed("lock", errno)),
         }
-        let pool =
-            Self::with_folder(root, folder, identity).map_err(|errno| failed("open", errno))?;
+        let pool = Self::with_folder(root, path, folder, identity)
+            .map_err(|errno| failed("open", errno))?;
         let pool = Arc::new(pool);
         group_move::settle(&pool)?;
         trash::resume(&pool).map_err(|errno| failed("clear what was left half done", errno))?;
@@ -80,7 +78,7 @@ impl Pool {
 }
 
 /// The pool that this process has open in a directory. One that is being opened is waited for: what is asked about it hangs as well.
-pub(super) fn opened(identity: Identity) -> Option<Arc<Pool>> {
+fn opened(identity: Identity) -> Option<Arc<Pool>> {
     let slot = {
         let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(open.get(&identity)?)
@@ -91,10 +89,8 @@ pub(super) fn opened(identity: Identity) -> Option<Arc<Pool>> {
 
 /// Refuses to show what is being removed or renamed in an open pool, or lies in that. To be asked when the journal says that it is coming.
 pub(crate) fn refuse_leaving(pool: impl AsFd, place: &PoolPlace) -> Result<(), MountError> {
-    let status = statx(pool, c"", AtFlags::EMPTY_PATH, Inode::FIELDS)
-        .map_err(|errno| place.failed("statx", errno))?;
-    let opened = opened(Identity::of(&status));
-    if opened.is_some_and(|pool| pool.copies.is_leaving(&place.path)) {
+    let seen = observe(pool).map_err(|errno| place.failed("statx", errno))?;
+    if opened(seen.identity).is_some_and(|pool| pool.copies.is_leaving(&place.path)) {
         return Err(MountError::UnderWay {
             what: format!("the removal or rename of {place}"),
         });

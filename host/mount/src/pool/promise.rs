@@ -1,7 +1,7 @@
 //! Promises: what a pool can still give, what each tree or image may use, and the project quota that enforces it where the file system has one.
 //!
 //! Available is what is free, less what has been promised and not yet been taken. A promise beyond that is refused, so a volume that was created can
-//! be filled, whatever else lies on the disk. What has been taken is `taken`'s subject.
+//! be filled, whatever else lies on the disk.
 
 use crate::confine::open_confined;
 use crate::failure::kernel;
@@ -9,10 +9,8 @@ use crate::pool::directory;
 use crate::pool::handle::{DIRECTORY, Pool, ledger_failed};
 use crate::pool::ledger::{Inode, Record};
 use crate::pool::place::Place;
-use crate::pool::taken::{outstanding, taken};
-use crate::pool::tree_fingerprint;
 use crate::walk::{Next, if_there, walk};
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::{AtFlags, FileType, OFlags, statat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -22,6 +20,8 @@ use wasmount_core::mounter::MountError;
 use wasmount_core::pool::PoolUsage;
 use wasmount_sys::quota;
 
+/// The unit of `stx_blocks`, in bytes, whatever the file system's own (statx(2)).
+const BLOCK_BYTES: u64 = 512;
 /// The first project that is tried: far above the small numbers that administrators give by hand in /etc/projid.
 const FIRST_PROJECT: u32 = 1 << 24;
 /// How many taken projects are passed over before giving up. Others may use the same range on the same file system.
@@ -53,6 +53,39 @@ fn look(pool: &Pool) -> Result<(u64, u64), Errno> {
         .collect();
     let (total, free) = disk(pool)?;
     Ok((total, free.saturating_sub(pool.ledger.looked(&taken, free))))
+}
+
+/// Bytes of a promise that its holder may still ask of the disk.
+fn outstanding(pool: &Pool, inode: Inode, record: &Record) -> u64 {
+    if record.promised == 0 {
+        return 0;
+    }
+    record.promised.saturating_sub(taken(pool, inode, record))
+}
+
+/// Bytes of a promise that its holder has surely taken: those are no longer free, and must not be asked of the disk a second time.
+///
+/// A guess is always too low, never too high: an honest promise is worth more than the last byte of a disk. So nothing counts as taken for a tree
+/// that no quota counts (its bytes stand against the pool twice, as written and as promised), and for a copy that shares blocks (what it
+/// overwrites is taken anew).
+fn taken(pool: &Pool, inode: Inode, record: &Record) -> u64 {
+    known_taken(pool, inode, record).unwrap_or(0)
+}
+
+fn known_taken(pool: &Pool, inode: Inode, record: &Record) -> Option<u64> {
+    if record.shares_blocks {
+        return None;
+    }
+    if let Some(project) = record.project {
+        let usage = quota::project_usage(&pool.root, project).ok()?;
+        return Some(usage.used_bytes);
+    }
+    let path = record.path.as_deref()?;
+    // Nothing is opened by this but the name: neither a pipe nor a device acts.
+    let file = open_confined(&pool.root, path, OFlags::PATH | OFlags::NOFOLLOW).ok()?;
+    let (found, status) = Inode::of_fd(&file).ok()?;
+    let is_it = found == inode && directory::file_type(&status) == FileType::RegularFile;
+    is_it.then(|| status.stx_blocks.saturating_mul(BLOCK_BYTES))
 }
 
 /// Promises an image its size, and notes where it is. The record before, for [`restore`]. Durable after the ledger's sync.
@@ -89,7 +122,7 @@ fn promise(
             reason: format!("{more} more bytes are wanted, {available} can still be promised"),
         },
         Refused::Disk(errno) => place.failed("read the free space", errno),
-        Refused::Ledger(error) => ledger_failed(place, &error),
+        Refused::Ledger(error) => ledger_failed(place, error),
     })
 }
 
@@ -139,7 +172,7 @@ pub(super) fn set(
     });
     changed
         .map(drop)
-        .map_err(|error| ledger_failed(place, &error))
+        .map_err(|error| ledger_failed(place, error))
 }
 
 /// Promises bytes to a tree, or takes the promise back; whether the file system enforces it.
@@ -195,7 +228,11 @@ fn choose_project(
 ) -> Result<Option<u32>, MountError> {
     let choosing = {
         let mut choosing = CHOOSING.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(choosing.entry(pool.identity.device()).or_default())
+        Arc::clone(
+            choosing
+                .entry((pool.identity.device_major, pool.identity.device_minor))
+                .or_default(),
+        )
     };
     let _choosing = choosing.lock();
     let first = pool.ledger.last_project().max(FIRST_PROJECT);
@@ -239,10 +276,11 @@ pub(super) fn inherit(place: &Place, parent: &OwnedFd, made: &OwnedFd) -> Result
 fn assign(tree: impl AsFd, project: u32) -> Result<(), Errno> {
     quota::set_project(&tree, project, true)?;
     let put = |directory: BorrowedFd<'_>, name: &CStr| {
-        let Some(status) = if_there(tree_fingerprint::look(directory, name))? else {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        let Some(status) = if_there(statat(directory, name, flags))? else {
             return Ok(Next::Pass);
         };
-        let (flags, is_directory) = match directory::file_type(&status) {
+        let (flags, is_directory) = match FileType::from_raw_mode(status.st_mode) {
             FileType::Directory => (DIRECTORY, true),
             FileType::RegularFile => (OFlags::RDONLY | OFlags::NONBLOCK, false),
             // Links and special files have no content to count, and cannot be opened for it.

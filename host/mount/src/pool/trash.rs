@@ -8,8 +8,13 @@
 use crate::confine::{open_confined, remove_empty};
 use crate::mountinfo;
 use crate::observe::mount_id;
-use crate::pool::handle::{DIRECTORY, Pool, names, rename_no_replace};
-use rustix::fs::{AtFlags, Dir, Mode};
+use crate::pool::directory::file_type;
+use crate::pool::handle::{
+    DIRECTORY, Pool, entries, errno_of, fresh_name, names, rename_no_replace,
+};
+use crate::pool::place::Place;
+use crate::pool::users;
+use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 use std::cell::OnceCell;
 use std::ffi::{CStr, CString, OsString};
@@ -17,6 +22,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
+use wasmount_core::mounter::MountError;
 use wasmount_sys::quota;
 
 /// How often a directory is read again that is not empty yet. A second time is enough unless somebody still writes into it.
@@ -34,9 +40,43 @@ struct Bin {
     directory: OwnedFd,
 }
 
+/// Removes a tree with everything in it, or an image, unless a volume uses it. Not there: done.
+pub(super) fn remove(pool: &Pool, place: &Place, kind: FileType) -> Result<(), MountError> {
+    let _leaving = pool.copies.leave(place)?;
+    let Some(parent) = pool.parent_if_there(place)? else {
+        return Ok(());
+    };
+    let Some(status) = pool.look(&parent, place)? else {
+        // An earlier call may have been killed between rename and sync.
+        return pool.sync_parent(&parent, place);
+    };
+    let failed = |errno| match errno {
+        Errno::XDEV | Errno::BUSY => place.in_use("there is a mount in it"),
+        errno => place.failed("remove", errno),
+    };
+    match (kind, file_type(&status) == kind) {
+        (FileType::Directory, true) => {
+            let tree = open_confined(&parent, place.path.name(), DIRECTORY).map_err(failed)?;
+            if has_mount(tree.as_fd()).map_err(failed)? {
+                return Err(failed(Errno::BUSY));
+            }
+        }
+        (_, true) => {}
+        (FileType::Directory, false) => return Err(place.unfit("it is not a directory")),
+        (_, false) => return Err(place.unfit("it is not an image")),
+    }
+    users::refuse_used(pool, place)?;
+    match discard(pool, parent.as_fd(), place.path.name()) {
+        Ok(discarded) => delete(pool, discarded).map_err(failed),
+        // Somebody else removes the same at this moment.
+        Err(Errno::NOENT) => pool.sync_parent(&parent, place),
+        Err(errno) => Err(failed(errno)),
+    }
+}
+
 /// Moves a name out of sight. Durable on return.
 pub(super) fn discard(pool: &Pool, parent: BorrowedFd<'_>, name: &str) -> Result<CString, Errno> {
-    let discarded = pool.fresh_name();
+    let discarded = fresh_name();
     rename_no_replace(parent, name, &pool.trash, &discarded)?;
     rustix::fs::fsync(parent)?;
     rustix::fs::fsync(&pool.trash)?;
@@ -57,7 +97,7 @@ pub(super) fn delete(pool: &Pool, discarded: CString) -> Result<(), Errno> {
 /// Clears what was being made when a host was killed, and goes on deleting what was being deleted, in the background: it may be a lot.
 pub(super) fn resume(pool: &Arc<Pool>) -> Result<(), Errno> {
     for name in names(&pool.unfinished)? {
-        rename_no_replace(&pool.unfinished, &*name, &pool.trash, pool.fresh_name())?;
+        rename_no_replace(&pool.unfinished, &*name, &pool.trash, fresh_name())?;
     }
     // As many as there were deletions under way, and two for each that failed.
     let left = names(&pool.trash)?;
@@ -73,14 +113,12 @@ pub(super) fn resume(pool: &Arc<Pool>) -> Result<(), Errno> {
             }
         }
     });
-    started
-        .map(drop)
-        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
+    started.map(drop).map_err(errno_of)
 }
 
 /// Whether another mount lies in a tree. Asked before a tree is discarded: a mount would keep it in the trash for ever. The mount table says
 /// so, however large the tree is.
-pub(super) fn has_mount(tree: BorrowedFd<'_>) -> Result<bool, Errno> {
+fn has_mount(tree: BorrowedFd<'_>) -> Result<bool, Errno> {
     let own = mount_id(tree)?;
     let link = format!("/proc/thread-self/fd/{}", tree.as_raw_fd());
     let path = rustix::fs::readlink(link, Vec::new())?;
@@ -124,12 +162,9 @@ impl Deletion<'_> {
         };
         for _ in 0..PASSES {
             let mut result = Ok(());
-            for entry in Dir::read_from(&directory)? {
+            for entry in entries(&directory)? {
                 let entry = entry?;
-                let inner = entry.file_name();
-                if inner != c"." && inner != c".." {
-                    result = result.and(self.inside(&directory, inner, entry.ino()));
-                }
+                result = result.and(self.inside(&directory, entry.file_name(), entry.ino()));
             }
             match remove_empty(parent, name) {
                 Err(Errno::NOTEMPTY) => result?,
@@ -144,7 +179,7 @@ impl Deletion<'_> {
         match remove_empty(directory.as_fd(), name) {
             Err(Errno::NOTEMPTY) => {
                 let bin = self.bin()?;
-                rename_no_replace(directory, name, &bin.directory, self.pool.fresh_name())
+                rename_no_replace(directory, name, &bin.directory, fresh_name())
             }
             removed => removed,
         }
@@ -157,13 +192,8 @@ impl Deletion<'_> {
         };
         loop {
             let (mut result, mut goes_on) = (Ok(()), false);
-            for entry in Dir::read_from(&bin.directory)? {
-                let entry = entry?;
-                let name = entry.file_name();
-                if name == c"." || name == c".." {
-                    continue;
-                }
-                let deleted = self.of(bin.directory.as_fd(), name);
+            for entry in entries(&bin.directory)? {
+                let deleted = self.of(bin.directory.as_fd(), entry?.file_name());
                 goes_on |= deleted.is_ok();
                 result = result.and(deleted);
             }
@@ -179,7 +209,7 @@ impl Deletion<'_> {
         if let Some(bin) = self.bin.get() {
             return Ok(bin);
         }
-        let name = CString::new(self.pool.fresh_name()).map_err(|_| Errno::INVAL)?;
+        let name = CString::new(fresh_name()).map_err(|_| Errno::INVAL)?;
         rustix::fs::mkdirat(&self.pool.trash, &name, Mode::RWXU)?;
         let directory = open_confined(&self.pool.trash, name.as_c_str(), DIRECTORY)?;
         Ok(self.bin.get_or_init(|| Bin { name, directory }))
@@ -196,11 +226,7 @@ impl Deletion<'_> {
 }
 
 fn forget(pool: &Pool, number: u64) -> Result<(), Errno> {
-    let freed = pool
-        .ledger
-        .forget(number)
-        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    if let Some(project) = freed {
+    if let Some(project) = pool.ledger.forget(number).map_err(errno_of)? {
         // Without files and limit the number is free again; a limit that stays limits nobody.
         let _ = quota::set_project_limit(&pool.root, project, 0);
     }

@@ -5,16 +5,16 @@
 //! of whoever asks: it is done on a thread aside, with a deadline. It must not know how a driver tells what it uses.
 
 use crate::mountinfo::{self, MountLine};
-use crate::observe::mount_id;
+use crate::observe::{Identity, mount_id};
 use crate::pool::InUse;
-use crate::pool::handle::{Identity, Pool};
+use crate::pool::handle::Pool;
 use crate::pool::ledger::Inode;
 use crate::pool::place::Place;
 use rustix::fs::{AtFlags, CWD};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak, mpsc};
+use std::time::Duration;
 use wasmount_core::mounter::MountError;
 
 /// How long a driver may take to say what it uses. 2 s: it takes microseconds, and a removal must not wait for what is not its own.
@@ -37,14 +37,6 @@ struct User {
     late: Arc<Mutex<Weak<()>>>,
 }
 
-/// What a driver says, in this order.
-enum Word {
-    /// Whether its path leads to the directory that it was asked about.
-    Leads(bool),
-    /// Whether it uses something there.
-    Uses(bool),
-}
-
 /// What is known when the time is over.
 enum Use {
     No,
@@ -54,11 +46,11 @@ enum Use {
 }
 
 impl User {
-    fn ask(&self, pool: &Pool, directory: &Path, place: &Place) -> Use {
+    fn ask(&self, pool: &Pool, place: &Place) -> Use {
         let is_here = match self.found.get() {
             Some(found) if *found != pool.identity => return Use::No,
             Some(_) => true,
-            None => self.directory == directory,
+            None => self.directory == pool.path,
         };
         let Some(in_use) = self.in_use.upgrade() else {
             return Use::No;
@@ -68,26 +60,32 @@ impl User {
         }
         let question = Arc::new(());
         let asked = Arc::downgrade(&question);
-        let (say, words) = mpsc::channel();
+        let leads_here = Arc::new(AtomicBool::new(is_here));
+        let (say, said) = mpsc::channel();
         let (user, identity, place) = (self.clone(), pool.identity, place.clone());
         let thread = std::thread::Builder::new().name("pool-user".to_owned());
-        let started = thread.spawn(move || {
-            let _question = question;
-            let leads = is_here || leads_to(&user.directory, identity);
-            // Nobody listens any more: too late.
-            if say.send(Word::Leads(leads)).is_ok() && leads {
-                let uses = in_use.uses(&user.pool, &|path| place.overlaps(path));
-                let _ = say.send(Word::Uses(uses));
+        let started = thread.spawn({
+            let leads_here = Arc::clone(&leads_here);
+            move || {
+                let _question = question;
+                let leads = is_here || leads_to(&user.directory, identity);
+                leads_here.store(leads, Ordering::Release);
+                // Nobody may listen any more: too late.
+                let _ = say.send(leads && in_use.uses(&user.pool, &|path| place.overlaps(path)));
             }
         });
         if let Err(error) = started {
             tracing::warn!(%error, "no thread to query the volumes of a driver");
             return self.unanswered(is_here, pool);
         }
-        heard(&words, is_here).unwrap_or_else(|is_here| {
-            *lock(&self.late) = asked;
-            self.unanswered(is_here, pool)
-        })
+        match said.recv_timeout(ANSWER_WITHIN) {
+            Ok(true) => Use::Yes,
+            Ok(false) => Use::No,
+            Err(_) => {
+                *lock(&self.late) = asked;
+                self.unanswered(leads_here.load(Ordering::Acquire), pool)
+            }
+        }
     }
 
     /// Its path leads through storage that hangs. The pool does not hang, or nobody would have come to this question, so a path on another
@@ -117,12 +115,13 @@ pub(super) fn add(pool: &str, directory: &Path, in_use: Weak<dyn InUse>) -> Foun
     found
 }
 
-/// Refuses what a volume of any driver uses, or what lies in it, or what it lies in. `directory` is the path that led to the pool.
-pub(super) fn refuse_used(pool: &Pool, directory: &Path, place: &Place) -> Result<(), MountError> {
+/// Refuses what a volume of any driver uses, or what lies in it, or what it lies in. Asked right before a destruction, of
+/// what is marked as leaving: who stages it later sees the mark ([`super::refuse_leaving`]), who does so before is seen here.
+pub(super) fn refuse_used(pool: &Pool, place: &Place) -> Result<(), MountError> {
     // A copy: no lock is held while anybody is asked.
     let users = lock(&USERS).clone();
     for user in users {
-        match user.ask(pool, directory, place) {
+        match user.ask(pool, place) {
             Use::No => {}
             Use::Yes => {
                 return Err(
@@ -147,19 +146,6 @@ pub(super) fn refuse_used(pool: &Pool, directory: &Path, place: &Place) -> Resul
 pub(super) fn leads_to(path: &Path, identity: Identity) -> bool {
     let status = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, Inode::FIELDS);
     status.is_ok_and(|status| Identity::of(&status) == identity)
-}
-
-/// What a driver says within its time; if it does not, whether its path is known to lead here.
-fn heard(words: &Receiver<Word>, mut is_here: bool) -> Result<Use, bool> {
-    let deadline = Instant::now() + ANSWER_WITHIN;
-    loop {
-        match words.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(Word::Leads(false)) | Ok(Word::Uses(false)) => return Ok(Use::No),
-            Ok(Word::Uses(true)) => return Ok(Use::Yes),
-            Ok(Word::Leads(true)) => is_here = true,
-            Err(_) => return Err(is_here),
-        }
-    }
 }
 
 /// Whether a path, as it is written, lies on the file system that a mount shows. Links are not followed: that might hang.

@@ -4,7 +4,8 @@
 //! sharing exists is an address known to mean the same to two files.
 
 use crate::fs_type::FsType;
-use crate::pool::handle::{Identity, Pool};
+use crate::observe::Identity;
+use crate::pool::handle::Pool;
 use crate::pool::image;
 use crate::pool::ledger::Inode;
 use crate::pool::place::Place;
@@ -136,7 +137,8 @@ impl<'a> Contents<'a> {
             }
             _ => false,
         };
-        has_one_space && self.identity.device() == other.identity.device()
+        let device = |identity: Identity| (identity.device_major, identity.device_minor);
+        has_one_space && device(self.identity) == device(other.identity)
     }
 
     /// From now on shared blocks are told from others.

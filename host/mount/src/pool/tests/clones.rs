@@ -62,7 +62,7 @@ fn a_copy_under_way_is_not_begun_again() {
     image_with_data(&fixture, "a");
     let open = fixture.pools.open("data").unwrap();
     let (claim, _waiting) =
-        copies::begin(&open.copies, &Wanted::Image(to_be_copied("a", "b"))).unwrap();
+        copies::begin(&open.copies, &CopyRequest::Image(to_be_copied("a", "b"))).unwrap();
     assert_eq!(kind(fixture.call(clone_image("a", "b"))), "under way");
     // And its source stays.
     assert_eq!(kind(fixture.call(remove_image("a"))), "in use");
@@ -163,7 +163,7 @@ fn a_tree_is_not_copied_into_itself_or_over_something() {
 fn a_tree_that_is_too_deep_leaves_nothing_behind() {
     let fixture = Fixture::with(true);
     fixture.done(create("a"));
-    let deep = ["d"; copying::DEPTH + 2].join("/");
+    let deep = ["d"; copy::job::DEPTH + 2].join("/");
     std::fs::create_dir_all(fixture.path("a").join(deep)).unwrap();
     assert_eq!(kind(fixture.call(clone_directory("a", "b"))), "unsupported");
     assert_eq!(fixture.stat("b"), None);

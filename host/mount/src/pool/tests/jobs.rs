@@ -28,7 +28,7 @@ fn under_way() -> (Fixture, Claim) {
     fixture.done(create_image("a", MIB));
     let pool = fixture.pools.open("data").unwrap();
     let (claim, waiting) =
-        copies::begin(&pool.copies, &Wanted::Image(to_be_copied("a", "b"))).unwrap();
+        copies::begin(&pool.copies, &CopyRequest::Image(to_be_copied("a", "b"))).unwrap();
     drop(waiting);
     (fixture, claim.unwrap())
 }
@@ -141,7 +141,7 @@ async fn who_waits_too_long_is_told_that_it_is_under_way() {
     let (fixture, claim) = under_way();
     let pool = fixture.pools.open("data").unwrap();
     let (none, waiting) =
-        copies::begin(&pool.copies, &Wanted::Image(to_be_copied("a", "b"))).unwrap();
+        copies::begin(&pool.copies, &CopyRequest::Image(to_be_copied("a", "b"))).unwrap();
     assert!(none.is_none());
     let told = waiting.outcome(Duration::from_millis(10)).await;
     assert!(matches!(told, Err(MountError::UnderWay { .. })));

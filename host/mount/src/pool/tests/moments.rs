@@ -196,7 +196,7 @@ fn privileged_a_running_group_copy_is_joined() {
     let pool = fixture.pools.open("data").unwrap();
     let wanted = || {
         let pairs = vec![to_be_copied("a", "a2"), to_be_copied("b", "b2")];
-        Wanted::Images(pairs)
+        CopyRequest::Images(pairs)
     };
     let (claim, _waiting) = copies::begin(&pool.copies, &wanted()).unwrap();
     let same = clone_images(&[("b", "b2"), ("a", "a2")]);

@@ -16,7 +16,7 @@ fn names(directory: &Path) -> Vec<String> {
 fn under_way(fixture: &Fixture) -> Vec<PathBuf> {
     let aside = fixture.path(".wasmount/unfinished");
     let names = names(&aside).into_iter();
-    names.map(|name| aside.join(name)).collect()
+    names.map(|name| aside.join(name).join("tree")).collect()
 }
 
 /// Directories with a file each, and one file that is to be written.

@@ -2,68 +2,70 @@
 //! volume is mounted so that they do nothing.
 //!
 //! It reads below one descriptor and writes below another, never through a link or onto another mount. Files are read one after another, so what
-//! changed meanwhile fails it (`census`). Its memory does not grow with the tree: two directories for each level, each with a buffer of at most 50
-//! KiB, are 10 MiB. It knows neither pools nor promises.
+//! changed meanwhile fails it (`unchanged`). Its memory does not grow with the tree: two directories for each level, each with a buffer of at most 50
+//! KiB, are 10 MiB.
 
+use super::data;
+use super::job::{CopyError, DEPTH};
+use super::unchanged::{self, TreeFingerprint, changed};
 use crate::confine::open_confined;
-use crate::pool::copy_data;
-use crate::pool::copy_links::Links;
-use crate::pool::copying::{CopyError, Copying, DEPTH};
-use crate::pool::handle::DIRECTORY;
-use crate::pool::tree_fingerprint::{self, TreeFingerprint, changed};
+use crate::pool::directory::file_type;
+use crate::pool::handle::{DIRECTORY, entries, make_folder};
 use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, OFlags, Statx, StatxFlags, Timespec, Timestamps, Uid,
-    XattrFlags,
+    AtFlags, FileType, Gid, Mode, OFlags, Statx, StatxFlags, Timespec, Timestamps, Uid, XattrFlags,
 };
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+/// What the copy is called in the folder in which it is made.
+pub(super) const TREE_NAME: &str = "tree";
+/// A folder beside the copy, in which each file with several names has one more: the number of its inode in the source. So the list of them takes
+/// no memory.
+const LINKS_NAME: &str = "links";
 /// Largest extended attribute, and largest list of their names (xattr(7)).
 const ATTRIBUTE_BYTES: usize = 64 << 10;
 
-struct TreeCopy<'a> {
-    copying: Copying,
-    links: Links<'a>,
+struct TreeCopy {
+    full_copies: bool,
+    links: OwnedFd,
     devices: usize,
     /// Whether a file shares blocks with its source.
     shares: bool,
     /// Of everything, before it was read.
-    census: TreeFingerprint,
+    fingerprint: TreeFingerprint,
 }
 
-/// Copies a tree, as it is at one moment, into the empty directory `name`. Returns it open, and whether it shares blocks with its source.
-pub(super) fn tree(
+/// Copies a tree, as it is at one moment, into an empty folder. Returns the copy open, and whether it shares blocks with its source.
+pub(super) fn copy(
     from: BorrowedFd<'_>,
-    parent: &OwnedFd,
-    name: &str,
-    copying: Copying,
+    folder: &OwnedFd,
+    full_copies: bool,
 ) -> Result<(OwnedFd, bool), CopyError> {
     // What is written through a mapping shows only once its page is written out and taken from then on.
     rustix::fs::syncfs(from).map_err(CopyError::Read)?;
-    let to = open_confined(parent, name, DIRECTORY).map_err(CopyError::Write)?;
+    let to = make_folder(folder, TREE_NAME).map_err(CopyError::Write)?;
     let mut copy = TreeCopy {
-        copying,
-        links: Links::new(parent, name),
+        full_copies,
+        links: make_folder(folder, LINKS_NAME).map_err(CopyError::Write)?,
         devices: 0,
         shares: false,
-        census: TreeFingerprint::default(),
+        fingerprint: TreeFingerprint::new(),
     };
-    let status = copy.census.top(from)?;
+    let status = copy.fingerprint.entry(from, c"")?;
     copy.directory(from, to.as_fd(), &status, 0)?;
     // Each entry is now as it was before it was read, so all of them were so at the moment between.
-    if tree_fingerprint::count(from)? != copy.census.end() {
+    if unchanged::count(from)? != copy.fingerprint.end() {
         return Err(CopyError::Written);
     }
     if copy.devices > 0 {
         let devices = copy.devices;
         tracing::warn!(devices, "a copy leaves out device nodes");
     }
-    let shares = copy.shares;
-    Ok((to, shares))
+    Ok((to, copy.shares))
 }
 
-impl TreeCopy<'_> {
+impl TreeCopy {
     /// Copies what is in a directory, so many below the top, then what the directory itself is like: the copy's times change until then.
     fn directory(
         &mut self,
@@ -75,12 +77,9 @@ impl TreeCopy<'_> {
         if depth > DEPTH {
             return Err(CopyError::TooDeep);
         }
-        for entry in Dir::read_from(from).map_err(CopyError::Read)? {
+        for entry in entries(from).map_err(CopyError::Read)? {
             let entry = entry.map_err(CopyError::Read)?;
-            let name = entry.file_name();
-            if name != c"." && name != c".." {
-                self.entry(from, to, name, depth)?;
-            }
+            self.entry(from, to, entry.file_name(), depth)?;
         }
         likeness(from, to, status).map_err(CopyError::Write)
     }
@@ -92,10 +91,10 @@ impl TreeCopy<'_> {
         name: &CStr,
         depth: usize,
     ) -> Result<(), CopyError> {
-        let status = self.census.entry(from, name)?;
-        let kind = FileType::from_raw_mode(status.stx_mode.into());
+        let status = self.fingerprint.entry(from, name)?;
+        let kind = file_type(&status);
         let has_names = kind != FileType::Directory && status.stx_nlink > 1;
-        if has_names && self.links.give(&status, to, name)? {
+        if has_names && self.link(&status, to, name).map_err(CopyError::Write)? {
             return Ok(());
         }
         match kind {
@@ -108,12 +107,14 @@ impl TreeCopy<'_> {
             FileType::RegularFile => self.file(from, to, name)?,
             FileType::Symlink => {
                 let text = rustix::fs::readlinkat(from, name, Vec::new()).map_err(changed)?;
-                rustix::fs::symlinkat(text, to, name).map_err(CopyError::Write)?;
-                name_likeness(to, name, &status).map_err(CopyError::Write)?;
+                rustix::fs::symlinkat(text, to, name)
+                    .and_then(|()| name_likeness(to, name, &status))
+                    .map_err(CopyError::Write)?;
             }
             FileType::Fifo | FileType::Socket => {
-                rustix::fs::mknodat(to, name, kind, mode(&status), 0).map_err(CopyError::Write)?;
-                name_likeness(to, name, &status).map_err(CopyError::Write)?;
+                rustix::fs::mknodat(to, name, kind, mode(&status), 0)
+                    .and_then(|()| name_likeness(to, name, &status))
+                    .map_err(CopyError::Write)?;
             }
             _ => {
                 self.devices += 1;
@@ -121,9 +122,28 @@ impl TreeCopy<'_> {
             }
         }
         if has_names {
-            self.links.keep(&status, to, name)?;
+            rustix::fs::linkat(to, name, &self.links, key(&status), AtFlags::empty())
+                .map_err(CopyError::Write)?;
         }
         Ok(())
+    }
+
+    /// Gives one more name to what was copied of a file already. False: nothing was yet.
+    fn link(&self, source: &Statx, to: BorrowedFd<'_>, name: &CStr) -> Result<bool, Errno> {
+        let (links, key) = (&self.links, key(source));
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        // Without the folder's own, and with this one.
+        let names = match rustix::fs::statx(links, &key, flags, StatxFlags::NLINK) {
+            Ok(copy) => copy.stx_nlink,
+            Err(Errno::NOENT) => return Ok(false),
+            Err(errno) => return Err(errno),
+        };
+        // The last one takes the place of the folder's: the source may have as many names as the file system allows.
+        match names < source.stx_nlink {
+            true => rustix::fs::linkat(links, &key, to, name, AtFlags::empty()),
+            false => rustix::fs::renameat(links, &key, to, name),
+        }?;
+        Ok(true)
     }
 
     fn file(
@@ -139,9 +159,14 @@ impl TreeCopy<'_> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let to = rustix::fs::openat(to, name, flags, Mode::RUSR | Mode::WUSR)
             .map_err(CopyError::Write)?;
-        self.shares |= copy_data::copy(from.as_fd(), to.as_fd(), status.stx_size, self.copying)?;
+        self.shares |= data::copy(from.as_fd(), to.as_fd(), status.stx_size, self.full_copies)?;
         likeness(from.as_fd(), to.as_fd(), &status).map_err(CopyError::Write)
     }
+}
+
+/// The name of a file among the links.
+fn key(source: &Statx) -> String {
+    format!("{:x}", source.stx_ino)
 }
 
 /// Gives an open copy owner, mode, attributes and times. In this order: a change of owner takes setuid and capabilities away.

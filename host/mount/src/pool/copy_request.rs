@@ -1,8 +1,7 @@
-//! What a copy is asked to be, as checked words: one image, one tree, or several images at one moment.
-//!
-//! It opens nothing, and must not know how anything is copied.
+//! What is to be copied, checked: one image, one tree, or several images at one moment.
 
 use crate::pool::place::Place;
+use std::fmt;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
@@ -19,7 +18,7 @@ pub(super) struct Pair {
 
 /// What is copied.
 #[derive(Debug, Clone)]
-pub(super) enum Wanted {
+pub(super) enum CopyRequest {
     Image(Pair),
     Directory(Pair),
     /// At one moment, all or none; by target.
@@ -27,7 +26,6 @@ pub(super) enum Wanted {
 }
 
 impl Pair {
-    /// Checks the words of a plugin.
     pub(super) fn parse(pool: &str, source: &str, target: &str) -> Result<Self, MountError> {
         Ok(Self {
             source: Place::parse(pool, source)?,
@@ -36,8 +34,8 @@ impl Pair {
     }
 }
 
-impl Wanted {
-    /// Checks the words of a plugin. The same group in another order is the same.
+impl CopyRequest {
+    /// Of a plugin's call. The same group in another order is the same.
     pub(super) fn group(pool: &str, copies: &[(String, String)]) -> Result<Self, MountError> {
         if copies.len() > GROUP {
             return Err(MountError::Invalid {
@@ -47,17 +45,14 @@ impl Wanted {
                 blame: Blame::Of(Owner::Request),
             });
         }
-        let pairs = copies
-            .iter()
-            .map(|(source, target)| Pair::parse(pool, source, target));
-        let mut pairs: Vec<_> = pairs.collect::<Result<_, _>>()?;
+        let parse = |(source, target): &(String, String)| Pair::parse(pool, source, target);
+        let mut pairs: Vec<_> = copies.iter().map(parse).collect::<Result<_, _>>()?;
         pairs.sort_by(|one, other| one.target.path.as_str().cmp(other.target.path.as_str()));
-        let mut neighbours = pairs.iter().zip(pairs.iter().skip(1));
-        match neighbours.find(|(one, next)| one.target == next.target) {
-            Some((twice, _)) => {
-                let reason = "it is the target of two copies of one group";
-                Err(twice.target.invalid(reason))
-            }
+        let mut neighbours = pairs.array_windows::<2>();
+        match neighbours.find(|[one, next]| one.target == next.target) {
+            Some([twice, _]) => Err(twice
+                .target
+                .invalid("it is the target of two copies of one group")),
             None => Ok(Self::Images(pairs)),
         }
     }
@@ -78,13 +73,16 @@ impl Wanted {
             && self.pairs().len() == other.pairs().len()
             && self.pairs().iter().zip(other.pairs()).all(is_same)
     }
+}
 
-    /// For messages.
-    pub(super) fn words(&self) -> String {
+impl fmt::Display for CopyRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.pairs() {
-            [pair] => format!("the copy to {}", pair.target),
-            [pair, others @ ..] => format!("the copy to {} and {} more", pair.target, others.len()),
-            [] => "the copy of nothing".to_owned(),
+            [pair] => write!(f, "the copy to {}", pair.target),
+            [pair, others @ ..] => {
+                write!(f, "the copy to {} and {} more", pair.target, others.len())
+            }
+            [] => f.write_str("the copy of nothing"),
         }
     }
 }
@@ -93,9 +91,9 @@ impl Wanted {
 mod tests {
     use super::*;
 
-    fn group(copies: &[(&str, &str)]) -> Result<Wanted, MountError> {
+    fn group(copies: &[(&str, &str)]) -> Result<CopyRequest, MountError> {
         let owned = |(source, target): &(&str, &str)| ((*source).to_owned(), (*target).to_owned());
-        Wanted::group("data", &copies.iter().map(owned).collect::<Vec<_>>())
+        CopyRequest::group("data", &copies.iter().map(owned).collect::<Vec<_>>())
     }
 
     #[test]
@@ -110,10 +108,11 @@ mod tests {
         ] {
             assert_eq!(wanted.is(&group(other).unwrap()), is_same, "{other:?}");
         }
-        let elsewhere = Wanted::group("other name", &[("a".to_owned(), "x".to_owned())]).unwrap();
+        let elsewhere =
+            CopyRequest::group("other name", &[("a".to_owned(), "x".to_owned())]).unwrap();
         assert!(elsewhere.is(&group(&[("a", "x")]).unwrap()));
         let pair = Pair::parse("data", "a", "x").unwrap();
-        assert!(!Wanted::Image(pair.clone()).is(&Wanted::Directory(pair)));
+        assert!(!CopyRequest::Image(pair.clone()).is(&CopyRequest::Directory(pair)));
     }
 
     #[test]
@@ -129,7 +128,7 @@ mod tests {
     fn a_group_has_an_end_so_that_it_leaves_descriptors_to_others() {
         let copies = |count| {
             let copies = (0..count).map(|i| (format!("a{i}"), format!("b{i}")));
-            Wanted::group("data", &copies.collect::<Vec<_>>())
+            CopyRequest::group("data", &copies.collect::<Vec<_>>())
         };
         assert_eq!(copies(GROUP).unwrap().pairs().len(), GROUP);
         assert!(matches!(copies(GROUP + 1), Err(MountError::Invalid { .. })));

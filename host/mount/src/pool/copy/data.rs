@@ -1,9 +1,6 @@
-//! How the data of one file is copied: blocks are shared where the file system can, else what lies between the holes is copied in steps.
-//!
-//! It works on two open files, and knows neither paths nor pools.
+//! How the data of one open file is copied: blocks are shared where the file system can, else what lies between the holes is copied in steps.
 
-use crate::pool::copying::{CopyError, Copying};
-use crate::pool::still::Still;
+use super::job::CopyError;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::ops::Range;
@@ -18,16 +15,16 @@ pub(super) fn copy(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
     size: u64,
-    copying: Copying,
+    full_copies: bool,
 ) -> Result<bool, CopyError> {
     if size == 0 || share(from, to)? {
         return Ok(size > 0);
     }
-    if copying == Copying::Shared {
+    if !full_copies {
         return Err(CopyError::CannotShare);
     }
     write_out(from)?;
-    full(from, to, size, None)?;
+    full(from, to, size, || Ok(()))?;
     Ok(false)
 }
 
@@ -47,14 +44,13 @@ pub(super) fn share(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<bool, Co
     }
 }
 
-/// Copies what is between the holes. With `still`, the source must not be written to meanwhile.
+/// Copies what is between the holes. `check` is asked after each step whether to go on.
 pub(super) fn full(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
     size: u64,
-    mut still: Option<Still<'_>>,
+    check: impl Fn() -> Result<(), CopyError>,
 ) -> Result<(), CopyError> {
-    check_still(&mut still)?;
     // Holes stay holes: only what is between them is written.
     rustix::fs::ftruncate(to, size).map_err(CopyError::Write)?;
     let mut end = 0;
@@ -66,7 +62,7 @@ pub(super) fn full(
             Err(errno) => return Err(CopyError::Read(errno)),
         };
         end = rustix::fs::seek(from, SeekFrom::Hole(start)).map_err(CopyError::Read)?;
-        range(from, to, start..end.min(size), &mut still)?;
+        range(from, to, start..end.min(size), &check)?;
     }
     Ok(())
 }
@@ -82,19 +78,11 @@ fn write_out(file: BorrowedFd<'_>) -> Result<(), CopyError> {
     .map_err(CopyError::Read)
 }
 
-fn check_still(still: &mut Option<Still<'_>>) -> Result<(), CopyError> {
-    match still.as_mut().map(Still::written).transpose() {
-        Ok(None | Some(None)) => Ok(()),
-        Ok(Some(Some(_))) => Err(CopyError::Written),
-        Err(errno) => Err(CopyError::Read(errno)),
-    }
-}
-
 fn range(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
     bytes: Range<u64>,
-    still: &mut Option<Still<'_>>,
+    check: &impl Fn() -> Result<(), CopyError>,
 ) -> Result<(), CopyError> {
     let mut at = bytes.start;
     while at < bytes.end {
@@ -117,7 +105,7 @@ fn range(
             return Ok(());
         }
         at += copied as u64;
-        check_still(still)?;
+        check()?;
     }
     Ok(())
 }

@@ -1,26 +1,42 @@
-//! A copy to be made, and what copies of images and of trees have in common.
+//! A copy to be made, why one fails, and what copies of images and of trees have in common.
 
 use crate::freeze::Freezer;
-use crate::pool::copying::{CopyError, Copying, DEPTH};
+use crate::pool::copy_request::{CopyRequest, Pair};
 use crate::pool::directory::file_type;
 use crate::pool::handle::Pool;
 use crate::pool::ledger::{Inode, Origin, Record};
-use crate::pool::place::Place;
-use crate::pool::wanted::{Pair, Wanted};
-use crate::pool::{group_move, promise, trash};
+use crate::pool::{group_move, promise};
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use wasmount_core::mounter::MountError;
 
+/// Deepest tree that is copied: two descriptors are open for each level, and 1024 are a process's usual limit.
+pub(in crate::pool) const DEPTH: usize = 200;
+
 /// A copy to be made.
 #[derive(Debug)]
-pub(super) struct Job {
-    pub(super) pool: Arc<Pool>,
-    pub(super) wanted: Wanted,
-    pub(super) copying: Copying,
-    pub(super) freezer: Arc<Freezer>,
+pub(in crate::pool) struct Job {
+    pub(in crate::pool) pool: Arc<Pool>,
+    pub(in crate::pool) request: CopyRequest,
+    /// Whether data may be copied where the file system cannot share blocks.
+    pub(in crate::pool) full_copies: bool,
+    pub(in crate::pool) freezer: Arc<Freezer>,
+}
+
+/// Why a copy failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CopyError {
+    /// The file system cannot share blocks, and full copies are not granted.
+    CannotShare,
+    /// The source has another mount in it.
+    Mount,
+    /// The source is deeper than [`DEPTH`].
+    TooDeep,
+    /// The source was written to during a copy that must be of one moment.
+    Written,
+    Read(Errno),
+    Write(Errno),
 }
 
 /// What is known of a target that is a copy of its source, durably there. `None`: nothing has the name.
@@ -31,7 +47,7 @@ pub(super) fn found(
 ) -> Result<Option<Record>, MountError> {
     let Pair { source, target } = pair;
     let parent = pool.parent(target)?;
-    let Some(status) = pool.look(parent.as_fd(), target)? else {
+    let Some(status) = pool.look(&parent, target)? else {
         return Ok(None);
     };
     let record = pool.ledger.get(Inode::of(&status));
@@ -39,10 +55,9 @@ pub(super) fn found(
         return Err(target.otherwise_there("it is not a copy"));
     };
     // A source that is gone is known by its path only; one that was made anew there is another.
-    let from = match pool.parent(source) {
-        Ok(parent) => pool.look(parent.as_fd(), source)?,
-        Err(MountError::NotFound { .. }) => None,
-        Err(error) => return Err(error),
+    let from = match pool.parent_if_there(source)? {
+        Some(parent) => pool.look(&parent, source)?,
+        None => None,
     };
     let is_same = match from {
         Some(from) => Inode::of(&from) == origin.inode,
@@ -77,18 +92,9 @@ pub(super) fn remember(
     })
 }
 
-pub(super) fn discard_unfinished(pool: &Pool, name: &str) {
-    let aside = pool.unfinished.as_fd();
-    let deleted = trash::discard(pool, aside, name).and_then(|name| trash::delete(pool, name));
-    if let Err(errno) = deleted
-        && errno != Errno::NOENT
-    {
-        tracing::warn!(%errno, "an unfinished copy could not be deleted; the next start tries again");
-    }
-}
-
 /// The error of a copy, in words of its places.
-pub(super) fn failed(source: &Place, target: &Place, error: CopyError) -> MountError {
+pub(super) fn failed(pair: &Pair, error: CopyError) -> MountError {
+    let Pair { source, target } = pair;
     match error {
         CopyError::CannotShare => MountError::Unsupported {
             what: format!("a copy of {source} that shares its blocks"),

@@ -1,0 +1,218 @@
+//! How images are copied: one, or several as they are at one and the same moment.
+//!
+//! What cannot be frozen (raw block volumes, what others mount) is looked at before the first is copied and after the last. One image needs no look:
+//! its blocks are shared at one moment by themselves.
+
+use super::data;
+use super::job::{CopyError, Job, failed, found, remember};
+use super::unchanged::{FILE_WAITS, Unchanged};
+use crate::freeze::Image;
+use crate::pool::copy_request::Pair;
+use crate::pool::handle::{Pool, fresh_name};
+use crate::pool::image::{self, Unfinished};
+use crate::pool::ledger::Inode;
+use crate::pool::{group_move, promise};
+use rustix::fs::{FileType, OFlags};
+use std::os::fd::{AsFd, OwnedFd};
+use wasmount_core::mounter::MountError;
+
+/// How often several images are copied until nothing is written between the first and the last. Blocks are shared in milliseconds: what is written
+/// in each of these times is written all the time.
+const ATTEMPTS: usize = 5;
+
+/// A copy that is being made.
+struct Member<'p> {
+    pair: &'p Pair,
+    from: OwnedFd,
+    source: Inode,
+    to: Unfinished<'p>,
+    /// Of the source when it was opened.
+    bytes: u64,
+}
+
+/// Copies images, all or none, as they are at one moment.
+pub(super) fn copy(job: &Job, pairs: &[Pair]) -> Result<(), MountError> {
+    let pool = &*job.pool;
+    let members = pairs.iter().map(|pair| Member::begin(pool, pair));
+    let members: Vec<_> = members.collect::<Result<_, _>>()?;
+    for member in &members {
+        member.prepare(pool)?;
+    }
+    match members.as_slice() {
+        [] => Ok(()),
+        [member] => {
+            let shares = share_one(job, member)?;
+            if !shares {
+                member.copy_in_full(job.full_copies)?;
+            }
+            member.complete(pool, shares, None)?;
+            pool.finish(&member.to.name, &member.pair.target)
+        }
+        members => {
+            share_group(job, members)?;
+            let moment = fresh_name();
+            for member in members {
+                member.complete(pool, true, Some(&moment))?;
+            }
+            let moves = members.iter().map(|member| group_move::Move {
+                name: &member.to.name,
+                inode: member.to.inode,
+                place: &member.pair.target,
+            });
+            group_move::all_or_none(pool, &moves.collect::<Vec<_>>())
+        }
+    }
+}
+
+/// Whether all targets are copies of their sources, of one moment; durably, if so. Some of them, or of several moments, is an error.
+pub(super) fn are_done(pool: &Pool, pairs: &[Pair]) -> Result<bool, MountError> {
+    let moment = |pair| {
+        let found = found(pool, pair, FileType::RegularFile)?;
+        Ok(found.map(|record| record.moment))
+    };
+    let moments: Vec<_> = pairs
+        .iter()
+        .map(moment)
+        .collect::<Result<_, MountError>>()?;
+    match moments.as_slice() {
+        [] | [Some(_)] => Ok(true),
+        moments if moments.iter().all(Option::is_none) => Ok(false),
+        [first @ Some(Some(_)), others @ ..] if others.iter().all(|it| it == first) => Ok(true),
+        moments => {
+            let there = pairs.iter().zip(moments);
+            let there = there.filter(|(_, moment)| moment.is_some());
+            let targets: Vec<_> = there.map(|(pair, _)| pair.target.to_string()).collect();
+            Err(MountError::AlreadyExists {
+                what: targets.join(", "),
+                difference: "they are copies of several moments, or the others of their group are gone; remove them, and copy the group anew".to_owned(),
+            })
+        }
+    }
+}
+
+/// Lets a copy share the blocks of its source; false: it cannot.
+fn share_one(job: &Job, member: &Member<'_>) -> Result<bool, MountError> {
+    let shared = data::can_share(member.to.file.as_fd()).and_then(|can| {
+        // Asked before any writer is kept waiting.
+        let _frozen = can.then(|| job.freezer.freeze(&[member.image()]));
+        Ok(can && member.share()?)
+    });
+    shared.map_err(|error| member.failed(error))
+}
+
+/// Lets all copies share the blocks of their sources, as these are at one moment.
+fn share_group(job: &Job, members: &[Member<'_>]) -> Result<(), MountError> {
+    for member in members {
+        match data::can_share(member.to.file.as_fd()) {
+            Ok(true) => {}
+            Ok(false) => return Err(member.failed(CopyError::CannotShare)),
+            Err(error) => return Err(member.failed(error)),
+        }
+    }
+    let images: Vec<_> = members.iter().map(Member::image).collect();
+    let mut attempts = 1;
+    loop {
+        let frozen = job.freezer.freeze(&images);
+        let shared = share_once(members);
+        drop(frozen);
+        match shared {
+            Ok(()) => return Ok(()),
+            Err((_, CopyError::Written)) if attempts < ATTEMPTS => attempts += 1,
+            Err((member, CopyError::Written)) => return Err(member.failed_group()),
+            Err((member, error)) => return Err(member.failed(error)),
+        }
+    }
+}
+
+/// With the member that failed.
+fn share_once<'m, 'p>(members: &'m [Member<'p>]) -> Result<(), (&'m Member<'p>, CopyError)> {
+    let mut waits = FILE_WAITS;
+    let mut sources = Vec::with_capacity(members.len());
+    for member in members {
+        let source = Unchanged::begin(member.from.as_fd(), &mut waits);
+        sources.push(source.map_err(|error| (member, error))?);
+    }
+    for member in members {
+        match member.share() {
+            Ok(true) => {}
+            Ok(false) => return Err((member, CopyError::CannotShare)),
+            Err(error) => return Err((member, error)),
+        }
+    }
+    for (member, source) in members.iter().zip(sources) {
+        source.check().map_err(|error| (member, error))?;
+    }
+    Ok(())
+}
+
+impl<'p> Member<'p> {
+    fn begin(pool: &'p Pool, pair: &'p Pair) -> Result<Self, MountError> {
+        let Pair { source, target } = pair;
+        let from = image::open(pool, source, OFlags::RDONLY)?;
+        let (inode, status) = Inode::of_fd(&from).map_err(|errno| source.failed("stat", errno))?;
+        Ok(Self {
+            pair,
+            from,
+            source: inode,
+            to: Unfinished::new(pool, target)?,
+            bytes: status.stx_size,
+        })
+    }
+
+    fn image(&self) -> Image<'_> {
+        Image {
+            name: self.pair.source.path.name(),
+            file: &self.from,
+        }
+    }
+
+    fn prepare(&self, pool: &Pool) -> Result<(), MountError> {
+        let target = &self.pair.target;
+        promise::promise_image(pool, target, self.to.inode, self.bytes)?;
+        promise::inherit(target, &pool.parent(target)?, &self.to.file)
+    }
+
+    /// Also a second time: an earlier attempt may have left a longer file.
+    fn share(&self) -> Result<bool, CopyError> {
+        rustix::fs::ftruncate(&self.to.file, 0).map_err(CopyError::Write)?;
+        data::share(self.from.as_fd(), self.to.file.as_fd())
+    }
+
+    fn copy_in_full(&self, is_granted: bool) -> Result<(), MountError> {
+        let (from, to) = (self.from.as_fd(), self.to.file.as_fd());
+        let mut waits = FILE_WAITS;
+        let copied = match is_granted {
+            true => Unchanged::begin(from, &mut waits)
+                .and_then(|source| data::full(from, to, self.bytes, || source.check())),
+            false => Err(CopyError::CannotShare),
+        };
+        copied.map_err(|error| self.failed(error))
+    }
+
+    /// The copy is whole: its promise and its origin are noted, and it is on stable storage but for its name.
+    fn complete(&self, pool: &Pool, shares: bool, moment: Option<&str>) -> Result<(), MountError> {
+        let target = &self.pair.target;
+        let (own, made) =
+            Inode::of_fd(&self.to.file).map_err(|errno| target.failed("stat", errno))?;
+        if made.stx_size != self.bytes {
+            // The source grew just before its blocks were shared.
+            promise::promise_image(pool, target, own, made.stx_size)?;
+        }
+        remember(pool, self.pair, own, self.source, |record| {
+            record.shares_blocks = shares;
+            record.moment = moment.map(str::to_owned);
+        })?;
+        rustix::fs::fsync(&self.to.file).map_err(|errno| target.failed("sync", errno))
+    }
+
+    fn failed(&self, error: CopyError) -> MountError {
+        failed(self.pair, error)
+    }
+
+    /// It is written to by what is not frozen.
+    fn failed_group(&self) -> MountError {
+        self.pair.source.in_use(
+            "it is written to all the time, so that copies of the group would be of several moments: by a raw block volume, or by a file system that is mounted where this host does not see it; stop who writes, or unpublish the volume, and try again",
+        )
+    }
+}

@@ -1,0 +1,242 @@
+//! Whether files and trees are copied as they are at one moment. The blocks of one file are shared at once by the kernel. Bytes that are read one after
+//! another, and files that are shared one after another, are of one moment only if nothing was written meanwhile: each is looked at before the first
+//! byte is read and after the last.
+//!
+//! What counts is the change time (`st_ctime`): a pod can set the time of the last write back, and not this one. A loop device writes through its
+//! file, so what a mounted volume writes shows in it.
+
+use super::job::CopyError;
+use crate::walk::{Next, walk};
+use rustix::fs::{AtFlags, FileType, Statx, StatxFlags};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+use sha2::{Digest, Sha256};
+use std::ffi::CStr;
+use std::os::fd::BorrowedFd;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Two writes within this may leave the same time: two ticks of the slowest kernel clock (`CONFIG_HZ_100`); since Linux 6.13 times are fine
+/// enough by themselves.
+const TICK: Duration = Duration::from_millis(20);
+/// How many ticks a copy of images waits before it begins, until a write that follows must show. After as many something writes all the time.
+pub(super) const FILE_WAITS: usize = 5;
+/// The same for a tree. 50 times are a second: a tree that was finished just now takes one or two, one that comes near is being written to all
+/// the time.
+const TREE_WAITS: usize = 50;
+
+/// A file as it was before its copy.
+#[derive(Debug)]
+pub(super) struct Unchanged<'f> {
+    file: BorrowedFd<'f>,
+    version: [u64; 3],
+}
+
+/// What a tree looks like, entry by entry, as one digest. However large the tree, it keeps nothing else.
+#[derive(Debug)]
+pub(super) struct TreeFingerprint {
+    digest: Sha256,
+    waits: usize,
+}
+
+/// What it comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Count([u8; 32]);
+
+impl<'f> Unchanged<'f> {
+    /// Looks before the first byte is read; so many `waits` are left.
+    pub(super) fn begin(file: BorrowedFd<'f>, waits: &mut usize) -> Result<Self, CopyError> {
+        let status = settled(waits, || look(file, c""))?;
+        let version = version(&status);
+        Ok(Self { file, version })
+    }
+
+    /// Whether nothing was written since.
+    pub(super) fn check(&self) -> Result<(), CopyError> {
+        let now = look(self.file, c"").map_err(changed)?;
+        match version(&now) == self.version {
+            true => Ok(()),
+            false => Err(CopyError::Written),
+        }
+    }
+}
+
+impl TreeFingerprint {
+    pub(super) fn new() -> Self {
+        Self {
+            digest: Sha256::new(),
+            waits: TREE_WAITS,
+        }
+    }
+
+    /// Takes down an entry before it is read; with an empty name the directory itself. It waits until whatever is done to it afterwards must
+    /// show.
+    pub(super) fn entry(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+    ) -> Result<Statx, CopyError> {
+        let status = settled(&mut self.waits, || look(directory, name))?;
+        self.note(name, &status);
+        Ok(status)
+    }
+
+    /// The digest of all that was taken down.
+    pub(super) fn end(self) -> Count {
+        Count(self.digest.finalize().into())
+    }
+
+    fn note(&mut self, name: &CStr, status: &Statx) {
+        // With its end, so that no two lists of names are alike.
+        self.digest.update(name.to_bytes_with_nul());
+        self.digest.update(status.stx_ino.to_le_bytes());
+        for number in version(status) {
+            self.digest.update(number.to_le_bytes());
+        }
+        self.digest.update(status.stx_mode.to_le_bytes());
+    }
+}
+
+/// What a tree looks like now.
+pub(super) fn count(top: BorrowedFd<'_>) -> Result<Count, CopyError> {
+    let mut fingerprint = TreeFingerprint::new();
+    fingerprint.note(c"", &look(top, c"").map_err(changed)?);
+    let note = |directory: BorrowedFd<'_>, name: &CStr| {
+        let status = look(directory, name)?;
+        fingerprint.note(name, &status);
+        let kind = FileType::from_raw_mode(status.stx_mode.into());
+        Ok(match kind == FileType::Directory {
+            true => Next::Enter,
+            false => Next::Pass,
+        })
+    };
+    walk(top, note).map_err(|stopped| changed(stopped.errno))?;
+    Ok(fingerprint.end())
+}
+
+/// What an error says of an entry that was there a moment ago, and not a link.
+pub(super) fn changed(errno: Errno) -> CopyError {
+    match errno {
+        Errno::NOENT | Errno::STALE | Errno::NOTDIR | Errno::LOOP => CopyError::Written,
+        Errno::XDEV => CopyError::Mount,
+        errno => CopyError::Read(errno),
+    }
+}
+
+/// What an entry is like, or with an empty name the descriptor itself; a link is not followed.
+fn look(directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::EMPTY_PATH;
+    rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS)
+}
+
+/// Looks again until a change that follows must show.
+fn settled(waits: &mut usize, look: impl Fn() -> Result<Statx, Errno>) -> Result<Statx, CopyError> {
+    loop {
+        let status = look().map_err(changed)?;
+        if !is_fresh(&status) {
+            return Ok(status);
+        }
+        *waits = waits.checked_sub(1).ok_or(CopyError::Written)?;
+        sleep(TICK);
+    }
+}
+
+/// Whether a change just now may leave the same time once more.
+fn is_fresh(status: &Statx) -> bool {
+    let now = clock_gettime(ClockId::Realtime);
+    let nanoseconds_of =
+        |seconds: i64, part: i64| i128::from(seconds) * 1_000_000_000 + i128::from(part);
+    let changed = status.stx_ctime;
+    let age = nanoseconds_of(now.tv_sec, now.tv_nsec)
+        - nanoseconds_of(changed.tv_sec, changed.tv_nsec.into());
+    age.unsigned_abs() < TICK.as_nanos()
+}
+
+/// Size, and second and nanosecond of the last change.
+fn version(status: &Statx) -> [u64; 3] {
+    let changed = status.stx_ctime;
+    [
+        status.stx_size,
+        changed.tv_sec.cast_unsigned(),
+        changed.tv_nsec.into(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::handle::DIRECTORY;
+    use rustix::fs::{Mode, mkdirat, openat};
+    use std::fs::File;
+    use std::io::Write;
+    use std::os::fd::{AsFd, OwnedFd};
+    use std::os::unix::fs::FileExt;
+
+    fn written() -> [File; 3] {
+        [(); 3].map(|()| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(b"a").unwrap();
+            file
+        })
+    }
+
+    fn begin(files: &[File; 3]) -> [Unchanged<'_>; 3] {
+        let mut waits = FILE_WAITS;
+        files
+            .each_ref()
+            .map(|file| Unchanged::begin(file.as_fd(), &mut waits).unwrap())
+    }
+
+    #[test]
+    fn files_that_nobody_writes_stand_still() {
+        let files = written();
+        for file in begin(&files) {
+            assert_eq!([file.check(), file.check()], [Ok(()), Ok(())]);
+        }
+    }
+
+    #[test]
+    fn a_write_is_seen_however_soon_it_comes_and_where() {
+        for round in 0..21 {
+            let files = written();
+            let before = begin(&files);
+            files[round % 3].write_all_at(b"b", 0).unwrap();
+            for (index, file) in before.iter().enumerate() {
+                let seen = file.check() == Err(CopyError::Written);
+                assert_eq!(seen, index == round % 3, "{round}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_written_to_all_the_time_is_rejected() {
+        let file = tempfile::tempfile().unwrap();
+        let is_ended = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_ended.load(std::sync::atomic::Ordering::Relaxed) {
+                    file.write_all_at(b"b", 0).unwrap();
+                }
+            });
+            let mut waits = 1;
+            while file.metadata().unwrap().len() == 0 {}
+            let begun = Unchanged::begin(file.as_fd(), &mut waits);
+            is_ended.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(begun.map(drop), Err(CopyError::Written));
+        });
+    }
+
+    #[test]
+    fn a_tree_grown_deeper_has_another_fingerprint() {
+        let top = tempfile::tempdir().unwrap();
+        let top = OwnedFd::from(File::open(top.path()).unwrap());
+        let mut at = top.try_clone().unwrap();
+        let mut seen = Vec::new();
+        for _ in 0..300 {
+            seen.push(count(top.as_fd()).unwrap());
+            mkdirat(&at, c"a", Mode::RWXU).unwrap();
+            at = openat(&at, c"a", DIRECTORY, Mode::empty()).unwrap();
+        }
+        assert!(seen.array_windows().all(|[one, next]| one != next));
+    }
+}
