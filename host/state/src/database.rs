@@ -13,10 +13,9 @@ use redb::{
     ReadOnlyTable, ReadableDatabase, ReadableTable, StorageError, Table, TableDefinition,
     TableError,
 };
-use rustix::fs::{Mode, OFlags};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::ops::Bound;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use wasmount_core::state::{Keyspace, KeyspaceOwner, StateEntry, StateError, record_bytes};
@@ -37,7 +36,7 @@ type OpenRecords = ReadOnlyTable<&'static str, (u64, &'static [u8])>;
 #[derive(Debug)]
 pub(crate) struct Database {
     path: PathBuf,
-    directory: OwnedFd,
+    directory: File,
     /// None after an I/O error, until [`Database::reopen`] succeeds.
     open: RwLock<Option<redb::Database>>,
 }
@@ -57,16 +56,14 @@ impl Database {
             path: path.clone(),
             source,
         };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(directory, flags, Mode::empty())
-            .map_err(|errno| failed(errno.into()))?;
+        let opened = File::open(directory).map_err(failed)?;
         if !path.try_exists().map_err(failed)? {
-            open::make(directory, &fd, &path, is_expected)?;
+            open::make(directory, &opened, &path, is_expected)?;
         }
         let (database, last_revision) = open::open_file(&path)?;
         let database = Self {
             path,
-            directory: fd,
+            directory: opened,
             open: RwLock::new(Some(database)),
         };
         Ok((database, last_revision))
@@ -90,7 +87,7 @@ impl Database {
 
     /// The keyspace as it is now.
     pub(crate) fn snapshot(&self, space: &Keyspace) -> Result<Snapshot, StateError> {
-        self.read(|database| {
+        self.with("read", |database| {
             let transaction = database.begin_read()?;
             match transaction.open_table(Records::new(&table_name(space))) {
                 Ok(records) => Ok(Snapshot(Some(records))),
@@ -102,12 +99,12 @@ impl Database {
 
     /// What the durable records of a keyspace take.
     pub(crate) fn size(&self, space: &Keyspace) -> Result<u64, StateError> {
-        self.read(|database| kept_size(database, space))
+        self.with("read", |database| kept_size(database, space))
     }
 
     /// Whether it was made empty though there should have been one, and nobody has accepted that.
     pub(crate) fn is_lost(&self) -> Result<bool, StateError> {
-        self.read(|database| {
+        self.with("read", |database| {
             let store = database.begin_read()?.open_table(STORE)?;
             Ok(store.get(STORE_LOST)?.is_some())
         })
@@ -115,20 +112,23 @@ impl Database {
 
     /// It is right that it is empty. Durable on return.
     pub(crate) fn accept_loss(&self) -> Result<(), StateError> {
-        self.read(|database| {
+        self.with("write to", |database| {
             let transaction = database.begin_write()?;
             transaction.open_table(STORE)?.remove(STORE_LOST)?;
             Ok(transaction.commit()?)
         })
     }
 
-    fn read<T>(
+    fn with<T>(
         &self,
+        operation: &'static str,
         work: impl FnOnce(&redb::Database) -> Result<T, redb::Error>,
     ) -> Result<T, StateError> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        let database = open.as_ref().ok_or_else(|| closed("read"))?;
-        guarded("read", || work(database))
+        guarded(operation, || match open.as_ref() {
+            Some(database) => work(database),
+            None => Err(redb::Error::DatabaseClosed),
+        })
     }
 
     /// Whether the file system has space for new values, beyond what commits and removals need. redb may double the file when it grows.
@@ -142,18 +142,12 @@ impl Database {
 
     /// Makes a batch durable: waits for the disk. After an error nothing of it is stored, and the file has been opened again.
     pub(crate) fn commit(&self, batch: &Batch) -> Result<(), StateError> {
-        let result = self.try_commit(batch);
+        let result = self.with("commit", |database| write(database, batch));
         if result.is_err() {
             // After an I/O error redb refuses everything until it is opened again.
             self.reopen();
         }
         result
-    }
-
-    fn try_commit(&self, batch: &Batch) -> Result<(), StateError> {
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        let database = open.as_ref().ok_or_else(|| closed("commit"))?;
-        guarded("commit", || write(database, batch))
     }
 
     fn reopen(&self) {
@@ -287,12 +281,7 @@ fn guarded<T>(
     operation: &'static str,
     work: impl FnOnce() -> Result<T, redb::Error>,
 ) -> Result<T, StateError> {
-    open::caught(work).map_err(|error| failed(operation, error))
-}
-
-fn failed(operation: &'static str, error: impl Into<redb::Error>) -> StateError {
-    let error = error.into();
-    match &error {
+    open::caught(work).map_err(|error| match &error {
         redb::Error::Io(io)
             if matches!(io.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
         {
@@ -302,11 +291,7 @@ fn failed(operation: &'static str, error: impl Into<redb::Error>) -> StateError 
             operation,
             source: Box::new(error),
         },
-    }
-}
-
-fn closed(operation: &'static str) -> StateError {
-    failed(operation, redb::Error::DatabaseClosed)
+    })
 }
 
 #[cfg(test)]

@@ -2,9 +2,8 @@
 //!
 //! It is an advisory `flock` on the directory itself: the kernel lets go of it when the process dies, however it dies.
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use std::fs::{File, TryLockError};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +14,7 @@ const DATA_DIRECTORY_MODE: u32 = 0o700;
 #[derive(Debug)]
 pub struct DataDirLock {
     directory: PathBuf,
-    _fd: OwnedFd,
+    _locked: File,
 }
 
 /// Why a data directory could not be locked.
@@ -51,29 +50,23 @@ impl DataDirLock {
             .mode(DATA_DIRECTORY_MODE)
             .create(directory)
             .map_err(failed)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(directory, flags, Mode::empty())
-            .map_err(|errno| failed(errno.into()))?;
-        let operation = if wait {
-            FlockOperation::LockExclusive
-        } else {
-            FlockOperation::NonBlockingLockExclusive
+        let file = File::open(directory).map_err(failed)?;
+        let locked = match wait {
+            true => file.lock().map_err(TryLockError::Error),
+            false => file.try_lock(),
         };
-        loop {
-            match rustix::fs::flock(&fd, operation) {
-                Ok(()) => break,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => {
-                    return Err(LockError::Held {
-                        directory: directory.to_owned(),
-                    });
-                }
-                Err(errno) => return Err(failed(errno.into())),
+        match locked {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(LockError::Held {
+                    directory: directory.to_owned(),
+                });
             }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
         Ok(Self {
             directory: directory.to_owned(),
-            _fd: fd,
+            _locked: file,
         })
     }
 

@@ -4,11 +4,9 @@ use super::{STORE, STORE_LOST, STORE_REVISION};
 use crate::file::ReservedFile;
 use crate::lock::LockError;
 use redb::{ReadableDatabase, TableError};
-use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +20,8 @@ pub(super) const MAGIC: [u8; 9] = [b'r', b'e', b'd', b'b', 0x1A, 0x0A, 0xA9, 0x0
 pub(super) const FORMAT: u64 = 1;
 /// redb's cache, in bytes: the hot pages of 100,000 records of a few hundred bytes. Its default is 1 GiB.
 const CACHE_BYTES: usize = 16 << 20;
+/// Only the host reads it.
+const FILE_MODE: u32 = 0o600;
 pub(super) const STORE_FORMAT: &str = "format";
 
 /// Why a store could not be opened. The file is never changed then.
@@ -67,7 +67,7 @@ pub enum OpenError {
 /// Makes an empty store under another name and renames it. `is_lost`: there should have been one.
 pub(super) fn make(
     directory: &Path,
-    fd: &OwnedFd,
+    opened: &File,
     path: &Path,
     is_lost: bool,
 ) -> Result<(), OpenError> {
@@ -80,16 +80,16 @@ pub(super) fn make(
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let file = rustix::fs::open(&new, flags, Mode::RUSR | Mode::WUSR)
-        .map_err(|errno| failed(errno.into()))?;
+    let mut options = File::options();
+    options.read(true).write(true).create_new(true);
+    let file = options.mode(FILE_MODE).open(&new).map_err(failed)?;
     let database = guarded(path, || {
-        Ok(redb::Database::builder().create_with_backend(ReservedFile::new(File::from(file)))?)
+        Ok(redb::Database::builder().create_with_backend(ReservedFile::new(file))?)
     })?;
     guarded(path, || write_format(&database, is_lost))?;
     drop(database);
     std::fs::rename(&new, path).map_err(failed)?;
-    rustix::fs::fsync(fd).map_err(|errno| failed(errno.into()))
+    opened.sync_all().map_err(failed)
 }
 
 /// Opens a store that is there; also the last revision in it.

@@ -27,27 +27,28 @@ const KEPT_BYTES: u64 = 128 << 10;
 
 /// One line: what holds for an inode from here on; without a record, nothing.
 #[derive(Debug, Serialize, Deserialize)]
-struct Line {
+struct Line<R> {
     inode: Inode,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    record: Option<Record>,
+    record: Option<R>,
 }
 
 /// The open file.
 #[derive(Debug)]
 pub(super) struct Lines {
     /// Shared with who waits for it to be on stable storage.
-    file: Arc<File>,
+    pub(super) file: Arc<File>,
     /// Of what is whole.
     length: u64,
     /// Up to where it has blocks.
     taken: u64,
     count: usize,
     /// Bytes written since the ledger was opened, over all its files.
-    written: u64,
+    pub(super) written: u64,
     /// Count of lines at which it is worth another try to write it anew, after one that failed.
     patience: usize,
-    is_distrusted: bool,
+    /// It may not hold what was written to it: only another file is sure.
+    pub(super) is_distrusted: bool,
 }
 
 impl Lines {
@@ -69,63 +70,46 @@ impl Lines {
             patience: 0,
             is_distrusted: !is_whole,
         };
-        if lines.is_spent(records.len(), SPARE_LINES_AT_OPEN) {
-            let holding = records.iter().map(|(inode, record)| (inode, record));
-            match lines.rewrite(folder, holding) {
-                Err(error) if lines.is_distrusted => return Err(error),
-                // A full disk keeps no pool from being opened.
-                Err(error) => tracing::warn!(%error, "a pool's ledger stays long"),
-                Ok(()) => {}
-            }
-        }
+        let holding = records.iter().map(|(inode, record)| (inode, record));
+        lines.shorten(folder, holding, SPARE_LINES_AT_OPEN)?;
         lines.file.sync_all()?;
         rustix::fs::fsync(folder)?;
         Ok((lines, records))
     }
 
-    pub(super) fn written(&self) -> u64 {
-        self.written
+    /// Writes the file anew if it has so many lines more than twice those that hold, or cannot be trusted. Everything is on stable storage if it
+    /// did. A full disk keeps no pool from being opened or used; a file that cannot be trusted does.
+    pub(super) fn shorten<'a>(
+        &mut self,
+        folder: &OwnedFd,
+        records: impl ExactSizeIterator<Item = (&'a Inode, &'a Record)>,
+        spare: usize,
+    ) -> io::Result<bool> {
+        let is_long = self.count > spare + 2 * records.len() && self.count >= self.patience;
+        if !is_long && !self.is_distrusted {
+            return Ok(false);
+        }
+        match self.rewrite(folder, records) {
+            Ok(()) => Ok(true),
+            Err(error) if self.is_distrusted => Err(error),
+            Err(error) => {
+                tracing::warn!(%error, "a pool's ledger could not be written anew; the old one goes on");
+                Ok(false)
+            }
+        }
     }
 
-    pub(super) fn file(&self) -> Arc<File> {
-        Arc::clone(&self.file)
-    }
-
-    /// It may not hold what was written to it.
-    pub(super) fn distrust(&mut self) {
-        self.is_distrusted = true;
-    }
-
-    /// Whether only another file is sure.
-    pub(super) fn is_distrusted(&self) -> bool {
-        self.is_distrusted
-    }
-
-    /// Whether it should be written anew: it has so many lines more than twice those that hold.
-    pub(super) fn is_spent(&self, records: usize, spare: usize) -> bool {
-        let is_long = self.count > spare + 2 * records && self.count >= self.patience;
-        self.is_distrusted || is_long
-    }
-
-    /// Appends what holds for an inode.
-    pub(super) fn promise(&mut self, inode: Inode, record: &Record) -> io::Result<()> {
-        let record = Some(record.clone());
-        let text = line(&Line { inode, record })?;
-        self.take_blocks(text.len() as u64)?;
-        self.append(&text)
-    }
-
-    /// Appends that nothing holds for an inode any more.
-    pub(super) fn forget(&mut self, inode: Inode) -> io::Result<()> {
-        let text = line(&Line {
-            inode,
-            record: None,
-        })?;
+    /// Appends what holds for an inode; without a record nothing does any more.
+    pub(super) fn write(&mut self, inode: Inode, record: Option<&Record>) -> io::Result<()> {
+        let text = line(inode, record)?;
+        if record.is_some() {
+            self.take_blocks(text.len() as u64)?;
+        }
         self.append(&text)
     }
 
     /// Writes another file with these records only, and puts it in the place of this one; on stable storage on return.
-    pub(super) fn rewrite<'a>(
+    fn rewrite<'a>(
         &mut self,
         folder: &OwnedFd,
         records: impl Iterator<Item = (&'a Inode, &'a Record)>,
@@ -139,11 +123,7 @@ impl Lines {
         let mut text = Vec::new();
         let mut count = 0;
         for (inode, record) in records {
-            let record = Some(record.clone());
-            text.extend(line(&Line {
-                inode: *inode,
-                record,
-            })?);
+            text.extend(line(*inode, Some(record))?);
             count += 1;
         }
         file.write_all(&text)?;
@@ -193,8 +173,8 @@ impl Lines {
     }
 }
 
-fn line(line: &Line) -> io::Result<Vec<u8>> {
-    let mut text = serde_json::to_vec(line)?;
+fn line(inode: Inode, record: Option<&Record>) -> io::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec(&Line { inode, record })?;
     text.push(b'\n');
     Ok(text)
 }
@@ -206,7 +186,7 @@ fn read(text: &[u8]) -> (Vec<(Inode, Record)>, usize, bool) {
     let mut is_whole = true;
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         count += 1;
-        match (line.last(), serde_json::from_slice::<Line>(line)) {
+        match (line.last(), serde_json::from_slice::<Line<Record>>(line)) {
             (Some(b'\n'), Ok(Line { inode, record })) => match record {
                 Some(record) => drop(records.insert(inode.number, (inode, record))),
                 None => drop(records.remove(&inode.number)),

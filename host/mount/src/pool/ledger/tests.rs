@@ -3,6 +3,7 @@
 use super::lines::{FILE_NAME, SPARE_LINES};
 use super::*;
 use proptest::prelude::*;
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use tempfile::TempDir;
 
