@@ -50,22 +50,16 @@ pub(crate) struct Image<'a> {
 }
 
 /// Frozen until this is dropped, or [`FROZEN_AT_MOST`] has passed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[must_use = "it is thawed when this is dropped"]
 pub(crate) struct Frozen<'f> {
-    /// In this order: thawed first, given back last.
-    _session: Option<Session>,
-    _turn: Option<Turn<'f>>,
-}
-
-/// Thaws when it is dropped.
-#[derive(Debug)]
-struct Session {
     held: Arc<Held>,
     /// Until this thread is through: whatever the guard thaws, it may be about to freeze one more.
     intent: Option<Intent>,
     /// The guard hears of the end by this.
     _end: Sender<()>,
+    /// Given back last.
+    _turn: Turn<'f>,
 }
 
 /// What is frozen now, for whoever comes first to thaw it.
@@ -133,43 +127,26 @@ impl Freezer {
     }
 
     /// Freezes whatever file systems are mounted of these images. What cannot be frozen is left as it is.
-    pub(crate) fn freeze(&self, images: &[Image<'_>]) -> Frozen<'_> {
+    pub(crate) fn freeze(&self, images: &[Image<'_>]) -> Option<Frozen<'_>> {
         self.try_freeze(images).unwrap_or_else(|error| {
             tracing::warn!(%error, "a mounted image is copied without a freeze");
-            Frozen::default()
+            None
         })
     }
 
-    fn try_freeze(&self, images: &[Image<'_>]) -> Result<Frozen<'_>, MountError> {
+    fn try_freeze(&self, images: &[Image<'_>]) -> Result<Option<Frozen<'_>>, MountError> {
         let (records, mounts) = mounts::mounted(images)?;
         if mounts.is_empty() {
-            return Ok(Frozen::default());
+            return Ok(None);
         }
         let turn = self.turn(records.iter().map(|record| record.number).collect())?;
         // The bulk of what is to be written, while writers need not wait for it yet. An error of it shows in the next step again.
         at_once(&mounts, |mount| {
             let _ = syncfs(mount);
         });
-        let intent = self.intents.write(&records)?;
-        let session = self.begin(intent)?;
-        at_once(mounts, |mount| session.freeze(mount));
-        Ok(Frozen {
-            _session: Some(session),
-            _turn: Some(turn),
-        })
-    }
-
-    /// Begins a session that [`Freezer::close`] knows.
-    fn begin(&self, intent: Intent) -> Result<Session, MountError> {
-        let session = Session::begin(intent)?;
-        match &mut *lock(&self.sessions) {
-            Some(sessions) => {
-                sessions.retain(|held| held.strong_count() > 0);
-                sessions.push(Arc::downgrade(&session.held));
-                Ok(session)
-            }
-            None => Err(failed("freeze", Errno::CANCELED)),
-        }
+        let frozen = Frozen::begin(turn, self.intents.write(&records)?)?;
+        at_once(mounts, |mount| frozen.freeze(mount));
+        Ok(Some(frozen))
     }
 
     /// Waits until no other copy has any of these devices.
@@ -197,19 +174,21 @@ impl Drop for Turn<'_> {
     }
 }
 
-impl Session {
-    /// Sets the guard. Nothing is frozen yet.
-    fn begin(intent: Intent) -> Result<Self, MountError> {
+impl<'f> Frozen<'f> {
+    /// Sets the guard, and lets [`Freezer::close`] know. Nothing is frozen yet.
+    fn begin(turn: Turn<'f>, intent: Intent) -> Result<Self, MountError> {
         let held = Arc::new(Held(Mutex::new(State {
             frozen: Some(Vec::new()),
             is_stuck: false,
         })));
         let (end, ended) = mpsc::channel();
         let guarded = Arc::clone(&held);
-        let session = Self {
+        let freezer = turn.freezer;
+        let begun = Self {
             held,
             intent: Some(intent),
             _end: end,
+            _turn: turn,
         };
         let thread = std::thread::Builder::new().name("freeze-guard".to_owned());
         let started = thread.spawn(move || {
@@ -221,13 +200,18 @@ impl Session {
                 );
             }
         });
-        match started {
-            Ok(_) => Ok(session),
-            Err(error) => {
-                let errno = Errno::from_io_error(&error).unwrap_or(Errno::AGAIN);
-                Err(failed("guard", errno))
-            }
+        if let Err(error) = started {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::AGAIN);
+            return Err(failed("guard", errno));
         }
+        match &mut *lock(&freezer.sessions) {
+            Some(sessions) => {
+                sessions.retain(|held| held.strong_count() > 0);
+                sessions.push(Arc::downgrade(&begun.held));
+            }
+            None => return Err(failed("freeze", Errno::CANCELED)),
+        }
+        Ok(begun)
     }
 
     /// Freezes one more, if the time is not over.
@@ -254,7 +238,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for Frozen<'_> {
     fn drop(&mut self) {
         self.held.thaw();
         if let Some(intent) = self.intent.take() {

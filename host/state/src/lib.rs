@@ -11,7 +11,6 @@
 
 mod committer;
 mod database;
-mod file;
 mod lock;
 mod pending;
 mod store;

@@ -8,7 +8,7 @@ use crate::failure::{MountSetupError, io};
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use uuid::Uuid;
 use wasmount_core::mounter::MountError;
 
 /// In the run directory.
@@ -20,8 +20,6 @@ const DIRECTORY_MODE: u32 = 0o700;
 #[derive(Debug)]
 pub(super) struct Intents {
     directory: PathBuf,
-    /// Name of the next file. Those of an earlier host are not written over.
-    next: AtomicU64,
 }
 
 /// One freeze.
@@ -41,31 +39,22 @@ impl Intents {
             .create(&directory)
             .map_err(|source| unusable("create", &directory, source))?;
         let failed = |source| unusable("read", &directory, source);
-        let (mut left, mut next) = (Vec::new(), 0);
+        let mut left = Vec::new();
         for entry in fs::read_dir(&directory).map_err(failed)? {
             let file = entry.map_err(failed)?.path();
-            let number = file
-                .file_name()
-                .and_then(|name| name.to_str()?.parse().ok());
-            next = next.max(number.map_or(0, |number: u64| number.saturating_add(1)));
             match serde_json::from_slice(&fs::read(&file).map_err(failed)?) {
                 Ok(devices) => left.push(Intent { file, devices }),
                 // It is whole before anything is frozen.
                 Err(_) => fs::remove_file(&file).map_err(failed)?,
             }
         }
-        let intents = Self {
-            directory,
-            next: AtomicU64::new(next),
-        };
-        Ok((intents, left))
+        Ok((Self { directory }, left))
     }
 
     /// To be called before the first of these is frozen.
     pub(super) fn write(&self, devices: &[BlockRecord]) -> Result<Intent, MountError> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
         let intent = Intent {
-            file: self.directory.join(number.to_string()),
+            file: self.directory.join(Uuid::new_v4().to_string()),
             devices: devices.to_owned(),
         };
         let written = serde_json::to_vec(devices)

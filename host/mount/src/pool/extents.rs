@@ -2,28 +2,25 @@
 //! all: each is bounded in ranges, in bytes that are read and in time, and says where to ask on.
 //!
 //! An answer is of one moment only for images that nobody writes, which snapshots are.
-//!
-//! ```text
-//! extents ──▶ contents   one image: what reads as zeroes, what is shared, what must be read
-//!        └──▶ page       the ranges of one answer
-//! ```
 
 mod contents;
-mod page;
 
 use crate::pool::handle::Pool;
 use crate::pool::place::Place;
 use contents::{Content, Contents};
-use page::Page;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
 use wasmount_core::pool::Extents;
+use wasmount_core::snapshot::Extent;
 
 /// What is compared as one, in bytes: the block of xfs, btrfs and ext4, and a page of memory, in which all of them write.
 const BLOCK_BYTES: u64 = 4096;
 /// One step of a comparison, in bytes: large enough for few system calls, and two of them stay in the processor's cache.
 const STEP_BYTES: u64 = 64 << 10;
+
+/// Most ranges of one answer: 256 KiB of a guest's memory, where a call may carry 4 MiB.
+const RANGES: u32 = 16 << 10;
 
 /// What one answer may cost; however little it is, some of the way is made.
 #[derive(Debug, Clone, Copy)]
@@ -39,10 +36,56 @@ pub(super) const BUDGET: Budget = Budget {
     time: Duration::from_secs(2),
 };
 
+/// Ranges that were found so far.
+#[derive(Debug)]
+struct Page {
+    ranges: Vec<Extent>,
+    limit: usize,
+}
+
 impl Budget {
     /// Whether the answer must be given now.
     fn is_spent(self, read_bytes: u64, began: Instant) -> bool {
         read_bytes >= self.read_bytes || began.elapsed() >= self.time
+    }
+}
+
+impl Page {
+    /// For at most `limit` ranges; 0: for as many as an answer holds.
+    fn new(limit: u32) -> Self {
+        let limit = match limit {
+            0 => RANGES,
+            limit => limit.min(RANGES),
+        };
+        Self {
+            ranges: Vec::new(),
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Takes the next range, which lies behind all others. False: it belongs on the next page.
+    fn add(&mut self, range: Range<u64>) -> bool {
+        let size_bytes = range.end.saturating_sub(range.start);
+        let is_full = self.ranges.len() >= self.limit;
+        match self.ranges.last_mut() {
+            Some(last) if last.offset_bytes.saturating_add(last.size_bytes) == range.start => {
+                last.size_bytes += size_bytes;
+            }
+            _ if is_full => return false,
+            _ => self.ranges.push(Extent {
+                offset_bytes: range.start,
+                size_bytes,
+            }),
+        }
+        true
+    }
+
+    /// The answer, where all before `at` of an image of `size` bytes has been looked at.
+    fn end(self, at: u64, size: u64) -> Extents {
+        Extents {
+            ranges: self.ranges,
+            next_offset: (at < size).then_some(at),
+        }
     }
 }
 
@@ -58,7 +101,7 @@ pub(super) fn allocated(
     let began = Instant::now();
     let mut page = Page::new(limit);
     let mut at = offset;
-    while at < image.size() {
+    while at < image.size {
         let piece = image.piece_at(at)?;
         if piece.content != Content::Zeroes && !page.add(piece.range.clone()) {
             break;
@@ -68,7 +111,7 @@ pub(super) fn allocated(
             break;
         }
     }
-    Ok(page.end(at, image.size()))
+    Ok(page.end(at, image.size))
 }
 
 /// Ranges of the image `target` that differ from the image `base`, from `offset` on; behind its end `base` is zeroes.
@@ -95,7 +138,7 @@ pub(super) fn compare(
     let mut base = Contents::open(pool, base)?;
     let mut target = Contents::open(pool, target)?;
     target.require(offset)?;
-    let size = target.size();
+    let size = target.size;
     let mut page = Page::new(limit);
     if base.is_same_file(&target) {
         return Ok((page.end(size, size), 0));
@@ -121,11 +164,11 @@ pub(super) fn compare(
             }
         }
         at = end;
-        if budget.is_spent(base.read_bytes() + target.read_bytes(), began) {
+        if budget.is_spent(base.read_bytes + target.read_bytes, began) {
             break;
         }
     }
-    let read_bytes = base.read_bytes() + target.read_bytes();
+    let read_bytes = base.read_bytes + target.read_bytes;
     Ok((page.end(at, size), read_bytes))
 }
 
@@ -161,6 +204,46 @@ fn differing_blocks(at: u64, base: &[u8], target: &[u8]) -> impl Iterator<Item =
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn page_of(limit: u32, ranges: &[Range<u64>]) -> (Vec<bool>, Vec<(u64, u64)>) {
+        let mut page = Page::new(limit);
+        let taken = ranges.iter().map(|range| page.add(range.clone())).collect();
+        let ranges = page.end(0, 0).ranges.into_iter();
+        let ranges = ranges.map(|extent| (extent.offset_bytes, extent.size_bytes));
+        (taken, ranges.collect())
+    }
+
+    #[test]
+    fn ranges_that_touch_are_one_and_others_are_not() {
+        let (taken, ranges) = page_of(0, &[0..4, 4..6, 7..8, 8..9]);
+        assert_eq!(taken, [true; 4]);
+        assert_eq!(ranges, [(0, 6), (7, 2)]);
+    }
+
+    #[test]
+    fn a_full_page_takes_what_touches_and_refuses_the_next() {
+        let (taken, ranges) = page_of(1, &[0..4, 4..6, 7..8]);
+        assert_eq!(taken, [true, true, false]);
+        assert_eq!(ranges, [(0, 6)]);
+    }
+
+    #[test]
+    fn a_page_has_a_default_and_a_maximum_size() {
+        let apart: Vec<_> = (0..u64::from(RANGES) + 1)
+            .map(|i| 2 * i..2 * i + 1)
+            .collect();
+        for limit in [0, u32::MAX] {
+            let (taken, ranges) = page_of(limit, &apart);
+            assert_eq!(ranges.len(), 16_384);
+            assert_eq!(taken.iter().filter(|taken| !**taken).count(), 1);
+        }
+    }
+
+    #[test]
+    fn the_last_page_says_that_it_is_the_last() {
+        assert_eq!(Page::new(1).end(9, 10).next_offset, Some(9));
+        assert_eq!(Page::new(1).end(10, 10).next_offset, None);
+    }
 
     #[test]
     fn equal_blocks_are_skipped_and_others_compared() {

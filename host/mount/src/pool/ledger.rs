@@ -213,21 +213,23 @@ impl Ledger {
         Ok(())
     }
 
-    /// Changes what is known of an inode, if `change` allows it in view of all others and of the old record. Durable after
+    /// Changes what is known of an inode, if `change` allows it in view of all others and of the old record, which is returned. Durable after
     /// [`Ledger::sync`].
-    pub(super) fn update<E: From<io::Error>>(
+    pub(super) fn update(
         &self,
         inode: Inode,
-        change: impl FnOnce(Others, &mut Record) -> Result<(), E>,
-    ) -> Result<Record, E> {
+        change: impl FnOnce(Others, &mut Record) -> bool,
+    ) -> io::Result<Option<Record>> {
         let mut book = self.book();
         let before = book.get(inode);
         let mut after = before.clone();
-        change(book.others(inode), &mut after)?;
+        if !change(book.others(inode), &mut after) {
+            return Ok(None);
+        }
         if after != before {
             book.set(inode, after)?;
         }
-        Ok(before)
+        Ok(Some(before))
     }
 
     /// An inode dies: by its number, since what is being deleted is known by that. Durable on return; the project that has become free.

@@ -108,45 +108,48 @@ fn promise(
     bytes: u64,
     change: impl Fn(&mut Record),
 ) -> Result<Record, MountError> {
-    let promised = match try_promise(pool, inode, bytes, &change) {
-        // By the last look, or as if nobody had taken anything: each new volume would look at all the others otherwise.
-        Err(Refused::Space { .. }) => {
+    match try_promise(pool, place, inode, bytes, &change) {
+        // By the last look, or as if nothing had been taken: each new volume would look at all the others otherwise.
+        Err(MountError::NoSpace { .. }) => {
             look(pool).map_err(|errno| place.failed("read the free space", errno))?;
-            try_promise(pool, inode, bytes, &change)
+            try_promise(pool, place, inode, bytes, &change)
         }
         promised => promised,
-    };
-    promised.map_err(|refused| match refused {
-        Refused::Space { more, available } => MountError::NoSpace {
-            what: place.to_string(),
-            reason: format!("{more} more bytes are wanted, {available} can still be promised"),
-        },
-        Refused::Disk(errno) => place.failed("read the free space", errno),
-        Refused::Ledger(error) => ledger_failed(place, error),
-    })
+    }
 }
 
 fn try_promise(
     pool: &Pool,
+    place: &Place,
     inode: Inode,
     bytes: u64,
     change: impl Fn(&mut Record),
-) -> Result<Record, Refused> {
-    pool.ledger.update(inode, |others, record| {
+) -> Result<Record, MountError> {
+    let (mut more, mut available, mut failed) = (0, 0, None);
+    let promised = pool.ledger.update(inode, |others, record| {
         let before = outstanding(pool, inode, record);
         record.promised = bytes;
         change(record);
-        let more = outstanding(pool, inode, record).saturating_sub(before);
+        more = outstanding(pool, inode, record).saturating_sub(before);
         if more == 0 {
-            return Ok(());
+            return true;
         }
-        let (_, free) = disk(pool).map_err(Refused::Disk)?;
-        let available = others.leave(free, before);
-        match more <= available {
-            true => Ok(()),
-            false => Err(Refused::Space { more, available }),
+        // After what is outstanding: what is written in between is then counted twice, not never.
+        match disk(pool) {
+            Ok((_, free)) => available = others.leave(free, before),
+            Err(errno) => failed = Some(errno),
         }
-    })
+        failed.is_none() && more <= available
+    });
+    if let Some(errno) = failed {
+        return Err(place.failed("read the free space", errno));
+    }
+    promised
+        .map_err(|error| ledger_failed(place, error))?
+        .ok_or_else(|| MountError::NoSpace {
+            what: place.to_string(),
+            reason: format!("{more} more bytes are wanted, {available} can still be promised"),
+        })
 }
 
 /// Takes a change back.
@@ -168,7 +171,7 @@ pub(super) fn set(
 ) -> Result<(), MountError> {
     let changed = pool.ledger.update(inode, |_, record| {
         change(record);
-        Ok::<_, std::io::Error>(())
+        true
     });
     changed
         .map(drop)
@@ -304,16 +307,4 @@ fn disk(pool: &Pool) -> Result<(u64, u64), Errno> {
     let disk = rustix::fs::fstatvfs(&pool.root)?;
     let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
     Ok((bytes(disk.f_blocks), bytes(disk.f_bavail)))
-}
-
-enum Refused {
-    Space { more: u64, available: u64 },
-    Disk(Errno),
-    Ledger(std::io::Error),
-}
-
-impl From<std::io::Error> for Refused {
-    fn from(error: std::io::Error) -> Self {
-        Self::Ledger(error)
-    }
 }

@@ -1,9 +1,9 @@
 //! How a store file is made, recognised and opened.
 
 use super::{STORE, STORE_LOST, STORE_REVISION};
-use crate::file::ReservedFile;
 use crate::lock::LockError;
-use redb::{ReadableDatabase, TableError};
+use redb::{ReadableDatabase, StorageBackend, TableError};
+use rustix::fs::FallocateFlags;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -64,6 +64,46 @@ pub enum OpenError {
     },
 }
 
+/// An open store file. Space is reserved when it grows, so a full disk is met there, before anything is written. redb's own backend makes the file
+/// longer but sparse; then a write in the middle of a commit fails, and a store that has to be opened again on a full disk may not be able to.
+#[derive(Debug)]
+struct ReservedFile(File);
+
+impl StorageBackend for ReservedFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(out, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let now = self.0.metadata()?.len();
+        if len > now {
+            match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), now, len - now) {
+                Ok(()) => return Ok(()),
+                // NFS before 4.2 and some FUSE file systems cannot reserve: there a write may fail later, which is handled too.
+                Err(rustix::io::Errno::OPNOTSUPP) => {}
+                Err(errno) => {
+                    // Part of it may have been reserved; redb goes by the length that it knows.
+                    self.0.set_len(now)?;
+                    return Err(errno.into());
+                }
+            }
+        }
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(data, offset)
+    }
+}
+
 /// Makes an empty store under another name and renames it. `is_lost`: there should have been one.
 pub(super) fn make(
     directory: &Path,
@@ -84,7 +124,7 @@ pub(super) fn make(
     options.read(true).write(true).create_new(true);
     let file = options.mode(FILE_MODE).open(&new).map_err(failed)?;
     let database = guarded(path, || {
-        Ok(redb::Database::builder().create_with_backend(ReservedFile::new(file))?)
+        Ok(redb::Database::builder().create_with_backend(ReservedFile(file))?)
     })?;
     guarded(path, || write_format(&database, is_lost))?;
     drop(database);
@@ -112,7 +152,7 @@ pub(super) fn open_file(path: &Path) -> Result<(redb::Database, u64), OpenError>
     }
     // redb writes to a file as soon as it opens it to be written. A file that needs recovery cannot be looked at before.
     let look = guarded(path, || {
-        Ok(redb::Database::builder().open_read_only_with_backend(ReservedFile::new(file))?)
+        Ok(redb::Database::builder().open_read_only_with_backend(ReservedFile(file))?)
     });
     if let Ok(look) = look {
         check(path, &look)?;
@@ -121,7 +161,7 @@ pub(super) fn open_file(path: &Path) -> Result<(redb::Database, u64), OpenError>
     let database = guarded(path, || {
         Ok(redb::Database::builder()
             .set_cache_size(CACHE_BYTES)
-            .create_with_backend(ReservedFile::new(file))?)
+            .create_with_backend(ReservedFile(file))?)
     })?;
     let last_revision = check(path, &database)?;
     Ok((database, last_revision))
@@ -187,4 +227,34 @@ fn write_format(database: &redb::Database, is_lost: bool) -> Result<(), redb::Er
     }
     drop(store);
     Ok(transaction.commit()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn growing_reserves_the_space() {
+        let file = ReservedFile(tempfile::tempfile().unwrap());
+        file.set_len(1 << 20).unwrap();
+        assert_eq!(file.len().unwrap(), 1 << 20);
+        assert!(file.0.metadata().unwrap().blocks() * 512 >= 1 << 20);
+    }
+
+    #[test]
+    fn shrinking_gives_it_back() {
+        let file = ReservedFile(tempfile::tempfile().unwrap());
+        file.set_len(1 << 20).unwrap();
+        file.set_len(4096).unwrap();
+        assert_eq!(file.len().unwrap(), 4096);
+        assert!(file.0.metadata().unwrap().blocks() * 512 <= 64 << 10);
+    }
+
+    #[test]
+    fn a_read_past_the_end_is_an_error() {
+        let file = ReservedFile(tempfile::tempfile().unwrap());
+        file.write(0, b"abc").unwrap();
+        assert!(file.read(1, &mut [0; 3]).is_err());
+    }
 }

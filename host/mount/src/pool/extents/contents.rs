@@ -44,12 +44,14 @@ pub(super) struct Contents<'a> {
     place: &'a Place,
     file: OwnedFd,
     identity: Identity,
-    size: u64,
+    /// In bytes, when it was opened.
+    pub(super) size: u64,
     tells_sharing: bool,
     /// Pieces that were found and not asked for yet.
     ahead: VecDeque<Piece>,
     buffer: Vec<u8>,
-    read_bytes: u64,
+    /// How many bytes were read so far, of holes none.
+    pub(super) read_bytes: u64,
 }
 
 impl Content {
@@ -103,11 +105,6 @@ impl<'a> Contents<'a> {
             buffer: Vec::new(),
             read_bytes: 0,
         })
-    }
-
-    /// In bytes, when it was opened.
-    pub(super) fn size(&self) -> u64 {
-        self.size
     }
 
     /// Refuses an offset behind the end; the end itself is one.
@@ -193,11 +190,6 @@ impl<'a> Contents<'a> {
         self.buffer.get_mut(read..).unwrap_or_default().fill(0);
         self.read_bytes += read as u64;
         Ok(&self.buffer)
-    }
-
-    /// How many bytes were read so far, of holes none.
-    pub(super) fn read_bytes(&self) -> u64 {
-        self.read_bytes
     }
 
     fn seek(&self, at: u64) -> Result<VecDeque<Piece>, Errno> {
