@@ -9,11 +9,11 @@ mod mounts;
 
 use crate::block::DeviceNumber;
 use crate::failure::{MountSetupError, kernel};
+use crate::threads::within;
 use intent::{Intent, Intents};
 use rustix::fs::syncfs;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -87,8 +87,9 @@ impl Freezer {
     pub(crate) fn open(run_directory: &Path) -> Result<Self, MountSetupError> {
         let (intents, left) = Intents::open(run_directory)?;
         if !left.is_empty() {
-            let thawed = in_time(move || at_once(left, thaw_left));
-            if !thawed.map_err(|source| MountSetupError::Thaw { source })? {
+            let thawed = within(FROZEN_AT_MOST, "thaw", move || at_once(left, thaw_left))
+                .map_err(|source| MountSetupError::Thaw { source })?;
+            if thawed.is_none() {
                 tracing::warn!(
                     "a file system that an earlier host froze is not thawed yet: look for storage that does not answer"
                 );
@@ -114,9 +115,9 @@ impl Freezer {
                 held.thaw();
             });
         };
-        match in_time(thaw_all) {
-            Ok(true) => {}
-            Ok(false) => tracing::warn!(
+        match within(FROZEN_AT_MOST, "thaw", thaw_all) {
+            Ok(Some(())) => {}
+            Ok(None) => tracing::warn!(
                 "mounted images may stay frozen until the next start: look for storage that does not answer"
             ),
             Err(error) => tracing::error!(
@@ -259,18 +260,6 @@ impl Held {
         }
         true
     }
-}
-
-/// Runs a job that may wait for storage; false: for longer than [`FROZEN_AT_MOST`], and it still does.
-fn in_time(job: impl FnOnce() + Send + 'static) -> io::Result<bool> {
-    let (end, ended) = mpsc::channel();
-    let thread = std::thread::Builder::new().name("thaw".to_owned());
-    thread.spawn(move || {
-        job();
-        // Nobody listens any more: it was late.
-        let _ = end.send(());
-    })?;
-    Ok(ended.recv_timeout(FROZEN_AT_MOST).is_ok())
 }
 
 /// Does something to each of several things, some at a time: each waits for the disk, and the disk serves many at once. What hangs keeps

@@ -4,9 +4,9 @@
 //! Directories are compared by where they really are, through links and bind mounts. It must not know what a pool holds.
 
 use crate::mountinfo::{self, MountLine};
+use crate::threads::within;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::time::Duration;
 use wasmount_core::document::PoolGrant;
 use wasmount_core::names::DriverName;
@@ -132,15 +132,9 @@ pub(crate) fn places(driver: &DriverName, pools: &BTreeMap<String, PoolGrant>) -
 /// Follows links on a thread that may hang.
 fn resolved(named: Vec<(String, PathBuf)>) -> Vec<Place> {
     let paths: Vec<PathBuf> = named.iter().map(|(_, path)| path.clone()).collect();
-    let (say, heard) = mpsc::channel();
-    let following = std::thread::Builder::new().name("pool-places".to_owned());
-    let started = following.spawn(move || {
-        let _ = say.send(paths.iter().map(|path| real(path)).collect::<Vec<_>>());
-    });
-    let real = match started {
-        Ok(_) => heard.recv_timeout(RESOLVED_WITHIN).unwrap_or_default(),
-        Err(_) => Vec::new(),
-    };
+    let follow = move || paths.iter().map(|path| real(path)).collect::<Vec<_>>();
+    let real = within(RESOLVED_WITHIN, "pool-places", follow);
+    let real = real.ok().flatten().unwrap_or_default();
     let table = mountinfo::read().unwrap_or_default();
     let mut real = real.into_iter();
     named

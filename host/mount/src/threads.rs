@@ -4,7 +4,8 @@
 //! pods Terminating. So have statistics, a small one, pools, and copies, which take as long as they take.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmount_core::mounter::MountError;
@@ -178,6 +179,21 @@ pub(crate) async fn unbudgeted<T: Send + 'static>(
             "its worker ended without an answer: this is a bug of the host",
         ))
     })
+}
+
+/// Runs a job that may hang on a thread of its own. `None`: it took longer than `wait`, and still does.
+pub(crate) fn within<T: Send + 'static>(
+    wait: Duration,
+    name: &str,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<Option<T>> {
+    let (answer, answered) = mpsc::channel();
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn(move || {
+        // Nobody listens any more if it was late.
+        let _ = answer.send(job());
+    })?;
+    Ok(answered.recv_timeout(wait).ok())
 }
 
 #[cfg(test)]

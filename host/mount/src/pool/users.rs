@@ -10,10 +10,11 @@ use crate::pool::InUse;
 use crate::pool::handle::Pool;
 use crate::pool::ledger::Inode;
 use crate::pool::place::Place;
+use crate::threads::within;
 use rustix::fs::{AtFlags, CWD};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use wasmount_core::mounter::MountError;
 
@@ -61,29 +62,24 @@ impl User {
         let question = Arc::new(());
         let asked = Arc::downgrade(&question);
         let leads_here = Arc::new(AtomicBool::new(is_here));
-        let (say, said) = mpsc::channel();
         let (user, identity, place) = (self.clone(), pool.identity, place.clone());
-        let thread = std::thread::Builder::new().name("pool-user".to_owned());
-        let started = thread.spawn({
-            let leads_here = Arc::clone(&leads_here);
-            move || {
-                let _question = question;
-                let leads = is_here || leads_to(&user.directory, identity);
-                leads_here.store(leads, Ordering::Release);
-                // Nobody may listen any more: too late.
-                let _ = say.send(leads && in_use.uses(&user.pool, &|path| place.overlaps(path)));
-            }
+        let leads = Arc::clone(&leads_here);
+        let answer = within(ANSWER_WITHIN, "pool-user", move || {
+            let _question = question;
+            let is_here = is_here || leads_to(&user.directory, identity);
+            leads.store(is_here, Ordering::Release);
+            is_here && in_use.uses(&user.pool, &|path| place.overlaps(path))
         });
-        if let Err(error) = started {
-            tracing::warn!(%error, "no thread to query the volumes of a driver");
-            return self.unanswered(is_here, pool);
-        }
-        match said.recv_timeout(ANSWER_WITHIN) {
-            Ok(true) => Use::Yes,
-            Ok(false) => Use::No,
-            Err(_) => {
+        match answer {
+            Ok(Some(true)) => Use::Yes,
+            Ok(Some(false)) => Use::No,
+            Ok(None) => {
                 *lock(&self.late) = asked;
                 self.unanswered(leads_here.load(Ordering::Acquire), pool)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no thread to query the volumes of a driver");
+                self.unanswered(is_here, pool)
             }
         }
     }

@@ -225,30 +225,21 @@ fn pieces(
     data: impl IntoIterator<Item = (Range<u64>, Content)>,
 ) -> VecDeque<Piece> {
     let mut pieces = VecDeque::new();
+    let mut push = |range: Range<u64>, content| {
+        if range.start < range.end {
+            pieces.push_back(Piece { range, content });
+        }
+    };
     let mut at = known.start;
     for (range, content) in data {
         let (start, end) = (range.start.max(at), range.end.min(known.end));
-        if start >= end {
-            continue;
+        if start < end {
+            push(at..start, Content::Zeroes);
+            push(start..end, content.behind(start - range.start));
+            at = end;
         }
-        if at < start {
-            pieces.push_back(Piece {
-                range: at..start,
-                content: Content::Zeroes,
-            });
-        }
-        pieces.push_back(Piece {
-            range: start..end,
-            content: content.behind(start - range.start),
-        });
-        at = end;
     }
-    if at < known.end {
-        pieces.push_back(Piece {
-            range: at..known.end,
-            content: Content::Zeroes,
-        });
-    }
+    push(at..known.end, Content::Zeroes);
     pieces
 }
 
