@@ -1,17 +1,10 @@
-//! Everything that a backend needs in a cluster, as objects: `wasmount manifests`. Facts of one backend and an administrator's choices go in, objects
-//! come out, each with the reason for what it may do.
+//! `wasmount manifests`: the objects that a backend needs in a cluster, from facts of the backend and the administrator's choices.
 //!
-//! One file a subject below. It opens no file and asks no API server, and never sees a secret's value.
+//! Most are printed by the templates below (`templates`). It opens no file and asks no API server, and never sees a secret's value.
 
-mod classes;
 mod config;
-mod objects;
-mod pods;
-mod policy;
-mod rbac;
 mod shared;
-mod sidecars;
-mod workloads;
+mod templates;
 mod yaml;
 
 pub use config::{
@@ -24,7 +17,7 @@ pub use yaml::to_yaml;
 use crate::csi_driver::tells_capacity;
 use k8s_openapi::api::storage::v1::CSIDriver;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use wasmount_core::capabilities::{
@@ -132,8 +125,8 @@ pub enum ManifestsError {
          --topology node-local"
     )]
     PoolOfOneNode { pool: String },
-    #[error("the definition of BackendRecord cannot be read, which is a bug of the host: {0}")]
-    Definition(String),
+    #[error("a template of the manifests cannot be filled in: {0}")]
+    Template(String),
     #[error("an object cannot be written down")]
     Unwritten(#[from] serde_json::Error),
 }
@@ -178,6 +171,13 @@ impl Backend {
                 .contains(&GroupCapability::CreateDeleteGetVolumeGroupSnapshot)
     }
 
+    /// Each node's snapshotter looks after the snapshots of that node, which is read from the topology of the volume.
+    fn snapshots_by_node(&self, form: Form) -> bool {
+        form == Form::NodeLocal
+            && self.has_topology()
+            && self.controls(ControllerCapability::CreateDeleteSnapshot)
+    }
+
     /// It keeps a file system, or a loop device below one, on the node itself.
     fn needs_devices(&self) -> bool {
         self.uses_devices || !self.pools.is_empty()
@@ -198,14 +198,27 @@ pub fn manifests(backend: &Backend, choices: &Choices) -> Result<Vec<Manifest>, 
             return Err(ManifestsError::PoolOfOneNode { pool: pool.clone() });
         }
     }
-    let parts = Parts { backend, choices };
-    let mut all = vec![parts.driver_object()?];
-    all.extend(parts.classes()?);
-    all.push(parts.config_map()?);
-    all.extend(parts.followed()?);
-    all.extend(parts.access()?);
-    all.extend(parts.policies()?);
-    all.extend(parts.workloads()?);
+    let values = templates::values(backend, choices);
+    let mut all = vec![config::driver_object(backend)?];
+    all.extend(templates::objects(templates::CLASSES, &values)?);
+    all.push(config::config_map(backend, choices)?);
+    if let Some(object) = &backend.object {
+        all.push(config::followed(object)?);
+    }
+    for template in [templates::RBAC, templates::POLICIES, templates::PODS] {
+        all.extend(templates::objects(template, &values)?);
+    }
+    for Manifest { object, .. } in &mut all {
+        let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+            continue;
+        };
+        let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+        if let Some(labels) = labels.as_object_mut() {
+            labels.insert("app.kubernetes.io/name".to_owned(), json!("wasmount"));
+            let instance = "app.kubernetes.io/instance".to_owned();
+            labels.insert(instance, json!(backend.name));
+        }
+    }
     Ok(all)
 }
 
@@ -236,8 +249,9 @@ pub fn warnings(backend: &Backend, choices: &Choices) -> Vec<String> {
             }
         }
     }
-    let parts = Parts { backend, choices };
-    if backend.groups() && !parts.groups() {
+    // csi-snapshotter lists their objects by the label of a node, which nobody sets on them (external-snapshotter 8.6, cmd/csi-snapshotter/main.go
+    // and groupsnapshot_controller_helper.go).
+    if backend.groups() && backend.snapshots_by_node(choices.form) {
         warnings.push(
             "groups of snapshots cannot be asked for: csi-snapshotter has no form for nodes that finds their objects"
                 .to_owned(),
@@ -246,32 +260,12 @@ pub fn warnings(backend: &Backend, choices: &Choices) -> Vec<String> {
     if !backend.secrets.is_empty() {
         warnings.push(format!(
             "the Secret {} with the keys {} must be made in the namespace {} first",
-            parts.named("secrets"),
+            secret_object(&backend.name),
             backend.secrets.join(", "),
             choices.namespace
         ));
     }
     warnings
-}
-
-/// What all parts read.
-#[derive(Clone, Copy)]
-struct Parts<'a> {
-    backend: &'a Backend,
-    choices: &'a Choices,
-}
-
-impl Parts<'_> {
-    /// Name of an object of this backend.
-    fn named(&self, part: &str) -> String {
-        format!("wasmount-{}-{part}", self.backend.name)
-    }
-
-    /// A directory under kubelet's root, or that itself.
-    fn kubelet_dir(&self, below: &str) -> String {
-        let path = self.choices.kubelet_dir.join(below);
-        path.display().to_string().trim_end_matches('/').to_owned()
-    }
 }
 
 #[cfg(test)]

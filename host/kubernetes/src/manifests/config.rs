@@ -1,9 +1,9 @@
-//! Driver object and ConfigMap: what is there before a pod.
+//! What a backend brings as a whole: its CSIDriver object, its document with component and files in a ConfigMap, and its StorageBackend object.
 
-use super::{Component, Manifest, ManifestsError, Parts};
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use super::{Backend, Choices, Component, Manifest, ManifestsError};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -15,8 +15,6 @@ const ANNOTATED_BYTES: usize = 180 << 10;
 
 /// Directory of the document in a pod.
 pub(super) const CONFIG_DIR: &str = "/etc/wasmount";
-/// Key of the document.
-pub(super) const DOCUMENT_KEY: &str = "backend.yaml";
 /// Key of the component, and its path in the document.
 pub const PLUGIN_IN_CONFIG: &str = "plugin.wasm";
 /// Key of the certificates that a registry is trusted by, and their path in the document.
@@ -39,74 +37,53 @@ pub fn secret_object(backend: &str) -> String {
     format!("wasmount-{backend}-secrets")
 }
 
-impl Parts<'_> {
-    pub(super) fn labels(&self) -> BTreeMap<String, String> {
-        [
-            ("app.kubernetes.io/name", "wasmount"),
-            ("app.kubernetes.io/instance", &self.backend.name),
-        ]
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .into()
-    }
+pub(super) fn driver_object(backend: &Backend) -> Result<Manifest, ManifestsError> {
+    Manifest::new(
+        "From the exports of the plugin and `csiDriver` of the document. A running host wants the same object; if they differ it reports that, and \
+         does not take the fields of whoever applied this.",
+        &backend.csi_driver,
+    )
+}
 
-    /// Of an object in the namespace.
-    pub(super) fn meta(&self, name: String) -> ObjectMeta {
-        ObjectMeta {
-            namespace: Some(self.choices.namespace.clone()),
-            ..self.cluster_meta(name)
+pub(super) fn config_map(backend: &Backend, choices: &Choices) -> Result<Manifest, ManifestsError> {
+    let document = &backend.document;
+    let component = match &backend.component {
+        Component::InImage => None,
+        Component::InConfigMap(wasm) => Some((PLUGIN_IN_CONFIG, wasm)),
+    };
+    let files = backend.files.iter();
+    let files = files.map(|(key, bytes)| (key.as_str(), bytes));
+    let all: BTreeMap<_, _> = files.chain(component).collect();
+    let bytes = document.len() + all.values().map(|it| it.len()).sum::<usize>();
+    if bytes > CONFIG_MAP_BYTES {
+        return Err(ManifestsError::TooLarge { bytes });
+    }
+    let about = match component {
+        None => "The document. The component is in the image.",
+        Some(_) if bytes > ANNOTATED_BYTES => {
+            "The document and the component. Too large for the annotation of `kubectl apply`: use `kubectl apply --server-side`."
         }
-    }
+        Some(_) => "The document and the component.",
+    };
+    let encoded = all.into_iter();
+    let encoded = encoded.map(|(key, bytes)| (key, BASE64_STANDARD.encode(bytes)));
+    let encoded: BTreeMap<_, _> = encoded.collect();
+    let map = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": { "name": format!("wasmount-{}-backend", backend.name), "namespace": choices.namespace },
+        "data": { "backend.yaml": document },
+        "binaryData": (!encoded.is_empty()).then_some(encoded),
+    });
+    Manifest::new(about, &map)
+}
 
-    /// Of an object of the whole cluster.
-    pub(super) fn cluster_meta(&self, name: String) -> ObjectMeta {
-        ObjectMeta {
-            name: Some(name),
-            labels: Some(self.labels()),
-            ..ObjectMeta::default()
-        }
-    }
-
-    pub(super) fn driver_object(&self) -> Result<Manifest, ManifestsError> {
-        let mut object = self.backend.csi_driver.clone();
-        object.metadata.labels = Some(self.labels());
-        Manifest::new(
-            "From the exports of the plugin and `csiDriver` of the document. A running host says the same; where the two differ it tells, and \
-             does not take the fields of whoever applied this.",
-            &object,
-        )
-    }
-
-    pub(super) fn config_map(&self) -> Result<Manifest, ManifestsError> {
-        let document = &self.backend.document;
-        let component = match &self.backend.component {
-            Component::InImage => None,
-            Component::InConfigMap(wasm) => Some((PLUGIN_IN_CONFIG.to_owned(), wasm)),
-        };
-        let files = self.backend.files.iter();
-        let files = files.map(|(key, bytes)| (key.clone(), bytes));
-        let is_here = component.is_some();
-        let all: BTreeMap<_, _> = files.chain(component).collect();
-        let bytes = document.len() + all.values().map(|it| it.len()).sum::<usize>();
-        if bytes > CONFIG_MAP_BYTES {
-            return Err(ManifestsError::TooLarge { bytes });
-        }
-        let about = match is_here {
-            false => "The document. The component is in the image.",
-            true if bytes > ANNOTATED_BYTES => {
-                "The document and the component. Too large for the annotation of `kubectl apply`: use `kubectl apply --server-side`."
-            }
-            true => "The document and the component.",
-        };
-        let binary = all
-            .into_iter()
-            .map(|(key, bytes)| (key, ByteString(bytes.clone())))
-            .collect::<BTreeMap<_, _>>();
-        let map = ConfigMap {
-            metadata: self.meta(self.named("backend")),
-            data: Some([(DOCUMENT_KEY.to_owned(), document.clone())].into()),
-            binary_data: (!binary.is_empty()).then_some(binary),
-            ..ConfigMap::default()
-        };
-        Manifest::new(about, &map)
-    }
+/// The object that hosts follow. The mounter keeps its document in the ConfigMap: who may write an object does not decide what may be mounted on a
+/// node.
+pub(super) fn followed(object: &Value) -> Result<Manifest, ManifestsError> {
+    Manifest::new(
+        "The backend: what is changed here is served within seconds, by all hosts, without a restart. What of the node may be mounted is the \
+         mounter's document, in the ConfigMap.",
+        object,
+    )
 }

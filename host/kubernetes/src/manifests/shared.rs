@@ -5,8 +5,6 @@
 use super::{Manifest, ManifestsError};
 use crate::RECORD_DEFINITION;
 use crate::storage_backend::definitions;
-use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -23,20 +21,13 @@ const KEPT: [(&str, &str); 3] = [
 
 /// All of it, as `wasmount manifests --shared` prints it.
 pub fn shared_manifests(namespace: &str) -> Result<Vec<Manifest>, ManifestsError> {
-    let labels = [(
-        "pod-security.kubernetes.io/enforce".to_owned(),
-        "privileged".to_owned(),
-    )];
-    let object = Namespace {
-        metadata: ObjectMeta {
-            name: Some(namespace.to_owned()),
-            labels: Some(labels.into()),
-            ..ObjectMeta::default()
-        },
-        ..Namespace::default()
-    };
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": { "name": namespace, "labels": { "pod-security.kubernetes.io/enforce": "privileged" } },
+    });
     let records: Value = serde_saphyr::from_str(RECORD_DEFINITION)
-        .map_err(|error| ManifestsError::Definition(error.to_string()))?;
+        .map_err(|error| ManifestsError::Template(error.to_string()))?;
     let mut all = vec![
         kept(
             "The namespace of the backends: with it go the pods and records of all of them. Pod security `privileged`, for the mounter container \

@@ -3,8 +3,9 @@
 mod objects;
 mod policies;
 mod shared;
+mod sidecars;
+mod templates;
 
-use super::sidecars::Kind;
 use super::*;
 use crate::csi_driver::csi_driver;
 use serde_json::json;
@@ -48,15 +49,12 @@ fn choices(form: Form) -> Choices {
     }
 }
 
-fn sidecars(backend: &Backend, form: Form) -> Vec<(Kind, Vec<&'static str>)> {
-    let choices = choices(form);
-    let parts = Parts {
-        backend,
-        choices: &choices,
-    };
-    let sidecars = parts.sidecars().into_iter();
-    sidecars
-        .map(|sidecar| (sidecar.kind, sidecar.arguments))
+/// What the workloads make pods of.
+fn pods(objects: &[Value]) -> Vec<&Value> {
+    let workloads = ["DaemonSet", "Deployment"].map(|kind| of_kind(objects, kind));
+    let workloads = workloads.concat().into_iter();
+    workloads
+        .map(|it| &it["spec"]["template"]["spec"])
         .collect()
 }
 
@@ -70,130 +68,6 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
         .iter()
         .filter(|object| object["kind"] == kind)
         .collect()
-}
-
-#[test]
-fn each_sidecar_and_each_flag_comes_with_its_capability() {
-    use Service as S;
-    let base = [S::Controller, S::NodeStage];
-    let with =
-        |more: &[Service], features: &[Feature]| backend(&[&base[..], more].concat(), features);
-    let provisioner = (Kind::Provisioner, vec!["--extra-create-metadata"]);
-    for (backend, expected) in [
-        (backend(&[S::NodePublish], &[]), vec![]),
-        (with(&[], &[]), vec![provisioner.clone()]),
-        (
-            with(&[S::ControllerPublish], &[]),
-            vec![provisioner.clone(), (Kind::Attacher, vec![])],
-        ),
-        (
-            with(&[S::ControllerExpand], &[]),
-            vec![
-                provisioner.clone(),
-                (Kind::Resizer, vec!["--handle-volume-inuse-error=false"]),
-            ],
-        ),
-        (
-            with(&[S::ControllerExpand], &[Feature::OfflineExpansion]),
-            vec![provisioner.clone(), (Kind::Resizer, vec![])],
-        ),
-        (
-            with(&[S::ControllerModify], &[]),
-            vec![
-                provisioner.clone(),
-                (
-                    Kind::Resizer,
-                    vec![
-                        "--extra-modify-metadata",
-                        "--handle-volume-inuse-error=false",
-                    ],
-                ),
-            ],
-        ),
-        (
-            with(&[S::Snapshots], &[]),
-            vec![
-                provisioner.clone(),
-                (Kind::Snapshotter, vec!["--extra-create-metadata"]),
-            ],
-        ),
-        (
-            with(&[S::Snapshots, S::GroupSnapshots], &[]),
-            vec![
-                provisioner.clone(),
-                (
-                    Kind::Snapshotter,
-                    vec![
-                        "--extra-create-metadata",
-                        "--feature-gates=CSIVolumeGroupSnapshot=true",
-                    ],
-                ),
-            ],
-        ),
-        // Capacity without topology has no objects.
-        (with(&[S::Capacity], &[]), vec![provisioner]),
-        (
-            with(&[S::Capacity, S::NodeInfo], &[Feature::Topology]),
-            vec![(
-                Kind::Provisioner,
-                vec![
-                    "--extra-create-metadata",
-                    "--strict-topology",
-                    "--enable-capacity",
-                    "--capacity-ownerref-level=2",
-                ],
-            )],
-        ),
-    ] {
-        assert_eq!(sidecars(&backend, Form::Network), expected);
-    }
-}
-
-#[test]
-fn on_the_nodes_only_those_without_a_form_for_nodes_are_elected() {
-    use Service as S;
-    let local = backend(
-        &[
-            S::Controller,
-            S::Capacity,
-            S::NodeInfo,
-            S::NodeStage,
-            S::Snapshots,
-        ],
-        &[Feature::Topology, Feature::NodeOnlyExpansion],
-    );
-    assert_eq!(
-        sidecars(&local, Form::NodeLocal),
-        [
-            (
-                Kind::Provisioner,
-                vec![
-                    "--extra-create-metadata",
-                    "--node-deployment",
-                    "--node-deployment-immediate-binding=true",
-                    "--strict-topology",
-                    "--enable-capacity",
-                    "--capacity-ownerref-level=0",
-                ]
-            ),
-            (
-                Kind::Resizer,
-                vec!["--leader-election", "--handle-volume-inuse-error=false"]
-            ),
-            (
-                Kind::Snapshotter,
-                vec!["--extra-create-metadata", "--node-deployment"]
-            ),
-        ]
-    );
-    assert!(warnings(&local, &choices(Form::NodeLocal)).is_empty());
-    let attached = backend(&[S::Controller, S::ControllerPublish, S::NodeStage], &[]);
-    let said = warnings(&attached, &choices(Form::NodeLocal)).join("\n");
-    assert!(
-        said.contains("no topology") && said.contains("PUBLISH_UNPUBLISH_VOLUME"),
-        "{said}"
-    );
-    assert!(warnings(&attached, &choices(Form::Network)).is_empty());
 }
 
 #[test]

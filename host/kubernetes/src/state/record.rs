@@ -106,7 +106,7 @@ pub(super) fn selector(space: &Keyspace) -> String {
 }
 
 /// As a record is read. One without the labels of its keyspace was made by another account, which can make it under any name, but cannot label it
-/// as ours (`manifests/policy/own_objects.rs`).
+/// as ours (`manifests/templates/policies.yaml`).
 pub(super) fn entry(
     space: &Keyspace,
     record: BackendRecord,

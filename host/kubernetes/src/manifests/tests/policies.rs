@@ -1,5 +1,6 @@
 //! What the accounts of a backend may write of kinds that all backends have objects of, and what of snapshots is refused to everybody.
 
+use super::sidecars::{sidecar, sidecars};
 use super::*;
 
 /// Verbs and names of each rule about a resource.
@@ -126,9 +127,9 @@ fn snapshots_without_a_node_are_refused_in_the_node_form() {
     let snapshotter = sidecars(&of_one_node, Form::NodeLocal).pop().unwrap();
     assert_eq!(
         snapshotter,
-        (
-            Kind::Snapshotter,
-            vec!["--extra-create-metadata", "--leader-election"]
+        sidecar(
+            "csi-snapshotter",
+            &["--extra-create-metadata", "--leader-election"]
         )
     );
 }

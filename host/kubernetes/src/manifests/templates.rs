@@ -1,0 +1,192 @@
+//! The templates of the manifests: the values that they read, and the objects that they print.
+//!
+//! Each `{{ expression }}` is a whole YAML value and is printed as JSON, so no value of a user ends a string or adds a field. Objects that a user
+//! wrote never pass through a template.
+
+use super::config::{CONFIG_DIR, SECRETS_DIR, secret_object};
+use super::{Backend, Choices, Form, Manifest, ManifestsError};
+use crate::election::lease_of;
+use crate::state::DRIVER_LABEL;
+use crate::storage_backend::lease;
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, context};
+use serde::{Deserialize, Serialize};
+use wasmount_core::capabilities::{ControllerCapability, PluginCapability};
+
+pub(super) const CLASSES: &str = include_str!("templates/classes.yaml");
+pub(super) const RBAC: &str = include_str!("templates/rbac.yaml");
+pub(super) const POLICIES: &str = include_str!("templates/policies.yaml");
+pub(super) const PODS: &str = include_str!("templates/pods.yaml");
+
+const NODE: &str = "node";
+const CONTROLLER: &str = "controller";
+
+/// A rule of a role, as a template has it.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Rule {
+    api_groups: [String; 1],
+    resources: [String; 1],
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    resource_names: Vec<String>,
+    verbs: Vec<String>,
+    #[serde(skip_serializing)]
+    why: String,
+}
+
+/// The values that all templates read. `parts` are the driver's kinds of pods; those of `sidecar_part` hold the sidecars.
+pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
+    let controls = |capability| backend.controls(capability);
+    let node_local = choices.form == Form::NodeLocal;
+    let creates = controls(ControllerCapability::CreateDeleteVolume);
+    let attaches = controls(ControllerCapability::PublishUnpublishVolume);
+    let modifies = controls(ControllerCapability::ModifyVolume);
+    let resizes = backend.grows() || modifies;
+    let snapshots = controls(ControllerCapability::CreateDeleteSnapshot);
+    let snapshots_by_node = backend.snapshots_by_node(choices.form);
+    let parts = match creates || attaches || resizes || snapshots {
+        true if !node_local => vec![NODE, CONTROLLER],
+        _ => vec![NODE],
+    };
+    let sidecar_part = parts.last().copied().unwrap_or(NODE);
+    let follows = backend.object.is_some();
+    let selector = format!("app.kubernetes.io/instance={}", backend.name);
+
+    // A sidecar that every node has is elected, if it has no form for nodes. In a controller's pods the host itself is elected: a sidecar beside
+    // a host that stands by waits for its Probe, and one that were elected there would be refused for ever. The Lease has the name that the
+    // sidecar gives it (csi-lib-utils 0.24, leaderelection).
+    let label = backend
+        .driver
+        .as_str()
+        .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let sidecars = [
+        (attaches, "csi-attacher", "external-attacher-leader-"),
+        (resizes, "csi-resizer", "external-resizer-"),
+        (
+            snapshots && !snapshots_by_node,
+            "csi-snapshotter",
+            "external-snapshotter-leader-",
+        ),
+    ];
+    let elected = sidecars.iter().filter(|(runs, ..)| *runs && node_local);
+    let named = |name: String, why: &str| context! { name, why };
+    let mut leases = Vec::new();
+    if sidecar_part == CONTROLLER {
+        let why = "which of the controllers works (--leader-election)";
+        leases.push(named(lease_of(&backend.driver), why));
+    }
+    if follows {
+        let why = "which host writes the summary (--storage-backend-status)";
+        leases.push(named(lease(Some(&selector)), why));
+    }
+    leases.extend(
+        elected
+            .clone()
+            .map(|(_, _, prefix)| named(format!("{prefix}{label}"), "elections of sidecars")),
+    );
+
+    let has_own_secret = !backend.secrets.is_empty();
+    let own_secret = has_own_secret.then(|| secret_object(&backend.name));
+    let read_secrets = own_secret.into_iter().chain(backend.named_secrets.clone());
+    // The host reads an object's secrets from the API server; those of a file are mounted.
+    let read_secrets: Vec<_> = read_secrets.filter(|_| follows).collect();
+    let pools = backend.pools.iter().filter(|(_, path)| path.is_absolute());
+    let pools = pools.map(|(pool, path)| {
+        context! { volume => format!("pool-{pool}"), path => path.display().to_string() }
+    });
+    let offline = PluginCapability::VolumeExpansionOffline;
+    let expands_offline = backend.capabilities.plugin.contains(&offline);
+    let kubelet_dir = choices.kubelet_dir.display().to_string();
+    context! {
+        name => backend.name.as_str(),
+        prefix => format!("wasmount-{}", backend.name),
+        driver => backend.driver.as_str(),
+        namespace => choices.namespace.as_str(),
+        image => choices.image.as_str(),
+        sidecar_registry => choices.sidecar_registry.as_str(),
+        fs_type => choices.fs_type.as_str(),
+        kubelet_dir => kubelet_dir.trim_end_matches('/'),
+        health_port => choices.health_port,
+        host_network => choices.host_network || backend.mounts_from_network,
+        config_dir => CONFIG_DIR,
+        secrets_dir => SECRETS_DIR,
+        record_label => DRIVER_LABEL,
+        node_local,
+        parts,
+        sidecar_part,
+        follows,
+        selector,
+        creates,
+        attaches,
+        modifies,
+        resizes,
+        snapshots,
+        snapshots_by_node,
+        grows => backend.grows(),
+        groups => backend.groups() && !snapshots_by_node,
+        topology => backend.has_topology(),
+        capacity => backend.tells_capacity(),
+        expands_offline,
+        publishes_readonly => controls(ControllerCapability::PublishReadonly),
+        elected => elected.map(|(_, name, _)| *name).collect::<Vec<_>>(),
+        leases,
+        mounts_secrets => has_own_secret && !follows,
+        read_secrets,
+        pools => pools.collect::<Vec<_>>(),
+        has_pools => !backend.pools.is_empty(),
+        devices => backend.needs_devices(),
+    }
+}
+
+/// The objects that a template prints with these values.
+pub(super) fn objects(template: &str, values: &Value) -> Result<Vec<Manifest>, ManifestsError> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Json);
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    let text = environment
+        .render_str(template, values)
+        .map_err(|error| ManifestsError::Template(error.to_string()))?;
+    // No value holds a line of its own: JSON has no raw line breaks.
+    let documents = text.split("---\n").skip(1);
+    documents.map(object).collect()
+}
+
+fn object(document: &str) -> Result<Manifest, ManifestsError> {
+    let lines = document.lines().filter(|line| !line.is_empty());
+    let comment = lines.map_while(|line| line.strip_prefix("# "));
+    let mut comment = comment.collect::<Vec<_>>().join(" ");
+    let mut object: serde_json::Value = serde_saphyr::from_str(document)
+        .map_err(|error| ManifestsError::Template(error.to_string()))?;
+    if let Some(rules) = object.get_mut("rules") {
+        let merged = merged(serde_json::from_value(rules.take())?);
+        let reasons = merged
+            .iter()
+            .map(|rule| format!("{}: {}", rule.resources.concat(), rule.why));
+        comment = reasons.collect::<Vec<_>>().join("\n");
+        *rules = serde_json::to_value(merged)?;
+    }
+    Ok(Manifest { comment, object })
+}
+
+/// One rule for the same objects, with all verbs and reasons.
+fn merged(rules: Vec<Rule>) -> Vec<Rule> {
+    let mut merged: Vec<Rule> = Vec::new();
+    for rule in rules {
+        let same = merged.iter_mut().find(|other| {
+            (&other.api_groups, &other.resources, &other.resource_names)
+                == (&rule.api_groups, &rule.resources, &rule.resource_names)
+        });
+        let Some(other) = same else {
+            merged.push(rule);
+            continue;
+        };
+        for verb in rule.verbs {
+            if !other.verbs.contains(&verb) {
+                other.verbs.push(verb);
+            }
+        }
+        if !other.why.contains(&rule.why) {
+            other.why = format!("{}; {}", other.why, rule.why);
+        }
+    }
+    merged
+}

@@ -1,0 +1,154 @@
+//! Which sidecars run beside a host, with which flags.
+
+use super::*;
+
+/// The sidecars in the pods that have any, with their flags.
+pub(super) fn sidecars(backend: &Backend, form: Form) -> Vec<(String, Vec<String>)> {
+    let names = [
+        "csi-provisioner",
+        "csi-attacher",
+        "csi-resizer",
+        "csi-snapshotter",
+    ];
+    let mut found = Vec::new();
+    for pod in pods(&all(backend, form)) {
+        for container in pod["containers"].as_array().unwrap() {
+            let Some(name) = names.iter().find(|name| container["name"] == **name) else {
+                continue;
+            };
+            let arguments: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
+            assert_eq!(arguments[0], "--csi-address=/csi/csi.sock");
+            found.push(sidecar(name, &arguments[1..]));
+        }
+    }
+    found
+}
+
+pub(super) fn sidecar<S: ToString>(name: &str, arguments: &[S]) -> (String, Vec<String>) {
+    let arguments = arguments.iter().map(S::to_string).collect();
+    (name.to_owned(), arguments)
+}
+
+#[test]
+fn each_sidecar_and_each_flag_comes_with_its_capability() {
+    use Service as S;
+    let base = [S::Controller, S::NodeStage];
+    let with =
+        |more: &[Service], features: &[Feature]| backend(&[&base[..], more].concat(), features);
+    let provisioner = sidecar("csi-provisioner", &["--extra-create-metadata"]);
+    for (backend, expected) in [
+        (backend(&[S::NodePublish], &[]), vec![]),
+        (with(&[], &[]), vec![provisioner.clone()]),
+        (
+            with(&[S::ControllerPublish], &[]),
+            vec![provisioner.clone(), sidecar::<&str>("csi-attacher", &[])],
+        ),
+        (
+            with(&[S::ControllerExpand], &[]),
+            vec![
+                provisioner.clone(),
+                sidecar("csi-resizer", &["--handle-volume-inuse-error=false"]),
+            ],
+        ),
+        (
+            with(&[S::ControllerExpand], &[Feature::OfflineExpansion]),
+            vec![provisioner.clone(), sidecar::<&str>("csi-resizer", &[])],
+        ),
+        (
+            with(&[S::ControllerModify], &[]),
+            vec![
+                provisioner.clone(),
+                sidecar(
+                    "csi-resizer",
+                    &[
+                        "--extra-modify-metadata",
+                        "--handle-volume-inuse-error=false",
+                    ],
+                ),
+            ],
+        ),
+        (
+            with(&[S::Snapshots], &[]),
+            vec![
+                provisioner.clone(),
+                sidecar("csi-snapshotter", &["--extra-create-metadata"]),
+            ],
+        ),
+        (
+            with(&[S::Snapshots, S::GroupSnapshots], &[]),
+            vec![
+                provisioner.clone(),
+                sidecar(
+                    "csi-snapshotter",
+                    &[
+                        "--extra-create-metadata",
+                        "--feature-gates=CSIVolumeGroupSnapshot=true",
+                    ],
+                ),
+            ],
+        ),
+        // Capacity without topology has no objects.
+        (with(&[S::Capacity], &[]), vec![provisioner]),
+        (
+            with(&[S::Capacity, S::NodeInfo], &[Feature::Topology]),
+            vec![sidecar(
+                "csi-provisioner",
+                &[
+                    "--extra-create-metadata",
+                    "--strict-topology",
+                    "--enable-capacity",
+                    "--capacity-ownerref-level=2",
+                ],
+            )],
+        ),
+    ] {
+        assert_eq!(sidecars(&backend, Form::Network), expected);
+    }
+}
+
+#[test]
+fn on_the_nodes_only_those_without_a_form_for_nodes_are_elected() {
+    use Service as S;
+    let local = backend(
+        &[
+            S::Controller,
+            S::Capacity,
+            S::NodeInfo,
+            S::NodeStage,
+            S::Snapshots,
+        ],
+        &[Feature::Topology, Feature::NodeOnlyExpansion],
+    );
+    assert_eq!(
+        sidecars(&local, Form::NodeLocal),
+        [
+            sidecar(
+                "csi-provisioner",
+                &[
+                    "--extra-create-metadata",
+                    "--node-deployment",
+                    "--node-deployment-immediate-binding=true",
+                    "--strict-topology",
+                    "--enable-capacity",
+                    "--capacity-ownerref-level=0",
+                ]
+            ),
+            sidecar(
+                "csi-resizer",
+                &["--leader-election", "--handle-volume-inuse-error=false"]
+            ),
+            sidecar(
+                "csi-snapshotter",
+                &["--extra-create-metadata", "--node-deployment"]
+            ),
+        ]
+    );
+    assert!(warnings(&local, &choices(Form::NodeLocal)).is_empty());
+    let attached = backend(&[S::Controller, S::ControllerPublish, S::NodeStage], &[]);
+    let said = warnings(&attached, &choices(Form::NodeLocal)).join("\n");
+    assert!(
+        said.contains("no topology") && said.contains("PUBLISH_UNPUBLISH_VOLUME"),
+        "{said}"
+    );
+    assert!(warnings(&attached, &choices(Form::Network)).is_empty());
+}
