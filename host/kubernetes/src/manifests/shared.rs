@@ -45,7 +45,8 @@ pub fn shared_manifests(namespace: &str) -> Result<Vec<Manifest>, ManifestsError
 
 /// The definitions of StorageBackend objects alone, as `wasmount manifests --crd` prints them.
 pub fn definition_manifests() -> Result<Vec<Manifest>, ManifestsError> {
-    let [backends, reports] = definitions();
+    let [backends, reports] =
+        definitions().map_err(|error| ManifestsError::Template(error.to_string()))?;
     Ok(vec![
         kept(
             "Backends as objects (--storage-backends). With this definition go all of them, as soon as no volume of theirs is staged.",
