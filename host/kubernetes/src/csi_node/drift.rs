@@ -1,120 +1,33 @@
 //! What Node and CSINode do not say of a driver.
 
-use super::facts::DriverFacts;
-use super::node_ids::{NODE_IDS, node_ids};
+use super::facts::{DriverFacts, NODE_IDS, node_ids};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::{CSINode, CSINodeDriver};
 use std::collections::BTreeSet;
-use std::fmt;
 
 /// One difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Drift {
-    NoNode,
-    NoCsiNode,
-    NoEntry,
-    NodeId {
-        found: String,
-        said: String,
-    },
-    TopologyKeys {
-        found: String,
-        said: String,
-    },
-    Count {
-        found: Option<i32>,
-        said: Option<i32>,
-    },
-    NoLabel {
-        key: String,
-        said: String,
-    },
-    Label {
-        key: String,
-        found: String,
-        said: String,
-    },
-    Annotation {
-        found: Option<String>,
-        said: String,
-    },
-    UnreadableAnnotation,
-    Owner {
-        node: String,
-    },
+pub(super) struct Drift {
+    pub(super) remedy: Remedy,
+    /// For a person.
+    pub(super) text: String,
 }
 
 /// Who can mend it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Remedy {
     /// Whoever writes CSINode, when it writes again.
-    Writing,
+    Rewrite,
     /// The same, and it may do so by itself after its period (`nodeAllocatableUpdatePeriodSeconds`).
-    DriftPolicy,
+    Refresh,
     /// A person: kubelet would refuse the driver, and take its entry away.
     Person,
 }
 
 impl Drift {
-    pub(super) fn remedy(&self) -> Remedy {
-        match self {
-            Drift::NoNode | Drift::Label { .. } | Drift::UnreadableAnnotation => Remedy::Person,
-            Drift::Count { .. } => Remedy::DriftPolicy,
-            Drift::NoCsiNode
-            | Drift::NoEntry
-            | Drift::NodeId { .. }
-            | Drift::TopologyKeys { .. }
-            | Drift::NoLabel { .. }
-            | Drift::Annotation { .. }
-            | Drift::Owner { .. } => Remedy::Writing,
-        }
-    }
-}
-
-impl fmt::Display for Drift {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = |count: &Option<i32>| count.map_or("none".to_owned(), |it| it.to_string());
-        match self {
-            Drift::NoNode => f.write_str(
-                "there is no Node object of this name: is kubelet registered, and --node-name its name?",
-            ),
-            Drift::NoCsiNode => f.write_str("there is no CSINode object of this node"),
-            Drift::NoEntry => f.write_str("CSINode does not list the driver"),
-            Drift::NodeId { found, said } => {
-                write!(f, "CSINode has the nodeID {found:?}, the driver says {said:?}")
-            }
-            Drift::TopologyKeys { found, said } => {
-                write!(f, "CSINode has the topologyKeys [{found}], the driver says [{said}]")
-            }
-            Drift::Count { found, said } => write!(
-                f,
-                "CSINode has the allocatable.count {}, the driver says {}",
-                count(found),
-                count(said)
-            ),
-            Drift::NoLabel { key, said } => {
-                write!(f, "Node lacks the label {key}={said} of the driver's topology")
-            }
-            Drift::Label { key, found, said } => write!(
-                f,
-                "Node has the label {key}={found}, the driver's topology says {said}: kubelet refuses the driver until `kubectl label node` sets or removes it"
-            ),
-            Drift::Annotation { found: None, .. } => {
-                write!(f, "Node's annotation {NODE_IDS} does not name the driver")
-            }
-            Drift::Annotation { found: Some(found), said } => write!(
-                f,
-                "Node's annotation {NODE_IDS} has the node id {found:?}, the driver says {said:?}"
-            ),
-            Drift::UnreadableAnnotation => write!(
-                f,
-                "Node's annotation {NODE_IDS} is no JSON map: kubelet refuses every driver until `kubectl annotate node` removes it"
-            ),
-            Drift::Owner { node } => write!(
-                f,
-                "CSINode is not owned by the Node object that is there now ({node}): if registering again does not help, restart kubelet, which keeps the uid of its start"
-            ),
-        }
+    pub(super) fn new(remedy: Remedy, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { remedy, text }
     }
 }
 
@@ -125,22 +38,27 @@ pub(super) fn drifts(
     csi_node: Option<&CSINode>,
 ) -> Vec<Drift> {
     let Some(node) = node else {
-        return vec![Drift::NoNode];
+        return vec![Drift::new(
+            Remedy::Person,
+            "there is no Node object of this name: is kubelet registered, and --node-name its name?",
+        )];
     };
     let mut found = of_csi_node(facts, node, csi_node);
     found.extend(of_annotation(facts, node));
     for (key, said) in facts.topology() {
         match node.metadata.labels.as_ref().and_then(|all| all.get(key)) {
-            Some(found) if found == said => {}
-            Some(found_value) => found.push(Drift::Label {
-                key: key.clone(),
-                found: found_value.clone(),
-                said: said.clone(),
-            }),
-            None => found.push(Drift::NoLabel {
-                key: key.clone(),
-                said: said.clone(),
-            }),
+            Some(value) if value == said => {}
+            Some(value) => found.push(Drift::new(
+                Remedy::Person,
+                format!(
+                    "Node has the label {key}={value}, the driver's topology says {said}: kubelet refuses the driver until `kubectl label node` \
+                     sets or removes it"
+                ),
+            )),
+            None => found.push(Drift::new(
+                Remedy::Rewrite,
+                format!("Node lacks the label {key}={said} of the driver's topology"),
+            )),
         }
     }
     found
@@ -150,14 +68,14 @@ pub(super) fn drifts(
 pub(super) fn collisions(facts: &DriverFacts, node: &Node) -> Vec<Drift> {
     let all = drifts(facts, Some(node), None);
     all.into_iter()
-        .filter(|drift| drift.remedy() == Remedy::Person)
+        .filter(|drift| drift.remedy == Remedy::Person)
         .collect()
 }
 
 /// All of them as one sentence.
 pub(super) fn sentence(drifts: &[Drift]) -> String {
-    let words: Vec<_> = drifts.iter().map(Drift::to_string).collect();
-    words.join("; ")
+    let texts: Vec<_> = drifts.iter().map(|it| it.text.as_str()).collect();
+    texts.join("; ")
 }
 
 /// A driver's entry.
@@ -188,50 +106,68 @@ pub(super) fn owned_by(csi_node: &CSINode, node: &Node) -> bool {
 }
 
 fn of_csi_node(facts: &DriverFacts, node: &Node, csi_node: Option<&CSINode>) -> Vec<Drift> {
+    let rewrite = |text: String| Drift::new(Remedy::Rewrite, text);
     let Some(csi_node) = csi_node else {
-        return vec![Drift::NoCsiNode];
+        return vec![rewrite(
+            "there is no CSINode object of this node".to_owned(),
+        )];
     };
     let mut found = Vec::new();
     if !owned_by(csi_node, node) {
-        found.push(Drift::Owner {
-            node: node.metadata.uid.clone().unwrap_or_default(),
-        });
+        let uid = node.metadata.uid.as_deref().unwrap_or_default();
+        found.push(rewrite(format!(
+            "CSINode is not owned by the Node object that is there now ({uid}): if registering again does not help, restart kubelet, which keeps \
+             the uid of its start"
+        )));
     }
     let Some(entry) = entry(csi_node, facts.driver()) else {
-        found.push(Drift::NoEntry);
+        found.push(rewrite("CSINode does not list the driver".to_owned()));
         return found;
     };
-    if entry.node_id != facts.node_id() {
-        found.push(Drift::NodeId {
-            found: entry.node_id.clone(),
-            said: facts.node_id().to_owned(),
-        });
+    let (id, said) = (&entry.node_id, facts.node_id());
+    if id != said {
+        found.push(rewrite(format!(
+            "CSINode has the nodeID {id:?}, the driver says {said:?}"
+        )));
     }
     let (keys, said) = (keys_of(entry), facts.topology_keys());
     if keys != said {
-        found.push(Drift::TopologyKeys {
-            found: list(&keys),
-            said: list(&said),
-        });
+        let (keys, said) = (list(&keys), list(&said));
+        found.push(rewrite(format!(
+            "CSINode has the topologyKeys [{keys}], the driver says [{said}]"
+        )));
     }
     if count_of(entry) != facts.count() {
-        found.push(Drift::Count {
-            found: count_of(entry),
-            said: facts.count(),
-        });
+        let count = |count: Option<i32>| count.map_or("none".to_owned(), |it| it.to_string());
+        let (count, said) = (count(count_of(entry)), count(facts.count()));
+        found.push(Drift::new(
+            Remedy::Refresh,
+            format!("CSINode has the allocatable.count {count}, the driver says {said}"),
+        ));
     }
     found
 }
 
 fn of_annotation(facts: &DriverFacts, node: &Node) -> Option<Drift> {
+    let said = facts.node_id();
     let Some(mut ids) = node_ids(node) else {
-        return Some(Drift::UnreadableAnnotation);
+        return Some(Drift::new(
+            Remedy::Person,
+            format!(
+                "Node's annotation {NODE_IDS} is no JSON map: kubelet refuses every driver until `kubectl annotate node` removes it"
+            ),
+        ));
     };
-    let found = ids.remove(facts.driver());
-    (found.as_deref() != Some(facts.node_id())).then(|| Drift::Annotation {
-        found,
-        said: facts.node_id().to_owned(),
-    })
+    let text = match ids.remove(facts.driver()) {
+        Some(found) if found == said => return None,
+        Some(found) => {
+            format!(
+                "Node's annotation {NODE_IDS} has the node id {found:?}, the driver says {said:?}"
+            )
+        }
+        None => format!("Node's annotation {NODE_IDS} does not name the driver"),
+    };
+    Some(Drift::new(Remedy::Rewrite, text))
 }
 
 fn list(keys: &BTreeSet<&str>) -> String {

@@ -33,7 +33,7 @@ pub(super) enum Registered {
 /// How a driver stands, over time.
 #[derive(Debug)]
 pub(super) struct DriverState {
-    patience: DriftPolicy,
+    policy: DriftPolicy,
     status: ListingStatus,
     /// Since when there is any difference besides a limit, and since when in the limit.
     since: [Option<Instant>; 2],
@@ -65,14 +65,14 @@ pub(super) enum Tell {
 }
 
 impl DriverState {
-    pub(super) fn new(patience: DriftPolicy) -> Self {
+    pub(super) fn new(policy: DriftPolicy) -> Self {
         Self {
-            patience,
+            policy,
             status: ListingStatus::default(),
             since: [None; 2],
             told: false,
             listed_since: None,
-            pause: patience.first_pause,
+            pause: policy.first_pause,
             next_mending: None,
         }
     }
@@ -118,12 +118,12 @@ impl DriverState {
             self.status.drifts += u64::from(was_listed);
             tell = Some(Tell::Drifted(text));
         }
-        let by_a_person = drifts.iter().any(|it| it.remedy() == Remedy::Person);
+        let by_a_person = drifts.iter().any(|it| it.remedy == Remedy::Person);
         let may_mend = registered == Registered::Yes && !by_a_person;
         let mend = may_mend && self.next_mending.is_none_or(|next| next <= now);
         if mend {
             self.next_mending = Some(now + self.pause);
-            self.pause = (self.pause * 2).min(self.patience.longest_pause);
+            self.pause = (self.pause * 2).min(self.policy.longest_pause);
         }
         Step {
             tell,
@@ -151,14 +151,14 @@ impl DriverState {
     /// Who was listed long enough is mended at once, and then with short pauses again.
     fn begin_mending(&mut self, now: Instant) {
         let listed_for = self.listed_since.map(|since| now.duration_since(since));
-        if listed_for.is_none_or(|time| time >= self.patience.longest_pause) {
-            self.pause = self.patience.first_pause;
+        if listed_for.is_none_or(|time| time >= self.policy.longest_pause) {
+            self.pause = self.policy.first_pause;
             self.next_mending = None;
         }
     }
 
     fn count_from(&mut self, now: Instant, drifts: &[Drift]) {
-        let of_limit = |drift: &Drift| drift.remedy() == Remedy::DriftPolicy;
+        let of_limit = |drift: &Drift| drift.remedy == Remedy::Refresh;
         let present = [
             drifts.iter().any(|drift| !of_limit(drift)),
             drifts.iter().any(of_limit),
@@ -170,8 +170,8 @@ impl DriverState {
 
     fn due(&self) -> Option<Instant> {
         let [since, limit_since] = self.since;
-        let due = since.map(|since| since + self.patience.settling);
-        let limit_due = limit_since.map(|since| since + self.patience.counting);
+        let due = since.map(|since| since + self.policy.settling);
+        let limit_due = limit_since.map(|since| since + self.policy.counting);
         due.into_iter().chain(limit_due).min()
     }
 }

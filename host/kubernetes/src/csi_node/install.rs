@@ -5,8 +5,7 @@
 //! gets a new owner instead of being deleted with all of its entries.
 
 use super::drift::{collisions, count_of, entry, keys_of, owned_by, sentence};
-use super::facts::DriverFacts;
-use super::node_ids::{NODE_IDS, node_ids, written};
+use super::facts::{DriverFacts, NODE_IDS, node_ids, node_ids_text};
 use crate::error::KubernetesError;
 use crate::guarded_patch::GuardedPatch;
 use k8s_openapi::api::core::v1::Node;
@@ -43,7 +42,7 @@ pub(super) fn next_node_patch(
     let mut ids = node_ids(node).unwrap_or_default();
     let id = facts.node_id().to_owned();
     if ids.insert(facts.driver().to_owned(), id.clone()).as_ref() != Some(&id) {
-        set_annotation(&mut patch, &node.metadata, NODE_IDS, written(&ids));
+        set_annotation(&mut patch, &node.metadata, NODE_IDS, node_ids_text(&ids));
     }
     let labels = node.metadata.labels.as_ref();
     let missing = facts
@@ -145,7 +144,7 @@ pub(super) fn node_without(node: &Node, gone: &BTreeSet<String>) -> Option<Guard
     if ids.is_empty() {
         patch.remove(["metadata", "annotations", NODE_IDS]);
     } else {
-        set_annotation(&mut patch, &node.metadata, NODE_IDS, written(&ids));
+        set_annotation(&mut patch, &node.metadata, NODE_IDS, node_ids_text(&ids));
     }
     patch.if_any()
 }

@@ -1,7 +1,5 @@
-//! One task a driver that keeps its place in CSINode true: looks whenever an answer or an object changes, tells readiness and people, has the objects
-//! written again, and takes the startup taint off.
-//!
-//! Writing is kubelet's, by another registration, or the host's own; to this task both are a hand that writes.
+//! One task for each driver: compares Node and CSINode with NodeGetInfo whenever one of them changes, has them written again, reports to readiness
+//! and in events, and removes the startup taint.
 
 use super::drift::{Drift, collisions, drifts, sentence};
 use super::driver_state::{DriftPolicy, DriverState, Registered, Tell};
@@ -67,7 +65,7 @@ pub struct CsiNodeReconciler {
     /// The objects ([`super::watch()`]).
     pub seen: watch::Receiver<Seen>,
     /// Who writes them.
-    pub hand: NodeWriter,
+    pub writer: NodeWriter,
     /// `nodeAllocatableUpdatePeriodSeconds`.
     pub update_period: Option<Duration>,
     /// For the taint.
@@ -81,8 +79,8 @@ pub struct CsiNodeReconciler {
 impl CsiNodeReconciler {
     /// Never ends.
     pub async fn run(mut self) {
-        let mut state = DriverState::new(self.patience());
-        let mut told = None;
+        let mut state = DriverState::new(self.policy());
+        let mut published = None;
         let mut next_taint = Instant::now();
         loop {
             let now = Instant::now();
@@ -93,17 +91,17 @@ impl CsiNodeReconciler {
                 Ok((facts, found)) => {
                     let step = state.step(now, &found, self.registered());
                     wake = step.wake;
-                    // Readiness first, so that whoever finds the event finds it so.
-                    self.tell_if_new(&mut told, &state);
+                    // Readiness first: it is up to date when the event is seen.
+                    self.publish_status(&mut published, &state);
                     if step.mend {
                         self.mend(&facts, &mut state).await;
                     }
                     if let Some(tell) = step.tell {
-                        self.tell_people(tell, &state).await;
+                        self.write_event(tell, &state).await;
                     }
                 }
             }
-            self.tell_if_new(&mut told, &state);
+            self.publish_status(&mut published, &state);
             if state.status().listed && next_taint <= now && !self.untaint(&seen).await {
                 next_taint = now + TAINT_PAUSE;
             }
@@ -112,9 +110,9 @@ impl CsiNodeReconciler {
         }
     }
 
-    fn patience(&self) -> DriftPolicy {
+    fn policy(&self) -> DriftPolicy {
         let periods = self.update_period.map(|period| period * PERIODS);
-        match &self.hand {
+        match &self.writer {
             NodeWriter::Kubelet(_) => DriftPolicy {
                 settling: SETTLING,
                 counting: periods.unwrap_or(SETTLING),
@@ -141,7 +139,7 @@ impl CsiNodeReconciler {
     }
 
     fn registered(&mut self) -> Registered {
-        match &mut self.hand {
+        match &mut self.writer {
             NodeWriter::Own(_) => Registered::Yes,
             NodeWriter::Kubelet(None) => Registered::Unknown,
             NodeWriter::Kubelet(Some(renewal)) => {
@@ -153,14 +151,14 @@ impl CsiNodeReconciler {
         }
     }
 
-    fn tell_if_new(&self, told: &mut Option<ListingStatus>, state: &DriverState) {
+    fn publish_status(&self, published: &mut Option<ListingStatus>, state: &DriverState) {
         let status = state.status();
-        if told.as_ref() != Some(status) {
+        if published.as_ref() != Some(status) {
             if status.listed {
                 tracing::info!(driver = %self.driver, "CSINode and Node match the driver");
             }
             (self.tell)(status.clone());
-            *told = Some(status.clone());
+            *published = Some(status.clone());
         }
     }
 
@@ -170,12 +168,12 @@ impl CsiNodeReconciler {
         }
     }
 
-    async fn tell_people(&self, tell: Tell, state: &DriverState) {
+    async fn write_event(&self, tell: Tell, state: &DriverState) {
         let driver = &self.driver;
         match tell {
             // The host's first own writing is no news of that kind.
             Tell::Drifted(reason)
-                if matches!(self.hand, NodeWriter::Own(_)) && state.status().drifts == 0 =>
+                if matches!(self.writer, NodeWriter::Own(_)) && state.status().drifts == 0 =>
             {
                 tracing::info!(%driver, reason, "not in CSINode yet");
             }
@@ -197,7 +195,7 @@ impl CsiNodeReconciler {
     }
 
     async fn mend(&self, facts: &DriverFacts, state: &mut DriverState) {
-        match &self.hand {
+        match &self.writer {
             NodeWriter::Kubelet(Some(renewal)) => {
                 tracing::info!(driver = %self.driver, "re-registering to make kubelet update CSINode");
                 (renewal.renew)();
@@ -247,7 +245,7 @@ impl CsiNodeReconciler {
     /// Returns when there is something to look at. A sender that is gone says nothing any more.
     async fn changed(&mut self, wake: Option<Instant>) {
         let registration = async {
-            match &mut self.hand {
+            match &mut self.writer {
                 NodeWriter::Kubelet(Some(renewal)) => next(&mut renewal.registration).await,
                 _ => pending().await,
             }

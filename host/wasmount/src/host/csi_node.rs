@@ -101,7 +101,7 @@ impl CsiNodes {
             node_name: cluster.node_name().to_owned(),
             answers: driver.node_info_answers(),
             seen: seen.clone(),
-            hand: match &self.writer {
+            writer: match &self.writer {
                 Some(writer) => NodeWriter::Own(writer.clone()),
                 None => NodeWriter::Kubelet(renewal),
             },

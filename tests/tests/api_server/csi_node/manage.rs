@@ -217,7 +217,7 @@ async fn in_a_storm_of_writers_nobody_loses_a_write() {
             node_name: cluster.node.clone(),
             answers: receiver,
             seen: seen.clone(),
-            hand: NodeWriter::Own(Arc::new(Writer::new(
+            writer: NodeWriter::Own(Arc::new(Writer::new(
                 client.clone(),
                 cluster.node.clone(),
                 &data_dir,

@@ -65,7 +65,7 @@ impl Watched {
             node_name: cluster.node.clone(),
             answers: answers.subscribe(),
             seen: seen.clone(),
-            hand: NodeWriter::Kubelet(Some(Renewal {
+            writer: NodeWriter::Kubelet(Some(Renewal {
                 registration: registration.subscribe(),
                 renew: Arc::new(move || {
                     counted.fetch_add(1, Ordering::SeqCst);

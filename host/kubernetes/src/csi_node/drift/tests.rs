@@ -43,43 +43,43 @@ fn each_fact_of_csi_node_is_noticed_by_itself() {
         (
             "/spec/drivers",
             json!([]),
-            Remedy::Writing,
+            Remedy::Rewrite,
             "CSINode does not list the driver",
         ),
         (
             &format!("{entry}/nodeID"),
             json!("n-2"),
-            Remedy::Writing,
+            Remedy::Rewrite,
             r#"CSINode has the nodeID "n-2", the driver says "n-1""#,
         ),
         (
             &format!("{entry}/topologyKeys"),
             json!(["zone", "rack"]),
-            Remedy::Writing,
+            Remedy::Rewrite,
             "CSINode has the topologyKeys [rack, zone], the driver says [zone]",
         ),
         (
             &format!("{entry}/allocatable/count"),
             json!(4),
-            Remedy::DriftPolicy,
+            Remedy::Refresh,
             "CSINode has the allocatable.count 4, the driver says 3",
         ),
         (
             &format!("{entry}/allocatable"),
             json!(null),
-            Remedy::DriftPolicy,
+            Remedy::Refresh,
             "CSINode has the allocatable.count none, the driver says 3",
         ),
         (
             "/metadata/ownerReferences/0/uid",
             json!("u-0"),
-            Remedy::Writing,
+            Remedy::Rewrite,
             "CSINode is not owned by the Node object that is there now (u-1)",
         ),
         (
             "/metadata/ownerReferences",
             json!([]),
-            Remedy::Writing,
+            Remedy::Rewrite,
             "CSINode is not owned by the Node object that is there now (u-1)",
         ),
     ] {
@@ -87,8 +87,8 @@ fn each_fact_of_csi_node_is_noticed_by_itself() {
         *object.pointer_mut(path).unwrap() = value;
         let drifts = found(&node(), &object);
         assert_eq!(drifts.len(), 1, "{path}: {drifts:?}");
-        assert_eq!(drifts[0].remedy(), remedy, "{path}");
-        assert!(drifts[0].to_string().starts_with(words), "{}", drifts[0]);
+        assert_eq!(drifts[0].remedy, remedy, "{path}");
+        assert!(drifts[0].text.starts_with(words), "{}", drifts[0].text);
     }
 }
 
@@ -99,7 +99,7 @@ fn each_fact_of_the_node_is_noticed_by_itself() {
         (
             "/metadata/labels",
             json!({}),
-            Remedy::Writing,
+            Remedy::Rewrite,
             "Node lacks the label zone=a of the driver's topology",
         ),
         (
@@ -118,13 +118,13 @@ fn each_fact_of_the_node_is_noticed_by_itself() {
         (
             &annotation,
             json!(r#"{"other":"o"}"#),
-            Remedy::Writing,
+            Remedy::Rewrite,
             "Node's annotation csi.volume.kubernetes.io/nodeid does not name the driver",
         ),
         (
             &annotation,
             json!(r#"{"a.b":"n-2"}"#),
-            Remedy::Writing,
+            Remedy::Rewrite,
             r#"Node's annotation csi.volume.kubernetes.io/nodeid has the node id "n-2", the driver says "n-1""#,
         ),
         (
@@ -138,17 +138,19 @@ fn each_fact_of_the_node_is_noticed_by_itself() {
         *object.pointer_mut(path).unwrap() = value;
         let drifts = found(&object, &csi_node());
         assert_eq!(drifts.len(), 1, "{path}: {drifts:?}");
-        assert_eq!(drifts[0].remedy(), remedy, "{path}");
-        assert!(drifts[0].to_string().starts_with(words), "{}", drifts[0]);
+        assert_eq!(drifts[0].remedy, remedy, "{path}");
+        assert!(drifts[0].text.starts_with(words), "{}", drifts[0].text);
     }
 }
 
 #[test]
 fn absent_objects_are_said_and_nothing_else_of_them() {
     let facts = facts("a.b", "n-1", &[("zone", "a")], None);
-    assert_eq!(drifts(&facts, None, None), [Drift::NoNode]);
+    let texts = |node: Option<&Node>| sentence(&drifts(&facts, node, None));
+    assert!(texts(None).starts_with("there is no Node object of this name"));
     let node: Node = serde_json::from_value(node()).unwrap();
-    assert_eq!(drifts(&facts, Some(&node), None), [Drift::NoCsiNode]);
+    let absent = "there is no CSINode object of this node";
+    assert_eq!(texts(Some(&node)), absent);
 }
 
 #[test]
@@ -158,8 +160,8 @@ fn only_errors_that_people_must_fix_block_registration() {
     let as_node = |object: &Value| serde_json::from_value::<Node>(object.clone()).unwrap();
     assert_eq!(collisions(&facts, &as_node(&object)), []);
     object["metadata"]["labels"]["rack"] = json!("2");
-    let [Drift::Label { key, .. }] = &collisions(&facts, &as_node(&object))[..] else {
+    let [collision] = &collisions(&facts, &as_node(&object))[..] else {
         panic!("one label collides");
     };
-    assert_eq!(key, "rack");
+    assert!(collision.text.starts_with("Node has the label rack=2,"));
 }

@@ -41,19 +41,16 @@ impl Clock {
     }
 }
 
+fn no_entry() -> Drift {
+    Drift::new(Remedy::Rewrite, "CSINode does not list the driver")
+}
+
 fn count() -> Drift {
-    Drift::Count {
-        found: Some(1),
-        said: Some(2),
-    }
+    Drift::new(Remedy::Refresh, "another count")
 }
 
 fn label() -> Drift {
-    Drift::Label {
-        key: "zone".to_owned(),
-        found: "b".to_owned(),
-        said: "a".to_owned(),
-    }
+    Drift::new(Remedy::Person, "another label")
 }
 
 fn told(step: &Step) -> bool {
@@ -63,10 +60,10 @@ fn told(step: &Step) -> bool {
 #[test]
 fn what_settles_in_time_is_never_told() {
     let mut clock = Clock::listed_since_zero();
-    let step = clock.at(100, &[Drift::NoEntry], Registered::Yes);
+    let step = clock.at(100, &[no_entry()], Registered::Yes);
     assert_eq!(step, Step::wait(clock.after(105)));
     assert!(clock.state.status().listed);
-    let step = clock.at(104, &[Drift::NoEntry], Registered::No);
+    let step = clock.at(104, &[no_entry()], Registered::No);
     assert_eq!(step, Step::wait(clock.after(105)));
     let step = clock.at(104, &[], Registered::Yes);
     assert_eq!((step.tell, step.mend), (None, false));
@@ -76,8 +73,8 @@ fn what_settles_in_time_is_never_told() {
 #[test]
 fn what_lasts_is_told_once_and_mended_with_growing_pauses() {
     let mut clock = Clock::listed_since_zero();
-    clock.at(100, &[Drift::NoEntry], Registered::Yes);
-    let step = clock.at(105, &[Drift::NoEntry], Registered::Yes);
+    clock.at(100, &[no_entry()], Registered::Yes);
+    let step = clock.at(105, &[no_entry()], Registered::Yes);
     assert!(told(&step) && step.mend);
     assert_eq!(step.wake, clock.after(115));
     for (seconds, mend, next) in [
@@ -87,7 +84,7 @@ fn what_lasts_is_told_once_and_mended_with_growing_pauses() {
         (135, true, 175),
         (175, true, 215),
     ] {
-        let step = clock.at(seconds, &[Drift::NoEntry], Registered::Yes);
+        let step = clock.at(seconds, &[no_entry()], Registered::Yes);
         assert_eq!((step.mend, &step.tell), (mend, &None), "{seconds}");
         assert_eq!(step.wake, clock.after(next), "{seconds}");
     }
@@ -104,18 +101,18 @@ fn what_lasts_is_told_once_and_mended_with_growing_pauses() {
 #[test]
 fn drift_of_a_listed_driver_is_healed_at_once_else_later() {
     let mut clock = Clock::listed_since_zero();
-    clock.at(100, &[Drift::NoEntry], Registered::Yes);
-    assert!(clock.at(105, &[Drift::NoEntry], Registered::Yes).mend);
+    clock.at(100, &[no_entry()], Registered::Yes);
+    assert!(clock.at(105, &[no_entry()], Registered::Yes).mend);
     clock.at(106, &[], Registered::Yes);
     // Another writer takes it away again and again.
-    clock.at(107, &[Drift::NoEntry], Registered::Yes);
-    let step = clock.at(112, &[Drift::NoEntry], Registered::Yes);
+    clock.at(107, &[no_entry()], Registered::Yes);
+    let step = clock.at(112, &[no_entry()], Registered::Yes);
     assert!(told(&step) && !step.mend);
     assert_eq!(step.wake, clock.after(115));
-    assert!(clock.at(115, &[Drift::NoEntry], Registered::Yes).mend);
+    assert!(clock.at(115, &[no_entry()], Registered::Yes).mend);
     clock.at(116, &[], Registered::Yes);
-    clock.at(156, &[Drift::NoEntry], Registered::Yes);
-    let step = clock.at(161, &[Drift::NoEntry], Registered::Yes);
+    clock.at(156, &[no_entry()], Registered::Yes);
+    let step = clock.at(161, &[no_entry()], Registered::Yes);
     assert!(step.mend);
     assert_eq!(step.wake, clock.after(171));
 }
@@ -134,24 +131,20 @@ fn a_limit_alone_may_be_behind_for_longer() {
 fn a_limit_that_is_behind_makes_nothing_else_wait() {
     let mut clock = Clock::listed_since_zero();
     clock.at(100, &[count()], Registered::Yes);
-    let step = clock.at(103, &[count(), Drift::NoEntry], Registered::Yes);
+    let step = clock.at(103, &[count(), no_entry()], Registered::Yes);
     assert_eq!(step, Step::wait(clock.after(108)));
-    assert!(
-        clock
-            .at(108, &[count(), Drift::NoEntry], Registered::Yes)
-            .mend
-    );
+    assert!(clock.at(108, &[count(), no_entry()], Registered::Yes).mend);
 }
 
 #[test]
 fn what_only_a_person_can_mend_is_told_and_not_tried() {
     let mut clock = Clock::listed_since_zero();
-    clock.at(100, &[label(), Drift::NoEntry], Registered::Yes);
-    let step = clock.at(105, &[label(), Drift::NoEntry], Registered::Yes);
+    clock.at(100, &[label(), no_entry()], Registered::Yes);
+    let step = clock.at(105, &[label(), no_entry()], Registered::Yes);
     assert!(told(&step) && !step.mend);
     assert_eq!(step.wake, None);
     // The person has done it.
-    let step = clock.at(200, &[Drift::NoEntry], Registered::Yes);
+    let step = clock.at(200, &[no_entry()], Registered::Yes);
     assert!(step.mend && step.tell.is_none());
 }
 
@@ -160,24 +153,24 @@ fn who_is_not_registered_yet_is_unready_but_has_not_drifted() {
     let mut clock = Clock::new();
     for seconds in [0, 60] {
         for registered in [Registered::No, Registered::Unknown] {
-            let step = clock.at(seconds, &[Drift::NoEntry], registered);
+            let step = clock.at(seconds, &[no_entry()], registered);
             assert_eq!(step, Step::wait(None));
         }
     }
     let status = clock.state.status();
     assert_eq!((status.listed, status.drifts), (false, 0));
     // kubelet says that it has the driver, and CSINode has no entry.
-    let step = clock.at(61, &[Drift::NoEntry], Registered::Yes);
+    let step = clock.at(61, &[no_entry()], Registered::Yes);
     assert_eq!(step, Step::wait(clock.after(66)));
-    let step = clock.at(66, &[Drift::NoEntry], Registered::Yes);
+    let step = clock.at(66, &[no_entry()], Registered::Yes);
     assert!(told(&step) && step.mend);
 }
 
 #[test]
 fn who_cannot_register_again_only_tells() {
     let mut clock = Clock::listed_since_zero();
-    clock.at(100, &[Drift::NoEntry], Registered::Unknown);
-    let step = clock.at(105, &[Drift::NoEntry], Registered::Unknown);
+    clock.at(100, &[no_entry()], Registered::Unknown);
+    let step = clock.at(105, &[no_entry()], Registered::Unknown);
     assert!(told(&step) && !step.mend);
     assert_eq!(clock.state.status().drifts, 1);
 }

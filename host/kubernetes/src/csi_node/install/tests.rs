@@ -156,7 +156,7 @@ fn csi_node_entries_are_replaced_and_limits_changed_in_place() {
         assert_eq!(taken, patches, "{entry}");
         let found = drifts(&facts, Some(&node), Some(&after));
         assert!(
-            found.iter().all(|it| it.to_string().starts_with("Node")),
+            found.iter().all(|it| it.text.starts_with("Node")),
             "{found:?}"
         );
     }
