@@ -9,7 +9,6 @@ pub use driver_lease::Withdrawal;
 
 use crate::error::KubernetesError;
 use crate::request::answered_within;
-use crate::unique;
 use driver_lease::DriverLease;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -22,6 +21,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
+use uuid::Uuid;
 use wasmount_core::names::DriverName;
 
 /// Begins the name of every lease of ours; those of the sidecars begin otherwise.
@@ -64,14 +64,14 @@ impl Election {
         namespace: &str,
         host: &str,
         drivers: impl IntoIterator<Item = &'a DriverName>,
-    ) -> Result<Self, KubernetesError> {
+    ) -> Self {
         let mut leases: Vec<String> = drivers.into_iter().map(lease_of).collect();
         // All hosts ask in the same order, so that no two wait for one another.
         leases.sort_unstable();
-        Ok(Self {
-            candidate: Candidate::new(client, namespace, host, || RETRY)?,
+        Self {
+            candidate: Candidate::new(client, namespace, host, || RETRY),
             driver_leases: leases.into_iter().map(DriverLease::of).collect(),
-        })
+        }
     }
 
     /// For work that is not a driver's, under a lease of this name. Who loses looks again after `patience`, which may change: where thousands
@@ -82,12 +82,12 @@ impl Election {
         host: &str,
         lease: String,
         patience: impl Fn() -> Duration + Send + Sync + 'static,
-    ) -> Result<Self, KubernetesError> {
+    ) -> Self {
         let patience = move || patience().max(RETRY);
-        Ok(Self {
-            candidate: Candidate::new(client, namespace, host, patience)?,
+        Self {
+            candidate: Candidate::new(client, namespace, host, patience),
             driver_leases: vec![DriverLease::of(lease)],
-        })
+        }
     }
 
     /// The way out for one of the drivers; none: it does not stand for election here.
@@ -174,12 +174,12 @@ impl Candidate {
         namespace: &str,
         host: &str,
         patience: impl Fn() -> Duration + Send + Sync + 'static,
-    ) -> Result<Self, KubernetesError> {
-        Ok(Self {
+    ) -> Self {
+        Self {
             leases: Api::namespaced(client, namespace),
-            me: format!("{host}_{}", unique::word()?),
+            me: format!("{host}_{}", Uuid::new_v4()),
             patience: Arc::new(patience),
-        })
+        }
     }
 
     /// Returns when the lease is ours, with the moment from which on it is; none: it was withdrawn before.

@@ -76,9 +76,6 @@ pub enum KubernetesError {
         /// What it has.
         said: String,
     },
-    /// The kernel gives none.
-    #[error("the kernel gives no random bytes")]
-    NoRandomness(#[source] rustix::io::Errno),
     /// The document asks for capacities that nobody would tell.
     #[error(
         "spec.csiDriver.storageCapacity is true, and {driver} does not advertise GET_CAPACITY with topology: the scheduler would wait for ever \

@@ -1,9 +1,7 @@
-//! What the host says to Kubernetes: it introduces its drivers to kubelet, watches what kubelet writes of them, and writes what nobody else
-//! does. A room of its own because none of it is needed to serve a volume: whatever fails here is said and tried again, and no CSI call waits
-//! for it.
+//! The host as a client of Kubernetes: registration with kubelet, CSINode, CSIDriver, events, records, StorageBackend objects, manifests.
 //!
-//! It asks the driver (`core`) who it is and what it can do; it knows no component, no mount and no CSI message. Decisions are pure functions
-//! over the objects as they were read; the watches around them hold the effects.
+//! No CSI call waits for any of it: a failure is logged and tried again. Decisions are pure functions over the objects as they were read; the
+//! watches around them have the effects.
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +24,6 @@ mod state;
 mod status;
 pub mod storage_backend;
 mod taints;
-mod unique;
 pub mod wire;
 
 pub use access::{ApiAccess, connect};
@@ -39,5 +36,5 @@ pub use registration::{Beginning, PluginRegistration, Registrar, registration_so
 pub use state::{KubernetesStore, RECORD_DEFINITION};
 pub use status::{Gap, GapStart, ListingStatus, RegistrationStatus};
 
-/// Who writes, to the API server: in the managed fields of objects, and as the reporter of events.
+/// Our field manager in objects, and the reporting controller of events.
 pub const FIELD_MANAGER: &str = "wasmount";

@@ -13,7 +13,6 @@ mod index;
 mod record;
 
 use crate::error::KubernetesError;
-use crate::unique;
 use async_trait::async_trait;
 use cache::Cache;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -26,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
+use uuid::Uuid;
 use wasmount_core::state::{
     Expect, Keyspace, Outcome, StateEntry, StateError, StateStore, check_key, check_value,
 };
@@ -71,13 +71,13 @@ enum Answer<T> {
 
 impl KubernetesStore {
     /// Asks nothing yet: the API server may come later. Records lie in `namespace`.
-    pub fn new(client: Client, namespace: &str) -> Result<Arc<Self>, KubernetesError> {
-        Ok(Arc::new(Self {
+    pub fn new(client: Client, namespace: &str) -> Arc<Self> {
+        Arc::new(Self {
             records: Api::namespaced_with(client, namespace, &record::resource()),
             caches: Mutex::default(),
-            process: unique::word()?,
+            process: Uuid::new_v4().simple().to_string(),
             writes: AtomicU64::new(0),
-        }))
+        })
     }
 
     /// What others wrote until now is seen from now on, however late the watches are: they begin anew. For whoever takes the work over.

@@ -77,7 +77,7 @@ async fn elected(who: &Summarising, backends: &StorageBackends) -> Result<(), Ku
         lease(who.selector.as_deref()),
         // Of thousands of hosts one is elected, and all others look.
         move || patience.pause(),
-    )?;
+    );
     let mut leadership = election
         .win(|lease, by| {
             tracing::debug!(

@@ -115,10 +115,10 @@ impl Backends {
         };
         let candidate = (backend.driver.clone(), backend.reconciler.clone());
         self.enter(&mut running, name, backend);
-        match &self.common.elections {
-            Some(elections) => Ok(elections.stand(&[candidate])?),
-            None => Ok(()),
+        if let Some(elections) = &self.common.elections {
+            elections.stand(&[candidate]);
         }
+        Ok(())
     }
 
     /// Serves all that the host begins with; `coming` are those that follow at once. They stand for election together: one host works for all of
@@ -140,10 +140,12 @@ impl Backends {
         let mut served = coming;
         served.extend(lock(&self.seen).keys().cloned());
         self.common.csi_nodes.retire_all_but(served, &self.tasks);
-        match &self.common.elections {
-            Some(elections) if !drivers.is_empty() => elections.stand(&drivers),
-            _ => Ok(()),
+        if let Some(elections) = &self.common.elections
+            && !drivers.is_empty()
+        {
+            elections.stand(&drivers);
         }
+        Ok(())
     }
 
     fn enter(

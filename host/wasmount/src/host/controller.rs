@@ -87,8 +87,7 @@ impl Shared {
         let namespace = namespace
             .clone()
             .unwrap_or_else(|| client.default_namespace().to_owned());
-        let store = KubernetesStore::new(client.clone(), &namespace)
-            .map_err(Fault::room("the records are not usable"))?;
+        let store = KubernetesStore::new(client.clone(), &namespace);
         Ok(Some(Self {
             client,
             namespace,
@@ -122,17 +121,13 @@ impl Elections {
     }
 
     /// Has the drivers, which stand by, work as soon as this host is elected for all of them. When it may work no more, the host ends.
-    pub(super) fn stand(
-        &self,
-        drivers: &[(Arc<Driver>, Arc<VersionReconciler>)],
-    ) -> Result<(), Fault> {
+    pub(super) fn stand(&self, drivers: &[(Arc<Driver>, Arc<VersionReconciler>)]) {
         let election = Election::new(
             self.shared.client.clone(),
             &self.shared.namespace,
             &self.node_name,
             drivers.iter().map(|(driver, _)| driver.name()),
-        )
-        .map_err(Fault::room("no election is possible"))?;
+        );
         let candidates = drivers.iter().filter_map(|(driver, reconciler)| {
             let withdrawal = election.withdrawal(driver.name())?;
             let mut withdrawals = self.withdrawals();
@@ -151,7 +146,6 @@ impl Elections {
                 fatal.lost(fault);
             }
         });
-        Ok(())
     }
 
     /// Gives the lease of one driver back, so that another host, or this one, may stand for it anew. To be called when no call of it runs any

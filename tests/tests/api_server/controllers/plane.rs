@@ -72,7 +72,7 @@ impl Plane {
 
     /// A store as a process of its own would have it.
     pub(crate) async fn store(&self) -> Arc<KubernetesStore> {
-        KubernetesStore::new(self.client().await.unwrap(), &self.namespace).unwrap()
+        KubernetesStore::new(self.client().await.unwrap(), &self.namespace)
     }
 
     /// For `--kubeconfig`.

@@ -169,7 +169,7 @@ async fn a_late_watch_of_a_real_api_server_loses_no_record() {
     let folder = tempfile::tempdir().unwrap();
     let (way, kubeconfig) = plane.way(folder.path(), "late").await;
     let client = cluster::client(&kubeconfig).await.unwrap();
-    let late = KubernetesStore::new(client, &plane.namespace).unwrap();
+    let late = KubernetesStore::new(client, &plane.namespace);
     let space = space("late");
     assert_eq!(late.scan(&space, "", None, 1).await.unwrap(), []);
     way.cut();
@@ -187,7 +187,7 @@ async fn a_late_watch_of_a_real_api_server_loses_no_record() {
 async fn a_real_api_server_without_the_kind_is_an_error() {
     let plane = Plane::shared().await;
     let client = plane.client().await.unwrap();
-    let nowhere = wasmount_kubernetes::KubernetesStore::new(client, "no-such-namespace").unwrap();
+    let nowhere = wasmount_kubernetes::KubernetesStore::new(client, "no-such-namespace");
     let space = space("nowhere");
     let put = nowhere.put(&space, "k", vec![], Expect::Absent).await;
     let refused = put.unwrap_err();

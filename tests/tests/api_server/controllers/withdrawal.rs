@@ -19,7 +19,7 @@ fn driver(name: &str) -> DriverName {
 async fn election(plane: &Plane, host: &str, drivers: &[&DriverName]) -> Election {
     let client = plane.client().await.unwrap();
     let drivers = drivers.iter().copied();
-    Election::new(client, &plane.namespace, host, drivers).unwrap()
+    Election::new(client, &plane.namespace, host, drivers)
 }
 
 async fn won(election: Election) -> Leadership {

@@ -35,7 +35,7 @@ impl Neighbour {
         scene.apply(&printed(&document, &["--topology", "network"]).0);
         let account = format!("wasmount-{name}-controller");
         let client = scene.client_on(&account, NODE).await;
-        let store = KubernetesStore::new(client.clone(), NAMESPACE).unwrap();
+        let store = KubernetesStore::new(client.clone(), NAMESPACE);
         Self {
             name,
             client,
