@@ -29,19 +29,12 @@ pub struct NodeTroubles {
 }
 
 impl TroubleKind {
-    fn reason(self) -> &'static str {
+    /// Reasons of the events: when it begins, and when it is over.
+    fn reasons(self) -> [&'static str; 2] {
         match self {
-            Self::CannotMount => "VolumesCannotBeMounted",
-            Self::PluginNotLoaded => "PluginNotLoaded",
-            Self::StorageNotUsable => "StorageNotUsable",
-        }
-    }
-
-    fn reason_when_over(self) -> &'static str {
-        match self {
-            Self::CannotMount => "VolumesCanBeMounted",
-            Self::PluginNotLoaded => "PluginLoaded",
-            Self::StorageNotUsable => "StorageUsable",
+            Self::CannotMount => ["VolumesCannotBeMounted", "VolumesCanBeMounted"],
+            Self::PluginNotLoaded => ["PluginNotLoaded", "PluginLoaded"],
+            Self::StorageNotUsable => ["StorageNotUsable", "StorageUsable"],
         }
     }
 }
@@ -64,12 +57,12 @@ impl NodeTroubles {
                 continue;
             }
             let (kind, driver) = key;
-            let what = format!("{} {}", kind.reason(), name(driver));
+            let [reason, _] = kind.reasons();
+            let what = format!("{reason} {}", name(driver));
             if !self.repeated.may_say(&self.node, &what, Instant::now()) {
                 continue;
             }
             let note = format!("{}{words}", prefix(driver));
-            let reason = kind.reason();
             if self.events.warn(&self.node, reason, "Serving", note).await {
                 self.told.insert(key.clone(), words.clone());
             } else {
@@ -85,7 +78,7 @@ impl NodeTroubles {
         for key in over {
             let (kind, driver) = &key;
             let note = format!("{}as it should be again", prefix(driver));
-            let reason = kind.reason_when_over();
+            let [_, reason] = kind.reasons();
             self.events
                 .inform(&self.node, reason, "Serving", note)
                 .await;

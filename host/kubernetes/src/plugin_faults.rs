@@ -136,31 +136,22 @@ fn note(fault: &PluginFault) -> String {
         .as_ref()
         .map_or_else(|| "The plugin".to_owned(), shortly);
     let limit = limit.as_deref().unwrap_or("a limit");
+    let another = "another version of the plugin mends it";
+    let over = format!("went over {limit}");
+    let not_loaded = format!("`/readyz/{driver}` and the host's log say why");
     let (happened, mend) = match kind {
-        FaultKind::Trapped => (
-            "ended in a trap".to_owned(),
-            "another version of the plugin mends it".to_owned(),
-        ),
+        FaultKind::Trapped => ("ended in a trap", another),
         FaultKind::OverLimit | FaultKind::OutOfTime | FaultKind::Busy => (
-            format!("went over {limit}"),
-            "a higher limit may mend it, or another version of the plugin".to_owned(),
+            over.as_str(),
+            "a higher limit may mend it, or another version of the plugin",
         ),
-        FaultKind::BadAnswer => (
-            "gave an answer that is not valid".to_owned(),
-            "another version of the plugin mends it".to_owned(),
-        ),
-        FaultKind::Refused => (
-            "asked for what no plugin may have".to_owned(),
-            "another version of the plugin mends it".to_owned(),
-        ),
+        FaultKind::BadAnswer => ("gave an answer that is not valid", another),
+        FaultKind::Refused => ("asked for what no plugin may have", another),
         FaultKind::NotGranted => (
-            "asked for what it was not granted".to_owned(),
-            "`spec.grants` has to name it, or must not".to_owned(),
+            "asked for what it was not granted",
+            "`spec.grants` has to name it, or must not",
         ),
-        FaultKind::NotLoaded => (
-            "could not be loaded".to_owned(),
-            format!("`/readyz/{driver}` and the host's log say why"),
-        ),
+        FaultKind::NotLoaded => ("could not be loaded", not_loaded.as_str()),
     };
     format!(
         "{plugin} {happened} in {rpc}. This is no fault of the volume's request, which is tried again: tell the administrator of the \

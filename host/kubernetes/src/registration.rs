@@ -1,5 +1,5 @@
-//! Introduces a driver to kubelet, and keeps it introduced: one task a driver. Apart because kubelet (up to 1.35) asks once and does not
-//! come back: whoever is refused, or whose socket somebody removed, must appear anew.
+//! Registers a driver with kubelet and keeps it registered: one task for each driver. kubelet (up to 1.35) asks once: after a refusal, or when the
+//! socket was removed, the socket must appear again.
 //!
 //! ```text
 //! NodeGetInfo is known ─▶ bind ─▶ kubelet asks ─▶ taken ─▶ until something happens ─┐
@@ -7,7 +7,7 @@
 //!                          └─────────────────────────────────────────────┘
 //! ```
 //!
-//! It ends no call and no process. What kubelet reads of the driver later (CSINode) is watched elsewhere.
+//! What kubelet writes of the driver later (CSINode) is watched in `csi_node`.
 
 mod binding;
 mod directory_watch;
@@ -17,7 +17,7 @@ mod gap;
 use crate::events::{About, Events};
 use crate::status::{Gap, RegistrationStatus};
 use crate::wire::pluginregistration::PluginInfo;
-use binding::{Binding, Told};
+use binding::{Binding, Message};
 use directory_watch::DirectoryWatch;
 use error::{Pauses, RegistrationError};
 use futures::FutureExt;
@@ -61,7 +61,7 @@ pub struct PluginRegistration {
 
 /// Keeps one driver registered.
 pub struct Registrar {
-    introduction: PluginRegistration,
+    registration: PluginRegistration,
     socket: PathBuf,
     node: About,
     events: Events,
@@ -84,14 +84,14 @@ pub fn registration_socket(registry: &Path, driver: &DriverName) -> PathBuf {
 
 impl Registrar {
     /// Touches nothing yet. Events go to `node`.
-    pub fn new(introduction: PluginRegistration, node: About, events: Events) -> Arc<Self> {
-        let socket = registration_socket(&introduction.registry, &introduction.driver);
+    pub fn new(registration: PluginRegistration, node: About, events: Events) -> Arc<Self> {
+        let socket = registration_socket(&registration.registry, &registration.driver);
         let status = RegistrationStatus {
             reason: Some("its plugin has not described this node yet".to_owned()),
             ..RegistrationStatus::default()
         };
         Arc::new(Self {
-            introduction,
+            registration,
             socket,
             node,
             events,
@@ -134,7 +134,7 @@ impl Registrar {
         let mut bound_before = false;
         loop {
             let mut taken_at = None;
-            let info = self.introduction.plugin_info();
+            let info = self.registration.plugin_info();
             let error = match Binding::make(&self.socket, info) {
                 Ok(binding) => {
                     self.is_bound(bound_before);
@@ -163,13 +163,13 @@ impl Registrar {
         since: &mut Option<Since>,
         taken_at: &mut Option<Instant>,
     ) -> RegistrationError {
-        let directory = DirectoryWatch::begin(&self.introduction.registry);
+        let directory = DirectoryWatch::begin(&self.registration.registry);
         let silent_at = Instant::now() + SILENCE;
         // This binding is what was asked for.
         let _ = self.renewal.notified().now_or_never();
         loop {
             // First, for what happened before the watch began.
-            match binding.standing() {
+            match binding.state() {
                 Ok(SocketState::Gone) => return RegistrationError::Removed,
                 Ok(SocketState::Anothers) => return RegistrationError::Replaced,
                 Ok(SocketState::Ours) => {}
@@ -180,13 +180,13 @@ impl Registrar {
                 }
             }
             tokio::select! {
-                told = binding.told() => match told {
-                    Some(Told::Asked) => self.is_asked(),
-                    Some(Told::Registered) => {
+                message = binding.message() => match message {
+                    Some(Message::Asked) => self.is_asked(),
+                    Some(Message::Registered) => {
                         taken_at.get_or_insert_with(Instant::now);
                         self.is_registered(since.take());
                     }
-                    Some(Told::Refused(words)) => return RegistrationError::Refused(words),
+                    Some(Message::Refused(words)) => return RegistrationError::Refused(words),
                     None => return RegistrationError::NotBound("its registration socket is not served any more".to_owned()),
                 },
                 () = directory.may_have_changed() => {}
@@ -197,7 +197,7 @@ impl Registrar {
     }
 
     fn is_bound(&self, again: bool) {
-        tracing::info!(driver = %self.introduction.driver, socket = %self.socket.display(), "waiting for kubelet to register the driver");
+        tracing::info!(driver = %self.registration.driver, socket = %self.socket.display(), "waiting for kubelet to register the driver");
         self.status.send_modify(|status| {
             status.rebinds += u64::from(again);
             // A trouble that was told is not over before kubelet says so.
@@ -208,7 +208,7 @@ impl Registrar {
     }
 
     fn is_asked(&self) {
-        tracing::debug!(driver = %self.introduction.driver, "kubelet requested plugin info");
+        tracing::debug!(driver = %self.registration.driver, "kubelet requested plugin info");
         self.status.send_modify(|status| {
             if !status.registered && status.refusals == 0 && status.rebinds == 0 {
                 status.reason = Some(
@@ -227,7 +227,7 @@ impl Registrar {
             status.reason = None;
             status.gap = status.gap.or(gap);
         });
-        let driver = &self.introduction.driver;
+        let driver = &self.registration.driver;
         match gap {
             Some(Gap { length, from }) => tracing::info!(
                 %driver, gap_ms = length.as_millis(), ?from,
@@ -247,7 +247,7 @@ impl Registrar {
     }
 
     fn say(&self, error: &RegistrationError, pause: Duration) {
-        let driver = &self.introduction.driver;
+        let driver = &self.registration.driver;
         let reason = error.to_string();
         self.status.send_modify(|status| {
             status.registered = false;

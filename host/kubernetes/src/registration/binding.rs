@@ -27,7 +27,7 @@ const WORDS_BYTES: usize = 700;
 
 /// What kubelet did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Message {
     /// It asked who we are.
     Asked,
     /// It has taken the driver.
@@ -40,7 +40,7 @@ pub(super) enum Told {
 #[derive(Debug)]
 pub(super) struct Binding {
     file: SocketFile,
-    told: UnboundedReceiver<Told>,
+    messages: UnboundedReceiver<Message>,
     _closing: DropGuard,
 }
 
@@ -55,7 +55,7 @@ pub(super) enum BindingError {
 
 struct RegistrationService {
     info: PluginInfo,
-    told: UnboundedSender<Told>,
+    messages: UnboundedSender<Message>,
 }
 
 impl Binding {
@@ -64,24 +64,27 @@ impl Binding {
     pub(super) fn make(path: &Path, info: PluginInfo) -> Result<Self, BindingError> {
         let (listener, file) = BoundSocket::bind_in_place(path, Connections::Stream)?.into_parts();
         let listener = UnixListener::from_std(listener.into()).map_err(BindingError::Watch)?;
-        let (teller, told) = unbounded_channel();
+        let (sender, messages) = unbounded_channel();
         let closing = CancellationToken::new();
-        let service = RegistrationServer::new(RegistrationService { info, told: teller });
+        let service = RegistrationServer::new(RegistrationService {
+            info,
+            messages: sender,
+        });
         tokio::spawn(serve(listener, service, closing.clone()));
         Ok(Self {
             file,
-            told,
+            messages,
             _closing: closing.drop_guard(),
         })
     }
 
     /// What kubelet does next; none: the socket is not served any more.
-    pub(super) async fn told(&mut self) -> Option<Told> {
-        self.told.recv().await
+    pub(super) async fn message(&mut self) -> Option<Message> {
+        self.messages.recv().await
     }
 
     /// What lies under its name.
-    pub(super) fn standing(&self) -> io::Result<SocketState> {
+    pub(super) fn state(&self) -> io::Result<SocketState> {
         self.file.standing()
     }
 }
@@ -89,7 +92,7 @@ impl Binding {
 #[tonic::async_trait]
 impl Registration for RegistrationService {
     async fn get_info(&self, _: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
-        self.tell(Told::Asked);
+        self.send(Message::Asked);
         Ok(Response::new(self.info.clone()))
     }
 
@@ -101,18 +104,18 @@ impl Registration for RegistrationService {
             plugin_registered,
             error,
         } = request.into_inner();
-        self.tell(match plugin_registered {
-            true => Told::Registered,
-            false => Told::Refused(in_one_line(&error)),
+        self.send(match plugin_registered {
+            true => Message::Registered,
+            false => Message::Refused(in_one_line(&error)),
         });
         Ok(Response::new(RegistrationStatusResponse {}))
     }
 }
 
 impl RegistrationService {
-    fn tell(&self, told: Told) {
+    fn send(&self, message: Message) {
         // Nobody listens any more once the socket is to go.
-        let _ = self.told.send(told);
+        let _ = self.messages.send(message);
     }
 }
 

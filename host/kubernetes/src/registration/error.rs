@@ -1,6 +1,5 @@
 //! What ends a binding of the registration socket, what it is called, and how long to wait before the next one.
 
-use std::fmt;
 use std::time::Duration;
 
 /// Pause after the first trouble; doubled after each further one. 1 s is kubelet's own period between two looks at its plugins.
@@ -14,19 +13,22 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const MOST_DOUBLINGS: u32 = 6;
 
 /// Why the socket must be bound again.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RegistrationError {
-    /// kubelet has not taken the driver, and said why.
+    #[error("kubelet refused it: {0}")]
     Refused(String),
     /// There is no socket to be had, or nothing to serve it with.
+    #[error("{0}")]
     NotBound(String),
-    /// Somebody removed the socket.
+    #[error("somebody removed its registration socket")]
     Removed,
-    /// Somebody put another in its place.
+    #[error("somebody put another socket in place of its registration socket")]
     Replaced,
-    /// kubelet has said nothing for a long time: it may have missed that the socket appeared.
+    /// kubelet may have missed that the socket appeared.
+    #[error("kubelet does not take it, and does not say why")]
     Silent,
     /// kubelet is to ask again, because of what the API server says.
+    #[error("it is being registered again")]
     Renewed,
 }
 
@@ -47,23 +49,6 @@ impl RegistrationError {
             RegistrationError::Removed | RegistrationError::Silent | RegistrationError::Renewed => {
                 None
             }
-        }
-    }
-}
-
-impl fmt::Display for RegistrationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RegistrationError::Refused(words) => write!(f, "kubelet refused it: {words}"),
-            RegistrationError::NotBound(reason) => f.write_str(reason),
-            RegistrationError::Removed => f.write_str("somebody removed its registration socket"),
-            RegistrationError::Replaced => {
-                f.write_str("somebody put another socket in place of its registration socket")
-            }
-            RegistrationError::Silent => {
-                f.write_str("kubelet does not take it, and does not say why")
-            }
-            RegistrationError::Renewed => f.write_str("it is being registered again"),
         }
     }
 }

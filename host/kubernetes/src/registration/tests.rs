@@ -26,7 +26,7 @@ impl Scene {
     }
 
     fn of(directory: TempDir, since: Option<Since>, api: Option<Client>) -> Self {
-        let introduction = PluginRegistration {
+        let registration = PluginRegistration {
             driver: DriverName::parse("a.b").unwrap(),
             registry: directory.path().to_owned(),
             endpoint: PathBuf::from("/plugins/a.b/csi.sock"),
@@ -34,7 +34,7 @@ impl Scene {
         let node = About::Node {
             name: "n".to_owned(),
         };
-        let registrar = Registrar::new(introduction, node, Events::new(api, "n".to_owned()));
+        let registrar = Registrar::new(registration, node, Events::new(api, "n".to_owned()));
         let closed = CancellationToken::new();
         let task = tokio::spawn({
             let (registrar, closed) = (registrar.clone(), closed.clone());

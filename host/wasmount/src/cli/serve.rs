@@ -11,7 +11,7 @@ use super::common::{CommonFlags, MountFlags, makeable, plain, socket_fits};
 use crate::config::Configured;
 use crate::fault::Fault;
 use crate::health::HealthAddress;
-use crate::host::{self, HostOptions, MountsOptions, Registering};
+use crate::host::{self, HostOptions, MountsOptions, RegistrationMode};
 use crate::node;
 use clap::{Args, ValueEnum};
 use controller::ControllerFlags;
@@ -227,7 +227,7 @@ fn sockets_fit(options: &HostOptions, backends: &[Configured]) -> Result<(), Fau
     for backend in backends {
         let socket = options.socket(&backend.document.driver_name);
         socket_fits("--socket-dir", &options.socket_dir, &socket)?;
-        if options.kubernetes.registering != Registering::Never {
+        if options.kubernetes.registration != RegistrationMode::Off {
             let registry = registry(&options.kubelet_dir);
             let socket = registration_socket(&registry, &backend.document.driver_name);
             socket_fits("--kubelet-dir", &options.kubelet_dir, &socket)?;

@@ -1,18 +1,24 @@
-//! What a serving host does for Kubernetes, joined: registration, CSINode, CSIDriver, events.
-//!
-//! It holds no rule of Kubernetes; those are the room's (`wasmount_kubernetes`).
+//! What a serving host has of Kubernetes: its options, its client of the API server, and the events about its node.
 
 use crate::fault::chain;
+use crate::readiness::Readiness;
+use clap::ValueEnum;
 use kube::Client;
-use wasmount_kubernetes::{About, ApiAccess, Events, connect};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+use wasmount_kubernetes::{About, ApiAccess, Events, NodeTroubles, connect};
+
+/// After this long what could not be written is tried again, though nothing has changed. 60 s: an API server that restarts is away for less.
+const RETRY: Duration = Duration::from_secs(60);
 
 /// What the command line says of Kubernetes.
 #[derive(Debug, Clone)]
 pub(crate) struct KubernetesOptions {
     /// Name of the Node and CSINode objects.
     pub(crate) node_name: String,
-    /// Whether kubelet is told of the drivers.
-    pub(crate) registering: Registering,
+    /// Whether drivers are registered with kubelet.
+    pub(crate) registration: RegistrationMode,
     /// Who writes CSINode.
     pub(crate) csi_node: CsiNodeMode,
     /// Whether the CSIDriver objects are written.
@@ -21,25 +27,25 @@ pub(crate) struct KubernetesOptions {
     pub(crate) api: ApiAccess,
 }
 
-/// Whether kubelet is told of the drivers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Registering {
-    /// If it has a directory for that.
-    WhereKubeletIs,
-    /// Or else the host does not start.
-    Always,
-    /// Somebody else does, or nobody.
-    Never,
+/// Whether drivers are registered with kubelet, as the command line has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RegistrationMode {
+    /// If the kubelet directory has `plugins_registry`
+    Auto,
+    /// Always: the host does not start without that directory
+    On,
+    /// Never: use node-driver-registrar if kubelet is to know the driver
+    Off,
 }
 
 /// Who writes CSINode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CsiNodeMode {
-    /// kubelet; the host watches.
+    /// kubelet writes it; the host watches, reports drift and registers again
     Verify,
-    /// The host.
+    /// The host writes it: for nodes without kubelet's plugin manager
     Manage,
-    /// Nobody watches.
+    /// The host does not watch it
     Off,
 }
 
@@ -86,5 +92,18 @@ impl Cluster {
     /// Writes events.
     pub(super) fn events(&self) -> &Events {
         &self.events
+    }
+}
+
+/// Writes events about what is wrong with the host, and that it is over. Which and how often is decided in `wasmount_kubernetes`.
+pub(super) async fn tell_troubles(events: Events, node: String, readiness: Arc<Readiness>) {
+    let mut changes = readiness.watch();
+    let mut troubles = NodeTroubles::new(events, node);
+    loop {
+        let now = changes.borrow_and_update().troubles();
+        troubles.now(&now).await;
+        if let Ok(Err(_)) = timeout(RETRY, changes.changed()).await {
+            return;
+        }
     }
 }

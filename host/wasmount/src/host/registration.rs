@@ -3,7 +3,7 @@
 //!
 //! How a driver is introduced is the room's (`wasmount_kubernetes`).
 
-use super::kubernetes::{Cluster, Registering};
+use super::kubernetes::{Cluster, RegistrationMode};
 use super::{HostOptions, shared_roots};
 use crate::config::Configured;
 use crate::fault::Fault;
@@ -43,11 +43,11 @@ pub(super) fn prepare(options: &HostOptions, backends: &[Configured]) -> Result<
     let started = SystemTime::now();
     let registry = registry(&options.kubelet_dir);
     let beside = shared_roots::beside_kubelet(&options.kubelet_dir);
-    let registry = match options.kubernetes.registering {
-        Registering::Never => None,
-        Registering::WhereKubeletIs => beside.then_some(registry),
-        Registering::Always if beside => Some(registry),
-        Registering::Always => {
+    let registry = match options.kubernetes.registration {
+        RegistrationMode::Off => None,
+        RegistrationMode::Auto => beside.then_some(registry),
+        RegistrationMode::On if beside => Some(registry),
+        RegistrationMode::On => {
             return Err(Fault::Flag {
                 flag: "--registration",
                 value: "on".to_owned(),

@@ -9,7 +9,7 @@ use super::fatal::{FatalError, FatalReporter};
 use super::kubernetes::Cluster;
 use super::shared_services::SharedServices;
 use super::{
-    HostOptions, control, document_watch, documents, events, leftovers, mounter_watch,
+    HostOptions, control, document_watch, documents, kubernetes, leftovers, mounter_watch,
     registration, secret_watch, shared_roots, storage_backends,
 };
 use crate::fault::Fault;
@@ -101,7 +101,7 @@ impl Serving {
         if common.options.role != Role::Controller {
             let node = common.options.kubernetes.node_name.clone();
             let told =
-                events::tell_troubles(common.cluster.events().clone(), node, readiness.clone());
+                kubernetes::tell_troubles(common.cluster.events().clone(), node, readiness.clone());
             serving.background.spawn(told);
         }
         serving

@@ -2,7 +2,7 @@
 //!
 //! It opens nothing: whether a kubelet or an API server is there is asked by `host`.
 
-use crate::host::{CsiNodeMode, KubernetesOptions, Registering};
+use crate::host::{CsiNodeMode, KubernetesOptions, RegistrationMode};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use wasmount_core::driver::Role;
@@ -22,11 +22,11 @@ pub(super) struct KubernetesFlags {
         env = "WASMOUNT_REGISTRATION",
         default_value = "auto"
     )]
-    registration: RegistrationWord,
+    registration: RegistrationMode,
 
     /// Who writes the CSINode object
     #[arg(long, value_enum, env = "WASMOUNT_CSINODE", default_value = "verify")]
-    csinode: CsiNodeWord,
+    csinode: CsiNodeMode,
 
     /// Write the CSIDriver objects, from exports and documents
     #[arg(long, value_enum, env = "WASMOUNT_CSIDRIVER", default_value = "apply")]
@@ -35,26 +35,6 @@ pub(super) struct KubernetesFlags {
     /// Kubeconfig for the API server [default: the service account of the pod; none outside a pod]
     #[arg(long, value_name = "FILE", env = "WASMOUNT_KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum RegistrationWord {
-    /// If the kubelet directory has `plugins_registry`
-    Auto,
-    /// Always: the host does not start without that directory
-    On,
-    /// Never: use node-driver-registrar if kubelet is to know the driver
-    Off,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum CsiNodeWord {
-    /// kubelet writes it; the host watches, reports drift and registers again
-    Verify,
-    /// The host writes it: for nodes without kubelet's plugin manager
-    Manage,
-    /// The host does not watch it
-    Off,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -82,16 +62,12 @@ impl KubernetesFlags {
         let on_a_node = role != Role::Controller;
         KubernetesOptions {
             node_name: node_name.unwrap_or_else(host_name),
-            registering: match registration {
-                RegistrationWord::Auto if on_a_node => Registering::WhereKubeletIs,
-                RegistrationWord::On if on_a_node => Registering::Always,
-                _ => Registering::Never,
+            registration: if on_a_node {
+                registration
+            } else {
+                RegistrationMode::Off
             },
-            csi_node: match csinode {
-                CsiNodeWord::Verify if on_a_node => CsiNodeMode::Verify,
-                CsiNodeWord::Manage if on_a_node => CsiNodeMode::Manage,
-                _ => CsiNodeMode::Off,
-            },
+            csi_node: if on_a_node { csinode } else { CsiNodeMode::Off },
             applies_csi_driver: csidriver == CsiDriverWord::Apply,
             api: kubeconfig.map_or(ApiAccess::AsAPod, ApiAccess::Kubeconfig),
         }
