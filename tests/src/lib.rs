@@ -14,6 +14,7 @@ pub mod directory_life;
 pub mod documents;
 pub mod health;
 pub mod host;
+pub mod keys;
 pub mod kinds;
 pub mod leaks;
 pub mod loop_devices;

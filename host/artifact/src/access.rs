@@ -1,4 +1,4 @@
-//! How a registry is reached: credentials, certificates, time limits and retries.
+//! How a registry is reached: credentials, certificates, time limits, retries, and who is notified of progress.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -10,8 +10,8 @@ use zeroize::Zeroizing;
 pub struct Access {
     /// The user that asks.
     pub credentials: Credentials,
-    /// The system's certificates, PEM ([`system_certificates`](crate::system_certificates)).
-    pub system_ca: Vec<u8>,
+    /// The system's certificates, DER ([`system_certificates`](crate::system_certificates)).
+    pub system_ca: Vec<Vec<u8>>,
     /// Certificates, PEM, that are trusted beside the system's; each must be one.
     pub extra_ca: Option<Vec<u8>>,
     /// Speaks HTTP without TLS.
@@ -136,6 +136,21 @@ impl TransferLimits {
         (pause <= LONGEST_PAUSE && pause < left).then_some(pause)
     }
 }
+
+/// A step of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A transfer of so many bytes begins, or begins anew.
+    Begins(u64),
+    /// So many bytes more were moved.
+    Moved(u64),
+}
+
+/// Is called for each step; it must not block.
+pub type Progress = dyn Fn(Step) + Send + Sync;
+
+/// Ignores progress.
+pub fn silent(_: Step) {}
 
 #[cfg(test)]
 mod tests {

@@ -3,23 +3,21 @@
 //!
 //! It holds one component, its config and manifest, and signatures that lay beside it.
 
-mod beside_file;
 mod read;
 mod tar;
 mod write;
 
-pub(crate) use beside_file::is_of_file;
-
 use crate::attached::{AttachedManifest, Attachment, BLOB_BYTES};
 use crate::digest::Digest;
 use crate::error::RegistryError;
+use crate::fetch::Beside;
 use crate::judged::{Extent, judged};
-use crate::manifest::{Descriptor, Document, Manifest, json};
+use crate::manifest::{Annotations, ComponentFacts, WasmConfig};
+use crate::manifest::{Descriptor, Manifest, json};
 use crate::media_type::{WASM_CONFIG, WASM_LAYER};
 use crate::pull::Resolved;
 use crate::registry::{MANIFEST_BYTES, RawManifest, Registry};
-use crate::signature::SignerKeys;
-use crate::wasm_config::{ComponentFacts, WasmConfig};
+use crate::signature::{BUNDLE_TYPE, SignerKeys};
 use std::io;
 
 /// Largest config that is taken along, in bytes: a component's lists its imports and exports.
@@ -31,11 +29,19 @@ const SMALL_BYTES: u64 = if MANIFEST_BYTES > BLOB_BYTES {
     BLOB_BYTES
 };
 
+/// The artifact type of a manifest that holds the signatures of a file: they are over the bytes of the component, so no registry has a use for
+/// them. Other tools ignore it.
+const FILE_SIGNATURES: &str = "application/vnd.wasmount.file.signatures.v1+json";
+/// Its layer that is a `.sig` file.
+const SIGNATURE: &str = "application/vnd.wasmount.file.signature.v1";
+/// A config that says nothing (OCI image specification 1.1, "Guidance for an Empty Descriptor"), and its bytes.
+const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+const EMPTY_BYTES: &[u8] = b"{}";
+
 /// One artifact, whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
-    pub(crate) raw: RawManifest,
-    pub(crate) manifest: Manifest,
+    pub(crate) raw: RawManifest<Manifest>,
     pub(crate) config: Vec<u8>,
     pub(crate) component: Vec<u8>,
     pub(crate) attached: Vec<AttachedManifest>,
@@ -81,16 +87,8 @@ impl Bundle {
         let config = json(&WasmConfig::new(layer.digest.clone(), facts));
         let descriptor = Descriptor::of(WASM_CONFIG, &config);
         let manifest = Manifest::new(descriptor, vec![layer], facts.annotations.clone());
-        let bytes = manifest.to_bytes();
-        let raw = RawManifest {
-            digest: Digest::of(&bytes),
-            media_type: manifest.media_type().to_owned(),
-            document: Document::Manifest(Box::new(manifest.clone())),
-            bytes,
-        };
         Self {
-            raw,
-            manifest,
+            raw: manifest.into(),
             config,
             component,
             attached: Vec::new(),
@@ -101,12 +99,11 @@ impl Bundle {
     pub async fn pull(registry: &Registry) -> Result<(Self, Vec<String>), RegistryError> {
         let found = Resolved::find(registry).await?;
         let raw = found.raw.clone();
-        let manifest = found.manifest.clone();
         let attached = registry.attached(&raw.digest).await;
-        if let Some(trouble) = attached.trouble() {
-            return Err(trouble.clone());
+        if let Some(trouble) = attached.trouble {
+            return Err(trouble);
         }
-        let mut left_out: Vec<_> = attached.unread.iter().map(ToString::to_string).collect();
+        let mut left_out = attached.unread;
         if attached.left_out > 0 {
             left_out.push(format!("{} more, which are too many", attached.left_out));
         }
@@ -121,12 +118,11 @@ impl Bundle {
         }
         let attached = attached.found.into_iter().filter_map(Attachment::whole);
         let config = registry
-            .blob(&manifest.config, "the config", CONFIG_BYTES)
+            .blob(&raw.document.config, "the config", CONFIG_BYTES)
             .await?;
         let pulled = found.fetch(registry).await?;
         let bundle = Self {
             raw,
-            manifest,
             config,
             component: pulled.wasm,
             attached: attached.collect(),
@@ -146,13 +142,67 @@ impl Bundle {
 
     /// What is said of it.
     pub fn manifest(&self) -> &Manifest {
-        &self.manifest
+        &self.raw.document
     }
 
     /// What lay beside it.
     pub fn attached(&self) -> &[AttachedManifest] {
         &self.attached
     }
+
+    /// It with what lies beside the file that it was made of.
+    pub fn with_beside(mut self, beside: Beside) -> Self {
+        let Beside { signature, bundle } = beside;
+        let kinds = [(SIGNATURE, signature), (BUNDLE_TYPE, bundle)];
+        let (descriptors, layers): (Vec<_>, Vec<_>) = kinds
+            .into_iter()
+            .filter_map(|(kind, bytes)| bytes.map(|bytes| (Descriptor::of(kind, &bytes), bytes)))
+            .unzip();
+        if layers.is_empty() {
+            return self;
+        }
+        let config = Descriptor::of(EMPTY, EMPTY_BYTES);
+        let mut manifest = Manifest::new(config, descriptors, Annotations::new());
+        manifest.artifact_type = Some(FILE_SIGNATURES.to_owned());
+        manifest.subject = Some(Descriptor::of(&self.raw.media_type, &self.raw.bytes));
+        self.attached.push(AttachedManifest {
+            at_tag: false,
+            raw: manifest.into(),
+            config: EMPTY_BYTES.to_vec(),
+            layers,
+        });
+        self
+    }
+
+    /// What belongs beside a file of its component.
+    pub fn beside(&self) -> Beside {
+        let attached = self.attached.iter().filter(|it| is_of_file(it));
+        let layers = || {
+            let both = attached
+                .clone()
+                .flat_map(|it| it.raw.document.layers.iter().zip(&it.layers));
+            both.map(|(layer, bytes)| (layer.media_type.as_str(), bytes))
+        };
+        let of = |kind: &str| {
+            layers()
+                .find(|(it, _)| *it == kind)
+                .map(|(_, it)| it.clone())
+        };
+        Beside {
+            signature: of(SIGNATURE),
+            bundle: of(BUNDLE_TYPE),
+        }
+    }
+
+    /// How many manifests are attached that a registry has a use for: signatures of the artifact.
+    pub fn of_registry(&self) -> usize {
+        self.attached.iter().filter(|it| !is_of_file(it)).count()
+    }
+}
+
+/// Whether it holds signatures of a file.
+pub(crate) fn is_of_file(attached: &AttachedManifest) -> bool {
+    attached.raw.document.artifact_type.as_deref() == Some(FILE_SIGNATURES)
 }
 
 #[cfg(test)]

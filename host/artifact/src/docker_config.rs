@@ -19,49 +19,30 @@ const DOCKER_HUB: &str = "docker.io";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DockerConfigError {
     /// Not the form.
-    #[error("{found} is not docker's config.json: line {line}, column {column}")]
-    NotJson {
-        /// Which file.
-        found: String,
-        /// Where in it.
-        line: usize,
-        /// Where in the line.
-        column: usize,
-    },
-    /// A program has the password.
+    #[error("{0} is not docker's config.json: line {1}, column {2}")]
+    NotJson(String, usize, usize),
+    /// An entry that cannot be used.
+    #[error("{0}: {1}")]
+    Entry(String, EntryError),
+}
+
+/// Why an entry cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    /// A program has the password: of which registry, and which program.
     #[error(
-        "{found}: the password for {registry} is held by the credential helper `{helper}`, which is not run here; log in without a helper \
-         (`skopeo login --authfile FILE {registry}` writes such a file) and name that file"
+        "the password for {0} is held by the credential helper `{1}`, which is not run here; log in without a helper \
+         (`skopeo login --authfile FILE {0}` writes such a file) and name that file"
     )]
-    Helper {
-        /// Which file.
-        found: String,
-        /// For which registry.
-        registry: String,
-        /// Which program.
-        helper: String,
-    },
+    Helper(String, String),
     /// A token in place of a password.
     #[error(
-        "{found}: the entry for {registry} has an identity token and no password, which is not supported; log in with a user and a password or \
-         an access token"
+        "the entry for {0} has an identity token and no password, which is not supported; log in with a user and a password or an access token"
     )]
-    IdentityToken {
-        /// Which file.
-        found: String,
-        /// For which registry.
-        registry: String,
-    },
+    IdentityToken(String),
     /// Not base64 of `user:password`.
-    #[error(
-        "{found}: `auth` of the entry `{entry}` is not the base64 of `user:password`; log in again"
-    )]
-    BadAuth {
-        /// Which file.
-        found: String,
-        /// Which entry.
-        entry: String,
-    },
+    #[error("`auth` of the entry `{0}` is not the base64 of `user:password`; log in again")]
+    BadAuth(String),
 }
 
 #[derive(Deserialize)]
@@ -86,78 +67,61 @@ struct Entry {
     identity_token: Zeroizing<String>,
 }
 
-/// Who the file says we are to the registry of an artifact. `found` names the file, for messages.
+/// The credentials of a file for the registry of an artifact. `found` names the file, for messages.
 pub fn login(
     config: &[u8],
     found: &str,
     reference: &Reference,
 ) -> Result<Credentials, DockerConfigError> {
-    let config: Config =
-        serde_json::from_slice(config).map_err(|error| DockerConfigError::NotJson {
-            found: found.to_owned(),
-            line: error.line(),
-            column: error.column(),
-        })?;
-    let wanted = format!("{}/{}", reference.registry(), reference.repository());
-    let best = config
-        .auths
-        .iter()
-        .filter(|(key, _)| covers(key, &wanted))
+    let config: Config = serde_json::from_slice(config).map_err(|error| {
+        DockerConfigError::NotJson(found.to_owned(), error.line(), error.column())
+    })?;
+    let login = config.login(found, reference);
+    let login = login.map_err(|error| DockerConfigError::Entry(found.to_owned(), error))?;
+    Ok(login.map_or(Credentials::Anonymous, Credentials::Login))
+}
+
+impl Config {
+    fn login(self, found: &str, reference: &Reference) -> Result<Option<Login>, EntryError> {
+        let registry = reference.registry();
+        let wanted = format!("{registry}/{}", reference.repository());
+        let entries = self.auths.iter().filter(|(key, _)| covers(key, &wanted));
         // The entry of a repository before that of its registry (containers-auth.json(5)).
-        .max_by_key(|(key, _)| place(key).len());
-    if let Some((key, entry)) = best
-        && let Some(login) = entry.login(key, found, reference)?
-    {
-        return Ok(Credentials::Login(login));
-    }
-    let helper = config
-        .helpers
-        .iter()
-        .find(|(key, _)| covers(key, &wanted))
-        .map(|(_, helper)| helper)
-        .or_else(|| config.store.as_ref().filter(|_| best.is_some()));
-    match helper {
-        None => Ok(Credentials::Anonymous),
-        Some(helper) => Err(DockerConfigError::Helper {
-            found: found.to_owned(),
-            registry: reference.registry().to_owned(),
-            helper: helper.clone(),
-        }),
+        let best = entries.max_by_key(|(key, _)| place(key).len());
+        if let Some((key, entry)) = best {
+            if !entry.identity_token.is_empty() {
+                return Err(EntryError::IdentityToken(registry.to_owned()));
+            }
+            let login = entry.login();
+            if let Some((user, password)) = login.ok_or_else(|| EntryError::BadAuth(key.clone()))? {
+                let place = format!("the entry `{key}` of {found}");
+                return Ok(Some(Login::new(user, password, place)));
+            }
+        }
+        let mut helpers = self.helpers.into_iter();
+        let helper = helpers.find(|(key, _)| covers(key, &wanted));
+        let helper = helper.map(|(_, helper)| helper);
+        match helper.or_else(|| self.store.filter(|_| best.is_some())) {
+            None => Ok(None),
+            Some(helper) => Err(EntryError::Helper(registry.to_owned(), helper)),
+        }
     }
 }
 
 impl Entry {
-    /// Absent where a helper keeps it: docker leaves an empty entry then.
-    fn login(
-        &self,
-        key: &str,
-        found: &str,
-        reference: &Reference,
-    ) -> Result<Option<Login>, DockerConfigError> {
-        if !self.identity_token.is_empty() {
-            return Err(DockerConfigError::IdentityToken {
-                found: found.to_owned(),
-                registry: reference.registry().to_owned(),
-            });
-        }
-        let place = format!("the entry `{key}` of {found}");
+    /// User and password, which are absent where a helper keeps them: docker leaves an empty entry then. `None` if they cannot be read.
+    fn login(&self) -> Option<Option<(String, Zeroizing<String>)>> {
         if !self.username.is_empty() {
-            let (user, password) = (self.username.clone(), self.password.clone());
-            return Ok(Some(Login::new(user, password, place)));
+            return Some(Some((self.username.clone(), self.password.clone())));
         }
         if self.auth.is_empty() {
-            return Ok(None);
+            return Some(None);
         }
-        let bad = || DockerConfigError::BadAuth {
-            found: found.to_owned(),
-            entry: key.to_owned(),
-        };
-        let bytes = Zeroizing::new(STANDARD.decode(self.auth.trim()).map_err(|_| bad())?);
-        let text = std::str::from_utf8(&bytes).map_err(|_| bad())?;
-        let (user, password) = text.split_once(':').ok_or_else(bad)?;
+        let bytes = Zeroizing::new(STANDARD.decode(self.auth.trim()).ok()?);
+        let (user, password) = std::str::from_utf8(&bytes).ok()?.split_once(':')?;
         // Docker once padded them with zeros (moby, `cli/config/configfile`).
         let password = Zeroizing::new(password.trim_end_matches('\0').to_owned());
-        Ok(Some(Login::new(user.to_owned(), password, place)))
+        Some(Some((user.to_owned(), password)))
     }
 }
 

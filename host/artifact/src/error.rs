@@ -219,6 +219,25 @@ pub enum RegistryError {
     },
 }
 
+impl RegistryError {
+    /// In few words, behind the name of what was requested: a rejection with several of them goes into logs and Events.
+    pub(crate) fn in_short(&self) -> String {
+        match self {
+            Self::NotFound { .. } => "is not there".to_owned(),
+            Self::WrongDigest { got, .. } => format!("came with the digest {got}"),
+            Self::WrongSize { wanted, got, .. } => {
+                format!("has {got} bytes, and {wanted} are named")
+            }
+            Self::TooLarge { most, .. } => {
+                format!("is larger than {most} bytes, the most that is read")
+            }
+            Self::Truncated { got, .. } => format!("ended after {got} bytes"),
+            Self::Malformed { reason, .. } => format!("is not well-formed: {reason}"),
+            error => format!("cannot be had: {error}"),
+        }
+    }
+}
+
 /// Why a component is not had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum FetchError {
@@ -241,4 +260,40 @@ pub enum FetchError {
         /// The digest that it has.
         got: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_in_short_names_the_fault() {
+        let what = || "a signature".to_owned();
+        for (error, words) in [
+            (
+                RegistryError::NotFound {
+                    what: what(),
+                    host: "r".to_owned(),
+                },
+                "is not there",
+            ),
+            (
+                RegistryError::WrongSize {
+                    what: what(),
+                    wanted: 7,
+                    got: 9,
+                },
+                "has 9 bytes, and 7 are named",
+            ),
+            (
+                RegistryError::TooLarge {
+                    what: what(),
+                    most: 65_536,
+                },
+                "is larger than 65536 bytes, the most that is read",
+            ),
+        ] {
+            assert_eq!(error.in_short(), words);
+        }
+    }
 }

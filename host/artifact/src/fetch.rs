@@ -1,22 +1,21 @@
-//! Everything between a name and a component that may be looked at: resolved, signatures checked, fetched, digest compared.
-
-mod message;
+//! From a name to a component: resolved, signatures checked, fetched, digest compared. Request and answer are messages between two processes of this
+//! program.
 
 use crate::access::Access;
+use crate::access::silent;
 use crate::digest::Digest;
 use crate::error::FetchError;
 use crate::judged::{Extent, judged};
-use crate::progress::silent;
 use crate::pull::Resolved;
-use crate::registry::{RawManifest, Registry};
+use crate::registry::Registry;
 use crate::signature::{Evidence, Gathered, SignerKeys, Subject, check};
-pub use message::BadMessage;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use wasmount_core::document::Reference;
+use zeroize::Zeroizing;
 
 /// A component that is wanted, and what must be true of it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FetchRequest {
     /// Which.
     pub wanted: Wanted,
@@ -27,7 +26,7 @@ pub struct FetchRequest {
 }
 
 /// Which component.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Wanted {
     /// One in a registry.
     Artifact {
@@ -39,6 +38,7 @@ pub enum Wanted {
     /// One that was read from a file, with what lay beside it.
     File {
         /// What the file holds.
+        #[serde(with = "serde_bytes")]
         wasm: Vec<u8>,
         /// Signatures over these bytes.
         beside: Beside,
@@ -55,9 +55,10 @@ pub struct Beside {
 }
 
 /// A component that is what was wanted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetched {
     /// It itself.
+    #[serde(with = "serde_bytes")]
     pub wasm: Vec<u8>,
     /// Its digest.
     pub digest: Digest,
@@ -80,6 +81,39 @@ pub struct Signed {
     pub remarks: Vec<String>,
 }
 
+/// A message between two processes of this program that cannot be written or read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the message between two processes of this program is torn: {0}")]
+pub struct BadMessage(#[from] postcard::Error);
+
+impl FetchRequest {
+    /// As bytes, which may hold a password.
+    pub fn encode(&self) -> Result<Zeroizing<Vec<u8>>, BadMessage> {
+        Ok(postcard::to_stdvec(self).map(Zeroizing::new)?)
+    }
+
+    /// From bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, BadMessage> {
+        Ok(postcard::from_bytes(bytes)?)
+    }
+}
+
+impl Fetched {
+    /// An answer as bytes.
+    pub fn encode(answer: &Result<Self, FetchError>) -> Result<Vec<u8>, BadMessage> {
+        Ok(postcard::to_stdvec(answer)?)
+    }
+
+    /// An answer from bytes. The digest is computed again: the process that wrote them may have been taken over.
+    pub fn decode(bytes: &[u8]) -> Result<Result<Self, FetchError>, BadMessage> {
+        let answer: Result<Self, FetchError> = postcard::from_bytes(bytes)?;
+        Ok(answer.map(|fetched| Self {
+            digest: Digest::of(&fetched.wasm),
+            ..fetched
+        }))
+    }
+}
+
 /// Does all of it.
 pub async fn fetch(request: FetchRequest) -> Result<Fetched, FetchError> {
     let FetchRequest {
@@ -100,16 +134,7 @@ pub async fn fetch(request: FetchRequest) -> Result<Fetched, FetchError> {
 pub async fn signers(registry: &Registry, keys: &SignerKeys) -> Result<Signed, FetchError> {
     let found = Resolved::find(registry).await?;
     // A person who asks wants to know of each key.
-    let SignedThing {
-        digest,
-        by,
-        remarks,
-    } = signed(registry, &found, keys, Extent::All).await?;
-    Ok(Signed {
-        reference: registry.reference().pinned(digest.to_string()),
-        by,
-        remarks,
-    })
+    signed(registry, &found, keys, Extent::All).await
 }
 
 async fn artifact(
@@ -118,10 +143,9 @@ async fn artifact(
     signers: &SignerKeys,
 ) -> Result<Fetched, FetchError> {
     let found = Resolved::find(registry).await?;
-    // Both are known from the manifest: what would be refused is not even fetched.
+    // Both are known from the manifest: what would be rejected is not even fetched.
     same(&registry.reference().to_string(), digest, found.component())?;
-    let SignedThing { by, remarks, .. } =
-        signed(registry, &found, signers, Extent::UntilSigned).await?;
+    let Signed { by, remarks, .. } = signed(registry, &found, signers, Extent::UntilSigned).await?;
     let pulled = found.fetch(registry).await?;
     Ok(Fetched {
         wasm: pulled.wasm,
@@ -175,39 +199,115 @@ fn same(what: &str, wanted: Option<&str>, got: &Digest) -> Result<(), FetchError
     }
 }
 
-/// What of an artifact is signed, by whom, and remarks.
-struct SignedThing {
-    digest: Digest,
-    by: Vec<String>,
-    remarks: Vec<String>,
-}
-
-/// Whether the manifest itself is signed, or the list that its name led to, which names it by digest.
+/// Whether the manifest itself is signed, or the index that its name led to, which names it by digest.
 async fn signed(
     registry: &Registry,
     found: &Resolved,
     signers: &SignerKeys,
     extent: Extent,
-) -> Result<SignedThing, FetchError> {
-    let thing = |raw: &RawManifest, by, remarks| SignedThing {
-        digest: raw.digest.clone(),
+) -> Result<Signed, FetchError> {
+    let signed = |digest: &Digest, by, remarks| Signed {
+        reference: registry.reference().pinned(digest.to_string()),
         by,
         remarks,
     };
     if signers.is_empty() {
-        return Ok(thing(&found.raw, Vec::new(), Vec::new()));
+        return Ok(signed(&found.raw.digest, Vec::new(), Vec::new()));
     }
     let own = judged(registry, &found.raw, signers, extent).await;
-    let refused = match own.verdict {
-        Ok(by) => return Ok(thing(&found.raw, by, own.remarks)),
-        Err(refused) => refused,
+    let rejection = match own.verdict {
+        Ok(by) => return Ok(signed(&found.raw.digest, by, own.remarks)),
+        Err(rejection) => rejection,
     };
     let Some(list) = &found.list else {
-        return Err(refused);
+        return Err(rejection);
     };
     let of_list = judged(registry, list, signers, extent).await;
     match of_list.verdict {
-        Ok(by) => Ok(thing(list, by, of_list.remarks)),
-        Err(_) => Err(refused),
+        Ok(by) => Ok(signed(&list.digest, by, of_list.remarks)),
+        Err(_) => Err(rejection),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{Credentials, Login};
+    use crate::error::RegistryError;
+
+    #[test]
+    fn a_request_arrives_as_it_was_sent() {
+        let password = Zeroizing::new("hunter2".to_owned());
+        let login = Login::new("ann".to_owned(), password, "f".to_owned());
+        let request = FetchRequest {
+            wanted: Wanted::Artifact {
+                reference: Reference::parse("a.b/c:1").unwrap(),
+                access: Box::new(Access {
+                    credentials: Credentials::Login(login),
+                    plain_http: true,
+                    ..Access::default()
+                }),
+            },
+            digest: Some("sha256:00".to_owned()),
+            signers: SignerKeys::default(),
+        };
+        let bytes = request.encode().unwrap();
+        let arrived = FetchRequest::decode(&bytes).unwrap();
+        let Wanted::Artifact { reference, access } = arrived.wanted else {
+            panic!("a file");
+        };
+        assert_eq!(reference.to_string(), "oci://a.b/c:1");
+        let Credentials::Login(login) = access.credentials else {
+            panic!("nobody");
+        };
+        assert_eq!((login.user(), login.password()), ("ann", "hunter2"));
+        assert!(access.plain_http);
+        assert_eq!(arrived.digest.as_deref(), Some("sha256:00"));
+        assert!(FetchRequest::decode(&bytes[..bytes.len() / 2]).is_err());
+    }
+
+    #[test]
+    fn a_file_arrives_with_what_lies_beside_it() {
+        let beside = Beside {
+            signature: Some(b"sig".to_vec()),
+            bundle: None,
+        };
+        let request = FetchRequest {
+            wanted: Wanted::File {
+                wasm: b"\0asm".to_vec(),
+                beside: beside.clone(),
+            },
+            digest: None,
+            signers: SignerKeys::default(),
+        };
+        let arrived = FetchRequest::decode(&request.encode().unwrap()).unwrap();
+        let Wanted::File { wasm, beside: same } = arrived.wanted else {
+            panic!("an artifact");
+        };
+        assert_eq!((wasm.as_slice(), same), (&b"\0asm"[..], beside));
+    }
+
+    #[test]
+    fn an_answer_arrives_and_its_digest_is_counted_anew() {
+        let fetched = Fetched {
+            wasm: b"\0asm".to_vec(),
+            digest: Digest::of(b"a lie"),
+            reference: Some("oci://a.b/c@sha256:00".to_owned()),
+            signed_by: vec!["ann".to_owned()],
+            remarks: vec!["a remark".to_owned()],
+        };
+        let bytes = Fetched::encode(&Ok(fetched.clone())).unwrap();
+        let arrived = Fetched::decode(&bytes).unwrap().unwrap();
+        assert_eq!(arrived.digest, Digest::of(b"\0asm"));
+        assert_eq!(arrived.signed_by, fetched.signed_by);
+        assert_eq!(arrived.remarks, fetched.remarks);
+        assert_eq!(arrived.wasm, fetched.wasm);
+        let error = FetchError::Registry(RegistryError::NotFound {
+            what: "x".to_owned(),
+            host: "y".to_owned(),
+        });
+        let bytes = Fetched::encode(&Err(error.clone())).unwrap();
+        assert_eq!(Fetched::decode(&bytes).unwrap(), Err(error));
+        assert!(Fetched::decode(&[]).is_err());
     }
 }

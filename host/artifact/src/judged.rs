@@ -1,7 +1,8 @@
-//! Whether an artifact is signed by whom it must be: what lies beside it in its registry, read and judged one thing after the other.
+//! Which of the required signers signed an artifact: what is beside it in its registry, read and judged one thing after the other.
 
-use crate::attached::{Attachment, Parts};
-use crate::error::FetchError;
+use crate::attached::{Attachment, Missed, Parts};
+use crate::digest::Digest;
+use crate::error::{FetchError, RegistryError};
 use crate::media_type::COSIGN_SIGNATURE;
 use crate::registry::{RawManifest, Registry};
 use crate::signature::{
@@ -9,30 +10,46 @@ use crate::signature::{
 };
 use std::ops::ControlFlow;
 
+/// Most manifests that are copied with an artifact: releases have a handful.
+const COPIED: usize = 32;
+
 /// How much is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Until it is signed by whom it must be.
+    /// Until the required signatures are found.
     UntilSigned,
     /// Everything, for a person who asks what there is.
     All,
 }
 
-/// What came of it.
+/// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// Where something lies that is a signature or should be one: tags, and digests of manifests.
+    /// Where something is that is a signature or should be one: tags, and digests of manifests.
     pub places: Vec<String>,
     /// By which of the keys it is signed, or why that does not suffice.
     pub verdict: Result<Vec<String>, FetchError>,
-    /// What lay among the signatures and is none, or could not be read: in words.
+    /// What is among the signatures and is none, or could not be read.
     pub remarks: Vec<String>,
 }
 
-/// Looks for signatures of a manifest or a list, and judges them.
-pub async fn judged(
+/// Everything beside an artifact that is copied with it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Attachments {
+    /// What could be read, at least in part.
+    pub found: Vec<Attachment>,
+    /// What could not.
+    pub unread: Vec<String>,
+    /// How many further things were too many.
+    pub left_out: usize,
+    /// The error if all of it is needed: the registry has trouble of its own, and another time more may be seen.
+    pub trouble: Option<RegistryError>,
+}
+
+/// Looks for signatures of a manifest or an index, and judges them.
+pub async fn judged<D>(
     registry: &Registry,
-    signed: &RawManifest,
+    signed: &RawManifest<D>,
     keys: &SignerKeys,
     extent: Extent,
 ) -> Judged {
@@ -42,7 +59,7 @@ pub async fn judged(
         let gathered = gathered(&attachment);
         judgement.take_in(&gathered);
         if !gathered.is_empty() {
-            let digest = attachment.digest.to_string();
+            let digest = attachment.raw.digest.to_string();
             places.push(attachment.tag.unwrap_or(digest));
         }
         match extent == Extent::UntilSigned && judgement.verdict().is_ok() {
@@ -52,19 +69,23 @@ pub async fn judged(
     };
     let parts = match extent {
         Extent::UntilSigned => Parts::Signatures,
-        // What is lost of a thing is worth a word, though no signature needs it: other tools do, and a bundle.
+        // A lost part is worth a remark, though no signature needs it: other tools do, and a bundle.
         Extent::All => Parts::All,
     };
-    let missed = registry.look(&signed.digest, parts, examine).await;
-    for unread in &missed.unread {
-        judgement.pass_over(&unread.to_string());
+    let Missed {
+        unread,
+        left_out,
+        trouble,
+    } = registry.search(&signed.digest, parts, examine).await;
+    for remark in &unread {
+        judgement.pass_over(remark);
     }
-    judgement.leave_out(missed.left_out);
-    let verdict = match (judgement.verdict(), missed.trouble()) {
+    judgement.leave_out(left_out);
+    let verdict = match (judgement.verdict(), trouble) {
         (Ok(by), _) => Ok(by),
-        // What is wanted may be just what the registry did not give.
-        (Err(_), Some(trouble)) => Err(trouble.clone().into()),
-        (Err(refused), None) => Err(refused.into()),
+        // What is wanted may be just what the registry did not send.
+        (Err(_), Some(trouble)) => Err(trouble.into()),
+        (Err(rejection), None) => Err(rejection.into()),
     };
     Judged {
         places,
@@ -73,8 +94,36 @@ pub async fn judged(
     }
 }
 
-/// What of a thing beside an artifact may prove that somebody signed it.
-pub(crate) fn gathered(attachment: &Attachment) -> Gathered {
+impl Registry {
+    /// What is attached to a manifest and may be a signature: those that can be read as signatures come first.
+    pub async fn attached(&self, subject: &Digest) -> Attachments {
+        let (mut found, mut others, mut left_out) = (Vec::new(), Vec::new(), 0);
+        let keep = |attachment: Attachment| {
+            let list = match gathered(&attachment).evidence() {
+                [] => &mut others,
+                [_, ..] => &mut found,
+            };
+            match list.len() < COPIED {
+                true => list.push(attachment),
+                false => left_out += 1,
+            }
+            ControlFlow::Continue(())
+        };
+        let missed = self.search(subject, Parts::All, keep).await;
+        found.append(&mut others);
+        left_out += missed.left_out + found.len().saturating_sub(COPIED);
+        found.truncate(COPIED);
+        Attachments {
+            found,
+            unread: missed.unread,
+            left_out,
+            trouble: missed.trouble,
+        }
+    }
+}
+
+/// What of an attachment may prove that somebody signed.
+fn gathered(attachment: &Attachment) -> Gathered {
     let mut gathered = Gathered::default();
     let place = attachment.place();
     for (layer, bytes) in attachment.blobs() {

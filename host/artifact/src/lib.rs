@@ -1,9 +1,7 @@
 //! Plugins as OCI artifacts: registries, bundles, signatures.
 //!
-//! The story of a pull: a name becomes a digest once (`registry`), the manifest says which of its blobs is the component (`manifest`), and
-//! every byte is counted and hashed as it comes (`registry::body`). `fetch` is all of it in one call, for a process that may do nothing else.
-//!
-//! It knows bytes and digests. What a component is, and whether one may serve, it does not.
+//! `fetch` is the way of a pull: a name is resolved to a digest (`registry`), signatures are judged (`judged`, `attached`), the component is read
+//! (`pull`). Bytes and digests are handled here, not the content of a component.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -16,19 +14,16 @@ mod fetch;
 mod judged;
 mod manifest;
 mod media_type;
-mod progress;
 mod pull;
 mod push;
 mod registry;
 mod sign;
 pub mod signature;
-mod signature_tag;
 mod text;
 mod trust;
-mod wasm_config;
 
-pub use access::{Access, Credentials, Login, TransferLimits};
-pub use attached::{AttachedManifest, Attachment, Attachments, Unread, cosign_tag};
+pub use access::{Access, Credentials, Login, Progress, Step, TransferLimits, silent};
+pub use attached::{AttachedManifest, Attachment, cosign_tag};
 pub use bundle::{Bundle, BundleError};
 pub use digest::Digest;
 pub use docker_config::{DockerConfigError, login};
@@ -37,16 +32,17 @@ pub use fetch::{
     BadMessage, Beside, FetchRequest, Fetched, Signed, Wanted, check_file, fetch, gathered_beside,
     signers,
 };
-pub use judged::{Extent, Judged, judged};
-pub use manifest::{Descriptor, Document, Index, Manifest, Platform};
+pub use judged::{Attachments, Extent, Judged, judged};
+pub use manifest::{
+    Annotations, ComponentFacts, Descriptor, Document, Index, Manifest, Platform, WasmConfig,
+};
 pub use media_type::{COSIGN_SIGNATURE, SIGSTORE_BUNDLE_FAMILY, WASM_CONFIG, WASM_LAYER};
-pub use progress::{Progress, Step, silent};
 pub use pull::{Pulled, Resolved, pull};
 pub use push::{Pushed, push};
 pub use registry::{RawManifest, Registry};
 pub use sign::{SignError, SignedArtifact, sign};
+pub use text::is_control;
 pub use trust::system_certificates;
-pub use wasm_config::{Annotations, ComponentFacts, WasmConfig};
 
 /// Largest component that is pulled, pushed or put into a bundle, in bytes: what the host compiles at most.
 pub const COMPONENT_BYTES: u64 = 64 << 20;

@@ -1,22 +1,19 @@
-//! Fetches a component by its name. The name becomes a digest once, everything after that goes by digests, and whoever wants signatures looks at them
-//! in between, before the component itself is fetched.
+//! Pulls a component by its name. The name is resolved to a digest once; signatures are checked before the component itself is fetched.
 
 use crate::COMPONENT_BYTES;
 use crate::digest::Digest;
 use crate::error::RegistryError;
+use crate::manifest::Annotations;
 use crate::manifest::{Descriptor, Document, Manifest};
 use crate::registry::{RawManifest, Registry};
-use crate::wasm_config::Annotations;
 use wasmount_core::document::Reference;
 
 /// An artifact that was found, and not yet fetched.
 #[derive(Debug, Clone)]
 pub struct Resolved {
-    /// Its manifest as it came.
-    pub raw: RawManifest,
-    /// What that says.
-    pub manifest: Manifest,
-    /// The list that the name led to, if it was one: a signature may be of that.
+    /// Its manifest.
+    pub raw: RawManifest<Manifest>,
+    /// The index that the name led to, if it was one: a signature may be of that.
     pub list: Option<RawManifest>,
     layer: Descriptor,
 }
@@ -58,22 +55,16 @@ impl Resolved {
                 (chosen, Some(first))
             }
         };
-        let Document::Manifest(manifest) = &raw.document else {
-            return Err(not_wasm("its list names another list".to_owned()));
-        };
-        let layer = manifest.component().map_err(not_wasm)?.clone();
+        let raw = raw.into_manifest();
+        let raw = raw.ok_or_else(|| not_wasm("its list names another list".to_owned()))?;
+        let layer = raw.document.component().map_err(not_wasm)?.clone();
         if layer.size > COMPONENT_BYTES {
             return Err(RegistryError::TooLarge {
                 what: format!("the component of {reference}"),
                 most: COMPONENT_BYTES,
             });
         }
-        Ok(Self {
-            manifest: (**manifest).clone(),
-            layer,
-            list,
-            raw,
-        })
+        Ok(Self { raw, list, layer })
     }
 
     /// Digest of the component.
@@ -92,7 +83,7 @@ impl Resolved {
             digest: self.layer.digest,
             manifest_digest: self.raw.digest,
             reference,
-            annotations: self.manifest.annotations,
+            annotations: self.raw.document.annotations,
         })
     }
 }

@@ -1,12 +1,13 @@
 //! Puts a component into a registry as a CNCF Wasm OCI artifact.
 
+use crate::attached::AttachedManifest;
 use crate::bundle::{Bundle, is_of_file};
 use crate::digest::Digest;
 use crate::error::RegistryError;
+use crate::manifest::ComponentFacts;
 use crate::manifest::{Descriptor, Manifest};
 use crate::registry::Registry;
-use crate::signature_tag::Signatures;
-use crate::wasm_config::ComponentFacts;
+use crate::sign::Signatures;
 use bytes::Bytes;
 use wasmount_core::document::Reference;
 
@@ -36,7 +37,6 @@ impl Bundle {
     pub async fn push(self, registry: &Registry) -> Result<Pushed, RegistryError> {
         let Self {
             raw,
-            manifest: _,
             config,
             component,
             attached,
@@ -52,28 +52,33 @@ impl Bundle {
         // In a registry nobody looks for those of a file.
         for beside in attached.into_iter().filter(|it| !is_of_file(it)) {
             count += 1;
+            let AttachedManifest {
+                at_tag,
+                raw: signature,
+                config,
+                layers,
+            } = beside;
             registry
-                .push_blob("the config of a signature", Bytes::from(beside.config))
+                .push_blob("the config of a signature", Bytes::from(config))
                 .await?;
-            for layer in beside.layers {
+            for layer in layers {
                 registry
                     .push_blob("a signature", Bytes::from(layer))
                     .await?;
             }
-            match beside.at_tag {
+            if at_tag {
                 // Somebody may have signed it there too.
-                true => {
-                    let signatures = Signatures {
-                        layers: beside.manifest.layers,
-                        manifest: Some((beside.media_type, beside.bytes)),
-                    };
-                    registry.add_signatures(&raw.digest, signatures).await?;
-                }
-                false => {
-                    let mut entry = Descriptor::of(&beside.media_type, &beside.bytes);
-                    entry.artifact_type = Some(kind(&beside.manifest));
-                    registry.attach(&raw.digest, &entry, beside.bytes).await?;
-                }
+                let signatures = Signatures {
+                    layers: signature.document.layers,
+                    manifest: Some((signature.media_type, signature.bytes)),
+                };
+                registry.add_signatures(&raw.digest, signatures).await?;
+            } else {
+                let mut entry = Descriptor::of(&signature.media_type, &signature.bytes);
+                entry.artifact_type = Some(kind(&signature.document));
+                registry
+                    .attach(&raw.digest, &entry, signature.bytes)
+                    .await?;
             }
         }
         let wanted = registry.reference().wanted();

@@ -6,11 +6,11 @@ mod response;
 mod upload;
 
 use crate::access::Access;
+use crate::access::Progress;
 use crate::digest::Digest;
 use crate::error::RegistryError;
-use crate::manifest::{Descriptor, Document};
+use crate::manifest::{Descriptor, Document, Manifest};
 use crate::media_type::{ACCEPTED, OCI_INDEX};
-use crate::progress::Progress;
 use crate::text::{REASON_CHARACTERS, shorten};
 use auth::Authorization;
 use call::Call;
@@ -41,7 +41,7 @@ pub struct Registry {
 
 /// A manifest or an index as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RawManifest {
+pub struct RawManifest<D = Document> {
     /// The digest of its bytes.
     pub digest: Digest,
     /// Its type.
@@ -49,7 +49,34 @@ pub struct RawManifest {
     /// Its bytes.
     pub bytes: Vec<u8>,
     /// The same, parsed.
-    pub document: Document,
+    pub document: D,
+}
+
+impl RawManifest {
+    /// It, unless it is an index.
+    pub(crate) fn into_manifest(self) -> Option<RawManifest<Manifest>> {
+        let Document::Manifest(manifest) = self.document else {
+            return None;
+        };
+        Some(RawManifest {
+            digest: self.digest,
+            media_type: self.media_type,
+            bytes: self.bytes,
+            document: *manifest,
+        })
+    }
+}
+
+impl From<Manifest> for RawManifest<Manifest> {
+    fn from(manifest: Manifest) -> Self {
+        let bytes = manifest.to_bytes();
+        Self {
+            digest: Digest::of(&bytes),
+            media_type: manifest.media_type().to_owned(),
+            bytes,
+            document: manifest,
+        }
+    }
 }
 
 impl Registry {

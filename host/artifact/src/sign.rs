@@ -1,19 +1,34 @@
-//! Puts a signature beside an artifact, where cosign puts it: a manifest at the tag `sha256-<hex>.sig` with a layer for each signature (cosign,
+//! Signs an artifact, and puts signatures where cosign puts them: a manifest at the tag `sha256-<hex>.sig` with a layer for each signature (cosign,
 //! `specs/SIGNATURE_SPEC.md`).
 
-use crate::attached::cosign_tag;
+use crate::attached::{BLOBS, cosign_tag};
+use crate::digest::Digest;
 use crate::error::RegistryError;
 use crate::judged::{Extent, judged};
-use crate::manifest::Descriptor;
+use crate::manifest::Annotations;
+use crate::manifest::{Descriptor, Document, Manifest};
 use crate::media_type::COSIGN_SIGNATURE;
 use crate::registry::Registry;
 use crate::signature::{
     KeyError, NamedKey, Payload, PrivateKey, SIGNATURE_ANNOTATION, SignerKeys, Unreadable, encoded,
     payload,
 };
-use crate::signature_tag::Signatures;
 use bytes::Bytes;
+use serde_json::json;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 use wasmount_core::document::Reference;
+
+/// The config of such a manifest: cosign makes it look like an image, for registries that know nothing else.
+const IMAGE_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+/// How often it is written: with a few clients that sign at once, each round sees at least one of them through.
+const ATTEMPTS: u32 = 10;
+/// How often 400 counts as transient: Debian's docker-registry says so while another puts the same blobs there.
+const REFUSALS: u32 = 4;
+/// Bounds of the pause before the check whether another client has written meanwhile, which takes about as long as this one took.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(300);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// An artifact that is signed now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,10 +98,120 @@ fn layer(payload: &Payload, signed: &[u8]) -> Descriptor {
     layer
 }
 
+/// Signatures as they lie at a tag.
+#[derive(Debug, Clone)]
+pub(crate) struct Signatures {
+    /// Their layers, whose blobs are in the registry already.
+    pub(crate) layers: Vec<Descriptor>,
+    /// The type and the bytes of a manifest of just these, if there is one: what has a digest keeps it.
+    pub(crate) manifest: Option<(String, Vec<u8>)>,
+}
+
+impl Registry {
+    /// Adds these to what is at the tag, and returns when they have been seen there.
+    pub(crate) async fn add_signatures(
+        &self,
+        subject: &Digest,
+        signatures: Signatures,
+    ) -> Result<(), RegistryError> {
+        let Signatures { layers, manifest } = signatures;
+        let tag = cosign_tag(subject);
+        let what = format!("the signatures `{}`", self.reference().tagged(tag.clone()));
+        for attempt in 0..=ATTEMPTS {
+            let begun = Instant::now();
+            let there = self.signatures_at(&tag, &what).await?;
+            let held = there.as_ref().map(|it| it.layers.as_slice());
+            let held = held.unwrap_or_default();
+            let lacking: Vec<_> = layers.iter().filter(|it| !held.contains(it)).collect();
+            if lacking.is_empty() && there.is_some() {
+                return Ok(());
+            }
+            if held.len() + lacking.len() > BLOBS {
+                return Err(RegistryError::Full { what, most: BLOBS });
+            }
+            if attempt == ATTEMPTS {
+                break;
+            }
+            let lacking: Vec<_> = lacking.into_iter().cloned().collect();
+            let (media_type, bytes) = match (there, &manifest) {
+                (None, Some(manifest)) => manifest.clone(),
+                (there, _) => {
+                    let (manifest, config) = with(there, lacking);
+                    self.push_blob("the config of a signature", Bytes::from(config))
+                        .await?;
+                    (manifest.media_type().to_owned(), manifest.to_bytes())
+                }
+            };
+            match self.push_manifest(&tag, &media_type, bytes).await {
+                Ok(_) => {}
+                Err(RegistryError::Refused { status: 400, .. }) if attempt < REFUSALS => {}
+                Err(error) => return Err(error),
+            }
+            sleep(pause(begun.elapsed())).await;
+        }
+        Err(RegistryError::Contended {
+            what,
+            attempts: ATTEMPTS,
+        })
+    }
+
+    async fn signatures_at(
+        &self,
+        tag: &str,
+        what: &str,
+    ) -> Result<Option<Manifest>, RegistryError> {
+        match self.find_manifest(tag).await?.map(|it| it.document) {
+            None => Ok(None),
+            Some(Document::Manifest(manifest)) => Ok(Some(*manifest)),
+            // It would be lost.
+            Some(Document::Index(_)) => Err(RegistryError::Malformed {
+                what: what.to_owned(),
+                host: self.reference().registry().to_owned(),
+                reason: "a list of manifests lies there, and no signatures; delete that tag"
+                    .to_owned(),
+            }),
+        }
+    }
+}
+
+/// The manifest with more signatures than it had, and its config.
+fn with(there: Option<Manifest>, layers: Vec<Descriptor>) -> (Manifest, Vec<u8>) {
+    let nothing = || {
+        Manifest::new(
+            Descriptor::of(IMAGE_CONFIG, b""),
+            Vec::new(),
+            Annotations::new(),
+        )
+    };
+    let mut manifest = there.unwrap_or_else(nothing);
+    manifest.layers.extend(layers);
+    let contents: Vec<_> = manifest.layers.iter().map(|it| it.digest.clone()).collect();
+    let config = config(&contents);
+    manifest.config = Descriptor::of(IMAGE_CONFIG, &config);
+    (manifest, config)
+}
+
+/// A config of an image that has these layers and nothing else.
+fn config(contents: &[Digest]) -> Vec<u8> {
+    let config = json!({
+        "architecture": "",
+        "config": {},
+        "os": "",
+        "rootfs": { "type": "layers", "diff_ids": contents },
+    });
+    config.to_string().into_bytes()
+}
+
+/// Twice as long as reading and writing took, and up to that much more at random: clients that sign at once should not do so again.
+fn pause(took: Duration) -> Duration {
+    let least = (took * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+    let random = RandomState::new().hash_one(0).to_le_bytes()[0];
+    least + least * u32::from(random) / u32::from(u8::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::Digest;
     use crate::signature::{Evidence, Subject};
 
     #[test]
@@ -102,5 +227,37 @@ mod tests {
         let encoded = &layer.annotations["dev.cosignproject.cosign/signature"];
         let evidence = Evidence::from_simple_signing(payload.as_bytes(), encoded).unwrap();
         assert!(evidence.signs(&key.verifying_key(), &Subject::new(b"manifest")));
+    }
+
+    #[test]
+    fn a_signature_is_added_behind_those_that_are_there() {
+        let layer = |bytes: &[u8]| Descriptor::of(COSIGN_SIGNATURE, bytes);
+        let (one, _) = with(None, vec![layer(b"a")]);
+        let (two, config) = with(Some(one), vec![layer(b"b")]);
+        assert_eq!(two.layers, [layer(b"a"), layer(b"b")]);
+        assert_eq!(two.config, Descriptor::of(IMAGE_CONFIG, &config));
+        assert_eq!(two.media_type(), crate::media_type::OCI_MANIFEST);
+    }
+
+    #[test]
+    fn a_config_names_every_layer_as_an_image_would() {
+        let contents = [Digest::of(b"a"), Digest::of(b"b")];
+        let config: serde_json::Value = serde_json::from_slice(&config(&contents)).unwrap();
+        assert_eq!(config["rootfs"]["type"], "layers");
+        assert_eq!(config["rootfs"]["diff_ids"][1], contents[1].as_str());
+    }
+
+    #[test]
+    fn a_pause_is_longer_than_another_needs_and_has_an_end() {
+        for (took, least) in [
+            (Duration::ZERO, SHORTEST_PAUSE),
+            (Duration::from_secs(1), Duration::from_secs(2)),
+            (Duration::from_secs(60), LONGEST_PAUSE),
+        ] {
+            for _ in 0..ATTEMPTS {
+                let pause = pause(took);
+                assert!((least..=least * 2).contains(&pause), "{pause:?}");
+            }
+        }
     }
 }

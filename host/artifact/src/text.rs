@@ -17,7 +17,7 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
 }
 
 /// Whether it is a command and no sign: control characters, ends of lines, and what turns the direction of writing around (Unicode, UAX #9).
-pub(crate) fn is_control(c: char) -> bool {
+pub fn is_control(c: char) -> bool {
     let turns = ['\u{61c}', '\u{200e}', '\u{200f}'].contains(&c)
         || ('\u{2028}'..='\u{202e}').contains(&c)
         || ('\u{2066}'..='\u{2069}').contains(&c);

@@ -9,15 +9,11 @@ mod call;
 mod check;
 mod cluster_words;
 mod common;
-mod compile_child;
-mod fetch_child;
 mod inspect;
-mod keygen;
 mod keys;
 mod load;
 mod manifests;
 mod mounter;
-mod password;
 mod pull;
 mod push;
 mod registry;
@@ -30,12 +26,14 @@ mod transfer;
 mod verify;
 
 use crate::fault::Fault;
+use crate::host::{FetchWork, compile_as_child, fetch_as_child};
 use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::borrow::Cow;
 use std::env;
 use wasmount_core::document::without_credentials;
+use wasmount_engine::Target;
 
 /// What `--version` says: a report of a fault needs all three.
 const VERSION: &str = concat!(
@@ -70,16 +68,23 @@ enum Command {
     Pull(pull::Flags),
     Save(save::Flags),
     Load(load::Flags),
-    Keygen(keygen::Flags),
     Sign(sign::Flags),
     Verify(verify::Flags),
     Inspect(inspect::Flags),
     Check(check::Flags),
     Call(call::Flags),
+    /// Compile a component from standard input; started by the host
     #[command(hide = true)]
-    CompileChild(compile_child::Flags),
+    CompileChild {
+        /// For which engine
+        target: Target,
+    },
+    /// Fetch artifacts on request from standard input; started by the host
     #[command(hide = true)]
-    FetchChild(fetch_child::Flags),
+    FetchChild {
+        /// From where
+        work: FetchWork,
+    },
 }
 
 /// Reads the command line.
@@ -129,14 +134,13 @@ pub(crate) fn run(words: Words) -> Result<(), Fault> {
         Command::Pull(flags) => pull::run(flags),
         Command::Save(flags) => save::run(flags),
         Command::Load(flags) => load::run(flags),
-        Command::Keygen(flags) => keygen::run(&flags),
         Command::Sign(flags) => sign::run(flags),
         Command::Verify(flags) => verify::run(flags),
         Command::Inspect(flags) => inspect::run(flags),
         Command::Check(flags) => check::run(flags),
         Command::Call(flags) => call::run(flags),
-        Command::CompileChild(flags) => compile_child::run(&flags),
-        Command::FetchChild(flags) => fetch_child::run(&flags),
+        Command::CompileChild { target } => compile_as_child(target),
+        Command::FetchChild { work } => fetch_as_child(work),
     }
 }
 

@@ -4,7 +4,6 @@ mod log_capture;
 
 pub(crate) use log_capture::{LogCapture, Said};
 
-use crate::visible::steers;
 use clap::ValueEnum;
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -14,6 +13,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use wasmount_artifact::is_control;
 
 /// Form of the log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -111,7 +111,7 @@ fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -
 pub(crate) fn on_one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
-        if steers(character) {
+        if is_control(character) {
             line.extend(character.escape_default());
         } else {
             line.push(character);

@@ -1,5 +1,7 @@
 //! What others wrote (a plugin, a registry, an administrator), as a terminal may be given it.
 
+use wasmount_artifact::is_control;
+
 /// As one line.
 pub(crate) fn line(text: &str) -> String {
     text.chars().map(visible).collect()
@@ -11,17 +13,8 @@ pub(crate) fn lines(text: &str) -> String {
     text.chars().map(kept).collect()
 }
 
-/// Whether a terminal obeys it and does not show it: control characters, ends of lines, and what turns the direction of writing around, by which a name
-/// reads as another (Unicode, UAX #9).
-pub(crate) fn steers(c: char) -> bool {
-    let turns = ['\u{61c}', '\u{200e}', '\u{200f}'].contains(&c)
-        || ('\u{2028}'..='\u{202e}').contains(&c)
-        || ('\u{2066}'..='\u{2069}').contains(&c);
-    c.is_control() || turns
-}
-
 fn visible(c: char) -> char {
-    if steers(c) {
+    if is_control(c) {
         char::REPLACEMENT_CHARACTER
     } else {
         c

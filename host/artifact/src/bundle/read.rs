@@ -28,10 +28,7 @@ struct Layout {
 
 /// A manifest of the list.
 struct Listed {
-    digest: Digest,
-    media_type: String,
-    bytes: Vec<u8>,
-    manifest: Manifest,
+    raw: RawManifest<Manifest>,
     tag: Option<String>,
 }
 
@@ -49,32 +46,20 @@ impl Bundle {
         let blobs = Blobs(blobs);
         let (mut artifacts, others): (Vec<_>, Vec<_>) = listed(&index, &blobs)?
             .into_iter()
-            .partition(|it| it.manifest.component().is_ok());
+            .partition(|it| it.raw.document.component().is_ok());
         let count = artifacts.len();
         let (Some(artifact), 1) = (artifacts.pop(), count) else {
-            let first = others.first().map(|it| it.manifest.component());
+            let first = others.first().map(|it| it.raw.document.component());
             let reason = match first {
                 Some(Err(reason)) if count == 0 => reason,
                 _ => format!("it has {count} of them"),
             };
             return Err(BundleError::NotOne(reason));
         };
-        let Listed {
-            digest,
-            media_type,
-            bytes,
-            manifest,
-            tag: _,
-        } = artifact;
-        let raw = RawManifest {
-            document: Document::Manifest(Box::new(manifest.clone())),
-            digest,
-            media_type,
-            bytes,
-        };
-        let layer = manifest.component().map_err(BundleError::NotOne)?;
+        let raw = artifact.raw;
+        let layer = raw.document.component().map_err(BundleError::NotOne)?;
         let component = blobs.get(layer, COMPONENT_BYTES)?;
-        let config = blobs.get(&manifest.config, CONFIG_BYTES)?;
+        let config = blobs.get(&raw.document.config, CONFIG_BYTES)?;
         let attached = others
             .into_iter()
             .filter(|it| it.lies_beside(&raw.digest))
@@ -84,7 +69,6 @@ impl Bundle {
             component,
             config,
             attached,
-            manifest,
             raw,
         })
     }
@@ -116,7 +100,7 @@ impl Blobs {
 
 impl Listed {
     fn lies_beside(&self, artifact: &Digest) -> bool {
-        let subject = self.manifest.subject.as_ref();
+        let subject = self.raw.document.subject.as_ref();
         self.is_at_tag(artifact) || subject.is_some_and(|subject| subject.digest == *artifact)
     }
 
@@ -125,25 +109,15 @@ impl Listed {
     }
 
     fn attached(self, artifact: &Digest, blobs: &Blobs) -> Result<AttachedManifest, BundleError> {
-        let at_tag = self.is_at_tag(artifact);
-        let Self {
-            media_type,
-            bytes,
-            manifest,
-            ..
-        } = self;
-        let layers = manifest
-            .layers
-            .iter()
-            .take(BLOBS)
-            .map(|layer| blobs.get(layer, BLOB_BYTES));
+        let manifest = &self.raw.document;
+        let layers = manifest.layers.iter().take(BLOBS);
         Ok(AttachedManifest {
-            layers: layers.collect::<Result<_, _>>()?,
+            at_tag: self.is_at_tag(artifact),
+            layers: layers
+                .map(|layer| blobs.get(layer, BLOB_BYTES))
+                .collect::<Result<_, _>>()?,
             config: blobs.get(&manifest.config, BLOB_BYTES)?,
-            at_tag,
-            media_type,
-            bytes,
-            manifest,
+            raw: self.raw,
         })
     }
 }
@@ -209,10 +183,12 @@ fn listed(index: &[u8], blobs: &Blobs) -> Result<Vec<Listed>, BundleError> {
             ));
         };
         Ok(Listed {
-            digest: entry.digest,
-            media_type: entry.media_type,
-            bytes,
-            manifest: *manifest,
+            raw: RawManifest {
+                digest: entry.digest,
+                media_type: entry.media_type,
+                bytes,
+                document: *manifest,
+            },
             tag: entry.annotations.get(NAME).cloned(),
         })
     };

@@ -5,8 +5,8 @@ mod bounds;
 use super::*;
 use crate::attached::cosign_tag;
 use crate::fetch::Beside;
+use crate::manifest::Annotations;
 use crate::media_type::COSIGN_SIGNATURE;
-use crate::wasm_config::Annotations;
 use ::tar::{Builder, EntryType, Header};
 use serde_json::{Value, json};
 
@@ -28,12 +28,9 @@ fn attachment(subject: Option<&Bundle>, at_tag: bool) -> AttachedManifest {
         Annotations::new(),
     );
     manifest.subject = subject.map(|it| Descriptor::of(&it.raw.media_type, &it.raw.bytes));
-    let bytes = manifest.to_bytes();
     AttachedManifest {
         at_tag,
-        media_type: manifest.media_type().to_owned(),
-        bytes,
-        manifest,
+        raw: manifest.into(),
         config: b"{}".to_vec(),
         layers: vec![layer],
     }

@@ -1,10 +1,11 @@
 //! Writes a bundle. The same bundle is the same bytes.
 
 use super::{Bundle, BundleError};
-use crate::attached::{AttachedManifest, cosign_tag};
+use crate::attached::cosign_tag;
 use crate::digest::Digest;
-use crate::manifest::{Descriptor, Index};
+use crate::manifest::{Descriptor, Index, Manifest};
 use crate::media_type::plain;
+use crate::registry::RawManifest;
 use std::collections::BTreeSet;
 use std::io::Write;
 use tar::{Builder, EntryType, Header};
@@ -34,18 +35,10 @@ impl Bundle {
         archive.blob(&self.raw.bytes)?;
         archive.blob(&self.config)?;
         archive.blob(&self.component)?;
-        for AttachedManifest {
-            bytes,
-            config,
-            layers,
-            at_tag: _,
-            media_type: _,
-            manifest: _,
-        } in &self.attached
-        {
-            archive.blob(bytes)?;
-            archive.blob(config)?;
-            for layer in layers {
+        for attached in &self.attached {
+            archive.blob(&attached.raw.bytes)?;
+            archive.blob(&attached.config)?;
+            for layer in &attached.layers {
                 archive.blob(layer)?;
             }
         }
@@ -54,21 +47,17 @@ impl Bundle {
     }
 
     fn list(&self, tag: Option<&str>) -> Index {
-        let entry = |media_type: &str, bytes: &[u8], tag: Option<&str>| {
-            let mut entry = Descriptor::of(plain(media_type), bytes);
-            if let Some(tag) = tag {
-                entry.annotations.insert(NAME.to_owned(), tag.to_owned());
-            }
+        let entry = |raw: &RawManifest<Manifest>, tag: Option<String>| {
+            let mut entry = Descriptor::of(plain(&raw.media_type), &raw.bytes);
+            entry.artifact_type.clone_from(&raw.document.artifact_type);
+            let tag = tag.map(|tag| (NAME.to_owned(), tag));
+            entry.annotations.extend(tag);
             entry
         };
-        let mut entries = vec![entry(&self.raw.media_type, &self.raw.bytes, tag)];
-        for beside in &self.attached {
-            let tag = beside.at_tag.then(|| cosign_tag(&self.raw.digest));
-            let mut entry = entry(&beside.media_type, &beside.bytes, tag.as_deref());
-            entry
-                .artifact_type
-                .clone_from(&beside.manifest.artifact_type);
-            entries.push(entry);
+        let mut entries = vec![entry(&self.raw, tag.map(str::to_owned))];
+        for attached in &self.attached {
+            let tag = attached.at_tag.then(|| cosign_tag(&self.raw.digest));
+            entries.push(entry(&attached.raw, tag));
         }
         Index::new(entries)
     }

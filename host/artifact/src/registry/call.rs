@@ -3,8 +3,8 @@
 use super::Registry;
 use super::response::{Failed, header, innermost, place};
 use crate::access::Access;
+use crate::access::{Progress, Step};
 use crate::error::RegistryError;
-use crate::progress::{Progress, Step};
 use crate::text::{QUOTED_CHARACTERS, REASON_CHARACTERS, shorten};
 use crate::trust;
 use bytes::Bytes;

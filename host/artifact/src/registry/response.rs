@@ -2,10 +2,10 @@
 
 use super::Registry;
 use crate::access::Retry;
+use crate::access::Step;
 use crate::digest::Hasher;
 use crate::error::RegistryError;
 use crate::manifest::Descriptor;
-use crate::progress::Step;
 use crate::text::{REASON_CHARACTERS, shorten};
 use reqwest::header::{HeaderMap, HeaderName, RETRY_AFTER};
 use reqwest::{Response, StatusCode, Url};

@@ -3,10 +3,107 @@
 //! Of what was examined only the best word of each key is kept: however much rubbish there is, and however many signatures of strangers, none of it
 //! hides what comes after.
 
-use super::evidence::Finding;
-use super::gathered::Remarks;
+use super::SIGNATURES_MAX;
+use super::evidence::{Evidence, Finding, Subject, Unreadable};
 use super::policy::{NamedKey, SignatureError, SignerKeys};
-use super::{Evidence, Gathered, Subject};
+use crate::text::is_control;
+
+/// Most remarks that a refusal has, and the longest, in characters: it goes into logs and Events, and strangers' words are in it.
+const REMARKS: usize = 4;
+const REMARK_CHARACTERS: usize = 300;
+
+/// What was found in one place, good or not, in the order in which it was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gathered {
+    evidence: Vec<Evidence>,
+    remarks: Remarks,
+}
+
+/// What was found and is no evidence.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Remarks {
+    /// The first ones.
+    first: Vec<String>,
+    /// All of them.
+    count: usize,
+    /// What nobody has looked at.
+    left_out: usize,
+}
+
+impl Gathered {
+    /// Adds what was found at `place`, which names it in remarks.
+    pub fn add(&mut self, place: &str, found: Result<Evidence, Unreadable>) {
+        match found {
+            Err(unreadable) => self.remarks.add(&format!("{place} {unreadable}")),
+            Ok(_) if self.evidence.len() >= SIGNATURES_MAX => self.remarks.leave_out(1),
+            Ok(evidence) => self.evidence.push(evidence),
+        }
+    }
+
+    /// Whether nothing at all was found.
+    pub fn is_empty(&self) -> bool {
+        self.evidence.is_empty() && self.remarks.count == 0
+    }
+
+    /// What can be examined.
+    pub fn evidence(&self) -> &[Evidence] {
+        &self.evidence
+    }
+
+    /// What was found besides, in words: the first ones, of many.
+    pub fn remarks(&self) -> Vec<String> {
+        self.remarks.words()
+    }
+}
+
+impl Remarks {
+    /// One more.
+    fn add(&mut self, remark: &str) {
+        self.count += 1;
+        if self.first.len() < REMARKS {
+            self.first.push(quoted(remark));
+        }
+    }
+
+    /// So much was not looked at.
+    fn leave_out(&mut self, count: usize) {
+        self.left_out += count;
+    }
+
+    /// Those of another place behind these.
+    fn append(&mut self, others: &Self) {
+        let room = REMARKS.saturating_sub(self.first.len());
+        self.first.extend(others.first.iter().take(room).cloned());
+        self.count += others.count;
+        self.left_out += others.left_out;
+    }
+
+    /// How many things were seen.
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn words(&self) -> Vec<String> {
+        let mut words = self.first.clone();
+        match self.count.saturating_sub(words.len()) {
+            0 => {}
+            more => words.push(format!("{more} more of this kind")),
+        }
+        if self.left_out > 0 {
+            words.push(format!(
+                "{} more were not looked at: there are too many",
+                self.left_out
+            ));
+        }
+        words
+    }
+}
+
+/// Words that may be a stranger's, cut and without control characters.
+fn quoted(text: &str) -> String {
+    let printable = text.chars().filter(|&c| !is_control(c));
+    printable.take(REMARK_CHARACTERS).collect()
+}
 
 /// What the named keys have said so far.
 #[derive(Debug, Clone)]
@@ -36,10 +133,9 @@ impl<'a> Judgement<'a> {
 
     /// Asks each key what it says of these.
     pub fn take_in(&mut self, gathered: &Gathered) {
-        let (evidence, remarks) = gathered.apart();
-        self.remarks.append(remarks);
-        self.examined += evidence.len();
-        for one in evidence {
+        self.remarks.append(&gathered.remarks);
+        self.examined += gathered.evidence.len();
+        for one in &gathered.evidence {
             better(&self.keys.any_of, &mut self.any, one, &self.subject);
             better(&self.keys.all_of, &mut self.all, one, &self.subject);
         }

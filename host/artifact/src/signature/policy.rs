@@ -214,7 +214,7 @@ mod tests {
             ),
             (
                 Ok(b"?".to_vec()),
-                "the public key /etc/keys/ann.pub is not PEM: it has no line `-----BEGIN ..-----`",
+                "the public key /etc/keys/ann.pub is not PEM: it has no block from `-----BEGIN ..-----` to `-----END ..-----`; is the file whole?",
             ),
         ] {
             let refused = SignerKeys::of(&signers, |_| read.clone()).unwrap_err();

@@ -1,11 +1,10 @@
-//! Private keys: made, read, sealed, and what they sign.
+//! Private keys: read from PEM, decrypted, and used to sign.
 
 use super::sealed::{LABEL, OLD_LABEL, SealedKey};
-use super::{KeyError, Password, VerifyingKey, pem};
+use super::{KeyError, Password, VerifyingKey, pem_block};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 use std::fmt;
-use zeroize::Zeroizing;
 
 /// PKCS #8 that is not encrypted.
 const PLAIN_LABEL: &str = "PRIVATE KEY";
@@ -13,10 +12,7 @@ const PLAIN_LABEL: &str = "PRIVATE KEY";
 const WANTED: &str = "ECDSA on P-256";
 
 /// An ECDSA key on P-256. `Debug` shows its public half.
-pub struct PrivateKey {
-    pair: EcdsaKeyPair,
-    pkcs8: Zeroizing<Vec<u8>>,
-}
+pub struct PrivateKey(EcdsaKeyPair);
 
 /// What a file of a private key holds.
 #[derive(Debug)]
@@ -28,36 +24,23 @@ pub enum PrivateKeyFile {
 }
 
 impl PrivateKey {
-    /// Makes one.
-    pub fn generate() -> Result<Self, KeyError> {
-        let random = SystemRandom::new();
-        let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random)
-            .map_err(|_| KeyError::NoRandomness)?;
-        Self::from_pkcs8(Zeroizing::new(document.as_ref().to_vec()))
-    }
-
-    /// Sealed with a password, which may be empty as it may be with cosign.
-    pub fn seal(&self, password: &Password) -> Result<SealedKey, KeyError> {
-        SealedKey::seal(&self.pkcs8, password)
-    }
-
     /// Signs bytes: ASN.1, as cosign does.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
-        let signature = self.pair.sign(&SystemRandom::new(), message);
+        let signature = self.0.sign(&SystemRandom::new(), message);
         let signature = signature.map_err(|_| KeyError::NoRandomness)?;
         Ok(signature.as_ref().to_vec())
     }
 
     /// Its public half.
     pub fn verifying_key(&self) -> VerifyingKey {
-        VerifyingKey::p256(self.pair.public_key().as_ref())
+        VerifyingKey::p256(self.0.public_key().as_ref())
     }
 
-    fn from_pkcs8(pkcs8: Zeroizing<Vec<u8>>) -> Result<Self, KeyError> {
+    fn from_pkcs8(pkcs8: &[u8]) -> Result<Self, KeyError> {
         let algorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
-        let pair = EcdsaKeyPair::from_pkcs8(algorithm, &pkcs8, &SystemRandom::new())
-            .map_err(|_| KeyError::AnotherAlgorithm { wanted: WANTED })?;
-        Ok(Self { pair, pkcs8 })
+        EcdsaKeyPair::from_pkcs8(algorithm, pkcs8, &SystemRandom::new())
+            .map(Self)
+            .map_err(|_| KeyError::AnotherAlgorithm { wanted: WANTED })
     }
 }
 
@@ -70,16 +53,16 @@ impl fmt::Debug for PrivateKey {
 impl PrivateKeyFile {
     /// Reads PEM: cosign's encrypted form, old or new, or PKCS #8.
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
-        let block = pem::parse(text)?;
-        match block.label.as_str() {
-            LABEL | OLD_LABEL => Ok(Self::Sealed(SealedKey::parse(&block.bytes)?)),
-            PLAIN_LABEL => Ok(Self::Plain(PrivateKey::from_pkcs8(block.bytes)?)),
+        let (label, content) = pem_block(text)?;
+        match label.as_str() {
+            LABEL | OLD_LABEL => Ok(Self::Sealed(SealedKey::parse(&content)?)),
+            PLAIN_LABEL => Ok(Self::Plain(PrivateKey::from_pkcs8(&content)?)),
             "EC PRIVATE KEY" => Err(KeyError::AnotherKind {
-                label: block.label,
+                label,
                 wanted: "PKCS #8; `openssl pkcs8 -topk8 -nocrypt` makes it of this one",
             }),
             _ => Err(KeyError::AnotherKind {
-                label: block.label,
+                label,
                 wanted: "a private key of cosign or PKCS #8",
             }),
         }
@@ -89,13 +72,42 @@ impl PrivateKeyFile {
 impl SealedKey {
     /// The key, if this is the password.
     pub fn open(&self, password: &Password) -> Result<PrivateKey, KeyError> {
-        PrivateKey::from_pkcs8(self.unseal(password)?)
+        PrivateKey::from_pkcs8(&self.unseal(password)?)
+    }
+}
+
+#[cfg(test)]
+impl PrivateKey {
+    /// A new one.
+    pub(crate) fn generate() -> Result<Self, KeyError> {
+        let algorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
+        let document = EcdsaKeyPair::generate_pkcs8(algorithm, &SystemRandom::new())
+            .map_err(|_| KeyError::NoRandomness)?;
+        Self::from_pkcs8(document.as_ref())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::signature::pem_of;
+
+    /// As `cosign generate-key-pair` of cosign 3.1.3 writes them; the password is `correct horse`.
+    const COSIGN_KEY: &str = "-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\n\
+    eyJrZGYiOnsibmFtZSI6InNjcnlwdCIsInBhcmFtcyI6eyJOIjo2NTUzNiwiciI6\n\
+    OCwicCI6MX0sInNhbHQiOiJJSWxqRDBPV216d1EwNFUvdXI5enZPWk9FVjJkOVR3\n\
+    ZHIrWUxaTVlpRDB3PSJ9LCJjaXBoZXIiOnsibmFtZSI6Im5hY2wvc2VjcmV0Ym94\n\
+    Iiwibm9uY2UiOiJCOFpIRzVLeVI3bU9tS29uZWdIZWphUFIrOEc2a0hvdiJ9LCJj\n\
+    aXBoZXJ0ZXh0IjoiSDBCeFhBampLM3ZIRXl0aFRqdGNOVFduY0F1cXd1OG1TRnhX\n\
+    ay9uVjV0OTRxVjJ2MDAyVEJaS0xGd1ZIbFpkR1V1K1lNNytjUWFmcTdXQm5mOGx2\n\
+    YTRIU2JyY0tKaFRra012VzBnRWVOWlcwQlNDcWQwckQ0QjZZZEpCaFVvNjRqem0v\n\
+    VW8wb3NUNVhDdDBvSi81WmdDQUJ4KzdXTm5WVzkvbkwxUGMxcDA1TnpmK1BCZXZK\n\
+    UzVTdjFmOGxrQUlaeE1yTzRiYVRDYjEzZWc9PSJ9\n\
+    -----END ENCRYPTED SIGSTORE PRIVATE KEY-----\n";
+    const COSIGN_PUBLIC: &str = "-----BEGIN PUBLIC KEY-----\n\
+    MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAExYp9HoxdNe2ExvpOdiipayZnBUNa\n\
+    cMH+0mMy/jsSaJuCUdTwNRivHunChdGBn/kHIz9AYtRz94HEe3z8W14hhw==\n\
+    -----END PUBLIC KEY-----\n";
 
     #[test]
     fn what_a_key_signs_its_public_half_verifies_and_no_other() {
@@ -110,24 +122,25 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_key_opens_to_the_same_key_under_both_labels() {
-        let key = PrivateKey::generate().unwrap();
-        let text = key.seal(&Password::default()).unwrap().to_pem().unwrap();
-        for text in [text.clone(), text.replace(LABEL, OLD_LABEL)] {
+    fn a_key_of_cosign_opens_with_its_password_under_both_labels() {
+        let public = VerifyingKey::from_pem(COSIGN_PUBLIC).unwrap();
+        for text in [COSIGN_KEY.to_owned(), COSIGN_KEY.replace(LABEL, OLD_LABEL)] {
             let PrivateKeyFile::Sealed(sealed) = PrivateKeyFile::from_pem(&text).unwrap() else {
                 panic!("not sealed: {text}");
             };
-            let opened = sealed.open(&Password::default()).unwrap();
-            assert_eq!(opened.verifying_key(), key.verifying_key());
-            let wrong = Password::new(b"x".to_vec());
-            assert_eq!(sealed.open(&wrong).unwrap_err(), KeyError::WrongPassword);
+            let opened = sealed.open(&Password::new(b"correct horse".to_vec()));
+            assert_eq!(opened.unwrap().verifying_key(), public);
+            let wrong = sealed.open(&Password::default()).unwrap_err();
+            assert_eq!(wrong, KeyError::WrongPassword);
         }
     }
 
     #[test]
     fn a_plain_key_is_read_and_what_is_none_is_refused() {
-        let key = PrivateKey::generate().unwrap();
-        let text = pem::write(PLAIN_LABEL, &key.pkcs8);
+        let algorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
+        let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, &SystemRandom::new()).unwrap();
+        let key = PrivateKey::from_pkcs8(pkcs8.as_ref()).unwrap();
+        let text = pem_of(PLAIN_LABEL, pkcs8.as_ref());
         let PrivateKeyFile::Plain(read) = PrivateKeyFile::from_pem(&text).unwrap() else {
             panic!("not plain");
         };
@@ -139,11 +152,11 @@ mod tests {
                 "holds `EC PRIVATE KEY`, not PKCS #8; `openssl",
             ),
             (
-                pem::write(PLAIN_LABEL, b"0").as_str().to_owned(),
+                pem_of(PLAIN_LABEL, b"0"),
                 "is a key of another kind than ECDSA on P-256",
             ),
             (
-                pem::write(LABEL, b"{").as_str().to_owned(),
+                pem_of(LABEL, b"{"),
                 "is encrypted in a way that is not cosign's",
             ),
         ] {

@@ -1,6 +1,6 @@
 //! Public keys: ECDSA on P-256 with SHA-256, which is what cosign makes, and Ed25519.
 
-use super::{KeyError, pem};
+use super::{KeyError, pem_block};
 use crate::digest::Digest;
 use ring::signature::{
     ECDSA_P256_SHA256_ASN1, ED25519, ED25519_PUBLIC_KEY_LEN, UnparsedPublicKey,
@@ -44,15 +44,15 @@ enum Algorithm {
 impl VerifyingKey {
     /// Reads PEM, `-----BEGIN PUBLIC KEY-----`.
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
-        let block = pem::parse(text)?;
-        match block.label.as_str() {
-            LABEL => Self::from_der(&block.bytes),
-            label if label.ends_with("PRIVATE KEY") => Err(KeyError::AnotherKind {
-                label: block.label,
+        let (label, content) = pem_block(text)?;
+        match label.as_str() {
+            LABEL => Self::from_der(&content),
+            private if private.ends_with("PRIVATE KEY") => Err(KeyError::AnotherKind {
+                label,
                 wanted: "a public key; a private one is never given to a host: name the file that was made beside it",
             }),
             _ => Err(KeyError::AnotherKind {
-                label: block.label,
+                label,
                 wanted: "a public key (`-----BEGIN PUBLIC KEY-----`)",
             }),
         }
@@ -83,11 +83,6 @@ impl VerifyingKey {
             algorithm: Algorithm::EcdsaP256,
             key: point.to_vec(),
         }
-    }
-
-    /// As PEM.
-    pub fn to_pem(&self) -> String {
-        pem::write(LABEL, &self.to_der()).as_str().to_owned()
     }
 
     /// SHA-256 of the key as DER, by which people and logs tell keys apart: `openssl pkey -pubin -outform der | sha256sum`.
@@ -130,6 +125,14 @@ impl From<VerifyingKey> for Vec<u8> {
 }
 
 #[cfg(test)]
+impl VerifyingKey {
+    /// As PEM.
+    pub(crate) fn to_pem(&self) -> String {
+        super::pem_of(LABEL, &self.to_der())
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use base64::Engine;
@@ -146,7 +149,7 @@ mod tests {
         "YpHWV97sJAJIJ+acOr4BowzlSKKEdDpEXjaA19taw6wY/5tTjRbykK5n92CYTcZZSnwV6XFu0o3AJ77O6h7ECg==";
 
     fn pem(label: &str, bytes: &[u8]) -> String {
-        super::pem::write(label, bytes).as_str().to_owned()
+        crate::signature::pem_of(label, bytes)
     }
 
     #[test]

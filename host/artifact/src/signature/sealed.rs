@@ -1,15 +1,12 @@
-//! cosign's encrypted form of a private key: scrypt makes a key of the password, NaCl's secretbox seals PKCS #8 with it, JSON tells how
+//! cosign's encrypted form of a private key: scrypt derives a key from the password, NaCl's secretbox encrypts PKCS #8 with it, JSON says how
 //! (go-securesystemslib, package `encrypted`).
-//!
-//! It knows nothing of keys: bytes are sealed and opened.
 
-use super::{KeyError, Password, pem};
+use super::{KeyError, Password};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use crypto_secretbox::aead::Aead;
 use crypto_secretbox::{Key, KeyInit, Nonce, XSalsa20Poly1305};
-use ring::rand::{SecureRandom, SystemRandom};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use zeroize::Zeroizing;
 
 /// Labels of PEM: since cosign 2, and before.
@@ -19,13 +16,10 @@ pub(super) const OLD_LABEL: &str = "ENCRYPTED COSIGN PRIVATE KEY";
 /// Names of the two algorithms; there are no others.
 const KDF: &str = "scrypt";
 const CIPHER: &str = "nacl/secretbox";
-/// The only cost parameters that cosign opens, or else a file could ask for any amount of memory. Ours are the second: 64 MiB.
+/// The only cost parameters that cosign opens, or else a file could ask for any amount of memory: 128 MiB at most.
 const LOG_N: [u8; 3] = [15, 16, 17];
-const OUR_LOG_N: u8 = 16;
 const BLOCK_SIZE: u32 = 8;
 const PARALLELISM: u32 = 1;
-/// Bytes of the salt that we write, as cosign does.
-const SALT_BYTES: usize = 32;
 /// Most bytes of a salt that are read.
 const SALT_MAX: usize = 1024;
 /// Bytes of a key and of a nonce of secretbox.
@@ -41,22 +35,22 @@ pub struct SealedKey {
     ciphertext: Vec<u8>,
 }
 
-/// The JSON within PEM. The order is cosign's.
-#[derive(Serialize, Deserialize)]
+/// The JSON within PEM.
+#[derive(Deserialize)]
 struct Form {
     kdf: Kdf,
     cipher: Cipher,
     ciphertext: String,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Kdf {
     name: String,
     params: Params,
     salt: String,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Params {
     #[serde(rename = "N")]
     n: u64,
@@ -64,34 +58,13 @@ struct Params {
     p: u32,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Cipher {
     name: String,
     nonce: String,
 }
 
 impl SealedKey {
-    /// Seals it.
-    pub(super) fn seal(secret: &[u8], password: &Password) -> Result<Self, KeyError> {
-        let random = SystemRandom::new();
-        let mut salt = vec![0; SALT_BYTES];
-        let mut nonce = [0; NONCE_BYTES];
-        for bytes in [salt.as_mut_slice(), &mut nonce] {
-            random.fill(bytes).map_err(|_| KeyError::NoRandomness)?;
-        }
-        let mut sealed = Self {
-            log_n: OUR_LOG_N,
-            salt,
-            nonce,
-            ciphertext: Vec::new(),
-        };
-        let cipher = sealed.cipher(password)?;
-        sealed.ciphertext = cipher
-            .encrypt(Nonce::from_slice(&nonce), secret)
-            .map_err(|_| KeyError::Sealed("it is too long"))?;
-        Ok(sealed)
-    }
-
     /// What was sealed.
     pub(super) fn unseal(&self, password: &Password) -> Result<Zeroizing<Vec<u8>>, KeyError> {
         let opened = self
@@ -143,35 +116,12 @@ impl SealedKey {
         })
     }
 
-    /// As PEM.
-    pub fn to_pem(&self) -> Result<String, KeyError> {
-        let form = Form {
-            kdf: Kdf {
-                name: KDF.to_owned(),
-                params: Params {
-                    n: 1 << self.log_n,
-                    r: BLOCK_SIZE,
-                    p: PARALLELISM,
-                },
-                salt: STANDARD.encode(&self.salt),
-            },
-            cipher: Cipher {
-                name: CIPHER.to_owned(),
-                nonce: STANDARD.encode(self.nonce),
-            },
-            ciphertext: STANDARD.encode(&self.ciphertext),
-        };
-        let json = serde_json::to_vec(&form)
-            .map_err(|_| KeyError::Sealed("it cannot be written as JSON"))?;
-        Ok(pem::write(LABEL, &json).as_str().to_owned())
-    }
-
     fn cipher(&self, password: &Password) -> Result<XSalsa20Poly1305, KeyError> {
         let unusable = |_| KeyError::Sealed("its cost parameters cannot be used");
         let params = scrypt::Params::new(self.log_n, BLOCK_SIZE, PARALLELISM, KEY_BYTES)
             .map_err(unusable)?;
         let mut key = Zeroizing::new([0; KEY_BYTES]);
-        scrypt::scrypt(password.as_bytes(), &self.salt, &params, key.as_mut_slice())
+        scrypt::scrypt(&password.0, &self.salt, &params, key.as_mut_slice())
             .map_err(|_| KeyError::Sealed("its salt cannot be used"))?;
         Ok(XSalsa20Poly1305::new(Key::from_slice(key.as_slice())))
     }
@@ -200,21 +150,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_with_its_password_alone() {
-        let password = Password::new(b"open sesame".to_vec());
-        let sealed = SealedKey::seal(b"secret", &password).unwrap();
-        let block = pem::parse(&sealed.to_pem().unwrap()).unwrap();
-        assert_eq!(block.label, LABEL);
-        let again = SealedKey::parse(&block.bytes).unwrap();
-        assert_eq!(again, sealed);
-        assert_eq!(*again.unseal(&password).unwrap(), b"secret");
-        assert_eq!(
-            again.unseal(&Password::default()).unwrap_err(),
-            KeyError::WrongPassword
-        );
-        let mut changed = again.clone();
-        changed.ciphertext[3] ^= 1;
-        let refused = changed.unseal(&password).unwrap_err();
+    fn a_changed_ciphertext_does_not_open() {
+        let sealed = SealedKey::parse(&with("/cipher/name", json!(CIPHER))).unwrap();
+        let refused = sealed.unseal(&Password::default()).unwrap_err();
         assert_eq!(refused, KeyError::WrongPassword);
     }
 

@@ -10,7 +10,7 @@ mod wit;
 use super::registry::{RegistryFlags, Source, source};
 use super::show;
 use super::subject::{CacheFlags, SecretFlags, document};
-use super::transfer::write_component;
+use super::transfer::write_whole;
 use crate::config::Configured;
 use crate::fault::Fault;
 use crate::host::{Place, Pools, Workbench, block_on};
@@ -171,7 +171,7 @@ fn bring(flags: &Flags, configured: &Configured) -> Result<Brought, Fault> {
     let place =
         Place::make("artifact").map_err(Fault::room("no temporary directory can be made"))?;
     let file = place.path().join(COMPONENT);
-    write_component(&file, &pulled.wasm)?;
+    write_whole(&file, &pulled.wasm)?;
     Ok(Brought {
         file,
         origin: Origin::Artifact(pulled.reference),

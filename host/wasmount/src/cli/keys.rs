@@ -1,21 +1,30 @@
 //! Files of keys, as the command line names them.
 
 use super::common::wrong;
-use super::password;
 use crate::fault::Fault;
 use crate::regular_file;
-use std::fs;
-use std::io::{self, Write};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use std::env;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use wasmount_artifact::signature::{
-    KEY_BYTES, NamedKey, PrivateKey, PrivateKeyFile, SignerKeys, VerifyingKey,
+    KEY_BYTES, NamedKey, Password, PrivateKey, PrivateKeyFile, SignerKeys, VerifyingKey,
 };
 
 /// The flag that names a key.
 const FLAG: &str = "--key";
 /// Of a file's mode: what its group and everybody else may do.
 const OTHERS: u32 = 0o077;
+
+/// Where a password is read, in this order; never a flag, which every process of the machine can read. The second is cosign's, so that one set-up
+/// serves both. Set and empty is an empty password.
+const PASSWORD_VARIABLES: [&str; 2] = ["WASMOUNT_KEY_PASSWORD", "COSIGN_PASSWORD"];
+
+/// Longest password that is read from a terminal, in bytes.
+const PASSWORD_BYTES: usize = 1024;
 
 /// The private key of a file; asks for its password if it has one.
 pub(super) fn private_key(path: &Path) -> Result<PrivateKey, Fault> {
@@ -34,9 +43,46 @@ pub(super) fn private_key(path: &Path) -> Result<PrivateKey, Fault> {
     match file.map_err(|refused| wrong(FLAG, path, &refused.to_string()))? {
         PrivateKeyFile::Plain(key) => Ok(key),
         PrivateKeyFile::Sealed(sealed) => {
-            let key = sealed.open(&password::of_key()?);
+            let key = sealed.open(&password()?);
             key.map_err(Fault::room(format!("the private key {}", path.display())))
         }
+    }
+}
+
+/// The password of the private key: from the environment, as cosign has it, or from the terminal.
+fn password() -> Result<Password, Fault> {
+    if let Some(value) = PASSWORD_VARIABLES.into_iter().find_map(env::var_os) {
+        return Ok(Password::new(value.into_vec()));
+    }
+    let impossible = format!(
+        "the password cannot be asked for; set {} instead",
+        PASSWORD_VARIABLES.join(" or ")
+    );
+    ask("Password of the private key: ").map_err(Fault::room(impossible))
+}
+
+/// A line that is typed at the terminal and not shown there, wherever input and output of the process go.
+fn ask(question: &str) -> io::Result<Password> {
+    let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
+    let before = tcgetattr(&terminal)?;
+    let mut silent = before.clone();
+    silent.local_modes.remove(LocalModes::ECHO);
+    // The end of the line is shown, or else the next line of output continues the question.
+    silent.local_modes.insert(LocalModes::ECHONL);
+    // Before the question, so that nothing of the answer is shown. What was typed until now was no answer.
+    tcsetattr(&terminal, OptionalActions::Flush, &silent)?;
+    // A terminal gives one line at a time.
+    let mut line = vec![0; PASSWORD_BYTES + 1];
+    let asked = terminal.write_all(question.as_bytes());
+    let length = asked.and_then(|()| terminal.read(&mut line));
+    // A terminal that is gone needs no echo.
+    let _ = tcsetattr(&terminal, OptionalActions::Drain, &before);
+    line.truncate(length?);
+    match line.pop() {
+        Some(b'\n') => Ok(Password::new(line)),
+        _ => Err(io::Error::other(format!(
+            "no whole line of at most {PASSWORD_BYTES} bytes was typed"
+        ))),
     }
 }
 

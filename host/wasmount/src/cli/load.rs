@@ -2,7 +2,7 @@
 
 use super::push::tagged;
 use super::registry::RegistryFlags;
-use super::transfer::{other_than, output_file, say, wait, write_beside, write_component};
+use super::transfer::{other_than, output_file, say, wait, write_beside, write_whole};
 use crate::fault::Fault;
 use crate::regular_file;
 use clap::Args;
@@ -75,7 +75,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         Some(output) => {
             // Before the component: a host that follows the file must not find it unsigned.
             let signatures = write_beside(&output, &beside)?;
-            write_component(&output, bundle.component())?;
+            write_whole(&output, bundle.component())?;
             let mut text = format!("{manifest}\n{digest} {}\n", output.display());
             for signature in signatures {
                 text.push_str(&format!("{}\n", signature.display()));

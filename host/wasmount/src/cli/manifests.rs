@@ -8,7 +8,7 @@ mod object;
 use super::cluster_words::{FsType, image, image_prefix, namespace};
 use super::common::plain;
 use super::registry::RegistryFlags;
-use super::transfer::{wait, write_component};
+use super::transfer::{wait, write_whole};
 use crate::config::{self, Configured};
 use crate::fault::Fault;
 use crate::host::{self, Inspected, Place};
@@ -209,7 +209,7 @@ impl Flags {
         let here =
             Place::make("manifests").map_err(Fault::room("no temporary directory can be made"))?;
         let file = here.path().join(PULLED);
-        write_component(&file, &pulled.wasm)?;
+        write_whole(&file, &pulled.wasm)?;
         looked_at.document.plugin.place = PluginPlace::File(file);
         looked_at.document.plugin.signers = Signers::default();
         host::inspect(&looked_at)

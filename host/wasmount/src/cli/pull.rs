@@ -1,7 +1,7 @@
 //! `wasmount pull`: a component out of a registry, into a file.
 
 use super::registry::{RegistryFlags, artifact};
-use super::transfer::{output_file, say, wait, write_component};
+use super::transfer::{output_file, say, wait, write_whole};
 use crate::fault::Fault;
 use clap::Args;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let pulled = wait(pull(&registry))?;
     let pulled = pulled.map_err(Fault::room(format!("{reference} is not pulled")))?;
     let output = output.unwrap_or_else(|| usual_file(&reference));
-    write_component(&output, &pulled.wasm)?;
+    write_whole(&output, &pulled.wasm)?;
     let (reference, digest, file) = (&pulled.reference, &pulled.digest, output.display());
     say(&format!("{reference}\n{digest} {file}\n"))
 }

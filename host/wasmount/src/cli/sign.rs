@@ -3,14 +3,11 @@
 use super::common::wrong;
 use super::keys::private_key;
 use super::registry::{RegistryFlags, Source, source};
-use super::transfer::{component, if_there, say, wait};
+use super::transfer::{component, if_there, say, wait, write_whole};
 use crate::fault::Fault;
-use crate::whole_file;
 use clap::Args;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use wasmount_artifact::signature::{Evidence, PrivateKey, Subject, encoded, signature_file};
-use wasmount_core::document::Reference;
 
 /// Sign a component, in a file or in a registry
 #[derive(Debug, Args)]
@@ -20,8 +17,8 @@ Examples:
   $ wasmount sign oci://registry.example.com/storage/nas:1.4.0 --key acme.key
 
 A file is signed as `cosign sign-blob` does it, into plugin.wasm.sig; an artifact as `cosign sign --new-bundle-format=false` does it, at a tag of its
-repository. What is signed is the digest that the name has now: sign `@sha256:..` to sign what you mean. The password of the key is taken
-from WASMOUNT_KEY_PASSWORD or COSIGN_PASSWORD, else it is asked for.
+repository. What is signed is the digest that the name has now: sign `@sha256:..` to sign what you mean. `cosign generate-key-pair` makes keys. The
+password is taken from WASMOUNT_KEY_PASSWORD or COSIGN_PASSWORD, else it is asked for.
 
 Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
 pub(crate) struct Flags {
@@ -29,7 +26,7 @@ pub(crate) struct Flags {
     #[arg(value_name = "FILE|REFERENCE", value_parser = source)]
     subject: Source,
 
-    /// The private key: from keygen or cosign, or PKCS #8
+    /// The private key: from `cosign generate-key-pair`, or PKCS #8
     #[arg(long, value_name = "FILE", env = "WASMOUNT_SIGNING_KEY")]
     key: PathBuf,
 
@@ -56,14 +53,19 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
             Path::new("true"),
             "is for files; a registry keeps all signatures",
         )),
-        Source::Artifact(reference) => sign_artifact(&reference, &key, &registry),
+        Source::Artifact(reference) => {
+            let key = private_key(&key)?;
+            let registry = registry.connect(&reference)?;
+            let signed = wait(wasmount_artifact::sign(&registry, &key))?;
+            let signed = signed.map_err(Fault::room(format!("{reference} is not signed")))?;
+            say(&format!("{}\n{}\n", signed.reference, signed.signature))
+        }
     }
 }
 
 fn sign_file(file: &Path, key: &PrivateKey, add: bool) -> Result<(), Fault> {
     let wasm = component(file)?;
     let beside = signature_file(file);
-    let failed = || format!("{} is not signed", file.display());
     let mut lines = String::new();
     if add {
         // Nobody has signed what has no such file yet.
@@ -77,17 +79,9 @@ fn sign_file(file: &Path, key: &PrivateKey, add: bool) -> Result<(), Fault> {
             lines.push('\n');
         }
     }
-    let signature = key.sign(&wasm).map_err(Fault::room(failed()))?;
+    let failed = format!("{} is not signed", file.display());
+    let signature = key.sign(&wasm).map_err(Fault::room(failed))?;
     lines.push_str(&encoded(&signature));
-    whole_file::write(&beside, |file| file.write_all(lines.as_bytes()))
-        .map_err(Fault::room(failed()))?;
+    write_whole(&beside, lines.as_bytes())?;
     say(&format!("{}\n", beside.display()))
-}
-
-fn sign_artifact(reference: &Reference, key: &Path, registry: &RegistryFlags) -> Result<(), Fault> {
-    let key = private_key(key)?;
-    let registry = registry.connect(reference)?;
-    let signed = wait(wasmount_artifact::sign(&registry, &key))?;
-    let signed = signed.map_err(Fault::room(format!("{reference} is not signed")))?;
-    say(&format!("{}\n{}\n", signed.reference, signed.signature))
 }

@@ -87,11 +87,6 @@ fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
-/// A component into a file: whole, or not at all.
-pub(super) fn write_component(path: &Path, wasm: &[u8]) -> Result<(), Fault> {
-    write_whole(path, wasm)
-}
-
 /// The signatures of a file beside it; the files that were written.
 pub(super) fn write_beside(file: &Path, beside: &Beside) -> Result<Vec<PathBuf>, Fault> {
     let Beside { signature, bundle } = beside;
@@ -109,7 +104,8 @@ pub(super) fn write_beside(file: &Path, beside: &Beside) -> Result<Vec<PathBuf>,
     Ok(written)
 }
 
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+/// Bytes into a file: whole, or not at all.
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     whole_file::write(path, |file| file.write_all(bytes))
         .map_err(Fault::room(format!("{} is not written", path.display())))
 }

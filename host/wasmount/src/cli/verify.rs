@@ -5,10 +5,8 @@ use super::registry::{RegistryFlags, Source, source};
 use super::transfer::{beside, component, say, wait};
 use crate::fault::Fault;
 use clap::Args;
-use std::path::{Path, PathBuf};
-use wasmount_artifact::signature::SignerKeys;
-use wasmount_artifact::{Fetched, Signed, check_file};
-use wasmount_core::document::Reference;
+use std::path::PathBuf;
+use wasmount_artifact::check_file;
 
 /// Verify that a component is signed by a trusted key
 #[derive(Debug, Args)]
@@ -45,16 +43,7 @@ pub(crate) struct Flags {
     registry: RegistryFlags,
 }
 
-/// What is signed, and by whom.
-struct Verified {
-    /// Its digest, or its name by digest.
-    what: String,
-    signed_by: Vec<String>,
-    /// What lay beside it and proves nothing.
-    remarks: Vec<String>,
-}
-
-/// Tells it.
+/// Prints what is signed, by whom, and what beside it proves nothing.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
         subject,
@@ -63,15 +52,20 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         registry,
     } = flags;
     let keys = signer_keys(&key, all)?;
-    let verified = match &subject {
-        Source::File(file) => verify_file(file, &keys)?,
-        Source::Artifact(reference) => verify_artifact(reference, &keys, &registry)?,
+    let (what, signed_by, remarks) = match &subject {
+        Source::File(file) => {
+            let checked = check_file(component(file)?, &beside(file)?, None, &keys);
+            let checked = checked.map_err(Fault::room(file.display().to_string()))?;
+            let digest = checked.digest.to_string();
+            (digest, checked.signed_by, checked.remarks)
+        }
+        Source::Artifact(reference) => {
+            let registry = registry.connect(reference)?;
+            let found = wait(wasmount_artifact::signers(&registry, &keys))?;
+            let found = found.map_err(Fault::room(reference.to_string()))?;
+            (found.reference.to_string(), found.by, found.remarks)
+        }
     };
-    let Verified {
-        what,
-        signed_by,
-        remarks,
-    } = verified;
     let mut text = format!("{what}\n");
     for name in signed_by {
         text.push_str(&format!("signed by {name}\n"));
@@ -80,39 +74,4 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         text.push_str(&format!("passed over: {remark}\n"));
     }
     say(&text)
-}
-
-fn verify_file(file: &Path, keys: &SignerKeys) -> Result<Verified, Fault> {
-    let checked = check_file(component(file)?, &beside(file)?, None, keys);
-    let Fetched {
-        wasm: _,
-        digest,
-        reference: _,
-        signed_by,
-        remarks,
-    } = checked.map_err(Fault::room(file.display().to_string()))?;
-    Ok(Verified {
-        what: digest.to_string(),
-        signed_by,
-        remarks,
-    })
-}
-
-fn verify_artifact(
-    reference: &Reference,
-    keys: &SignerKeys,
-    registry: &RegistryFlags,
-) -> Result<Verified, Fault> {
-    let registry = registry.connect(reference)?;
-    let found = wait(wasmount_artifact::signers(&registry, keys))?;
-    let Signed {
-        reference,
-        by,
-        remarks,
-    } = found.map_err(Fault::room(reference.to_string()))?;
-    Ok(Verified {
-        what: reference.to_string(),
-        signed_by: by,
-        remarks,
-    })
 }

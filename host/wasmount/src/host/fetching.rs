@@ -124,7 +124,7 @@ pub(crate) async fn fetch(
     };
     let message = request.encode()?;
     let answer = wasmount_child::run(&task, message.to_vec()).await?;
-    let fetched = Fetched::decode(answer)??;
+    let fetched = Fetched::decode(&answer)??;
     for remark in &fetched.remarks {
         tracing::warn!(remark, "a signature of the plugin was ignored");
     }
@@ -153,7 +153,7 @@ pub(crate) fn fetch_as_child(work: FetchWork) -> ! {
             }
             _ => return Err("the request is for another kind of work".to_owned()),
         };
-        Fetched::encode(answer).map_err(|error| error.to_string())
+        Fetched::encode(&answer).map_err(|error| error.to_string())
     })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{DOCUMENT, said};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
@@ -51,13 +52,33 @@ fn a_component_is_saved_beside_its_signatures() {
     assert_eq!(fs::read(folder.join("p.wasm.sig")).unwrap(), b"kept");
 }
 
+/// Private keys of two people, in PKCS #8, and the names of their files.
+const KEYS: [(&str, &str); 2] = [
+    (
+        "ann.key",
+        "-----BEGIN PRIVATE KEY-----\n\
+    MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg2NY7yUULFyrMpr6I\n\
+    VWohL14I9dxCtHoo8PiSckHWQQShRANCAAQwkZGc10S0jHSaJuDf3yCOHIUNKIgL\n\
+    RWWinsBQjxJ3qaAYptTFgz3hji7NxB4TVNTwJ90/prBKoZ6Zw8M2SnA5\n\
+    -----END PRIVATE KEY-----\n",
+    ),
+    (
+        "bob.key",
+        "-----BEGIN PRIVATE KEY-----\n\
+    MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg5CQNumQsZvo9BoLE\n\
+    wKMKVzK/IBP6F2w+gfRDjnUr/FyhRANCAATRKJThAjrxcTEz2lPsBkT/EgQL7MJK\n\
+    zAwgzZ1YNUmZgwhFm9C/PDxfCShbEqvbjquzbQ5J4O8gxFgRSUceqPN3\n\
+    -----END PRIVATE KEY-----\n",
+    ),
+];
+
 #[test]
 fn a_first_signature_may_be_an_added_one() {
     let folder = scene();
     let folder = folder.path();
-    for name in ["ann", "bob"] {
-        let made = run(folder, &["keygen", "--output-key-prefix", name]);
-        assert_eq!(made.0, Some(0), "{made:?}");
+    for (name, key) in KEYS {
+        fs::write(folder.join(name), key).unwrap();
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o600)).unwrap();
     }
     for (key, lines) in [("ann.key", 1), ("ann.key", 1), ("bob.key", 2)] {
         let signed = run(folder, &["sign", "p.wasm", "--add", "--key", key]);

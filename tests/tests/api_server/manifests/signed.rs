@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use wasmount_tests::keys::key_pair;
 
 fn wasmount(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(workspace().host_program());
@@ -23,7 +24,7 @@ fn good(folder: &Path, words: &[&str]) -> String {
 fn scene(folder: &Path) -> PathBuf {
     let component = workspace().root().join("tests/golden/0.1/c-directory.wasm");
     fs::copy(component, folder.join("nas.wasm")).unwrap();
-    good(folder, &["keygen", "--output-key-prefix", "ann"]);
+    key_pair(folder, "ann", "").unwrap();
     let document = json!({
         "apiVersion": "wasmount.io/v1alpha1", "kind": "StorageBackend", "metadata": { "name": "nas" },
         "spec": {

@@ -11,6 +11,7 @@ use wasmount_artifact::{
     Digest, Login, Manifest, Registry, cosign_tag, silent,
 };
 use wasmount_core::document::Reference;
+use wasmount_tests::keys::key_pair;
 
 pub(crate) fn connected(server: &Server, reference: &str) -> Registry {
     let login = Login::new(
@@ -87,7 +88,7 @@ fn signatures_travel_in_the_file_from_one_registry_to_another() {
         "{said}"
     );
     let found = runtime.block_on(connected(&other, &to).attached(&digest));
-    assert_eq!(found.unread, []);
+    assert_eq!(found.unread, [""; 0]);
     let found: Vec<_> = found
         .found
         .into_iter()
@@ -177,9 +178,7 @@ fn signatures_travel_with_a_file_outside_registries() {
     let at = |name: &str| server.path().join(name);
     let (wasm, bundle, output) = (at("p.wasm"), at("p.tar"), at("o.wasm"));
     fs::copy(component(), &wasm).unwrap();
-    let prefix = at("acme");
-    let keygen = ["keygen", "--output-key-prefix", text(&prefix)];
-    good(wasmount(&keygen).env("WASMOUNT_KEY_PASSWORD", ""));
+    key_pair(server.path(), "acme", "").unwrap();
     let (key, public) = (at("acme.key"), at("acme.pub"));
     let sign = ["sign", text(&wasm), "--key", text(&key)];
     good(wasmount(&sign).env("WASMOUNT_KEY_PASSWORD", ""));

@@ -6,18 +6,19 @@ use crate::registry::server::{Server, component, good, text, wasmount};
 use std::fs;
 use std::io::Write;
 use std::process::{Output, Stdio};
-use wasmount_artifact::signature::{NamedKey, PrivateKey, SignerKeys};
+use wasmount_artifact::signature::{NamedKey, Password, PrivateKey, PrivateKeyFile, SignerKeys};
 use wasmount_artifact::{
     Access, Annotations, Beside, Descriptor, Digest, FetchError, FetchRequest, Fetched, Manifest,
     RegistryError, Wanted, login, sign, system_certificates,
 };
 use wasmount_core::document::Reference;
+use wasmount_tests::keys::key_pair;
 
 fn asked(work: &str, request: FetchRequest) -> Result<Fetched, FetchError> {
     let output = heard(work, request);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    Fetched::decode(output.stdout).unwrap()
+    Fetched::decode(&output.stdout).unwrap()
 }
 
 fn heard(work: &str, request: FetchRequest) -> Output {
@@ -50,8 +51,18 @@ fn request(server: &Server, reference: &str) -> FetchRequest {
     }
 }
 
+fn private_key() -> PrivateKey {
+    let folder = tempfile::tempdir().unwrap();
+    key_pair(folder.path(), "a", "").unwrap();
+    let pem = fs::read_to_string(folder.path().join("a.key")).unwrap();
+    let PrivateKeyFile::Sealed(sealed) = PrivateKeyFile::from_pem(&pem).unwrap() else {
+        panic!("{pem}");
+    };
+    sealed.open(&Password::default()).unwrap()
+}
+
 fn somebody() -> SignerKeys {
-    let key = PrivateKey::generate().unwrap().verifying_key();
+    let key = private_key().verifying_key();
     SignerKeys::new(vec![NamedKey::new("ann", key)], Vec::new())
 }
 
@@ -119,10 +130,7 @@ fn rubbish_beside_a_good_signature_takes_no_memory_of_the_child() {
     let server = Server::start();
     let reference = server.reference("storage/nas:1");
     good(&mut server.wasmount(&["push", text(&component()), &reference]));
-    let (ann, bob) = (
-        PrivateKey::generate().unwrap(),
-        PrivateKey::generate().unwrap(),
-    );
+    let (ann, bob) = (private_key(), private_key());
     let named = |name: &str, key: &PrivateKey| NamedKey::new(name, key.verifying_key());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -157,7 +165,7 @@ fn rubbish_beside_a_good_signature_takes_no_memory_of_the_child() {
 
 #[test]
 fn a_child_for_files_checks_signatures_and_reaches_nobody() {
-    let key = PrivateKey::generate().unwrap();
+    let key = private_key();
     let wasm = fs::read(component()).unwrap();
     let signed = SignerKeys::new(vec![NamedKey::new("ann", key.verifying_key())], Vec::new());
     let signature = openssl_base64(&key.sign(&wasm).unwrap());

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use wasmount_artifact::Digest;
+use wasmount_tests::keys::key_pair;
 
 /// What every key here is opened with.
 const PASSWORD: &str = "correct horse";
@@ -18,8 +19,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Makes NAME.key and NAME.pub beside a registry; gives both.
 fn keys(server: &Server, name: &str) -> (PathBuf, PathBuf) {
     let prefix = server.path().join(name);
-    let words = ["keygen", "--output-key-prefix", text(&prefix)];
-    good(wasmount(&words).env("WASMOUNT_KEY_PASSWORD", PASSWORD));
+    key_pair(server.path(), name, PASSWORD).unwrap();
     (prefix.with_extension("key"), prefix.with_extension("pub"))
 }
 

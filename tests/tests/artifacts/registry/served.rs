@@ -1,6 +1,6 @@
 //! A host whose backend comes from a registry, signed: what serves, what is refused before it is compiled, and what a registry that is away costs.
 
-use crate::registry::server::{Server, component, good, text, wasmount};
+use crate::registry::server::{Server, component, good, text};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use wasmount_control::Client;
 use wasmount_control::words::{DriverStatus, Phase, Swap, Version};
 use wasmount_tests::builds;
 use wasmount_tests::host::{Host, HostOptions};
+use wasmount_tests::keys::key_pair;
 use wasmount_tests::namespace;
 use wasmount_tests::root::needs_root;
 
@@ -36,11 +37,7 @@ fn sign(server: &Server, key: &Path, digest: &str) {
 }
 
 fn key(server: &Server) -> PathBuf {
-    let mut keygen = wasmount(&["keygen", "--output-key-prefix", "cosign"]);
-    keygen
-        .env("WASMOUNT_KEY_PASSWORD", "")
-        .current_dir(server.path());
-    assert!(keygen.output().unwrap().status.success());
+    key_pair(server.path(), "cosign", "").unwrap();
     server.path().join("cosign.key")
 }
 

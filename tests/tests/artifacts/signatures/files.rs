@@ -7,7 +7,7 @@ const DIGEST_BEGINS: &str = "sha256:";
 
 fn signed() -> Scene {
     let scene = Scene::new();
-    scene.keygen("acme");
+    scene.key_pair("acme");
     scene.wasmount(&["sign", FILE, "--key", "acme.key"]).well();
     scene
 }
@@ -32,7 +32,7 @@ fn a_signed_file_is_told_with_its_digest_and_signer() {
 #[test]
 fn an_unsigned_file_is_refused_with_whose_signature_is_wanted() {
     let scene = Scene::new();
-    scene.keygen("acme");
+    scene.key_pair("acme");
     let refused = refusal(&scene);
     assert!(
         refused.contains("nas.wasm: nobody has signed sha256:"),
@@ -83,7 +83,7 @@ fn a_truncated_or_endless_signature_is_rejected() {
 #[test]
 fn another_key_and_a_missing_one_are_refused() {
     let scene = signed();
-    scene.keygen("other");
+    scene.key_pair("other");
     let verify = |words: &[&str]| scene.wasmount(&[&["verify", FILE][..], words].concat());
     let refused = verify(&["--key", "other.pub"]).refused();
     assert!(refused.contains("is by other.pub (sha256:"), "{refused}");

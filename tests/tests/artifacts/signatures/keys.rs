@@ -1,72 +1,16 @@
-//! Key pairs: made once, never overwritten, opened by their password alone, and the same to cosign as to us.
+//! Keys of cosign: opened by their password alone, which a terminal never shows.
 
 use crate::signatures::scene::{Ended, FILE, PASSWORD, Scene};
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use xtask::workspace::Workspace;
-
-/// Of a file that only its owner reads.
-const PRIVATE: u32 = 0o600;
-
-#[test]
-fn a_key_pair_is_for_its_owner_and_for_everybody() {
-    let scene = Scene::new();
-    let printed = scene
-        .wasmount(&["keygen", "--output-key-prefix", "acme"])
-        .well();
-    let lines: Vec<_> = printed.lines().collect();
-    assert_eq!(lines[0], "acme.key");
-    assert!(lines[1].starts_with("acme.pub sha256:"), "{printed}");
-    let mode = fs::metadata(scene.path("acme.key"))
-        .unwrap()
-        .permissions()
-        .mode();
-    assert_eq!(mode & 0o777, PRIVATE);
-    assert!(
-        scene
-            .read("acme.key")
-            .starts_with("-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\n")
-    );
-    assert!(
-        scene
-            .read("acme.pub")
-            .starts_with("-----BEGIN PUBLIC KEY-----\n")
-    );
-}
-
-#[test]
-fn a_key_is_never_overwritten() {
-    let scene = Scene::new();
-    for (there, said) in [
-        ("a.key", "a.key is not written"),
-        ("b.pub", "b.pub is not written"),
-    ] {
-        scene.write(there, "precious");
-        let prefix = there.split_once('.').unwrap().0;
-        let refused = scene
-            .wasmount(&["keygen", "--output-key-prefix", prefix])
-            .refused();
-        assert!(
-            refused.contains(said) && refused.contains("it exists"),
-            "{refused}"
-        );
-        assert_eq!(scene.read(there), "precious");
-    }
-    assert!(!scene.path("a.pub").exists() && !scene.path("b.key").exists());
-    // Nor is one written to where a link leads.
-    symlink(scene.path("elsewhere"), scene.path("c.key")).unwrap();
-    scene
-        .wasmount(&["keygen", "--output-key-prefix", "c"])
-        .refused();
-    assert!(!scene.path("elsewhere").exists());
-}
 
 #[test]
 fn a_wrong_password_opens_nothing() {
     let scene = Scene::new();
-    scene.keygen("acme");
+    scene.key_pair("acme");
     let scene = scene.with_password("wrong");
     let refused = scene
         .wasmount(&["sign", FILE, "--key", "acme.key"])
@@ -81,7 +25,7 @@ fn a_wrong_password_opens_nothing() {
 #[test]
 fn a_key_that_others_can_read_is_used_with_a_warning() {
     let scene = Scene::new();
-    scene.keygen("acme");
+    scene.key_pair("acme");
     let ended = scene.wasmount(&["sign", FILE, "--key", "acme.key"]);
     assert_eq!(ended.errors, "");
     let open = fs::Permissions::from_mode(0o644);
@@ -97,7 +41,7 @@ fn a_key_that_others_can_read_is_used_with_a_warning() {
 #[test]
 fn what_is_no_key_is_refused_as_a_wrong_flag() {
     let scene = Scene::new();
-    scene.keygen("acme");
+    scene.key_pair("acme");
     let half = scene.read("acme.key");
     scene.write("half.key", &half[..half.len() / 2]);
     for (words, said) in [
@@ -122,26 +66,21 @@ fn what_is_no_key_is_refused_as_a_wrong_flag() {
 }
 
 #[test]
-fn keys_of_wasmount_and_of_official_cosign_are_the_same() {
+fn an_official_cosign_key_signs_and_verifies() {
     for password in [PASSWORD, ""] {
         let scene = Scene::new().with_password(password);
-        scene.keygen("ours");
-        let public = scene.cosign(&["public-key", "ours.key"]).well();
-        assert_eq!(public, scene.read("ours.pub"));
-        scene.cosign(&["generate-key-pair", "theirs"]).well();
+        scene.key_pair("acme");
+        scene.wasmount(&["sign", FILE, "--key", "acme.key"]).well();
         scene
-            .wasmount(&["sign", FILE, "--key", "theirs.key"])
-            .well();
-        scene
-            .wasmount(&["verify", FILE, "--key", "theirs.pub"])
+            .wasmount(&["verify", FILE, "--key", "acme.pub"])
             .well();
     }
 }
 
-/// `wasmount keygen` on a terminal of its own.
-fn keygen_on_a_terminal(scene: &Scene) -> Child {
+/// `wasmount sign` on a terminal of its own.
+fn sign_on_a_terminal(scene: &Scene) -> Child {
     let program = Workspace::locate().unwrap().host_program();
-    let command = format!("{} keygen", program.display());
+    let command = format!("{} sign {FILE} --key acme.key", program.display());
     Command::new("script")
         .args([
             "--quiet",
@@ -180,35 +119,19 @@ fn type_into(mut terminal: Child, answers: &[(&str, &str)]) -> (String, bool) {
 }
 
 #[test]
-fn a_password_is_asked_for_twice_and_never_shown() {
+fn a_password_is_asked_for_and_never_shown() {
     let scene = Scene::new();
-    let answers = [
-        ("(empty for none): ", "correct horse\n"),
-        ("again: ", "correct horse\n"),
-    ];
-    let (shown, well) = type_into(keygen_on_a_terminal(&scene), &answers);
-    assert!(well && shown.contains("cosign.pub sha256:"), "{shown}");
+    scene.key_pair("acme");
+    let typed = |password| {
+        let answers = [("private key: ", password)];
+        type_into(sign_on_a_terminal(&scene), &answers)
+    };
+    let (shown, well) = typed("correct hrose\n");
+    assert!(!well && shown.contains("does not open"), "{shown}");
+    let (shown, well) = typed("correct horse\n");
+    assert!(well && shown.contains("nas.wasm.sig"), "{shown}");
     assert!(!shown.contains("horse"), "{shown}");
-    // It is the one that was typed.
     scene
-        .wasmount(&["sign", FILE, "--key", "cosign.key"])
+        .wasmount(&["verify", FILE, "--key", "acme.pub"])
         .well();
-    scene
-        .wasmount(&["verify", FILE, "--key", "cosign.pub"])
-        .well();
-}
-
-#[test]
-fn a_password_that_was_mistyped_makes_no_key() {
-    let scene = Scene::new();
-    let answers = [
-        ("(empty for none): ", "correct horse\n"),
-        ("again: ", "correct hrose\n"),
-    ];
-    let (shown, well) = type_into(keygen_on_a_terminal(&scene), &answers);
-    assert!(
-        !well && shown.contains("the two passwords differ"),
-        "{shown}"
-    );
-    assert!(!scene.path("cosign.key").exists() && !scene.path("cosign.pub").exists());
 }

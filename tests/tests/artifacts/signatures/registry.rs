@@ -91,8 +91,8 @@ impl Registry {
 fn what_wasmount_signs_in_a_registry_official_cosign_verifies() {
     let registry = Registry::start();
     let scene = &registry.scene;
-    scene.keygen("acme");
-    scene.keygen("other");
+    scene.key_pair("acme");
+    scene.key_pair("other");
     let name = registry.push(1);
     scene.cosign(&["verify", "acme.pub", &name]).refused();
     let printed = registry.sign(&name, "acme.key");
@@ -107,7 +107,7 @@ fn what_wasmount_signs_in_a_registry_official_cosign_verifies() {
 fn signatures_of_official_cosign_are_verified_in_both_forms() {
     let registry = Registry::start();
     let scene = &registry.scene;
-    scene.keygen("other");
+    scene.key_pair("other");
     scene.cosign(&["generate-key-pair", "acme"]).well();
     for (mark, form) in [(1, "sign"), (2, "sign-bundle")] {
         let name = registry.push(mark);
@@ -131,7 +131,7 @@ fn signatures_of_wasmount_and_official_cosign_lie_side_by_side() {
     let scene = &registry.scene;
     let keys = ["ours", "theirs", "third"];
     for key in keys {
-        scene.keygen(key);
+        scene.key_pair(key);
     }
     let name = registry.push(1);
     registry.sign(&name, "ours.key");
@@ -153,7 +153,7 @@ fn signatures_of_wasmount_and_official_cosign_lie_side_by_side() {
 fn a_moved_signature_fails_here_and_in_official_cosign() {
     let registry = Registry::start();
     let scene = &registry.scene;
-    scene.keygen("acme");
+    scene.key_pair("acme");
     let signed = registry.push(1);
     let other = registry.push(2);
     registry.sign(&signed, "acme.key");
@@ -184,7 +184,7 @@ fn a_moved_signature_fails_here_and_in_official_cosign() {
 fn an_attestation_of_official_cosign_is_no_signature() {
     let registry = Registry::start();
     let scene = &registry.scene;
-    scene.keygen("acme");
+    scene.key_pair("acme");
     let name = registry.push(1);
     scene.cosign(&["attest", "acme.key", &name]).well();
     let refused = registry.verify(&name, &["acme.pub"]).refused();
@@ -202,7 +202,7 @@ fn whoever_signs_at_once_loses_no_signature() {
     let registry = Registry::start();
     let keys = ["ann", "bob", "eve", "joe"];
     for key in keys {
-        registry.scene.keygen(key);
+        registry.scene.key_pair(key);
     }
     let name = registry.push(1);
     thread::scope(|scope| {
@@ -221,7 +221,7 @@ fn whoever_signs_at_once_loses_no_signature() {
 fn a_load_keeps_the_signatures_that_are_there() {
     let registry = Registry::start();
     for key in ["a", "b"] {
-        registry.scene.keygen(key);
+        registry.scene.key_pair(key);
     }
     let name = registry.push(1);
     registry.sign(&name, "a.key");

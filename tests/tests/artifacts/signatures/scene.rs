@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
+use wasmount_tests::keys::key_pair;
 use xtask::command;
 use xtask::tools::COSIGN;
 use xtask::workspace::Workspace;
@@ -62,9 +63,8 @@ impl Scene {
     }
 
     /// Makes NAME.key and NAME.pub.
-    pub(crate) fn keygen(&self, name: &str) {
-        self.wasmount(&["keygen", "--output-key-prefix", name])
-            .well();
+    pub(crate) fn key_pair(&self, name: &str) {
+        key_pair(self.folder.path(), name, self.password).unwrap();
     }
 
     /// The program under test, in the folder.

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use wasmount_tests::builds::{build_of, put};
 use wasmount_tests::host::HostOptions;
+use wasmount_tests::keys::key_pair;
 use wasmount_tests::orchestrator::Orchestrator;
 use xtask::workspace::Workspace;
 
@@ -303,18 +304,14 @@ fn sign_one(folder: &Path) {
     for file in [UNSIGNED_CORE, SIGNED_CORE] {
         fs::write(folder.join(file), CORE_MODULE).unwrap();
     }
-    for words in [
-        ["keygen", "--output-key-prefix", "acme"].as_slice(),
-        &["sign", SIGNED_CORE, "--key", "acme.key"],
-    ] {
-        let made = Command::new(Workspace::locate().unwrap().host_program())
-            .args(words)
-            .env("WASMOUNT_KEY_PASSWORD", "correct horse")
-            .current_dir(folder)
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{made:?}");
-    }
+    key_pair(folder, "acme", "correct horse").unwrap();
+    let made = Command::new(Workspace::locate().unwrap().host_program())
+        .args(["sign", SIGNED_CORE, "--key", "acme.key"])
+        .env("WASMOUNT_KEY_PASSWORD", "correct horse")
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

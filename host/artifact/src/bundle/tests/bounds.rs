@@ -68,8 +68,9 @@ fn no_signature_is_as_large_as_a_component() {
     for (bytes, is_read) in [(BLOB_BYTES, true), (BLOB_BYTES + 1, false)] {
         let layer = large(bytes);
         let mut beside = attachment(Some(&bundle), false);
-        beside.manifest.layers = vec![Descriptor::of(COSIGN_SIGNATURE, &layer)];
-        beside.bytes = beside.manifest.to_bytes();
+        let mut manifest = beside.raw.document;
+        manifest.layers = vec![Descriptor::of(COSIGN_SIGNATURE, &layer)];
+        beside.raw = manifest.into();
         beside.layers = vec![layer];
         bundle.attached = vec![beside];
         let read = Bundle::read(written(&bundle).as_slice());

@@ -1,6 +1,6 @@
 //! Every verdict, with keys that are made for it.
 
-use super::super::{Evidence, PrivateKey, SIGNATURES_MAX, Unreadable, payload};
+use super::super::{PrivateKey, payload};
 use super::*;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -219,4 +219,62 @@ fn signatures_of_strangers_however_many_hide_none() {
     assert_eq!(judgement.verdict().unwrap(), ["ann", "bob"]);
     judgement.take_in(&strange);
     assert_eq!(judgement.verdict().unwrap(), ["ann", "bob"]);
+}
+
+fn some() -> Evidence {
+    Evidence::of_subject(Vec::new())
+}
+
+#[test]
+fn words_of_strangers_are_few_and_harmless() {
+    let mut gathered = Gathered::default();
+    for _ in 0..REMARKS + 2 {
+        let words = format!("\x1b[2J\n{}", "x".repeat(10_000));
+        gathered.add("y", Err(Unreadable::Payload(words)));
+    }
+    let remarks = gathered.remarks();
+    assert_eq!(remarks.len(), REMARKS + 1);
+    assert_eq!(remarks[REMARKS], "2 more of this kind");
+    assert!(remarks[0].starts_with("y is no payload of cosign: [2Jxxx"));
+    assert_eq!(remarks[0].chars().count(), REMARK_CHARACTERS);
+}
+
+#[test]
+fn rubbish_takes_no_place_from_what_can_be_examined() {
+    let mut gathered = Gathered::default();
+    assert!(gathered.is_empty());
+    for _ in 0..SIGNATURES_MAX * 2 {
+        gathered.add("x.sig", Err(Unreadable::NotASignature));
+    }
+    gathered.add("x.sig", Ok(some()));
+    assert_eq!(gathered.evidence().len(), 1);
+    assert_eq!(gathered.remarks()[REMARKS], "60 more of this kind");
+}
+
+#[test]
+fn only_so_many_are_looked_at_and_the_rest_is_said() {
+    let mut gathered = Gathered::default();
+    for _ in 0..SIGNATURES_MAX + 3 {
+        gathered.add("x.sig", Ok(some()));
+    }
+    assert_eq!(gathered.evidence().len(), SIGNATURES_MAX);
+    let said = ["3 more were not looked at: there are too many"];
+    assert_eq!(gathered.remarks(), said);
+}
+
+#[test]
+fn remarks_of_several_places_are_counted_together() {
+    let mut all = Remarks::default();
+    for place in ["a", "b", "c"] {
+        let mut remarks = Remarks::default();
+        for number in 0..2 {
+            remarks.add(&format!("{place}{number}"));
+        }
+        remarks.leave_out(1);
+        all.append(&remarks);
+    }
+    assert_eq!(all.count(), 6);
+    let said = ["a0", "a1", "b0", "b1", "2 more of this kind"];
+    assert_eq!(all.words()[..REMARKS + 1], said);
+    assert!(all.words()[REMARKS + 1].starts_with("3 more were not looked at"));
 }

@@ -58,9 +58,9 @@ impl Signatures {
         if of_list.suffices() { of_list } else { own }
     }
 
-    async fn attached(
+    async fn attached<D>(
         registry: &Registry,
-        manifest: &RawManifest,
+        manifest: &RawManifest<D>,
         signers: &Signers,
         folder: &Path,
     ) -> Self {

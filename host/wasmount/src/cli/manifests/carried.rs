@@ -95,12 +95,16 @@ fn refused(name: &str, file: &str, reason: impl Display) -> Fault {
 mod tests {
     use super::*;
     use std::fs;
-    use wasmount_artifact::signature::PrivateKey;
+
+    const PUBLIC_KEY: &str = "-----BEGIN PUBLIC KEY-----\n\
+    MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAExYp9HoxdNe2ExvpOdiipayZnBUNa\n\
+    cMH+0mMy/jsSaJuCUdTwNRivHunChdGBn/kHIz9AYtRz94HEe3z8W14hhw==\n\
+    -----END PUBLIC KEY-----\n";
 
     #[test]
     fn keys_go_into_the_document_and_certificates_beside_it() {
         let folder = tempfile::tempdir().unwrap();
-        let pem = PrivateKey::generate().unwrap().verifying_key().to_pem();
+        let pem = PUBLIC_KEY.to_owned();
         fs::write(folder.path().join("key.pub"), &pem).unwrap();
         fs::write(folder.path().join("ca.pem"), "ca").unwrap();
         let mut document = json!({ "spec": { "plugin": {

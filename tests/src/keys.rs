@@ -1,0 +1,16 @@
+//! Signing keys, made by cosign's own code (`tests/go/cosign`).
+
+use std::path::Path;
+use std::process::Command;
+use xtask::command;
+use xtask::failure::Failure;
+use xtask::tools::COSIGN;
+use xtask::workspace::Workspace;
+
+/// Makes NAME.key, which this password opens, and NAME.pub in a folder.
+pub fn key_pair(folder: &Path, name: &str, password: &str) -> Result<(), Failure> {
+    let program = COSIGN.build(&Workspace::locate()?)?;
+    let mut cosign = Command::new(program);
+    cosign.args(["generate-key-pair", name]).current_dir(folder);
+    command::run(cosign.env("COSIGN_PASSWORD", password))
+}
