@@ -25,12 +25,12 @@ pub(crate) const REFERRER_BYTES: u64 = 64 << 10;
 const REFERRERS: usize = 256;
 const BLOBS_IN_ALL: usize = 1024;
 
-/// Which parts of an attachment are fetched.
+/// How much of what is attached is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Parts {
-    /// Layers that may be signatures.
-    Signatures,
-    /// All, to be copied.
+pub enum Extent {
+    /// Layers that may be signatures, until the required ones are found.
+    UntilSigned,
+    /// Everything: for a person who asks what there is, and to be copied. A lost part is worth a remark, though no signature needs it.
     All,
 }
 
@@ -105,13 +105,13 @@ impl Registry {
     pub(crate) async fn search(
         &self,
         subject: &Digest,
-        parts: Parts,
+        extent: Extent,
         mut each: impl FnMut(Attachment) -> ControlFlow<()>,
     ) -> Missed {
         let mut search = Search {
             registry: self,
             subject,
-            parts,
+            extent,
             seen: BTreeSet::new(),
             blobs: 0,
             is_over: false,
@@ -129,7 +129,7 @@ impl Registry {
 struct Search<'a> {
     registry: &'a Registry,
     subject: &'a Digest,
-    parts: Parts,
+    extent: Extent,
     /// Manifests that were looked at: the one at cosign's tag may be listed as a referrer too.
     seen: BTreeSet<Digest>,
     /// How many blobs were requested.
@@ -205,7 +205,7 @@ impl Search<'_> {
         };
         let place = attachment.place();
         let manifest = &attachment.raw.document;
-        if self.parts == Parts::All {
+        if self.extent == Extent::All {
             let name = "the config of a signature";
             attachment.config = self.blob(&place, &manifest.config, name).await;
         }
@@ -214,7 +214,7 @@ impl Search<'_> {
             if requested >= BLOBS {
                 break;
             }
-            let is_wanted = self.parts == Parts::All || is_signature(&layer.media_type);
+            let is_wanted = self.extent == Extent::All || is_signature(&layer.media_type);
             requested += usize::from(is_wanted);
             attachment.layers.push(match is_wanted {
                 true => self.blob(&place, layer, "a signature").await,

@@ -7,13 +7,12 @@ mod read;
 mod tar;
 mod write;
 
-use crate::attached::{AttachedManifest, Attachment, BLOB_BYTES};
+use crate::attached::{AttachedManifest, Attachment, BLOB_BYTES, Extent};
 use crate::digest::Digest;
 use crate::error::RegistryError;
 use crate::fetch::Beside;
-use crate::judged::{Extent, judged};
-use crate::manifest::{Annotations, ComponentFacts, WasmConfig};
-use crate::manifest::{Descriptor, Manifest, json};
+use crate::judged::judged;
+use crate::manifest::{Annotations, ComponentFacts, Descriptor, Manifest, WasmConfig, json};
 use crate::media_type::{WASM_CONFIG, WASM_LAYER};
 use crate::pull::Resolved;
 use crate::registry::{MANIFEST_BYTES, RawManifest, Registry};

@@ -10,10 +10,6 @@ use wasmount_core::document::{DIGEST_PREFIX, is_digest};
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(String);
 
-/// A digest in the making.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Hasher(Sha256);
-
 /// Not a digest of the kind that is used here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not `sha256:` and 64 lower-case hexadecimal digits")]
@@ -34,9 +30,13 @@ impl Digest {
 
     /// That of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        let mut hasher = Hasher::default();
-        hasher.update(bytes);
-        hasher.finish()
+        Self::finish(Sha256::new_with_prefix(bytes))
+    }
+
+    /// That of the bytes that were hashed.
+    pub(crate) fn finish(hasher: Sha256) -> Self {
+        let hex = hex::encode(hasher.finalize());
+        Self(format!("{DIGEST_PREFIX}{hex}"))
     }
 
     /// With its `sha256:`.
@@ -47,22 +47,6 @@ impl Digest {
     /// The digits alone.
     pub fn hex(&self) -> &str {
         self.0.strip_prefix(DIGEST_PREFIX).unwrap_or(&self.0)
-    }
-}
-
-impl Hasher {
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    pub(crate) fn finish(self) -> Digest {
-        let mut text = DIGEST_PREFIX.to_owned();
-        for byte in self.0.finalize() {
-            for nibble in [byte >> 4, byte & 0xf] {
-                text.push(char::from_digit(u32::from(nibble), 16).unwrap_or_default());
-            }
-        }
-        Digest(text)
     }
 }
 

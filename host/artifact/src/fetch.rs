@@ -1,11 +1,11 @@
 //! From a name to a component: resolved, signatures checked, fetched, digest compared. Request and answer are messages between two processes of this
 //! program.
 
-use crate::access::Access;
-use crate::access::silent;
+use crate::access::{Access, silent};
+use crate::attached::Extent;
 use crate::digest::Digest;
 use crate::error::FetchError;
-use crate::judged::{Extent, judged};
+use crate::judged::judged;
 use crate::pull::Resolved;
 use crate::registry::Registry;
 use crate::signature::{Evidence, Gathered, SignerKeys, Subject, check};

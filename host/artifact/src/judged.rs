@@ -1,6 +1,6 @@
 //! Which of the required signers signed an artifact: what is beside it in its registry, read and judged one thing after the other.
 
-use crate::attached::{Attachment, Missed, Parts};
+use crate::attached::{Attachment, Extent, Missed};
 use crate::digest::Digest;
 use crate::error::{FetchError, RegistryError};
 use crate::media_type::COSIGN_SIGNATURE;
@@ -12,15 +12,6 @@ use std::ops::ControlFlow;
 
 /// Most manifests that are copied with an artifact: releases have a handful.
 const COPIED: usize = 32;
-
-/// How much is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
-    /// Until the required signatures are found.
-    UntilSigned,
-    /// Everything, for a person who asks what there is.
-    All,
-}
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,16 +58,11 @@ pub async fn judged<D>(
             false => ControlFlow::Continue(()),
         }
     };
-    let parts = match extent {
-        Extent::UntilSigned => Parts::Signatures,
-        // A lost part is worth a remark, though no signature needs it: other tools do, and a bundle.
-        Extent::All => Parts::All,
-    };
     let Missed {
         unread,
         left_out,
         trouble,
-    } = registry.search(&signed.digest, parts, examine).await;
+    } = registry.search(&signed.digest, extent, examine).await;
     for remark in &unread {
         judgement.pass_over(remark);
     }
@@ -109,7 +95,7 @@ impl Registry {
             }
             ControlFlow::Continue(())
         };
-        let missed = self.search(subject, Parts::All, keep).await;
+        let missed = self.search(subject, Extent::All, keep).await;
         found.append(&mut others);
         left_out += missed.left_out + found.len().saturating_sub(COPIED);
         found.truncate(COPIED);

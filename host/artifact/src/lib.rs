@@ -23,7 +23,7 @@ mod text;
 mod trust;
 
 pub use access::{Access, Credentials, Login, Progress, Step, TransferLimits, silent};
-pub use attached::{AttachedManifest, Attachment, cosign_tag};
+pub use attached::{AttachedManifest, Attachment, Extent, cosign_tag};
 pub use bundle::{Bundle, BundleError};
 pub use digest::Digest;
 pub use docker_config::{DockerConfigError, login};
@@ -32,7 +32,7 @@ pub use fetch::{
     BadMessage, Beside, FetchRequest, Fetched, Signed, Wanted, check_file, fetch, gathered_beside,
     signers,
 };
-pub use judged::{Attachments, Extent, Judged, judged};
+pub use judged::{Attachments, Judged, judged};
 pub use manifest::{
     Annotations, ComponentFacts, Descriptor, Document, Index, Manifest, Platform, WasmConfig,
 };

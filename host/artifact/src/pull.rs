@@ -3,8 +3,7 @@
 use crate::COMPONENT_BYTES;
 use crate::digest::Digest;
 use crate::error::RegistryError;
-use crate::manifest::Annotations;
-use crate::manifest::{Descriptor, Document, Manifest};
+use crate::manifest::{Annotations, Descriptor, Document, Manifest};
 use crate::registry::{RawManifest, Registry};
 use wasmount_core::document::Reference;
 

@@ -5,8 +5,7 @@ mod call;
 mod response;
 mod upload;
 
-use crate::access::Access;
-use crate::access::Progress;
+use crate::access::{Access, Progress};
 use crate::digest::Digest;
 use crate::error::RegistryError;
 use crate::manifest::{Descriptor, Document, Manifest};

@@ -1,17 +1,15 @@
 //! Signs an artifact, and puts signatures where cosign puts them: a manifest at the tag `sha256-<hex>.sig` with a layer for each signature (cosign,
 //! `specs/SIGNATURE_SPEC.md`).
 
-use crate::attached::{BLOBS, cosign_tag};
+use crate::attached::{BLOBS, Extent, cosign_tag};
 use crate::digest::Digest;
 use crate::error::RegistryError;
-use crate::judged::{Extent, judged};
-use crate::manifest::Annotations;
-use crate::manifest::{Descriptor, Document, Manifest};
+use crate::judged::judged;
+use crate::manifest::{Annotations, Descriptor, Document, Manifest};
 use crate::media_type::COSIGN_SIGNATURE;
 use crate::registry::Registry;
 use crate::signature::{
-    KeyError, NamedKey, Payload, PrivateKey, SIGNATURE_ANNOTATION, SignerKeys, Unreadable, encoded,
-    payload,
+    KeyError, NamedKey, PrivateKey, SIGNATURE_ANNOTATION, SignerKeys, encoded, payload,
 };
 use bytes::Bytes;
 use serde_json::json;
@@ -50,9 +48,6 @@ pub enum SignError {
     /// The key.
     #[error("the key {0}")]
     Key(#[from] KeyError),
-    /// The payload cannot be made.
-    #[error("what would be signed {0}")]
-    Payload(#[from] Unreadable),
 }
 
 /// Signs what the name of the registry's artifact means: a manifest, or the list that it leads to. It is signed once, however often this is called.
@@ -71,11 +66,12 @@ pub async fn sign(registry: &Registry, key: &PrivateKey) -> Result<SignedArtifac
         });
     }
     let repository = format!("{}/{}", reference.registry(), reference.repository());
-    let payload = payload(&repository, subject.digest.as_str())?;
-    let signed = key.sign(payload.as_bytes())?;
+    let payload = payload(&repository, subject.digest.as_str());
+    let signed = key.sign(&payload)?;
     let layers = vec![layer(&payload, &signed)];
-    let payload = Bytes::copy_from_slice(payload.as_bytes());
-    registry.push_blob("a signature", payload).await?;
+    registry
+        .push_blob("a signature", Bytes::from(payload))
+        .await?;
     let signatures = Signatures {
         layers,
         manifest: None,
@@ -89,8 +85,8 @@ pub async fn sign(registry: &Registry, key: &PrivateKey) -> Result<SignedArtifac
 }
 
 /// A signature as a manifest names it.
-fn layer(payload: &Payload, signed: &[u8]) -> Descriptor {
-    let mut layer = Descriptor::of(COSIGN_SIGNATURE, payload.as_bytes());
+fn layer(payload: &[u8], signed: &[u8]) -> Descriptor {
+    let mut layer = Descriptor::of(COSIGN_SIGNATURE, payload);
     let encoded = encoded(signed);
     layer
         .annotations
@@ -217,15 +213,15 @@ mod tests {
     #[test]
     fn a_layer_is_a_payload_with_its_signature_beside_it() {
         let key = PrivateKey::generate().unwrap();
-        let payload = payload("a.b/c", Digest::of(b"manifest").as_str()).unwrap();
-        let layer = layer(&payload, &key.sign(payload.as_bytes()).unwrap());
+        let payload = payload("a.b/c", Digest::of(b"manifest").as_str());
+        let layer = layer(&payload, &key.sign(&payload).unwrap());
         assert_eq!(
             layer.media_type,
             "application/vnd.dev.cosign.simplesigning.v1+json"
         );
-        assert_eq!(layer.digest, Digest::of(payload.as_bytes()));
+        assert_eq!(layer.digest, Digest::of(&payload));
         let encoded = &layer.annotations["dev.cosignproject.cosign/signature"];
-        let evidence = Evidence::from_simple_signing(payload.as_bytes(), encoded).unwrap();
+        let evidence = Evidence::from_simple_signing(&payload, encoded).unwrap();
         assert!(evidence.signs(&key.verifying_key(), &Subject::new(b"manifest")));
     }
 

@@ -8,18 +8,16 @@ mod judgement;
 mod policy;
 mod private_key;
 mod public_key;
-mod sealed;
 mod simple_signing;
 
 pub use bundle::{BUNDLE_TYPE, is_bundle_type};
 pub use evidence::{Evidence, Subject, Unreadable, encoded};
 pub use judgement::{Gathered, Judgement, check};
 pub use policy::{NamedKey, SignatureError, SignerKeys, SignerKeysError};
-pub use private_key::{PrivateKey, PrivateKeyFile};
+pub use private_key::{PrivateKey, PrivateKeyFile, SealedKey};
 pub use public_key::VerifyingKey;
-pub use sealed::SealedKey;
 pub(crate) use simple_signing::SIGNATURE_ANNOTATION;
-pub use simple_signing::{Payload, payload};
+pub use simple_signing::payload;
 
 use std::ffi::OsString;
 use std::fmt;

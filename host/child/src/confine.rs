@@ -2,6 +2,7 @@
 //!
 //! It must run before any other thread is started: identity, rights and Landlock are each thread's own, and are inherited by new ones.
 
+use crate::error::{REFUSED, UNCONFINED};
 use crate::{Bounds, ChildError, system_calls, walls};
 use rustix::io::Errno;
 use rustix::process::{
@@ -12,8 +13,10 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs, set_thread_groups,
     set_thread_res_gid, set_thread_res_uid,
 };
+use std::fmt::Display;
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
+use std::process;
 
 /// The user and the group that own nothing, by the kernel's own number (`/proc/sys/kernel/overflowuid`).
 const NOBODY: u32 = 65534;
@@ -46,6 +49,34 @@ pub fn confine(bounds: &Bounds) -> Result<(), ChildError> {
         filter(bounds)?;
     }
     Ok(())
+}
+
+/// Confines this process, does the work with what comes on standard input, answers on standard output, and ends. Must be called before any
+/// thread is started.
+pub fn serve<E: Display>(bounds: &Bounds, work: impl FnOnce(Vec<u8>) -> Result<Vec<u8>, E>) -> ! {
+    if let Err(error) = confine(bounds) {
+        end(UNCONFINED, &error);
+    }
+    let mut input = Vec::new();
+    if let Err(source) = io::stdin().lock().read_to_end(&mut input) {
+        end(UNCONFINED, &ChildError::Unheard { source });
+    }
+    match work(input) {
+        Ok(answer) => {
+            let mut stdout = io::stdout().lock();
+            match stdout.write_all(&answer).and_then(|()| stdout.flush()) {
+                Ok(()) => process::exit(0),
+                Err(source) => end(UNCONFINED, &ChildError::Unheard { source }),
+            }
+        }
+        Err(refusal) => end(REFUSED, &refusal),
+    }
+}
+
+fn end(status: i32, words: &dyn Display) -> ! {
+    // Nobody listens: the status says it too.
+    let _ = writeln!(io::stderr(), "{words}");
+    process::exit(status)
 }
 
 /// Leaves the system calls that the work needs.

@@ -1,6 +1,10 @@
-//! What can become of a child, each told apart: whoever asked must know whether the work is at fault, or the moment.
+//! How a child ended, and what that means: the caller must know whether the work is at fault, or the moment.
 
+use crate::Bounds;
+use rustix::process::Signal;
 use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 /// Mebibyte, for people.
 const MEBIBYTE: u64 = 1 << 20;
@@ -96,6 +100,154 @@ impl ChildError {
             | Self::Cpu { .. }
             | Self::TooMuch { .. }
             | Self::Crashed { .. } => false,
+        }
+    }
+}
+
+/// Exit status of a child that said no.
+pub(crate) const REFUSED: i32 = 1;
+/// Exit status of a child that could not give up its rights: `EX_SOFTWARE` of BSD's `sysexits.h`.
+pub(crate) const UNCONFINED: i32 = 70;
+
+/// What Rust's runtime says before it aborts for want of memory.
+const OUT_OF_MEMORY: &str = "memory allocation of ";
+/// What the system says where a library asked for memory and passed the error on (`ENOMEM`).
+const NO_MEMORY: &str = "Cannot allocate memory";
+/// Stands for the words of a child that said none.
+const SILENCE: &str = "it said nothing";
+
+/// How a child ended, for one that was not killed by us.
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) answer: Vec<u8>,
+    /// The end of what it said.
+    pub(crate) words: String,
+}
+
+impl Ended {
+    /// The answer, or why there is none.
+    pub(crate) fn judge(self, bounds: &Bounds) -> Result<Vec<u8>, ChildError> {
+        let Self {
+            status,
+            answer,
+            words,
+        } = self;
+        if status.success() {
+            return Ok(answer);
+        }
+        let signal = status.signal().and_then(Signal::from_named_raw);
+        if words.contains(OUT_OF_MEMORY) || words.contains(NO_MEMORY) {
+            return Err(ChildError::Memory {
+                limit_bytes: bounds.memory_bytes,
+            });
+        }
+        Err(match (status.code(), signal) {
+            (Some(REFUSED), _) => ChildError::Refused { words },
+            (Some(UNCONFINED), _) => ChildError::Unconfined { words },
+            (_, Some(Signal::XCPU)) => ChildError::Cpu {
+                limit_seconds: bounds.cpu.as_secs(),
+            },
+            (_, Some(Signal::KILL)) => ChildError::Killed,
+            _ => ChildError::Crashed {
+                how: status.to_string(),
+                words: match words.as_str() {
+                    "" => SILENCE.to_owned(),
+                    _ => words,
+                },
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const ABORT: i32 = 6;
+
+    fn bounds() -> Bounds {
+        Bounds {
+            memory_bytes: 3 << 20,
+            cpu: Duration::from_secs(7),
+            wall: Duration::from_secs(9),
+            output_bytes: 1,
+            network: false,
+            readable: Vec::new(),
+        }
+    }
+
+    fn judged(raw: i32, words: &str) -> Result<Vec<u8>, String> {
+        let ended = Ended {
+            status: ExitStatus::from_raw(raw),
+            answer: b"answer".to_vec(),
+            words: words.to_owned(),
+        };
+        ended.judge(&bounds()).map_err(|error| error.to_string())
+    }
+
+    fn exit(code: i32) -> i32 {
+        code << 8
+    }
+
+    #[test]
+    fn success_is_the_answer_whatever_was_said() {
+        assert_eq!(judged(exit(0), "warning").unwrap(), b"answer");
+    }
+
+    #[test]
+    fn each_end_is_told_apart() {
+        for (raw, words, expected) in [
+            (exit(1), "no such thing", "no such thing"),
+            (
+                exit(70),
+                "setrlimit: x",
+                "the process could not be confined, so nothing was done: setrlimit: x",
+            ),
+            (
+                ABORT,
+                "memory allocation of 40 bytes failed",
+                "it takes more than 3 MiB of memory",
+            ),
+            (
+                exit(1),
+                "mmap: Cannot allocate memory (os error 12)",
+                "it takes more than 3 MiB of memory",
+            ),
+            (
+                Signal::XCPU.as_raw(),
+                "",
+                "it takes more than 7 s of CPU time",
+            ),
+            (
+                Signal::SEGV.as_raw(),
+                "",
+                "the process broke down (signal: 11 (SIGSEGV)): it said nothing",
+            ),
+            (
+                exit(101),
+                "panicked at x",
+                "the process broke down (exit status: 101): panicked at x",
+            ),
+        ] {
+            assert_eq!(judged(raw, words).unwrap_err(), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn what_is_of_the_moment_is_no_fault_of_the_work() {
+        let judge = |raw| {
+            let ended = Ended {
+                status: ExitStatus::from_raw(raw),
+                answer: Vec::new(),
+                words: String::new(),
+            };
+            ended.judge(&bounds()).unwrap_err()
+        };
+        assert!(judge(Signal::KILL.as_raw()).is_of_the_moment());
+        assert!(judge(exit(70)).is_of_the_moment());
+        for raw in [Signal::XCPU.as_raw(), ABORT, exit(1), exit(101)] {
+            assert!(!judge(raw).is_of_the_moment(), "{raw}");
         }
     }
 }

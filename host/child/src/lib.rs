@@ -12,18 +12,15 @@
 #![forbid(unsafe_code)]
 
 mod confine;
-mod end;
 mod error;
 mod run;
-mod serve;
 mod spawner;
 mod system_calls;
 mod walls;
 
-pub use confine::confine;
+pub use confine::{confine, serve};
 pub use error::ChildError;
 pub use run::run;
-pub use serve::serve;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! The parent's side: starts a child, feeds it, hears it within its bounds, and leaves nothing of it behind.
 
-use crate::end::Ended;
+use crate::error::Ended;
 use crate::{ChildError, Task, spawner, system_calls, walls};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};

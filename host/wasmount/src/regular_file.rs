@@ -46,6 +46,14 @@ pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, Refused> {
     Ok(bytes)
 }
 
+/// The same, or nothing if there is no such file.
+pub(crate) fn read_if_there(path: &Path, most: u64) -> Result<Option<Vec<u8>>, Refused> {
+    match read(path, most) {
+        Err(Refused::Unreadable(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,8 +2,7 @@
 
 use super::Registry;
 use super::response::{Failed, header, innermost, place};
-use crate::access::Access;
-use crate::access::{Progress, Step};
+use crate::access::{Access, Progress, Step};
 use crate::error::RegistryError;
 use crate::text::{QUOTED_CHARACTERS, REASON_CHARACTERS, shorten};
 use crate::trust;

@@ -1,15 +1,15 @@
 //! The answer of a registry: its status, its error message, and its body within bounds.
 
 use super::Registry;
-use crate::access::Retry;
-use crate::access::Step;
-use crate::digest::Hasher;
+use crate::access::{Retry, Step};
+use crate::digest::Digest;
 use crate::error::RegistryError;
 use crate::manifest::Descriptor;
 use crate::text::{REASON_CHARACTERS, shorten};
 use reqwest::header::{HeaderMap, HeaderName, RETRY_AFTER};
 use reqwest::{Response, StatusCode, Url};
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 use std::error::Error;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -139,7 +139,7 @@ impl Registry {
             (self.progress)(Step::Begins(most));
         }
         let mut bytes = Vec::new();
-        let mut hasher = Hasher::default();
+        let mut hasher = Sha256::new();
         loop {
             let silence = Instant::now() + self.access.limits.silence;
             let piece = match timeout_at(silence, response.chunk()).await {
@@ -166,7 +166,7 @@ impl Registry {
         if (bytes.len() as u64) < blob.size {
             return Err(truncated(bytes.len(), String::new()));
         }
-        let got = hasher.finish();
+        let got = Digest::finish(hasher);
         if got != blob.digest {
             return Err(Failed::from(RegistryError::WrongDigest {
                 what: what.to_owned(),

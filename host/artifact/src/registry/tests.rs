@@ -5,9 +5,7 @@ mod hostile;
 
 use super::*;
 use crate::COMPONENT_BYTES;
-use crate::access::TransferLimits;
-use crate::access::silent;
-use crate::access::{Credentials, Login};
+use crate::access::{Credentials, Login, TransferLimits, silent};
 use crate::judged::Attachments;
 use crate::manifest::Annotations;
 use crate::media_type::{OCI_MANIFEST, WASM_CONFIG, WASM_LAYER};

@@ -4,7 +4,8 @@
 //! Who the artifact claims to be, `docker-reference`, is written and never asked for: a mirror has another name, and the digest says all.
 
 use super::evidence::{Evidence, Unreadable, bounded, signature};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 use wasmount_core::document::is_digest;
 
 /// The annotation of a payload's layer that holds its signature.
@@ -13,44 +14,23 @@ pub(crate) const SIGNATURE_ANNOTATION: &str = "dev.cosignproject.cosign/signatur
 /// What cosign calls it.
 const TYPE: &str = "cosign container image signature";
 
-/// The whole. Order and names are cosign's.
-#[derive(Debug, Serialize, Deserialize)]
+/// What is read of it; nothing here depends on the annotations of the signer.
+#[derive(Debug, Deserialize)]
 struct Whole {
     critical: Critical,
-    /// Annotations of the signer; nothing here depends on them.
-    #[serde(default)]
-    optional: Option<serde_json::Value>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Critical {
-    identity: Identity,
     image: Image,
     #[serde(rename = "type")]
     kind: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Identity {
-    #[serde(rename = "docker-reference")]
-    docker_reference: String,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Image {
     #[serde(rename = "docker-manifest-digest")]
     docker_manifest_digest: String,
-}
-
-/// A payload to be signed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Payload(Vec<u8>);
-
-impl Payload {
-    /// Its bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
 }
 
 impl Evidence {
@@ -64,23 +44,17 @@ impl Evidence {
     }
 }
 
-/// What is signed for a manifest; `repository` is `host/name`, without tag or digest.
-pub fn payload(repository: &str, manifest_digest: &str) -> Result<Payload, Unreadable> {
-    let whole = Whole {
-        critical: Critical {
-            identity: Identity {
-                docker_reference: repository.to_owned(),
-            },
-            image: Image {
-                docker_manifest_digest: manifest_digest.to_owned(),
-            },
-            kind: TYPE.to_owned(),
+/// What is signed for a manifest; `repository` is `host/name`, without tag or digest. The order of keys is cosign's.
+pub fn payload(repository: &str, manifest_digest: &str) -> Vec<u8> {
+    let payload = json!({
+        "critical": {
+            "identity": { "docker-reference": repository },
+            "image": { "docker-manifest-digest": manifest_digest },
+            "type": TYPE,
         },
-        optional: None,
-    };
-    let json = serde_json::to_vec(&whole);
-    json.map(Payload)
-        .map_err(|error| Unreadable::Payload(error.to_string()))
+        "optional": null,
+    });
+    payload.to_string().into_bytes()
 }
 
 /// The digest of the manifest that a payload speaks of.
@@ -90,7 +64,7 @@ fn signed_digest(payload: &[u8]) -> Result<String, Unreadable> {
         Ok(whole) => whole,
         Err(error) => return refused(error.to_string()),
     };
-    let Critical { image, kind, .. } = whole.critical;
+    let Critical { image, kind } = whole.critical;
     if kind != TYPE {
         return refused(format!("its type is not `{TYPE}`"));
     }
@@ -108,20 +82,19 @@ mod tests {
     #[test]
     fn a_payload_is_byte_for_byte_what_cosign_writes() {
         let of = Digest::of(b"manifest").to_string();
-        let payload = payload("nas.example/acme/csi", &of).unwrap();
+        let payload = payload("nas.example/acme/csi", &of);
         let expected = format!(
             "{{\"critical\":{{\"identity\":{{\"docker-reference\":\"nas.example/acme/csi\"}},\
              \"image\":{{\"docker-manifest-digest\":\"{of}\"}},\"type\":\"cosign container image signature\"}},\"optional\":null}}"
         );
-        assert_eq!(std::str::from_utf8(payload.as_bytes()).unwrap(), expected);
-        assert_eq!(signed_digest(payload.as_bytes()).unwrap(), of);
+        assert_eq!(std::str::from_utf8(&payload).unwrap(), expected);
+        assert_eq!(signed_digest(&payload).unwrap(), of);
     }
 
     #[test]
     fn annotations_of_the_signer_change_nothing() {
         let of = Digest::of(b"manifest").to_string();
-        let whole = payload("a.b/c", &of).unwrap();
-        let text = String::from_utf8(whole.0).unwrap();
+        let text = String::from_utf8(payload("a.b/c", &of)).unwrap();
         for optional in ["{\"creator\":\"x\"}", "{}", "null"] {
             let text = text.replace("\"optional\":null", &format!("\"optional\":{optional}"));
             assert_eq!(signed_digest(text.as_bytes()).unwrap(), of);
@@ -131,7 +104,7 @@ mod tests {
     #[test]
     fn what_does_not_say_what_cosign_says_is_refused() {
         let of = Digest::of(b"manifest").to_string();
-        let text = String::from_utf8(payload("a.b/c", &of).unwrap().0).unwrap();
+        let text = String::from_utf8(payload("a.b/c", &of)).unwrap();
         let twice = format!("\"image\":{{\"docker-manifest-digest\":\"{of}\"}},\"image\":");
         for changed in [
             text.replace("cosign container", "atomic container"),

@@ -28,15 +28,8 @@ pub(super) fn beside(file: &Path) -> Result<Beside, Fault> {
 
 /// What a file holds, if there is one.
 pub(super) fn if_there(path: &Path) -> Result<Option<Vec<u8>>, Fault> {
-    match regular_file::read(path, SIGNATURE_BYTES as u64) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(regular_file::Refused::Unreadable(error))
-            if error.kind() == io::ErrorKind::NotFound =>
-        {
-            Ok(None)
-        }
-        Err(refused) => Err(Fault::room(path.display().to_string())(refused)),
-    }
+    regular_file::read_if_there(path, SIGNATURE_BYTES as u64)
+        .map_err(Fault::room(path.display().to_string()))
 }
 
 /// Reads the name of a file to write. Standard output takes digests.

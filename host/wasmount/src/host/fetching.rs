@@ -259,15 +259,11 @@ fn file(path: PathBuf) -> Result<Wanted, Unfetched> {
 
 /// A file that need not be there.
 fn optional(path: PathBuf) -> Result<Option<Vec<u8>>, Unfetched> {
-    match regular_file::read(&path, SIGNATURE_BYTES as u64) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(Refused::Unreadable(error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Unfetched::File {
-            what: "signature",
-            path,
-            source,
-        }),
-    }
+    regular_file::read_if_there(&path, SIGNATURE_BYTES as u64).map_err(|source| Unfetched::File {
+        what: "signature",
+        path,
+        source,
+    })
 }
 
 #[cfg(test)]

@@ -3,16 +3,16 @@
 
 use super::hostile::{Reply, Server};
 use super::*;
-use crate::attached::{BLOBS, REFERRER_BYTES, cosign_tag};
+use crate::attached::{BLOBS, Extent, REFERRER_BYTES, cosign_tag};
 use crate::bundle::Bundle;
-use crate::error::FetchError;
-use crate::error::RegistryError;
+use crate::error::{FetchError, RegistryError};
 use crate::fetch::{Signed, signers};
-use crate::judged::{Extent, judged};
+use crate::judged::judged;
 use crate::manifest::{Index, Manifest};
 use crate::media_type::{COSIGN_SIGNATURE, OCI_INDEX};
-use crate::signature::SIGNATURE_ANNOTATION;
-use crate::signature::{NamedKey, PrivateKey, SignatureError, SignerKeys, encoded, payload};
+use crate::signature::{
+    NamedKey, PrivateKey, SIGNATURE_ANNOTATION, SignatureError, SignerKeys, encoded, payload,
+};
 use std::collections::BTreeMap;
 
 /// What the config of signatures holds here.
@@ -105,8 +105,7 @@ fn signature(key: &PrivateKey) -> (Descriptor, Vec<u8>) {
 }
 
 fn signature_of(key: &PrivateKey, signed: &Digest) -> (Descriptor, Vec<u8>) {
-    let payload = payload("a.b/x", signed.as_str()).unwrap();
-    let bytes = payload.as_bytes().to_vec();
+    let bytes = payload("a.b/x", signed.as_str());
     let mut layer = Descriptor::of(COSIGN_SIGNATURE, &bytes);
     let signed = encoded(&key.sign(&bytes).unwrap());
     layer

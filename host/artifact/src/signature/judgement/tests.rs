@@ -43,9 +43,9 @@ fn bare(key: &PrivateKey, bytes: &[u8]) -> Result<Evidence, Unreadable> {
 }
 
 fn simple(key: &PrivateKey, of: &[u8]) -> Result<Evidence, Unreadable> {
-    let payload = payload("nas.example/csi", Subject::new(of).digest()).unwrap();
-    let signature = STANDARD.encode(key.sign(payload.as_bytes()).unwrap());
-    Evidence::from_simple_signing(payload.as_bytes(), &signature)
+    let payload = payload("nas.example/csi", Subject::new(of).digest());
+    let signature = STANDARD.encode(key.sign(&payload).unwrap());
+    Evidence::from_simple_signing(&payload, &signature)
 }
 
 fn gathered(all: impl IntoIterator<Item = Result<Evidence, Unreadable>>) -> Gathered {
@@ -175,25 +175,22 @@ fn a_signature_of_another_manifest_is_ignored() {
 fn no_byte_of_payload_or_signature_can_change() {
     let people = People::new();
     let keys = SignerKeys::new(people.named(&["ann"]), Vec::new());
-    let payload = payload("nas.example/csi", Subject::new(MANIFEST).digest()).unwrap();
-    let signature = people.ann.sign(payload.as_bytes()).unwrap();
+    let payload = payload("nas.example/csi", Subject::new(MANIFEST).digest());
+    let signature = people.ann.sign(&payload).unwrap();
     let accepts = |payload: &[u8], signature: &[u8]| {
         let evidence = Evidence::from_simple_signing(payload, &STANDARD.encode(signature));
         check(&keys, &Subject::new(MANIFEST), &gathered([evidence])).is_ok()
     };
-    assert!(accepts(payload.as_bytes(), &signature));
-    for at in 0..payload.as_bytes().len() {
-        let mut changed = payload.as_bytes().to_vec();
+    assert!(accepts(&payload, &signature));
+    for at in 0..payload.len() {
+        let mut changed = payload.clone();
         changed[at] ^= 1;
         assert!(!accepts(&changed, &signature), "byte {at} of the payload");
     }
     for at in 0..signature.len() {
         let mut changed = signature.clone();
         changed[at] ^= 1;
-        assert!(
-            !accepts(payload.as_bytes(), &changed),
-            "byte {at} of the signature"
-        );
+        assert!(!accepts(&payload, &changed), "byte {at} of the signature");
     }
 }
 

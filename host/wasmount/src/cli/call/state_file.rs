@@ -3,10 +3,10 @@
 
 use crate::fault::Fault;
 use crate::host::Records;
-use crate::regular_file::{self, Refused};
+use crate::regular_file;
 use crate::whole_file;
 use serde_json::{Map, Value, json};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 /// Largest file in bytes: what `limits.stateBytes` allows by default.
@@ -14,12 +14,10 @@ const FILE_BYTES: u64 = 256 << 20;
 
 /// A file that is not there has no records.
 pub(super) fn read(file: &Path) -> Result<Records, Fault> {
-    let bytes = match regular_file::read(file, FILE_BYTES) {
-        Ok(bytes) => bytes,
-        Err(Refused::Unreadable(error)) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Records::new());
-        }
-        Err(refused) => return Err(wrong(file, refused.to_string())),
+    let bytes = regular_file::read_if_there(file, FILE_BYTES)
+        .map_err(|refused| wrong(file, refused.to_string()))?;
+    let Some(bytes) = bytes else {
+        return Ok(Records::new());
     };
     let object: Map<String, Value> = serde_json::from_slice(&bytes)
         .map_err(|error| wrong(file, format!("is not one JSON object of records: {error}")))?;
