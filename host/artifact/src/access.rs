@@ -103,7 +103,7 @@ pub(crate) enum Retry {
     After(Duration),
 }
 
-/// The longest pause that a registry may ask for: a longer one ends the attempts, so that somebody learns of it.
+/// The longest pause that a registry may ask for: a longer one ends the attempts, so that the administrator learns of it.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 impl Default for TransferLimits {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Why an artifact was not moved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum RegistryError {
-    /// Nobody answers there.
+    /// It does not answer.
     #[error(
         "the registry {host} cannot be reached: {reason}; check that it runs, its name and its port, and that this machine may connect to it"
     )]
@@ -110,7 +110,7 @@ pub enum RegistryError {
         /// The bound, in bytes.
         most: u64,
     },
-    /// Sent on too often.
+    /// Redirected too often.
     #[error(
         "{what}: the registry {host} sent us on more than {most} times; its redirects lead in a circle: mend its address, or that of its storage"
     )]
@@ -122,7 +122,7 @@ pub enum RegistryError {
         /// How many are followed.
         most: u32,
     },
-    /// Sent on to where nobody may be sent.
+    /// Redirected to where nothing may be sent.
     #[error(
         "{what}: {host} sends us on to `{location}`, {reason}; it is not followed: mend the registry's own address"
     )]
@@ -136,7 +136,7 @@ pub enum RegistryError {
         /// Why that is not followed.
         reason: String,
     },
-    /// We may not.
+    /// It is not allowed.
     #[error(
         "{what}: the registry {host} does not allow it ({status}); {credentials}{words}: give credentials that may (`registry.credentials` in a \
          document, --registry-config of a command that has it)"
@@ -197,7 +197,7 @@ pub enum RegistryError {
         /// What is wrong.
         reason: String,
     },
-    /// Somebody else writes there too.
+    /// Another client writes there too.
     #[error(
         "{what}: somebody else writes to that tag too, and what we wrote was gone {attempts} times; try again when they have ended"
     )]

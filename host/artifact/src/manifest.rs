@@ -326,7 +326,7 @@ pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-/// For whoever has mixed up two names.
+/// If two names were mixed up.
 fn hint(media_type: &str) -> &'static str {
     if media_type.contains("tar") {
         ", so it is a container image"

@@ -32,7 +32,7 @@ pub async fn push(
 
 impl Bundle {
     /// Everything that it holds, under the name that the registry was connected for: blobs first, then its signatures, and the tag last, so that
-    /// nobody finds half of it, or finds it unsigned.
+    /// no client finds half of it, or finds it unsigned.
     pub async fn push(self, registry: &Registry) -> Result<Pushed, RegistryError> {
         let Self {
             raw,
@@ -48,7 +48,7 @@ impl Bundle {
             .push_blob("the config", Bytes::from(config))
             .await?;
         let mut count = 0;
-        // In a registry nobody looks for those of a file.
+        // A registry has no use for those of a file.
         for beside in attached.into_iter().filter(|it| !is_of_file(it)) {
             count += 1;
             let AttachedManifest {
@@ -66,7 +66,7 @@ impl Bundle {
                     .await?;
             }
             if at_tag {
-                // Somebody may have signed it there too.
+                // It may have been signed there too.
                 let signatures = Signatures {
                     layers: signature.document.layers,
                     manifest: Some((signature.media_type, signature.bytes)),

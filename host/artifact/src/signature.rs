@@ -51,7 +51,7 @@ pub enum KeyError {
         /// Which kinds are known.
         wanted: &'static str,
     },
-    /// The encrypted form has something that nobody writes.
+    /// The encrypted form is not one that cosign writes.
     #[error("is encrypted in a way that is not cosign's: {0}; is the file whole?")]
     Sealed(&'static str),
     /// It does not open.

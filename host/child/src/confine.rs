@@ -38,7 +38,7 @@ const CPU_GRACE_SECONDS: u64 = 1;
 /// Gives up everything beyond `bounds`. What a kernel does not have is left out; what it refuses is an error, and then nothing may be done.
 pub fn confine(bounds: &Bounds) -> Result<(), ChildError> {
     give_up_rights(bounds)?;
-    // Afterwards nobody can look any more.
+    // Afterwards this cannot be read any more.
     let calls_are_held = system_calls::are_held_here();
     walls::raise(bounds).map_err(|error| failed("Landlock", io::Error::other(error)))?;
     // Not before, since the steps above open files.
@@ -74,7 +74,7 @@ pub fn serve<E: Display>(bounds: &Bounds, work: impl FnOnce(Vec<u8>) -> Result<V
 }
 
 fn end(status: i32, words: &dyn Display) -> ! {
-    // Nobody listens: the status says it too.
+    // Without a reader the status says it too.
     let _ = writeln!(io::stderr(), "{words}");
     process::exit(status)
 }

@@ -72,7 +72,7 @@ pub enum ChildError {
         /// Its last words.
         words: String,
     },
-    /// Somebody killed it: a person, or the kernel when memory ran out.
+    /// Killed from outside: by a person, or by the kernel when memory ran out.
     #[error(
         "the process was killed from outside; if nobody did, this machine or container has too little memory"
     )]

@@ -1,4 +1,4 @@
-//! Landlock: files and network that a child does not reach, whoever it runs as.
+//! Landlock: files and network that a child does not reach, as whichever user it runs.
 
 use crate::Bounds;
 use landlock::{

@@ -16,7 +16,7 @@ const ENTRIES: u64 = 512;
 const TOTAL_BYTES: u64 = COMPONENT_BYTES + (16 << 20);
 /// Characters of a name that are shown.
 const SHOWN_CHARACTERS: usize = 120;
-/// Files that other tools put beside a layout, and that nobody needs: docker's own list (`docker save`).
+/// Files that other tools put beside a layout, and that are ignored: docker's own list (`docker save`).
 const PASSED_OVER: [&str; 2] = ["manifest.json", "repositories"];
 
 /// What other files begin with that are taken for bundles, and what to do with them.

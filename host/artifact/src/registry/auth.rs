@@ -132,6 +132,9 @@ impl Registry {
             "http" => return Err((realm, "from TLS to plain HTTP")),
             _ => return Err((realm, "which is no address")),
         }
+        // They would be sent in place of ours.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
         let actions = if pushes { "pull,push" } else { "pull" };
         let repository = self.reference.repository();
         let scope = scope.unwrap_or_else(|| format!("repository:{repository}:{actions}"));
@@ -202,6 +205,8 @@ mod tests {
             url(false, "https://t/?x=1", Some("a b&c=d")).unwrap(),
             "https://t/?x=1&service=a+b%26c%3Dd&scope=repository%3Ac%3Apull%2Cpush"
         );
+        let without_user = url(false, "https://ann:hunter2@t/", None).unwrap();
+        assert!(without_user.starts_with("https://t/?"), "{without_user}");
         assert!(url(true, "http://t/", None).is_ok());
         assert!(url(false, "http://t/", None).unwrap_err().contains("TLS"));
         assert!(url(true, "file:///t", None).is_err());

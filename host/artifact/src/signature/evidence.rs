@@ -1,4 +1,4 @@
-//! What may prove that somebody signed: one signature, or several over one thing, in whatever form it came.
+//! What may prove a signature: one, or several over one thing, in any of the forms that are read.
 //!
 //! What cannot be read is told from what is wrong: it is no evidence at all.
 

@@ -26,7 +26,7 @@ struct Remarks {
     first: Vec<String>,
     /// All of them.
     count: usize,
-    /// What nobody has looked at.
+    /// How many things were not looked at.
     left_out: usize,
 }
 
@@ -225,7 +225,7 @@ impl<'a> Judgement<'a> {
     }
 }
 
-/// Whether this was signed by whom it must be, and by which of the named keys it was. With no key named nobody is asked.
+/// By which of the named keys this is signed, or why that does not suffice. Without a named key nothing is required.
 pub fn check(
     keys: &SignerKeys,
     subject: &Subject<'_>,

@@ -12,7 +12,7 @@ pub struct NamedKey {
     key: VerifyingKey,
 }
 
-/// [`Signers`] with their keys read: whose signatures are needed. Both empty: nobody's.
+/// [`Signers`] with their keys read: whose signatures are required; none if both are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignerKeys {
     pub(super) any_of: Vec<NamedKey>,

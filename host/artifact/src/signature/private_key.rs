@@ -41,7 +41,7 @@ pub struct PrivateKey(EcdsaKeyPair);
 /// What a file of a private key holds.
 #[derive(Debug)]
 pub enum PrivateKeyFile {
-    /// The key itself: whoever reads the file can sign.
+    /// The key itself: anyone who can read the file can sign.
     Plain(PrivateKey),
     /// What a password opens.
     Sealed(SealedKey),

@@ -1,7 +1,6 @@
-//! Flags of every command that speaks to a registry: who we are there, whom we trust, how long we wait. Also where the file of credentials lies when
-//! nobody says so.
+//! Flags of every command that uses a registry: credentials, certificates, time limits; and where the file of credentials is by default.
 //!
-//! These commands run as the person who calls them, with that person's files; the host fetches in another way (`host::fetching`).
+//! These commands run as their user, with that user's files; the host fetches in another way (`host::fetching`).
 
 use super::common::wrong;
 use crate::config::Configured;

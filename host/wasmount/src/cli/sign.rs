@@ -68,7 +68,7 @@ fn sign_file(file: &Path, key: &PrivateKey, add: bool) -> Result<(), Fault> {
     let beside = signature_file(file);
     let mut lines = String::new();
     if add {
-        // Nobody has signed what has no such file yet.
+        // Without such a file it has no signature yet.
         if let Some(there) = if_there(&beside)? {
             let evidence = Evidence::from_signature_file(&there);
             let evidence = evidence.map_err(Fault::room(format!("{}", beside.display())))?;
