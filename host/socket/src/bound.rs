@@ -1,8 +1,7 @@
 //! A socket that listens under its name.
 
 use crate::error::system;
-use crate::file::SocketFile;
-use crate::leftover::{remove_stale, unix_socket};
+use crate::file::{SocketFile, remove_stale, unix_socket};
 use crate::{SOCKET_PATH_BYTES, SocketError};
 use rustix::fs::{CWD, Mode, RenameFlags, fchmod, renameat_with};
 use rustix::io::Errno;

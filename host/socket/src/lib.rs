@@ -10,12 +10,10 @@
 mod bound;
 mod error;
 mod file;
-mod leftover;
 
 pub use bound::{BoundSocket, Connections};
 pub use error::SocketError;
-pub use file::{SocketFile, SocketState};
-pub use leftover::remove_stale;
+pub use file::{SocketFile, SocketState, remove_stale};
 
 /// Longest path of a Unix socket in bytes: `sun_path` has 108, the last one is NUL (unix(7)).
 pub const SOCKET_PATH_BYTES: usize = 107;
