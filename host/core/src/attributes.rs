@@ -29,10 +29,7 @@ impl Attributes {
         let mut map = BTreeMap::new();
         for (key, value) in pairs {
             if map.insert(key, value).is_some() {
-                return Err(InvalidWord::Rule {
-                    what,
-                    rule: "has a key twice",
-                });
+                return Err(InvalidWord::rule(what, "has a key twice"));
             }
         }
         Ok(Self(map))

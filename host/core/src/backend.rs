@@ -3,6 +3,11 @@
 //! Arguments are as CSI's, less what the host does itself. Answers were checked by the implementation: ids, maps and capacities are within their
 //! limits, a capacity is inside the range that was asked. When a call returns, what it wrote is durable.
 
+#![allow(
+    missing_docs,
+    reason = "what has no other word is CSI's and described there"
+)]
+
 use crate::attributes::Attributes;
 use crate::blame::Blame;
 use crate::call::Call;
@@ -17,6 +22,7 @@ use crate::volume::{
     CapacityRange, ContentSource, Page, PageRequest, Volume, VolumeCapability, VolumeEntry,
 };
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Which code runs: stands in every error that is the plugin's fault.
@@ -38,7 +44,6 @@ impl fmt::Display for PluginLabel {
 
 /// CSI CreateVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct CreateVolume {
     pub name: RequestedName,
     pub capacity: CapacityRange,
@@ -51,7 +56,6 @@ pub struct CreateVolume {
 
 /// CSI ValidateVolumeCapabilities.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct ValidateVolume {
     pub id: VolumeId,
     pub context: Attributes,
@@ -71,7 +75,6 @@ pub enum Validation {
 
 /// CSI ControllerPublishVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct ControllerPublish {
     pub id: VolumeId,
     pub node: NodeId,
@@ -82,7 +85,6 @@ pub struct ControllerPublish {
 
 /// CSI ControllerExpandVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct ControllerExpand {
     pub id: VolumeId,
     pub capacity: CapacityRange,
@@ -91,7 +93,6 @@ pub struct ControllerExpand {
 
 /// The answer to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct Expanded {
     pub capacity_bytes: u64,
     pub node_expansion_required: bool,
@@ -99,7 +100,6 @@ pub struct Expanded {
 
 /// CSI GetCapacity.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct GetCapacity {
     pub capabilities: Vec<VolumeCapability>,
     pub parameters: Attributes,
@@ -108,7 +108,6 @@ pub struct GetCapacity {
 
 /// The answer to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct Available {
     pub available_bytes: u64,
     pub maximum_volume_bytes: Option<u64>,
@@ -117,7 +116,6 @@ pub struct Available {
 
 /// CSI CreateSnapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct CreateSnapshot {
     pub source_volume: VolumeId,
     pub name: RequestedName,
@@ -128,7 +126,6 @@ pub struct CreateSnapshot {
 
 /// CSI ListSnapshots, but for the lookup of one by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct ListSnapshots {
     pub source_volume: Option<VolumeId>,
     pub page: PageRequest,
@@ -136,7 +133,6 @@ pub struct ListSnapshots {
 
 /// CSI CreateVolumeGroupSnapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct CreateGroup {
     pub name: RequestedName,
     pub source_volumes: Vec<VolumeId>,
@@ -145,7 +141,6 @@ pub struct CreateGroup {
 
 /// CSI NodeStageVolume, as a backend sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct NodeStage {
     pub id: VolumeId,
     pub capability: VolumeCapability,
@@ -155,7 +150,6 @@ pub struct NodeStage {
 
 /// CSI NodePublishVolume, as a backend sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct NodePublish {
     pub id: VolumeId,
     pub capability: VolumeCapability,
@@ -167,9 +161,9 @@ pub struct NodePublish {
 }
 
 /// What a backend says of its node.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeDescription {
-    /// Absent: the host's node name.
+    /// Absent: the host's node name, which the administrator may change.
     pub id: Option<NodeId>,
     /// Absent: no limit.
     pub max_volumes: Option<u64>,
@@ -281,12 +275,11 @@ pub enum BackendError {
     Cancelled,
 }
 
+/// How a call of a backend ends.
+pub type Answer<T> = Result<T, BackendError>;
+
 /// A storage backend. A method whose interface is not in [`Backend::offer`] answers [`BackendError::NotOffered`].
 #[async_trait]
-#[allow(
-    missing_docs,
-    reason = "the methods are CSI's calls, described there and in the contract"
-)]
 pub trait Backend: Send + Sync + 'static {
     /// Which code runs.
     fn label(&self) -> &PluginLabel;
@@ -296,76 +289,42 @@ pub trait Backend: Send + Sync + 'static {
     fn manifest(&self) -> &Attributes;
 
     /// False: still starting.
-    async fn probe(&self, call: &Call) -> Result<bool, BackendError>;
+    async fn probe(&self, call: &Call) -> Answer<bool>;
 
-    async fn create_volume(&self, call: &Call, args: CreateVolume) -> Result<Volume, BackendError>;
-    async fn delete_volume(&self, call: &Call, id: VolumeId) -> Result<(), BackendError>;
-    async fn validate_volume(
-        &self,
-        call: &Call,
-        args: ValidateVolume,
-    ) -> Result<Validation, BackendError>;
-    async fn controller_publish(
-        &self,
-        call: &Call,
-        args: ControllerPublish,
-    ) -> Result<Attributes, BackendError>;
+    async fn create_volume(&self, call: &Call, args: CreateVolume) -> Answer<Volume>;
+    async fn delete_volume(&self, call: &Call, id: VolumeId) -> Answer<()>;
+    async fn validate_volume(&self, call: &Call, args: ValidateVolume) -> Answer<Validation>;
+    async fn controller_publish(&self, call: &Call, args: ControllerPublish) -> Answer<Attributes>;
     async fn controller_unpublish(
         &self,
         call: &Call,
         id: VolumeId,
         node: Option<NodeId>,
-    ) -> Result<(), BackendError>;
-    async fn controller_expand(
-        &self,
-        call: &Call,
-        args: ControllerExpand,
-    ) -> Result<Expanded, BackendError>;
-    async fn modify_volume(
-        &self,
-        call: &Call,
-        id: VolumeId,
-        mutable: Attributes,
-    ) -> Result<(), BackendError>;
-    async fn list_volumes(
-        &self,
-        call: &Call,
-        page: PageRequest,
-    ) -> Result<Page<VolumeEntry>, BackendError>;
-    async fn get_volume(&self, call: &Call, id: VolumeId) -> Result<VolumeEntry, BackendError>;
-    async fn get_capacity(&self, call: &Call, args: GetCapacity)
-    -> Result<Available, BackendError>;
+    ) -> Answer<()>;
+    async fn controller_expand(&self, call: &Call, args: ControllerExpand) -> Answer<Expanded>;
+    async fn modify_volume(&self, call: &Call, id: VolumeId, mutable: Attributes) -> Answer<()>;
+    async fn list_volumes(&self, call: &Call, page: PageRequest) -> Answer<Page<VolumeEntry>>;
+    async fn get_volume(&self, call: &Call, id: VolumeId) -> Answer<VolumeEntry>;
+    async fn get_capacity(&self, call: &Call, args: GetCapacity) -> Answer<Available>;
 
-    async fn create_snapshot(
-        &self,
-        call: &Call,
-        args: CreateSnapshot,
-    ) -> Result<Snapshot, BackendError>;
-    async fn delete_snapshot(&self, call: &Call, id: SnapshotId) -> Result<(), BackendError>;
-    async fn get_snapshot(&self, call: &Call, id: SnapshotId) -> Result<Snapshot, BackendError>;
-    async fn list_snapshots(
-        &self,
-        call: &Call,
-        args: ListSnapshots,
-    ) -> Result<Page<Snapshot>, BackendError>;
+    async fn create_snapshot(&self, call: &Call, args: CreateSnapshot) -> Answer<Snapshot>;
+    async fn delete_snapshot(&self, call: &Call, id: SnapshotId) -> Answer<()>;
+    async fn get_snapshot(&self, call: &Call, id: SnapshotId) -> Answer<Snapshot>;
+    async fn list_snapshots(&self, call: &Call, args: ListSnapshots) -> Answer<Page<Snapshot>>;
 
-    async fn create_group(
-        &self,
-        call: &Call,
-        args: CreateGroup,
-    ) -> Result<GroupSnapshot, BackendError>;
+    async fn create_group(&self, call: &Call, args: CreateGroup) -> Answer<GroupSnapshot>;
     async fn delete_group(
         &self,
         call: &Call,
         id: GroupSnapshotId,
         snapshots: Vec<SnapshotId>,
-    ) -> Result<(), BackendError>;
+    ) -> Answer<()>;
     async fn get_group(
         &self,
         call: &Call,
         id: GroupSnapshotId,
         snapshots: Vec<SnapshotId>,
-    ) -> Result<GroupSnapshot, BackendError>;
+    ) -> Answer<GroupSnapshot>;
 
     async fn get_allocated(
         &self,
@@ -373,7 +332,7 @@ pub trait Backend: Send + Sync + 'static {
         id: SnapshotId,
         offset: u64,
         max: u32,
-    ) -> Result<MetadataPage, BackendError>;
+    ) -> Answer<MetadataPage>;
     async fn get_delta(
         &self,
         call: &Call,
@@ -381,17 +340,12 @@ pub trait Backend: Send + Sync + 'static {
         target: SnapshotId,
         offset: u64,
         max: u32,
-    ) -> Result<MetadataPage, BackendError>;
+    ) -> Answer<MetadataPage>;
 
-    async fn volume_health(&self, call: &Call, id: VolumeId) -> Result<Vec<Health>, BackendError>;
+    async fn volume_health(&self, call: &Call, id: VolumeId) -> Answer<Vec<Health>>;
 
-    async fn node_info(&self, call: &Call) -> Result<NodeDescription, BackendError>;
-    async fn node_stage(&self, call: &Call, args: NodeStage) -> Result<Plan, BackendError>;
-    async fn node_publish(&self, call: &Call, args: NodePublish) -> Result<Plan, BackendError>;
-    async fn before_unstage(
-        &self,
-        call: &Call,
-        id: VolumeId,
-        notes: Attributes,
-    ) -> Result<(), BackendError>;
+    async fn node_info(&self, call: &Call) -> Answer<NodeDescription>;
+    async fn node_stage(&self, call: &Call, args: NodeStage) -> Answer<Plan>;
+    async fn node_publish(&self, call: &Call, args: NodePublish) -> Answer<Plan>;
+    async fn before_unstage(&self, call: &Call, id: VolumeId, notes: Attributes) -> Answer<()>;
 }

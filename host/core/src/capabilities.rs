@@ -18,28 +18,10 @@ pub(crate) use served::{advertised_as, needs_no_plugin, serves};
 use crate::rpc::Rpc;
 use crate::services::{Feature, Service, ServiceSet};
 
-macro_rules! capabilities {
-    ($(#[$doc:meta])* $name:ident { $($variant:ident = $csi:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[allow(missing_docs, reason = "the names are CSI's, described there")]
-        pub enum $name { $($variant),+ }
-
-        impl $name {
-            /// All of them, in the order of the specification.
-            pub const ALL: &[$name] = &[$($name::$variant),+];
-
-            /// Its name, as CSI spells it.
-            pub fn name(self) -> &'static str {
-                match self { $($name::$variant => $csi),+ }
-            }
-        }
-    };
-}
-
-capabilities! {
+named! {
     /// CSI `PluginCapability`: services, and the two kinds of `VolumeExpansion`.
-    PluginCapability {
+    #[allow(missing_docs, reason = "the names are CSI's, described there")]
+    pub enum PluginCapability, name {
         ControllerService = "CONTROLLER_SERVICE",
         VolumeAccessibilityConstraints = "VOLUME_ACCESSIBILITY_CONSTRAINTS",
         GroupControllerService = "GROUP_CONTROLLER_SERVICE",
@@ -50,9 +32,10 @@ capabilities! {
     }
 }
 
-capabilities! {
+named! {
     /// CSI `ControllerServiceCapability`.
-    ControllerCapability {
+    #[allow(missing_docs, reason = "the names are CSI's, described there")]
+    pub enum ControllerCapability, name {
         CreateDeleteVolume = "CREATE_DELETE_VOLUME",
         PublishUnpublishVolume = "PUBLISH_UNPUBLISH_VOLUME",
         ListVolumes = "LIST_VOLUMES",
@@ -73,16 +56,18 @@ capabilities! {
     }
 }
 
-capabilities! {
+named! {
     /// CSI `GroupControllerServiceCapability`.
-    GroupCapability {
+    #[allow(missing_docs, reason = "the names are CSI's, described there")]
+    pub enum GroupCapability, name {
         CreateDeleteGetVolumeGroupSnapshot = "CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT",
     }
 }
 
-capabilities! {
+named! {
     /// CSI `NodeServiceCapability`.
-    NodeCapability {
+    #[allow(missing_docs, reason = "the names are CSI's, described there")]
+    pub enum NodeCapability, name {
         StageUnstageVolume = "STAGE_UNSTAGE_VOLUME",
         GetVolumeStats = "GET_VOLUME_STATS",
         ExpandVolume = "EXPAND_VOLUME",
@@ -142,42 +127,29 @@ impl Capabilities {
     /// drivers' node processes answer so, and csi-sanity takes it from the node's socket to decide whether to run its life-cycle specs
     /// against a controller endpoint of its own. So does the node's list, see [`Role::serves`].
     pub fn derive(offer: &ServiceSet, role: Role, profile: Profile, hidden: &Hidden) -> Self {
-        let shown = |name| !hidden.hides(name);
         let plugin = PluginCapability::ALL
             .iter()
             .copied()
-            .filter(|capability| {
-                shown(capability.name()) && plugin_has(offer, profile, hidden, *capability)
-            })
-            .collect::<Vec<_>>();
-        let services = role.includes("Controller");
-        let controls = services && plugin.contains(&PluginCapability::ControllerService);
-        let groups = services && plugin.contains(&PluginCapability::GroupControllerService);
-        let node_service = offer.has_node_service();
+            .filter(|each| !hidden.hides(each.name()) && plugin_has(offer, profile, hidden, *each));
+        let plugin: Vec<_> = plugin.collect();
+        let here = |service| role.includes("Controller") && plugin.contains(&service);
+        let controller = ControllerCapability::ALL.iter().copied().filter(|each| {
+            here(PluginCapability::ControllerService)
+                && !hidden.hides(each.name())
+                && controller_has(offer, profile, hidden, *each)
+        });
+        let group = GroupCapability::ALL.iter().copied().filter(|each| {
+            here(PluginCapability::GroupControllerService) && !hidden.hides(each.name())
+        });
+        let node = NodeCapability::ALL.iter().copied().filter(|each| {
+            offer.has_node_service()
+                && !hidden.hides(each.name())
+                && node_has(offer, profile, *each)
+        });
         Self {
-            controller: ControllerCapability::ALL
-                .iter()
-                .copied()
-                .filter(|capability| {
-                    controls
-                        && shown(capability.name())
-                        && controller_has(offer, profile, hidden, *capability)
-                })
-                .collect(),
-            group: GroupCapability::ALL
-                .iter()
-                .copied()
-                .filter(|capability| groups && shown(capability.name()))
-                .collect(),
-            node: NodeCapability::ALL
-                .iter()
-                .copied()
-                .filter(|capability| {
-                    node_service
-                        && shown(capability.name())
-                        && node_has(offer, profile, *capability)
-                })
-                .collect(),
+            controller: controller.collect(),
+            group: group.collect(),
+            node: node.collect(),
             plugin,
         }
     }

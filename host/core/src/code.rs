@@ -4,48 +4,35 @@ mod map;
 
 use serde::{Deserialize, Serialize};
 
-/// The gRPC status codes but OK, with their numbers. Frozen upstream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names are gRPC's")]
-pub enum Code {
-    Cancelled = 1,
-    Unknown,
-    InvalidArgument,
-    DeadlineExceeded,
-    NotFound,
-    AlreadyExists,
-    PermissionDenied,
-    ResourceExhausted,
-    FailedPrecondition,
-    Aborted,
-    OutOfRange,
-    Unimplemented,
-    Internal,
-    Unavailable,
-    DataLoss,
-    Unauthenticated,
+named! {
+    /// The gRPC status codes but OK, in the order of their numbers from 1 on. Frozen upstream.
+    #[derive(Serialize, Deserialize)]
+    #[allow(missing_docs, reason = "the names are gRPC's")]
+    pub enum Code, name {
+        Cancelled = "CANCELLED",
+        Unknown = "UNKNOWN",
+        InvalidArgument = "INVALID_ARGUMENT",
+        DeadlineExceeded = "DEADLINE_EXCEEDED",
+        NotFound = "NOT_FOUND",
+        AlreadyExists = "ALREADY_EXISTS",
+        PermissionDenied = "PERMISSION_DENIED",
+        ResourceExhausted = "RESOURCE_EXHAUSTED",
+        FailedPrecondition = "FAILED_PRECONDITION",
+        Aborted = "ABORTED",
+        OutOfRange = "OUT_OF_RANGE",
+        Unimplemented = "UNIMPLEMENTED",
+        Internal = "INTERNAL",
+        Unavailable = "UNAVAILABLE",
+        DataLoss = "DATA_LOSS",
+        Unauthenticated = "UNAUTHENTICATED",
+    }
 }
 
 impl Code {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Code; 16] = [
-        Code::Cancelled,
-        Code::Unknown,
-        Code::InvalidArgument,
-        Code::DeadlineExceeded,
-        Code::NotFound,
-        Code::AlreadyExists,
-        Code::PermissionDenied,
-        Code::ResourceExhausted,
-        Code::FailedPrecondition,
-        Code::Aborted,
-        Code::OutOfRange,
-        Code::Unimplemented,
-        Code::Internal,
-        Code::Unavailable,
-        Code::DataLoss,
-        Code::Unauthenticated,
-    ];
+    /// Its number on the wire.
+    pub fn number(self) -> i32 {
+        self as i32 + 1
+    }
 
     /// Whether every caller repeats a call that failed so, and takes what it began for possibly there: kubelet and all sidecars.
     pub fn is_retried(self) -> bool {
@@ -73,7 +60,7 @@ mod tests {
 
     #[test]
     fn each_code_after_an_effect_is_one_that_is_retried() {
-        for code in Code::ALL {
+        for &code in Code::ALL {
             let answered = code.after_effect();
             assert!(answered.is_retried(), "{code:?}");
             assert_eq!(answered == code, code.is_retried(), "{code:?}");

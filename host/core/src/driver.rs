@@ -6,22 +6,17 @@
 mod calls;
 mod controller;
 mod faults;
-mod group_controller;
 mod health;
 mod hooks;
-mod identity;
 mod life;
 mod node;
 mod node_info;
-mod node_watch;
 mod paging;
 mod plugin;
-mod pod_info;
 mod quiesce;
 mod requests;
 mod service;
 mod serving_policy;
-mod snapshot_metadata;
 mod snapshots;
 mod swap;
 mod work;
@@ -30,7 +25,6 @@ pub use crate::capabilities::{Hidden, Profile, Role};
 pub use calls::RunningCall;
 pub use faults::LastFault;
 pub use plugin::Retired;
-pub use pod_info::{EPHEMERAL, PodInfo, SERVICE_ACCOUNT_TOKENS};
 pub use quiesce::{Held, Leaving};
 pub use requests::{
     HealthPosition, ListSnapshotsRequest, ListVolumeHealthRequest, NodeExpandRequest,
@@ -38,9 +32,11 @@ pub use requests::{
     PluginInfo, StorageHealth, VolumeHealth, VolumeHealthPage,
 };
 pub use service::LastService;
-pub use serving_policy::{ServingPolicy, VersionFault};
+pub use serving_policy::{EPHEMERAL, PodInfo, SERVICE_ACCOUNT_TOKENS, ServingPolicy, VersionFault};
 
-use crate::capabilities::{advertised_as, needs_no_plugin};
+use crate::attributes::Attributes;
+use crate::call::Incoming;
+use crate::capabilities::{Capabilities, advertised_as, needs_no_plugin};
 use crate::claims::ClaimLock;
 use crate::error::Error;
 use crate::mounter::{Mounter, VolumeKey};
@@ -59,6 +55,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+/// `vendor_version` while no plugin was loaded: CSI demands one.
+const NO_VERSION: &str = "unknown";
 
 /// What does not change while a driver lives.
 #[derive(Debug, Clone)]
@@ -164,6 +163,40 @@ impl Driver {
     /// Which CSI is spoken.
     pub fn profile(&self) -> Profile {
         self.config.profile
+    }
+
+    /// GetPluginInfo, from memory like all of the Identity service, so that it holds while a plugin is missing or sick. The name is the administrator's, the rest the plugin's.
+    pub fn plugin_info(&self) -> PluginInfo {
+        let plugin = self.plugin.load();
+        let backend = plugin.as_ref().map(|plugin| &plugin.backend);
+        PluginInfo {
+            name: self.config.name.clone(),
+            vendor_version: backend.map_or_else(
+                || NO_VERSION.to_owned(),
+                |backend| backend.label().version.clone(),
+            ),
+            manifest: backend
+                .map_or_else(Attributes::default, |backend| backend.manifest().clone()),
+        }
+    }
+
+    /// What is advertised now. Ask [`Driver::serves`] first: sidecars read this once, so a driver whose plugin is not loaded yet does
+    /// better to be unavailable than to show an empty list.
+    pub fn capabilities(&self) -> Capabilities {
+        match self.plugin.load().as_ref() {
+            Some(plugin) => plugin.capabilities.clone(),
+            None => Capabilities::without_plugin(self.config.role, &self.config.policy.hidden),
+        }
+    }
+
+    /// Probe: ready once the host serves and the plugin's first load has ended, well or badly. While that load is under way sidecars that
+    /// start beside the host would ask for capabilities, be refused, and end: told "not ready" they wait. A sick plugin is told by
+    /// `/readyz/<driver>`: were it told here, livenessprobe would restart the host and take down every other backend. A host that stands by
+    /// is not ready either; nobody should restart it, so livenessprobe has no place beside it.
+    pub async fn probe(self: &Arc<Self>, _incoming: Incoming) -> Result<bool, Error> {
+        self.serves(Rpc::Probe)?;
+        let loaded = self.plugin.load().is_some() || self.fault.load().is_some();
+        Ok(loaded && !self.stands_by())
     }
 
     /// Whether a call is served now, and if not, why: role, document, missing plugin, missing interface.

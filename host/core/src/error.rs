@@ -57,12 +57,6 @@ pub enum Error {
         /// Why, as far as known.
         reason: String,
     },
-    /// What the request names does not exist.
-    #[error("{what} does not exist")]
-    NotFound {
-        /// What.
-        what: String,
-    },
     /// Something that must come first is missing.
     #[error("{0}")]
     Precondition(String),

@@ -15,25 +15,26 @@ use crate::mounter::MountError;
 use crate::names::DriverName;
 use crate::rpc::Rpc;
 
-/// What kind of fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum FaultKind {
-    /// The guest trapped.
-    Trapped,
-    /// Over one of its limits of size or number.
-    OverLimit,
-    /// Over its time, computing or waiting.
-    OutOfTime,
-    /// An answer or a plan that breaks a rule.
-    BadAnswer,
-    /// It asked the host for what no plugin may have.
-    Refused,
-    /// It asked for what its document does not grant.
-    NotGranted,
-    /// All its places are taken (`limits.concurrency`).
-    Busy,
-    /// No version of it could be loaded.
-    NotLoaded,
+named! {
+    /// What kind of fault, with its name for machines, such as the label of a metric.
+    pub enum FaultKind, as_str {
+        /// The guest trapped.
+        Trapped = "trapped",
+        /// Over one of its limits of size or number.
+        OverLimit = "over_limit",
+        /// Over its time, computing or waiting.
+        OutOfTime = "out_of_time",
+        /// An answer or a plan that breaks a rule.
+        BadAnswer = "bad_answer",
+        /// It asked the host for what no plugin may have.
+        Refused = "refused",
+        /// It asked for what its document does not grant.
+        NotGranted = "not_granted",
+        /// All its places are taken (`limits.concurrency`).
+        Busy = "busy",
+        /// No version of it could be loaded.
+        NotLoaded = "not_loaded",
+    }
 }
 
 /// A fault, as it is told.
@@ -51,34 +52,6 @@ pub struct PluginFault {
     pub limit: Option<String>,
     /// For whom the call was made.
     pub origin: Origin,
-}
-
-impl FaultKind {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Trapped,
-        Self::OverLimit,
-        Self::OutOfTime,
-        Self::BadAnswer,
-        Self::Refused,
-        Self::NotGranted,
-        Self::Busy,
-        Self::NotLoaded,
-    ];
-
-    /// For machines, such as the label of a metric.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Trapped => "trapped",
-            Self::OverLimit => "over_limit",
-            Self::OutOfTime => "out_of_time",
-            Self::BadAnswer => "bad_answer",
-            Self::Refused => "refused",
-            Self::NotGranted => "not_granted",
-            Self::Busy => "busy",
-            Self::NotLoaded => "not_loaded",
-        }
-    }
 }
 
 impl PluginFault {

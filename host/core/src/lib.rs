@@ -11,6 +11,9 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod named;
+
 pub mod attributes;
 pub mod backend;
 pub mod blame;

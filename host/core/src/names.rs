@@ -59,6 +59,13 @@ pub enum InvalidWord {
     },
 }
 
+impl InvalidWord {
+    /// The word breaks a rule, which is the end of a sentence.
+    pub fn rule(what: &'static str, rule: &'static str) -> Self {
+        Self::Rule { what, rule }
+    }
+}
+
 /// Checks what holds for every identifier: not empty, at most `limit` bytes, no NUL.
 pub fn check_identifier(what: &'static str, word: &str, limit: usize) -> Result<(), InvalidWord> {
     if word.is_empty() {
@@ -92,23 +99,16 @@ fn without_banned_characters(what: &'static str, name: &str) -> Result<(), Inval
     Ok(())
 }
 
-macro_rules! identifier {
-    ($(#[$doc:meta])* $name:ident, $limit:expr $(, $rule:ident)?) => {
+/// A checked string: whatever it is read from, it goes through its `parse`.
+macro_rules! checked_string {
+    ($(#[$doc:meta])* $name:ident, $word:ident => $parse:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(String);
 
         impl $name {
-            /// Takes the word as it came; `what` names the field in the error.
-            pub fn parse(what: &'static str, word: impl Into<String>) -> Result<Self, InvalidWord> {
-                let word = word.into();
-                check_identifier(what, &word, $limit)?;
-                $($rule(what, &word)?;)?
-                Ok(Self(word))
-            }
-
-            /// The word as it came.
+            /// The word in its own spelling.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -121,8 +121,8 @@ macro_rules! identifier {
 
         impl TryFrom<String> for $name {
             type Error = InvalidWord;
-            fn try_from(word: String) -> Result<Self, InvalidWord> {
-                Self::parse(stringify!($name), word)
+            fn try_from($word: String) -> Result<Self, InvalidWord> {
+                $parse
             }
         }
 
@@ -141,6 +141,22 @@ macro_rules! identifier {
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 fmt::Debug::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+macro_rules! identifier {
+    ($(#[$doc:meta])* $name:ident, $limit:expr $(, $rule:ident)?) => {
+        checked_string!($(#[$doc])* $name, word => Self::parse(stringify!($name), word));
+
+        impl $name {
+            /// Takes the word as it came; `what` names the field in the error.
+            pub fn parse(what: &'static str, word: impl Into<String>) -> Result<Self, InvalidWord> {
+                let word = word.into();
+                check_identifier(what, &word, $limit)?;
+                $($rule(what, &word)?;)?
+                Ok(Self(word))
             }
         }
     };
@@ -168,13 +184,13 @@ identifier!(
     REQUESTED_NAME_BYTES,
     without_banned_characters
 );
-/// A path of the node. Opened only by the mount room, below its roots.
-///
-/// An absolute one is kept in its shortest spelling, so that claims, journal and figures mean the same place by the same word. Nothing that
-/// could change where it leads is touched: `.`, `..` and relative paths stay, for the mount room to refuse.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct NodePath(String);
+checked_string!(
+    /// A path of the node. Opened only by the mount room, below its roots.
+    ///
+    /// An absolute one is kept in its shortest spelling, so that claims, journal and figures mean the same place by the same word. Nothing that
+    /// could change where it leads is touched: `.`, `..` and relative paths stay, for the mount room to refuse.
+    NodePath, path => Self::parse("path", path)
+);
 
 impl NodePath {
     /// Takes a client's path; `what` names the field in the error.
@@ -189,47 +205,12 @@ impl NodePath {
         let (one, other) = (Path::new(&self.0), Path::new(&other.0));
         one.starts_with(other) || other.starts_with(one)
     }
-
-    /// The path in its shortest spelling.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Gives the path away.
-    pub fn into_string(self) -> String {
-        self.0
-    }
 }
 
-impl TryFrom<String> for NodePath {
-    type Error = InvalidWord;
-    fn try_from(path: String) -> Result<Self, InvalidWord> {
-        Self::parse("path", path)
-    }
-}
-
-impl From<NodePath> for String {
-    fn from(path: NodePath) -> String {
-        path.0
-    }
-}
-
-impl fmt::Display for NodePath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for NodePath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
-    }
-}
-
-/// The name of a CSI driver: domain name notation, at most 63 bytes.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct DriverName(String);
+checked_string!(
+    /// The name of a CSI driver: domain name notation, at most 63 bytes.
+    DriverName, name => Self::parse(name)
+);
 
 impl DriverName {
     /// Letters, digits, `-` and `.`, beginning and ending with a letter or digit (CSI specification, `GetPluginInfoResponse.name`). That it
@@ -247,42 +228,12 @@ impl DriverName {
         }
         let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
         if !end(name.chars().next()) || !end(name.chars().last()) {
-            return Err(InvalidWord::Rule {
+            return Err(InvalidWord::rule(
                 what,
-                rule: "begins or ends with something else than a letter or digit",
-            });
+                "begins or ends with something else than a letter or digit",
+            ));
         }
         Ok(Self(name))
-    }
-
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<String> for DriverName {
-    type Error = InvalidWord;
-    fn try_from(name: String) -> Result<Self, InvalidWord> {
-        Self::parse(name)
-    }
-}
-
-impl From<DriverName> for String {
-    fn from(name: DriverName) -> String {
-        name.0
-    }
-}
-
-impl fmt::Display for DriverName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for DriverName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
     }
 }
 

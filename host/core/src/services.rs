@@ -2,101 +2,73 @@
 
 use std::collections::BTreeSet;
 
-macro_rules! services {
-    ($($(#[$doc:meta])* $name:ident = $interface:literal),+ $(,)?) => {
-        /// An optional interface of the contract, `wasmount:csi/<interface>`.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Service { $($(#[$doc])* $name),+ }
-
-        impl Service {
-            /// All of them, in the order of the contract.
-            pub const ALL: &[Service] = &[$(Service::$name),+];
-
-            /// Its name in the contract.
-            pub fn interface(self) -> &'static str {
-                match self { $(Service::$name => $interface),+ }
-            }
-        }
-    };
+named! {
+    /// An optional interface of the contract, `wasmount:csi/<interface>`.
+    pub enum Service, interface {
+        /// Create, delete, validate.
+        Controller = "controller",
+        /// Attach and detach.
+        ControllerPublish = "controller-publish",
+        /// Growth, the controller's part.
+        ControllerExpand = "controller-expand",
+        /// VolumeAttributesClass.
+        ControllerModify = "controller-modify",
+        /// ListVolumes.
+        VolumeListing = "volume-listing",
+        /// ControllerGetVolume.
+        VolumeLookup = "volume-lookup",
+        /// GetCapacity.
+        Capacity = "capacity",
+        /// Create, delete and get snapshots.
+        Snapshots = "snapshots",
+        /// ListSnapshots.
+        SnapshotListing = "snapshot-listing",
+        /// The group controller.
+        GroupSnapshots = "group-snapshots",
+        /// The snapshot metadata service.
+        SnapshotMetadata = "snapshot-metadata",
+        /// Volume conditions.
+        VolumeHealth = "volume-health",
+        /// Node id, limits and topology from the backend.
+        NodeInfo = "node-info",
+        /// NodeStageVolume.
+        NodeStage = "node-stage",
+        /// NodePublishVolume with a plan of its own.
+        NodePublish = "node-publish",
+        /// To be told before unstaging.
+        NodeHooks = "node-hooks",
+    }
 }
 
-services! {
-    /// Create, delete, validate.
-    Controller = "controller",
-    /// Attach and detach.
-    ControllerPublish = "controller-publish",
-    /// Growth, the controller's part.
-    ControllerExpand = "controller-expand",
-    /// VolumeAttributesClass.
-    ControllerModify = "controller-modify",
-    /// ListVolumes.
-    VolumeListing = "volume-listing",
-    /// ControllerGetVolume.
-    VolumeLookup = "volume-lookup",
-    /// GetCapacity.
-    Capacity = "capacity",
-    /// Create, delete and get snapshots.
-    Snapshots = "snapshots",
-    /// ListSnapshots.
-    SnapshotListing = "snapshot-listing",
-    /// The group controller.
-    GroupSnapshots = "group-snapshots",
-    /// The snapshot metadata service.
-    SnapshotMetadata = "snapshot-metadata",
-    /// Volume conditions.
-    VolumeHealth = "volume-health",
-    /// Node id, limits and topology from the backend.
-    NodeInfo = "node-info",
-    /// NodeStageVolume.
-    NodeStage = "node-stage",
-    /// NodePublishVolume with a plan of its own.
-    NodePublish = "node-publish",
-    /// To be told before unstaging.
-    NodeHooks = "node-hooks",
+named! {
+    /// A trait that no export can show, from `plugin-info.features`.
+    pub enum Feature, word {
+        /// CreateVolume takes another volume as its source.
+        CloneVolume = "clone-volume",
+        /// ControllerPublishVolume honours `readonly`.
+        PublishReadonly = "publish-readonly",
+        /// Listings tell where a volume is published.
+        PublishedNodes = "published-nodes",
+        /// Knows SINGLE_NODE_SINGLE_WRITER and SINGLE_NODE_MULTI_WRITER.
+        SingleNodeMultiWriter = "single-node-multi-writer",
+        /// Honours `volume_mount_group`.
+        VolumeMountGroup = "volume-mount-group",
+        /// Volumes are not reachable from everywhere.
+        Topology = "topology",
+        /// Snapshots are not usable from everywhere (CSI 1.13).
+        SnapshotTopology = "snapshot-topology",
+        /// A volume must not be published while it is expanded.
+        OfflineExpansion = "offline-expansion",
+        /// Growth is the node's alone.
+        NodeOnlyExpansion = "node-only-expansion",
+    }
 }
 
-macro_rules! features {
-    ($($(#[$doc:meta])* $name:ident = $word:literal),+ $(,)?) => {
-        /// A trait that no export can show, from `plugin-info.features`.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Feature { $($(#[$doc])* $name),+ }
-
-        impl Feature {
-            /// All of them.
-            pub const ALL: &[Feature] = &[$(Feature::$name),+];
-
-            /// Its word in the contract.
-            pub fn word(self) -> &'static str {
-                match self { $(Feature::$name => $word),+ }
-            }
-
-            /// The feature of a word.
-            pub fn of_word(word: &str) -> Option<Feature> {
-                match word { $($word => Some(Feature::$name),)+ _ => None }
-            }
-        }
-    };
-}
-
-features! {
-    /// CreateVolume takes another volume as its source.
-    CloneVolume = "clone-volume",
-    /// ControllerPublishVolume honours `readonly`.
-    PublishReadonly = "publish-readonly",
-    /// Listings tell where a volume is published.
-    PublishedNodes = "published-nodes",
-    /// Knows SINGLE_NODE_SINGLE_WRITER and SINGLE_NODE_MULTI_WRITER.
-    SingleNodeMultiWriter = "single-node-multi-writer",
-    /// Honours `volume_mount_group`.
-    VolumeMountGroup = "volume-mount-group",
-    /// Volumes are not reachable from everywhere.
-    Topology = "topology",
-    /// Snapshots are not usable from everywhere (CSI 1.13).
-    SnapshotTopology = "snapshot-topology",
-    /// A volume must not be published while it is expanded.
-    OfflineExpansion = "offline-expansion",
-    /// Growth is the node's alone.
-    NodeOnlyExpansion = "node-only-expansion",
+impl Feature {
+    /// The feature of a word.
+    pub fn of_word(word: &str) -> Option<Feature> {
+        Self::ALL.iter().copied().find(|it| it.word() == word)
+    }
 }
 
 /// What one version of a backend offers.

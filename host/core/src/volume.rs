@@ -20,10 +20,9 @@ impl CapacityRange {
     pub fn new(required: Option<u64>, limit: Option<u64>) -> Result<Self, InvalidWord> {
         let what = "capacity_range";
         match (required, limit) {
-            (Some(required), Some(limit)) if required > limit => Err(InvalidWord::Rule {
-                what,
-                rule: "requires more than its limit",
-            }),
+            (Some(required), Some(limit)) if required > limit => {
+                Err(InvalidWord::rule(what, "requires more than its limit"))
+            }
             _ => Ok(Self { required, limit }),
         }
     }
@@ -186,16 +185,6 @@ pub struct VolumeCapability {
     pub access_type: AccessType,
     /// By whom.
     pub access_mode: AccessMode,
-}
-
-impl VolumeCapability {
-    /// True when the mode itself forbids writing.
-    pub fn reads_only(&self) -> bool {
-        matches!(
-            self.access_mode,
-            AccessMode::SingleNodeReaderOnly | AccessMode::MultiNodeReaderOnly
-        )
-    }
 }
 
 /// What a new volume begins with (CSI `VolumeContentSource`).

@@ -3,7 +3,7 @@
 //! It knows no volume and no error; who serves `/metrics` registers what is here.
 
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
@@ -21,12 +21,9 @@ const BUCKETS: [f64; 12] = [
 /// Of all drivers of a host. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct CallMetrics {
-    durations: Family<Ended, Histogram, Durations>,
+    durations: Family<Ended, Histogram, fn() -> Histogram>,
     in_flight: Family<OfDriver, Gauge>,
 }
-
-#[derive(Debug, Clone, Copy)]
-struct Durations;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfDriver {
@@ -50,16 +47,10 @@ pub(crate) struct Measured {
     code: AtomicU8,
 }
 
-impl MetricConstructor<Histogram> for Durations {
-    fn new_metric(&self) -> Histogram {
-        Histogram::new(BUCKETS)
-    }
-}
-
 impl Default for CallMetrics {
     fn default() -> Self {
         Self {
-            durations: Family::new_with_constructor(Durations),
+            durations: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             in_flight: Family::default(),
         }
     }

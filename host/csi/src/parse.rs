@@ -19,10 +19,11 @@ pub(crate) use snapshot_metadata::*;
 pub(crate) use snapshots::*;
 
 use crate::error::Error;
+use crate::wire::csi::v1 as wire;
 use wasmount_core::attributes::{Attributes, is_added_by_kubernetes};
 use wasmount_core::blame::RequestWords;
 use wasmount_core::call::Origin;
-use wasmount_core::names::RequestedName;
+use wasmount_core::names::{RequestedName, VolumeId};
 use wasmount_core::secrets::Secrets;
 
 /// A well-formed request.
@@ -93,6 +94,10 @@ impl Subject {
     }
 }
 
+fn volume(id: &VolumeId) -> Subject {
+    Subject::Volume(id.as_str().to_owned())
+}
+
 /// Whom a request names beside what it asks; `name` is that of what is to be made.
 fn origin(name: Option<&RequestedName>, words: &Attributes) -> Origin {
     let said = words.iter().filter(|(key, _)| is_added_by_kubernetes(key));
@@ -104,9 +109,17 @@ fn origin(name: Option<&RequestedName>, words: &Attributes) -> Origin {
     }
 }
 
-/// A request without fields. The caller destructures the empty message, so that a field in a later CSI is seen.
+/// A request without fields, which a later CSI may have.
 pub(crate) fn nothing() -> Result<()> {
     Ok(Parsed::new(Subject::Driver, [], ()))
+}
+
+pub(crate) fn probe(wire::ProbeRequest {}: wire::ProbeRequest) -> Result<()> {
+    nothing()
+}
+
+pub(crate) fn node_get_info(wire::NodeGetInfoRequest {}: wire::NodeGetInfoRequest) -> Result<()> {
+    nothing()
 }
 
 #[cfg(test)]

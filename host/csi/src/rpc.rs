@@ -40,13 +40,7 @@ pub(crate) struct Arrival(pub(crate) Instant);
 pub(crate) struct RpcHandler {
     driver: Arc<Driver>,
     metrics: CallMetrics,
-    request_ids: Arc<RequestIds>,
-}
-
-/// Ids that differ between requests and between runs of the host.
-struct RequestIds {
-    run: u32,
-    next: AtomicU64,
+    next_request: Arc<AtomicU64>,
 }
 
 /// One call that came in.
@@ -61,15 +55,12 @@ pub(crate) struct IncomingCall {
 
 impl RpcHandler {
     pub(crate) fn new(driver: Arc<Driver>, metrics: CallMetrics) -> Self {
-        // Random enough to tell two runs apart in a log, without a source that can fail.
-        let run = std::hash::RandomState::new().hash_one(0_u8) as u32;
+        // The upper half is random enough to tell two runs apart in a log, without a source that can fail.
+        let run = std::hash::RandomState::new().hash_one(0_u8) << 32;
         Self {
             driver,
             metrics,
-            request_ids: Arc::new(RequestIds {
-                run,
-                next: AtomicU64::new(1),
-            }),
+            next_request: Arc::new(AtomicU64::new(run | 1)),
         }
     }
 
@@ -105,7 +96,8 @@ impl RpcHandler {
 
     /// Span, id and deadline of a request.
     pub(crate) fn call<W>(&self, rpc: Rpc, request: &Request<W>) -> IncomingCall {
-        let request_id = self.request_ids.next();
+        let number = self.next_request.fetch_add(1, Ordering::Relaxed);
+        let request_id = request_id(number);
         // At error level, so that it is there whatever the level of the events in it.
         let span = tracing::error_span!(
             "rpc",
@@ -198,14 +190,9 @@ impl IncomingCall {
     }
 }
 
-impl RequestIds {
-    fn next(&self) -> String {
-        format!(
-            "{:08x}-{}",
-            self.run,
-            self.next.fetch_add(1, Ordering::Relaxed)
-        )
-    }
+/// The run of the host, and the number of the request in it.
+fn request_id(number: u64) -> String {
+    format!("{:08x}-{}", number >> 32, number as u32)
 }
 
 fn deadline<W>(request: &Request<W>) -> Option<Instant> {
@@ -328,10 +315,10 @@ mod tests {
 
     #[test]
     fn request_ids_differ() {
-        let ids = RequestIds {
-            run: 0xab,
-            next: AtomicU64::new(1),
-        };
-        assert_eq!([ids.next(), ids.next()], ["000000ab-1", "000000ab-2"]);
+        let first = 0xab << 32 | 1;
+        assert_eq!(
+            [request_id(first), request_id(first + 1)],
+            ["000000ab-1", "000000ab-2"]
+        );
     }
 }

@@ -62,10 +62,10 @@ pub(crate) async fn route(
         rpc,
         request,
     };
-    // Parser, method of the driver with the parser's arguments, answer.
+    // The parser and the method of the driver have one name; the parser's arguments, and what becomes the answer.
     macro_rules! unary {
-        ($parse:expr, $method:ident($($argument:ident),*), $answer:expr) => {
-            call.unary($parse, |driver, incoming, ($($argument),*)| async move {
+        ($method:ident($($argument:ident),*), $answer:expr) => {
+            call.unary(parse::$method, |driver, incoming, ($($argument),*)| async move {
                 driver.$method(incoming $(, $argument)*).await.map($answer)
             })
             .await
@@ -91,30 +91,24 @@ pub(crate) async fn route(
         Rpc::GetPluginCapabilities => known!(GetPluginCapabilitiesRequest, |driver| {
             answer::plugin_capabilities(driver.capabilities().plugin)
         }),
-        Rpc::Probe => unary!(|wire::ProbeRequest {}| parse::nothing(), probe(), |ready| {
+        Rpc::Probe => unary!(probe(), |ready| {
             wire::ProbeResponse { ready: Some(ready) }
         }),
 
-        Rpc::CreateVolume => unary!(parse::create_volume, create_volume(args), |volume| {
+        Rpc::CreateVolume => unary!(create_volume(args), |volume| {
             wire::CreateVolumeResponse {
                 volume: Some(answer::volume(volume)),
             }
         }),
-        Rpc::DeleteVolume => unary!(parse::delete_volume, delete_volume(id), |()| {
-            wire::DeleteVolumeResponse {}
-        }),
-        Rpc::ControllerPublishVolume => unary!(
-            parse::controller_publish_volume,
-            controller_publish_volume(args),
-            |context| wire::ControllerPublishVolumeResponse {
-                publish_context: context.into_map()
+        Rpc::DeleteVolume => unary!(delete_volume(id), |()| { wire::DeleteVolumeResponse {} }),
+        Rpc::ControllerPublishVolume => unary!(controller_publish_volume(args), |context| {
+            wire::ControllerPublishVolumeResponse {
+                publish_context: context.into_map(),
             }
-        ),
-        Rpc::ControllerUnpublishVolume => unary!(
-            parse::controller_unpublish_volume,
-            controller_unpublish_volume(id, node),
-            |()| wire::ControllerUnpublishVolumeResponse {}
-        ),
+        }),
+        Rpc::ControllerUnpublishVolume => unary!(controller_unpublish_volume(id, node), |()| {
+            wire::ControllerUnpublishVolumeResponse {}
+        }),
         Rpc::ValidateVolumeCapabilities => {
             call.unary(
                 parse::validate_volume_capabilities,
@@ -147,25 +141,23 @@ pub(crate) async fn route(
             )
             .await
         }
-        Rpc::ControllerGetVolumeHealth => unary!(
-            parse::controller_get_volume_health,
-            controller_get_volume_health(id),
-            |health| wire::ControllerGetVolumeHealthResponse {
-                volume_health: Some(answer::volume_health(health))
+        Rpc::ControllerGetVolumeHealth => unary!(controller_get_volume_health(id), |health| {
+            wire::ControllerGetVolumeHealthResponse {
+                volume_health: Some(answer::volume_health(health)),
             }
-        ),
-        Rpc::GetCapacity => unary!(parse::get_capacity, get_capacity(args), answer::available),
+        }),
+        Rpc::GetCapacity => unary!(get_capacity(args), answer::available),
         Rpc::ControllerGetCapabilities => {
             known!(ControllerGetCapabilitiesRequest, |driver| {
                 answer::controller_capabilities(driver.capabilities().controller)
             })
         }
-        Rpc::CreateSnapshot => unary!(parse::create_snapshot, create_snapshot(args), |snapshot| {
+        Rpc::CreateSnapshot => unary!(create_snapshot(args), |snapshot| {
             wire::CreateSnapshotResponse {
                 snapshot: Some(answer::snapshot(snapshot)),
             }
         }),
-        Rpc::DeleteSnapshot => unary!(parse::delete_snapshot, delete_snapshot(id), |()| {
+        Rpc::DeleteSnapshot => unary!(delete_snapshot(id), |()| {
             wire::DeleteSnapshotResponse {}
         }),
         Rpc::ListSnapshots => {
@@ -180,51 +172,35 @@ pub(crate) async fn route(
             )
             .await
         }
-        Rpc::GetSnapshot => unary!(parse::get_snapshot, get_snapshot(id), |snapshot| {
+        Rpc::GetSnapshot => unary!(get_snapshot(id), |snapshot| {
             wire::GetSnapshotResponse {
                 snapshot: Some(answer::snapshot(snapshot)),
             }
         }),
-        Rpc::ControllerExpandVolume => unary!(
-            parse::controller_expand_volume,
-            controller_expand_volume(args),
-            answer::expanded
-        ),
-        Rpc::ControllerGetVolume => unary!(
-            parse::controller_get_volume,
-            controller_get_volume(id),
-            answer::looked_up
-        ),
-        Rpc::ControllerModifyVolume => unary!(
-            parse::controller_modify_volume,
-            controller_modify_volume(id, mutable),
-            |()| wire::ControllerModifyVolumeResponse {}
-        ),
+        Rpc::ControllerExpandVolume => unary!(controller_expand_volume(args), answer::expanded),
+        Rpc::ControllerGetVolume => unary!(controller_get_volume(id), answer::looked_up),
+        Rpc::ControllerModifyVolume => unary!(controller_modify_volume(id, mutable), |()| {
+            wire::ControllerModifyVolumeResponse {}
+        }),
 
         Rpc::GroupControllerGetCapabilities => {
             known!(GroupControllerGetCapabilitiesRequest, |driver| {
                 answer::group_capabilities(driver.capabilities().group)
             })
         }
-        Rpc::CreateVolumeGroupSnapshot => unary!(
-            parse::create_volume_group_snapshot,
-            create_volume_group_snapshot(args),
-            |group| wire::CreateVolumeGroupSnapshotResponse {
-                group_snapshot: Some(answer::group_snapshot(group))
+        Rpc::CreateVolumeGroupSnapshot => unary!(create_volume_group_snapshot(args), |group| {
+            wire::CreateVolumeGroupSnapshotResponse {
+                group_snapshot: Some(answer::group_snapshot(group)),
             }
-        ),
-        Rpc::DeleteVolumeGroupSnapshot => unary!(
-            parse::delete_volume_group_snapshot,
-            delete_volume_group_snapshot(id, members),
-            |()| wire::DeleteVolumeGroupSnapshotResponse {}
-        ),
-        Rpc::GetVolumeGroupSnapshot => unary!(
-            parse::get_volume_group_snapshot,
-            get_volume_group_snapshot(id, members),
-            |group| wire::GetVolumeGroupSnapshotResponse {
-                group_snapshot: Some(answer::group_snapshot(group))
+        }),
+        Rpc::DeleteVolumeGroupSnapshot => unary!(delete_volume_group_snapshot(id, members), |()| {
+            wire::DeleteVolumeGroupSnapshotResponse {}
+        }),
+        Rpc::GetVolumeGroupSnapshot => unary!(get_volume_group_snapshot(id, members), |group| {
+            wire::GetVolumeGroupSnapshotResponse {
+                group_snapshot: Some(answer::group_snapshot(group)),
             }
-        ),
+        }),
 
         Rpc::GetMetadataAllocated => {
             call.stream(parse::get_metadata_allocated, answer::allocated)
@@ -232,54 +208,30 @@ pub(crate) async fn route(
         }
         Rpc::GetMetadataDelta => call.stream(parse::get_metadata_delta, answer::delta).await,
 
-        Rpc::NodeStageVolume => unary!(parse::node_stage_volume, node_stage_volume(args), |()| {
+        Rpc::NodeStageVolume => unary!(node_stage_volume(args), |()| {
             wire::NodeStageVolumeResponse {}
         }),
-        Rpc::NodeUnstageVolume => unary!(
-            parse::node_unstage_volume,
-            node_unstage_volume(id, path),
-            |()| wire::NodeUnstageVolumeResponse {}
-        ),
-        Rpc::NodePublishVolume => unary!(
-            parse::node_publish_volume,
-            node_publish_volume(args),
-            |()| wire::NodePublishVolumeResponse {}
-        ),
-        Rpc::NodeUnpublishVolume => unary!(
-            parse::node_unpublish_volume,
-            node_unpublish_volume(id, path),
-            |()| wire::NodeUnpublishVolumeResponse {}
-        ),
-        Rpc::NodeGetVolumeStats => unary!(
-            parse::node_get_volume_stats,
-            node_get_volume_stats(args),
-            answer::node_stats
-        ),
-        Rpc::NodeExpandVolume => unary!(
-            parse::node_expand_volume,
-            node_expand_volume(args),
-            answer::node_expanded
-        ),
+        Rpc::NodeUnstageVolume => unary!(node_unstage_volume(id, path), |()| {
+            wire::NodeUnstageVolumeResponse {}
+        }),
+        Rpc::NodePublishVolume => unary!(node_publish_volume(args), |()| {
+            wire::NodePublishVolumeResponse {}
+        }),
+        Rpc::NodeUnpublishVolume => unary!(node_unpublish_volume(id, path), |()| {
+            wire::NodeUnpublishVolumeResponse {}
+        }),
+        Rpc::NodeGetVolumeStats => unary!(node_get_volume_stats(args), answer::node_stats),
+        Rpc::NodeExpandVolume => unary!(node_expand_volume(args), answer::node_expanded),
         Rpc::NodeGetCapabilities => known!(NodeGetCapabilitiesRequest, |driver| {
             answer::node_capabilities(driver.capabilities().node)
         }),
-        Rpc::NodeGetInfo => unary!(
-            |wire::NodeGetInfoRequest {}| parse::nothing(),
-            node_get_info(),
-            answer::node_info
-        ),
-        Rpc::NodeGetVolumeHealth => unary!(
-            parse::node_get_volume_health,
-            node_get_volume_health(args),
-            |health| wire::NodeGetVolumeHealthResponse {
-                volume_health: Some(answer::volume_health(health))
+        Rpc::NodeGetInfo => unary!(node_get_info(), answer::node_info),
+        Rpc::NodeGetVolumeHealth => unary!(node_get_volume_health(args), |health| {
+            wire::NodeGetVolumeHealthResponse {
+                volume_health: Some(answer::volume_health(health)),
             }
-        ),
-        Rpc::NodeGetStorageHealth => unary!(
-            parse::node_get_storage_health,
-            node_get_storage_health(),
-            answer::storage_health
-        ),
+        }),
+        Rpc::NodeGetStorageHealth => unary!(node_get_storage_health(), answer::storage_health),
     })
 }
 
@@ -295,15 +247,11 @@ impl Undecoded {
         A: Message + 'static,
         F: Future<Output = Result<A, Error>>,
     {
-        let Self {
-            handler,
-            rpc,
-            request,
-        } = self;
         let service = service_fn(|request: Request<W>| {
-            handler.answer(rpc, request, parse.clone(), work.clone())
+            let (parse, work) = (parse.clone(), work.clone());
+            self.handler.answer(self.rpc, request, parse, work)
         });
-        grpc::<A, W>().unary(service, request).await
+        grpc::<A, W>().unary(service, self.request).await
     }
 
     /// Serves a call with a stream of answers.
@@ -316,15 +264,11 @@ impl Undecoded {
         W: Message + Default + 'static,
         A: Message + 'static,
     {
-        let Self {
-            handler,
-            rpc,
-            request,
-        } = self;
+        let (handler, rpc) = (&self.handler, self.rpc);
         let service = service_fn(|request: Request<W>| {
-            ready(stream::answers(&handler, rpc, request, &parse, answer))
+            ready(stream::answers(handler, rpc, request, &parse, answer))
         });
-        grpc::<A, W>().server_streaming(service, request).await
+        grpc::<A, W>().server_streaming(service, self.request).await
     }
 }
 

@@ -19,7 +19,7 @@ const MESSAGE_BYTES: usize = 4096;
 
 /// Logs a failed call and tells the client.
 pub(crate) fn status(error: &Error) -> Status {
-    let code = tonic::Code::from_i32(error.code() as i32);
+    let code = tonic::Code::from_i32(error.code().number());
     let causes = causes(error);
     if is_fault(error) {
         tracing::error!(?code, error = %causes, "call failed");

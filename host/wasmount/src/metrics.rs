@@ -179,7 +179,7 @@ impl Metrics {
         let faults = Family::<OfFault, Counter>::default();
         for Shown { driver, .. } in self.drivers().values() {
             let counts = driver.fault_counts();
-            for kind in FaultKind::ALL {
+            for &kind in FaultKind::ALL {
                 // Those that never were are shown as well: a rate needs a zero to begin at.
                 let labels = OfFault {
                     driver: driver.name().to_string(),

@@ -28,7 +28,6 @@ impl Error {
             | Error::StandingBy
             | Error::NoNewWork { .. }
             | Error::Held => Code::Unavailable,
-            Error::NotFound { .. } => Code::NotFound,
             Error::Precondition(_) => Code::FailedPrecondition,
             Error::StillUnderWay { .. } => Code::DeadlineExceeded,
             Error::Lost { .. } => Code::Internal,

@@ -2,12 +2,14 @@
 
 mod grants;
 mod plugin;
-mod secrets;
-mod versions;
 
-use super::{Grants, InvalidDocument, KeyPath, Limits, StorageBackend, amounts, csi_driver, raw};
+use super::{
+    Grants, InvalidDocument, KeyPath, Limits, SecretSource, StorageBackend, VersionPolicy, amounts,
+    csi_driver, raw,
+};
 use crate::capabilities::Hidden;
 use crate::names::DriverName;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +23,13 @@ const MEMORY_BYTES_MAX: u64 = 4 << 30;
 const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most calls, handles or table elements that a limit may allow: what the host keeps 32-bit counts of.
 const COUNT_MAX: u64 = i32::MAX as u64;
+
+/// Most versions on disk: 100 of the largest component are 6 GiB.
+const KEEP_MAX: u64 = 100;
+/// Most faults of a window: what the host remembers one by one.
+const FAULTS_MAX: u64 = 1000;
+/// Longest window. An hour: a version that was fine for so long is not the cause of what comes then.
+const WINDOW_MAX: Duration = Duration::from_secs(60 * 60);
 
 type Checked<T> = Result<T, InvalidDocument>;
 
@@ -60,13 +69,13 @@ pub(super) fn document(document: raw::Document) -> Checked<StorageBackend> {
         driver_name: named_driver(&KeyPath::of("spec.driverName"), driver_name)?,
         plugin: plugin::source(&KeyPath::of("spec.plugin"), plugin)?,
         settings: settings.into(),
-        secrets: secrets::sources(&KeyPath::of("spec.secrets"), secrets)?,
+        secrets: secret_sources(&KeyPath::of("spec.secrets"), secrets)?,
         grants: Grants {
             selinux_mount: csi_driver.selinux_mount == Some(true),
             ..grants::checked(&KeyPath::of("spec.grants"), grants)?
         },
         limits: limited(&KeyPath::of("spec.limits"), limits)?,
-        versions: versions::policy(&KeyPath::of("spec.versions"), versions)?,
+        versions: version_policy(&KeyPath::of("spec.versions"), versions)?,
         hidden: hidden(
             &KeyPath::of("spec.csi.hideCapabilities"),
             &hide_capabilities,
@@ -76,26 +85,21 @@ pub(super) fn document(document: raw::Document) -> Checked<StorageBackend> {
 }
 
 fn one_of(key: &str, given: &str, known: &str) -> Checked<()> {
-    if given == known {
-        return Ok(());
-    }
-    Err(KeyPath::of(key).invalid(format!("this host reads `{known}` only")))
+    let reason = format!("this host reads `{known}` only");
+    KeyPath::of(key).ensure(given == known, &reason)
 }
 
 /// A Kubernetes name: it becomes part of object names, events and log lines.
 fn name(key: &KeyPath, name: &str) -> Checked<()> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
     let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    let right = name.len() <= NAME_BYTES
-        && name.chars().all(allowed)
-        && end(name.chars().next())
-        && end(name.chars().last());
-    if right {
-        return Ok(());
-    }
-    Err(key.invalid(
+    key.ensure(
+        name.len() <= NAME_BYTES
+            && name.chars().all(allowed)
+            && end(name.chars().next())
+            && end(name.chars().last()),
         "must be 1 to 253 lower-case letters, digits, `-` and `.`, with a letter or digit at both ends",
-    ))
+    )
 }
 
 fn named_driver(key: &KeyPath, name: String) -> Checked<DriverName> {
@@ -123,9 +127,10 @@ fn limited(key: &KeyPath, limits: raw::Limits) -> Checked<Limits> {
     if let Some(amount) = memory {
         let key = key.key("memory");
         limits.memory_bytes = bytes(&key, &amount)?;
-        if !(MEMORY_BYTES_MIN..=MEMORY_BYTES_MAX).contains(&limits.memory_bytes) {
-            return Err(key.invalid("must be between 64Ki and 4Gi"));
-        }
+        key.ensure(
+            (MEMORY_BYTES_MIN..=MEMORY_BYTES_MAX).contains(&limits.memory_bytes),
+            "must be between 64Ki and 4Gi",
+        )?;
     }
     if let Some(text) = time {
         limits.time = time_limit(&key.key("time"), &text)?;
@@ -169,9 +174,10 @@ fn hidden(key: &KeyPath, names: &[String]) -> Checked<Hidden> {
 fn time_limit(key: &KeyPath, text: &str) -> Checked<Duration> {
     let time = amounts::duration(text)
         .ok_or_else(|| key.invalid("must be a duration such as `60s` or `1m30s`"))?;
-    if time.is_zero() || time > TIME_MAX {
-        return Err(key.invalid("must be longer than nothing and at most 24h"));
-    }
+    key.ensure(
+        !time.is_zero() && time <= TIME_MAX,
+        "must be longer than nothing and at most 24h",
+    )?;
     Ok(time)
 }
 
@@ -190,10 +196,8 @@ fn count(key: &KeyPath, number: u64) -> Checked<usize> {
 
 /// Bounds a list or a group of keys.
 fn few(key: &KeyPath, number: usize) -> Checked<()> {
-    if number > raw::PARTS_MAX {
-        return Err(key.invalid(format!("has more than {} entries", raw::PARTS_MAX)));
-    }
-    Ok(())
+    let reason = format!("has more than {} entries", raw::PARTS_MAX);
+    key.ensure(number <= raw::PARTS_MAX, &reason)
 }
 
 fn file_path(key: &KeyPath, path: String) -> Checked<PathBuf> {
@@ -202,11 +206,87 @@ fn file_path(key: &KeyPath, path: String) -> Checked<PathBuf> {
 }
 
 fn non_empty(key: &KeyPath, text: &str) -> Checked<()> {
-    if text.is_empty() {
-        return Err(key.invalid("is empty"));
+    key.ensure(!text.is_empty(), "is empty")?;
+    key.ensure(!text.contains('\0'), "contains a NUL byte")
+}
+
+fn secret_sources(
+    key: &KeyPath,
+    secrets: BTreeMap<String, raw::Secret>,
+) -> Checked<BTreeMap<String, SecretSource>> {
+    few(key, secrets.len())?;
+    key.each_value(secrets, |key, name, secret| {
+        non_empty(key, &name)?;
+        Ok((name, secret_source(key, secret)?))
+    })
+}
+
+fn secret_source(key: &KeyPath, secret: raw::Secret) -> Checked<SecretSource> {
+    let raw::Secret { file, secret } = secret;
+    match (file, secret) {
+        (Some(path), None) => Ok(SecretSource::File(file_path(&key.key("file"), path)?)),
+        (None, Some(object)) => {
+            let above = key.key("secret");
+            let raw::SecretKey {
+                namespace,
+                name: object_name,
+                key,
+            } = object;
+            name(&above.key("namespace"), &namespace)?;
+            name(&above.key("name"), &object_name)?;
+            non_empty(&above.key("key"), &key)?;
+            Ok(SecretSource::Object {
+                namespace,
+                name: object_name,
+                key,
+            })
+        }
+        _ => Err(key.invalid("must have one of `file` and `secret`; a value cannot stand here")),
     }
-    if text.contains('\0') {
-        return Err(key.invalid("contains a NUL byte"));
+}
+
+/// How versions follow one another.
+fn version_policy(key: &KeyPath, versions: raw::Versions) -> Checked<VersionPolicy> {
+    let raw::Versions {
+        keep,
+        drain,
+        rollback: raw::Rollback { faults, window },
+    } = versions;
+    let mut policy = VersionPolicy::default();
+    if let Some(number) = keep {
+        policy.keep = usize::try_from(number)
+            .ok()
+            .filter(|_| (1..=KEEP_MAX).contains(&number))
+            .ok_or_else(|| {
+                let reason = format!("must be between 1, the serving one alone, and {KEEP_MAX}");
+                key.key("keep").invalid(reason)
+            })?;
     }
-    Ok(())
+    if let Some(text) = drain {
+        policy.drain = duration(&key.key("drain"), &text, TIME_MAX, "24h")?;
+    }
+    let key = key.key("rollback");
+    if let Some(number) = faults {
+        policy.faults = u32::try_from(number)
+            .ok()
+            .filter(|_| number <= FAULTS_MAX)
+            .ok_or_else(|| {
+                let reason = format!("must be at most {FAULTS_MAX}; 0 never takes a version back");
+                key.key("faults").invalid(reason)
+            })?;
+    }
+    if let Some(text) = window {
+        policy.window = duration(&key.key("window"), &text, WINDOW_MAX, "1h")?;
+    }
+    Ok(policy)
+}
+
+fn duration(key: &KeyPath, text: &str, most: Duration, most_in_words: &str) -> Checked<Duration> {
+    amounts::duration(text)
+        .filter(|time| !time.is_zero() && *time <= most)
+        .ok_or_else(|| {
+            key.invalid(format!(
+                "must be a duration such as `60s`, longer than nothing and at most {most_in_words}"
+            ))
+        })
 }

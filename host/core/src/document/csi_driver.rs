@@ -83,56 +83,40 @@ pub struct TokenRequest {
 
 /// What the API server would refuse, said before anything serves.
 pub(super) fn check(key: &KeyPath, driver: &CsiDriver) -> Result<(), InvalidDocument> {
-    let tokens = key.key("tokenRequests");
-    for (index, request) in driver.token_requests.iter().enumerate() {
-        let key = tokens.index(index);
-        if driver
-            .token_requests
-            .iter()
-            .take(index)
-            .any(|earlier| earlier.audience == request.audience)
-        {
-            return Err(key.key("audience").invalid("stands in the list twice"));
-        }
-        if request
-            .expiration_seconds
-            .is_some_and(|seconds| !(TOKEN_SECONDS_MIN..=TOKEN_SECONDS_MAX).contains(&seconds))
-        {
-            return Err(key.key("expirationSeconds").invalid(format!(
-                "must be at least {TOKEN_SECONDS_MIN} and at most {TOKEN_SECONDS_MAX}"
-            )));
-        }
+    let (tokens, modes) = (&driver.token_requests, &driver.volume_lifecycle_modes);
+    let tokens_key = key.key("tokenRequests");
+    for (index, request) in tokens.iter().enumerate() {
+        let key = tokens_key.index(index);
+        let mut earlier = tokens.iter().take(index);
+        key.key("audience").ensure(
+            earlier.all(|earlier| earlier.audience != request.audience),
+            "stands in the list twice",
+        )?;
+        let seconds = request.expiration_seconds.unwrap_or(TOKEN_SECONDS_MIN);
+        key.key("expirationSeconds").ensure(
+            (TOKEN_SECONDS_MIN..=TOKEN_SECONDS_MAX).contains(&seconds),
+            &format!("must be at least {TOKEN_SECONDS_MIN} and at most {TOKEN_SECONDS_MAX}"),
+        )?;
     }
-    if driver.service_account_token_in_secrets.is_some() && driver.token_requests.is_empty() {
-        return Err(key
-            .key("serviceAccountTokenInSecrets")
-            .invalid("says where tokens go, and `tokenRequests` asks for none"));
-    }
-    lifecycle_modes(key, driver)?;
-    if driver
-        .node_allocatable_update_period_seconds
-        .is_some_and(|seconds| seconds < UPDATE_PERIOD_SECONDS_MIN)
-    {
-        return Err(key
-            .key("nodeAllocatableUpdatePeriodSeconds")
-            .invalid(format!("must be at least {UPDATE_PERIOD_SECONDS_MIN}")));
-    }
-    Ok(())
-}
-
-fn lifecycle_modes(key: &KeyPath, driver: &CsiDriver) -> Result<(), InvalidDocument> {
-    let modes = &driver.volume_lifecycle_modes;
-    let list = key.key("volumeLifecycleModes");
+    key.key("serviceAccountTokenInSecrets").ensure(
+        driver.service_account_token_in_secrets.is_none() || !tokens.is_empty(),
+        "says where tokens go, and `tokenRequests` asks for none",
+    )?;
+    let modes_key = key.key("volumeLifecycleModes");
     for (index, mode) in modes.iter().enumerate() {
-        if modes.iter().take(index).any(|earlier| earlier == mode) {
-            return Err(list.index(index).invalid("stands in the list twice"));
-        }
+        let is_new = !modes.iter().take(index).any(|earlier| earlier == mode);
+        modes_key
+            .index(index)
+            .ensure(is_new, "stands in the list twice")?;
     }
     // kubelet tells a driver of inline volumes only together with the pod (`csi.storage.k8s.io/ephemeral`).
-    if modes.contains(&VolumeLifecycleMode::Ephemeral) && driver.pod_info_on_mount == Some(false) {
-        return Err(key.key("podInfoOnMount").invalid(
-            "contradicts `volumeLifecycleModes`: a driver learns that a volume is Ephemeral with the pod's name only",
-        ));
-    }
-    Ok(())
+    key.key("podInfoOnMount").ensure(
+        !modes.contains(&VolumeLifecycleMode::Ephemeral) || driver.pod_info_on_mount != Some(false),
+        "contradicts `volumeLifecycleModes`: a driver learns that a volume is Ephemeral with the pod's name only",
+    )?;
+    let period = driver.node_allocatable_update_period_seconds;
+    key.key("nodeAllocatableUpdatePeriodSeconds").ensure(
+        period.is_none_or(|seconds| seconds >= UPDATE_PERIOD_SECONDS_MIN),
+        &format!("must be at least {UPDATE_PERIOD_SECONDS_MIN}"),
+    )
 }

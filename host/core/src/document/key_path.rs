@@ -1,5 +1,6 @@
 //! Where in a document something stands, and what is wrong there.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The way from the top of a document to one value, such as `spec.grants.pools.fast.path` or `spec.grants.filesystems[0].type`.
@@ -55,6 +56,41 @@ impl KeyPath {
             key: self.clone(),
             reason: reason.into(),
         }
+    }
+
+    /// Refuses the value unless a rule holds.
+    pub(super) fn ensure(&self, holds: bool, reason: &str) -> Result<(), InvalidDocument> {
+        match holds {
+            true => Ok(()),
+            false => Err(self.invalid(reason)),
+        }
+    }
+
+    /// Checks each element of a list.
+    pub(super) fn each<T, U>(
+        &self,
+        list: Vec<T>,
+        mut check: impl FnMut(&Self, T) -> Result<U, InvalidDocument>,
+    ) -> Result<Vec<U>, InvalidDocument> {
+        let numbered = list.into_iter().enumerate();
+        numbered
+            .map(|(index, element)| check(&self.index(index), element))
+            .collect()
+    }
+
+    /// Checks each value of a group of keys.
+    pub(super) fn each_value<K, T, U>(
+        &self,
+        group: BTreeMap<String, T>,
+        mut check: impl FnMut(&Self, String, T) -> Result<(K, U), InvalidDocument>,
+    ) -> Result<BTreeMap<K, U>, InvalidDocument>
+    where
+        K: Ord,
+    {
+        let values = group.into_iter();
+        values
+            .map(|(name, value)| check(&self.key(&name), name, value))
+            .collect()
     }
 
     fn with(&self, step: Step) -> Self {

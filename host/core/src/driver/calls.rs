@@ -2,18 +2,14 @@
 
 use crate::rpc::Rpc;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// Those of one version.
-#[derive(Debug, Clone)]
-pub(super) struct Calls {
-    tracker: TaskTracker,
-    begun: Arc<Mutex<Begun>>,
-}
+#[derive(Debug, Clone, Default)]
+pub(super) struct Calls(Arc<watch::Sender<Running>>);
 
 /// A call that asks a plugin now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,68 +22,55 @@ pub struct RunningCall {
 
 /// A call is counted for as long as this lives.
 pub(super) struct Ticket {
-    begun: Arc<Mutex<Begun>>,
+    calls: Calls,
     number: u64,
-    _counted: TaskTrackerToken,
 }
 
 #[derive(Debug, Default)]
-struct Begun {
+struct Running {
     next: u64,
     calls: BTreeMap<u64, (Rpc, Instant)>,
 }
 
 impl Calls {
-    pub(super) fn new() -> Self {
-        let tracker = TaskTracker::new();
-        // Tokens are still given; it only lets whoever waits for the last one be woken.
-        tracker.close();
-        Self {
-            tracker,
-            begun: Arc::default(),
-        }
-    }
-
     pub(super) fn begin(&self, rpc: Rpc) -> Ticket {
-        let counted = self.tracker.token();
-        let mut begun = lock(&self.begun);
-        let number = begun.next;
-        begun.next += 1;
-        begun.calls.insert(number, (rpc, Instant::now()));
-        drop(begun);
+        let mut number = 0;
+        self.0.send_modify(|running| {
+            number = running.next;
+            running.next += 1;
+            running.calls.insert(number, (rpc, Instant::now()));
+        });
         Ticket {
-            begun: Arc::clone(&self.begun),
+            calls: self.clone(),
             number,
-            _counted: counted,
         }
     }
 
     pub(super) fn count(&self) -> usize {
-        self.tracker.len()
+        self.0.borrow().calls.len()
     }
 
     /// Returns when the last of them has ended.
     pub(super) async fn ended(&self) {
-        self.tracker.wait().await;
+        let mut running = self.0.subscribe();
+        // Its sender is here.
+        let _ = running.wait_for(|running| running.calls.is_empty()).await;
     }
 
     pub(super) fn running(&self) -> Vec<RunningCall> {
-        let begun = lock(&self.begun);
-        let running = begun.calls.values().map(|(rpc, at)| RunningCall {
+        let running = self.0.borrow();
+        let calls = running.calls.values().map(|(rpc, at)| RunningCall {
             rpc: *rpc,
             since: at.elapsed(),
         });
-        running.collect()
+        calls.collect()
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        lock(&self.begun).calls.remove(&self.number);
+        self.calls.0.send_modify(|running| {
+            running.calls.remove(&self.number);
+        });
     }
-}
-
-fn lock(begun: &Mutex<Begun>) -> MutexGuard<'_, Begun> {
-    // Each change is one step, so what a panicking thread leaves is whole.
-    begun.lock().unwrap_or_else(PoisonError::into_inner)
 }

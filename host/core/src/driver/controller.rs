@@ -256,7 +256,7 @@ impl Work {
     }
 }
 
-fn of_volume(id: &VolumeId) -> Subject<'_> {
+pub(super) fn of_volume(id: &VolumeId) -> Subject<'_> {
     Subject {
         volume: Some(id),
         ..Subject::default()

@@ -1,6 +1,7 @@
 //! CSI's Node service: the backend says what a volume is, the mount room does the rest. Only the first stage, and the publish of a volume
 //! without a stage step, ask the plugin; everything else comes from kernel and journal, so that a missing plugin never holds a pod.
 
+use super::controller::of_volume;
 use super::work::Work;
 use super::{
     Driver, NodeExpandRequest, NodePublishRequest, NodeStageRequest, NodeStats, NodeStatsRequest,
@@ -278,12 +279,5 @@ impl Work {
             volume_context: request.volume_context.clone(),
         };
         Ok(backend.node_publish(&self.call, args).await?)
-    }
-}
-
-fn of_volume(id: &VolumeId) -> Subject<'_> {
-    Subject {
-        volume: Some(id),
-        ..Subject::default()
     }
 }

@@ -3,7 +3,8 @@
 //! What the backend said first is kept in the host's keyspace and stands; only the volume limit follows the backend. Calls are answered from memory;
 //! who wants a newer limit asks the backend anew, and whoever follows the answers hears of it.
 
-use super::plugin::{KeptNode, Plugin};
+use super::plugin::Plugin;
+use super::service::{read_record, write_record};
 use super::work::Work;
 use super::{Driver, NodeInfo};
 use crate::backend::NodeDescription;
@@ -12,12 +13,19 @@ use crate::capabilities::PluginCapability;
 use crate::error::Error;
 use crate::rpc::Rpc;
 use crate::services::Service;
-use crate::state::{Expect, Keyspace, KeyspaceOwner, Outcome, StateError};
+use crate::state::{Expect, Outcome};
+use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 /// Key of the kept description in the host's keyspace.
 const KEY: &str = "node-info";
+/// Pause after the first question that failed; doubled after each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest of these pauses. 30 s: what a person who mends a backend will wait for. A plugin that comes is asked at once.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl Driver {
     /// NodeGetInfo: from memory after a plugin's first answer. Where the plugin is missing or fails, what was kept earlier stands.
@@ -64,12 +72,59 @@ impl Driver {
         .await
     }
 
+    /// Tells what is kept, then what each plugin says that is put to use, and its limit anew in each `period`. Never ends.
+    pub async fn watch_node_info(self: &Arc<Self>, period: Option<Duration>) {
+        let mut offers = self.offers();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let has_plugin = offers.borrow_and_update().is_some();
+            let next = match self.ask_of_node(has_plugin).await {
+                Ok(()) => {
+                    pause = FIRST_PAUSE;
+                    period
+                }
+                Err(error) => {
+                    let paused = pause;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    tracing::warn!(
+                        driver = %self.name(), %error, retry_seconds = paused.as_secs(),
+                        "the node has no description: the last one remains in force"
+                    );
+                    Some(paused)
+                }
+            };
+            let time = async {
+                match next {
+                    Some(next) => sleep(next).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = time => {}
+                // Its sender is the driver's own.
+                _ = offers.changed() => pause = FIRST_PAUSE,
+            }
+        }
+    }
+
+    async fn ask_of_node(self: &Arc<Self>, has_plugin: bool) -> Result<(), Error> {
+        self.tell_kept_node().await?;
+        if has_plugin {
+            let incoming = Incoming {
+                request_id: "node-info".to_owned(),
+                ..Incoming::default()
+            };
+            self.refresh_node_info(incoming).await?;
+        }
+        Ok(())
+    }
+
     /// What NodeGetInfo answers, and each change of it; none: nobody knows yet.
     pub fn node_info_answers(&self) -> watch::Receiver<Option<NodeInfo>> {
         self.node_info.subscribe()
     }
 
-    fn tell_node_info(&self, kept: KeptNode) -> NodeInfo {
+    fn tell_node_info(&self, kept: NodeDescription) -> NodeInfo {
         let info = self.as_node_info(kept);
         self.node_info.send_if_modified(|last| {
             let changes = last.as_ref() != Some(&info);
@@ -81,7 +136,7 @@ impl Driver {
         info
     }
 
-    fn as_node_info(&self, kept: KeptNode) -> NodeInfo {
+    fn as_node_info(&self, kept: NodeDescription) -> NodeInfo {
         let hides_topology = self
             .hidden()
             .hides(PluginCapability::VolumeAccessibilityConstraints.name());
@@ -92,27 +147,18 @@ impl Driver {
         }
     }
 
-    pub(super) fn own_keys(&self) -> Keyspace {
-        Keyspace {
-            driver: self.config.name.clone(),
-            owner: KeyspaceOwner::Host,
-        }
-    }
-
-    async fn kept_node(&self) -> Result<Option<KeptNode>, Error> {
-        match self.state.get(&self.own_keys(), KEY).await? {
-            Some(entry) => Ok(Some(read(&entry.value)?)),
-            None => Ok(None),
-        }
+    async fn kept_node(&self) -> Result<Option<NodeDescription>, Error> {
+        let entry = self.state.get(&self.own_keys(), KEY).await?;
+        entry.map(|entry| read_record(&entry.value)).transpose()
     }
 
     /// Keeps a description durably; what was kept first wins, but for the volume limit.
-    async fn keep_node(&self, said: KeptNode) -> Result<KeptNode, Error> {
+    async fn keep_node(&self, said: NodeDescription) -> Result<NodeDescription, Error> {
         let space = self.own_keys();
         let (kept, expect) = match self.state.get(&space, KEY).await? {
             None => (said, Expect::Absent),
             Some(entry) => {
-                let kept = read(&entry.value)?;
+                let kept: NodeDescription = read_record(&entry.value)?;
                 if (&kept.id, &kept.topology) != (&said.id, &said.topology) {
                     tracing::warn!(
                         "node-info returned another id or topology: the first ones remain in force, since CSINode cannot change them"
@@ -121,29 +167,30 @@ impl Driver {
                 if kept.max_volumes == said.max_volumes {
                     return Ok(kept);
                 }
-                let max_volumes = said.max_volumes;
-                (
-                    KeptNode {
-                        max_volumes,
-                        ..kept
-                    },
-                    Expect::Revision(entry.revision),
-                )
+                let kept = NodeDescription {
+                    max_volumes: said.max_volumes,
+                    ..kept
+                };
+                (kept, Expect::Revision(entry.revision))
             }
         };
-        match self.state.put(&space, KEY, write(&kept)?, expect).await? {
+        match self
+            .state
+            .put(&space, KEY, write_record(&kept)?, expect)
+            .await?
+        {
             Outcome::Done(_) => {
                 self.state.sync().await?;
                 Ok(kept)
             }
-            Outcome::Conflict(Some(entry)) => read(&entry.value),
+            Outcome::Conflict(Some(entry)) => read_record(&entry.value),
             Outcome::Conflict(None) => Ok(kept),
         }
     }
 }
 
 impl Work {
-    async fn said_of_node(&self) -> Result<KeptNode, Error> {
+    async fn said_of_node(&self) -> Result<NodeDescription, Error> {
         let Some(plugin) = self.plugin() else {
             return Err(self.driver.no_plugin());
         };
@@ -157,42 +204,17 @@ impl Work {
         }
     }
 
-    async fn ask_and_remember(&self, plugin: &Plugin) -> Result<KeptNode, Error> {
+    async fn ask_and_remember(&self, plugin: &Plugin) -> Result<NodeDescription, Error> {
         let kept = self.driver.keep_node(self.ask_node().await?).await?;
         plugin.node.said.store(Some(Arc::new(kept.clone())));
         Ok(kept)
     }
 
-    async fn ask_node(&self) -> Result<KeptNode, Error> {
+    async fn ask_node(&self) -> Result<NodeDescription, Error> {
         let backend = self.backend()?;
-        let NodeDescription {
-            id,
-            max_volumes,
-            topology,
-        } = if backend.offer().has(Service::NodeInfo) {
-            backend.node_info(&self.call).await?
-        } else {
-            NodeDescription::default()
-        };
-        Ok(KeptNode {
-            id,
-            max_volumes,
-            topology,
-        })
+        if !backend.offer().has(Service::NodeInfo) {
+            return Ok(NodeDescription::default());
+        }
+        Ok(backend.node_info(&self.call).await?)
     }
-}
-
-fn read(value: &[u8]) -> Result<KeptNode, Error> {
-    serde_json::from_slice(value).map_err(|error| failed("read the kept node description", error))
-}
-
-fn write(kept: &KeptNode) -> Result<Vec<u8>, Error> {
-    serde_json::to_vec(kept).map_err(|error| failed("write the kept node description", error))
-}
-
-fn failed(operation: &'static str, error: serde_json::Error) -> Error {
-    Error::State(StateError::Failed {
-        operation,
-        source: Box::new(error),
-    })
 }

@@ -78,6 +78,12 @@ pub(super) async fn joined<T, F>(
 where
     F: Future<Output = Result<Page<T>, Error>>,
 {
+    let answer = |entries, next_token| {
+        Ok(Page {
+            entries,
+            next_token,
+        })
+    };
     let mut entries = Vec::new();
     let mut bytes = 0;
     let mut progress = Progress::default();
@@ -88,10 +94,7 @@ where
             .max_entries
             .map(|most| most.saturating_sub(length(&entries)));
         if room == Some(0) {
-            return Ok(Page {
-                entries,
-                next_token: token,
-            });
+            return answer(entries, token);
         }
         progress.goes_on(work, function, token.as_ref())?;
         let page = loop {
@@ -108,10 +111,7 @@ where
             }
             if !entries.is_empty() {
                 // This page is read again, by the next call.
-                return Ok(Page {
-                    entries,
-                    next_token: token,
-                });
+                return answer(entries, token);
             }
             let count = length(&page.entries).min(most);
             if count <= 1 {
@@ -125,10 +125,7 @@ where
         entries.extend(page.entries);
         token = page.next_token;
         if token.is_none() {
-            return Ok(Page {
-                entries,
-                next_token: None,
-            });
+            return answer(entries, None);
         }
     }
 }

@@ -2,14 +2,11 @@
 
 use super::calls::{Calls, Ticket};
 use super::{Driver, ServingPolicy, VersionFault};
-use crate::backend::Backend;
+use crate::backend::{Backend, NodeDescription};
 use crate::capabilities::{Capabilities, serves};
 use crate::fault::FaultKind;
-use crate::names::NodeId;
 use crate::rpc::Rpc;
-use crate::topology::Topology;
 use arc_swap::ArcSwapOption;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +26,6 @@ pub(super) struct Plugin {
     pub(super) answered: AtomicU64,
     /// About what.
     answered_about: Mutex<BTreeMap<Rpc, About>>,
-    pub(super) faults: Mutex<BTreeMap<FaultKind, u64>>,
 }
 
 /// What the calls of one kind that ended well were about.
@@ -53,18 +49,10 @@ pub struct Retired {
     pub(super) calls: Calls,
 }
 
-/// A kept description. An absent id stands for the host's, which the administrator may change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct KeptNode {
-    pub(super) id: Option<NodeId>,
-    pub(super) max_volumes: Option<u64>,
-    pub(super) topology: Option<Topology>,
-}
-
 /// What one plugin said of the node.
 #[derive(Default)]
 pub(super) struct NodeInfoCache {
-    pub(super) said: ArcSwapOption<KeptNode>,
+    pub(super) said: ArcSwapOption<NodeDescription>,
     /// One question at a time: an older answer must not follow a newer one.
     pub(super) asking: tokio::sync::Mutex<()>,
 }
@@ -92,10 +80,9 @@ impl Plugin {
             policy,
             capabilities,
             node: NodeInfoCache::default(),
-            calls: Calls::new(),
+            calls: Calls::default(),
             answered: AtomicU64::new(0),
             answered_about: Mutex::default(),
-            faults: Mutex::default(),
         }
     }
 
@@ -115,9 +102,6 @@ impl Plugin {
     }
 
     pub(super) fn has_failed(&self, rpc: Rpc, subject: Option<&str>, kind: FaultKind) {
-        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        *faults.entry(kind).or_default() += 1;
-        drop(faults);
         if let Some(told) = &self.policy.faults {
             let subject = number_of(rpc, subject);
             let about = self.answered_about().get(&rpc).copied();

@@ -6,8 +6,8 @@ use super::calls::RunningCall;
 use crate::error::Error;
 use crate::rpc::Rpc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use tokio::sync::watch;
+use std::sync::atomic::{Ordering, fence};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 /// Calls that may wait at a time. 1,024: five provisioners with all their workers; more would only come back later all at once.
@@ -16,10 +16,9 @@ const MOST_WAITING: usize = 1024;
 const LEAVING: &str = "the backend is being taken away";
 
 /// How many hold the calls of a driver, and how many calls wait for them.
-#[derive(Default)]
 pub(super) struct Holds {
     held: watch::Sender<usize>,
-    waiting: AtomicUsize,
+    places: Semaphore,
 }
 
 /// Calls that ask the plugin wait for as long as this lives; those that kernel and journal answer go on.
@@ -32,12 +31,12 @@ pub struct Leaving {
     driver: Arc<Driver>,
 }
 
-/// A place among those that wait.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+impl Default for Holds {
+    fn default() -> Self {
+        Self {
+            held: watch::Sender::default(),
+            places: Semaphore::new(MOST_WAITING),
+        }
     }
 }
 
@@ -48,13 +47,9 @@ impl Holds {
 
     /// Returns when nobody holds the calls.
     pub(super) async fn released(&self, until: Instant) -> Result<(), Error> {
-        let place = Waiting(&self.waiting);
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING {
-            return Err(Error::Held);
-        }
+        let _place = self.places.try_acquire().map_err(|_| Error::Held)?;
         let mut held = self.held.subscribe();
         let released = timeout_at(until, held.wait_for(|holders| *holders == 0)).await;
-        drop(place);
         released.map(drop).map_err(|_| Error::Held)
     }
 }

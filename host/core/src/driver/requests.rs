@@ -1,6 +1,11 @@
 //! Requests and answers of the driver that are not the backend's own: node calls carry paths, which no backend sees, and some answers join what
 //! several rooms say.
 
+#![allow(
+    missing_docs,
+    reason = "what has no other word is CSI's and described there"
+)]
+
 use crate::attributes::Attributes;
 use crate::health::Health;
 use crate::mounter::VolumeStats;
@@ -10,7 +15,6 @@ use crate::volume::{CapacityRange, PageRequest, VolumeCapability, VolumeConditio
 
 /// CSI GetPluginInfo.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct PluginInfo {
     pub name: DriverName,
     pub vendor_version: String,
@@ -19,7 +23,6 @@ pub struct PluginInfo {
 
 /// CSI ListSnapshots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct ListSnapshotsRequest {
     pub snapshot: Option<SnapshotId>,
     pub source_volume: Option<VolumeId>,
@@ -64,7 +67,6 @@ pub struct VolumeHealth {
 
 /// CSI NodeGetVolumeHealth.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct NodeHealthRequest {
     pub id: VolumeId,
     pub publish_path: Option<NodePath>,
@@ -82,7 +84,6 @@ pub struct StorageHealth {
 
 /// CSI NodeStageVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct NodeStageRequest {
     pub id: VolumeId,
     pub staging_path: NodePath,
@@ -93,7 +94,6 @@ pub struct NodeStageRequest {
 
 /// CSI NodePublishVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct NodePublishRequest {
     pub id: VolumeId,
     pub staging_path: Option<NodePath>,
@@ -108,7 +108,6 @@ pub struct NodePublishRequest {
 
 /// CSI NodeGetVolumeStats.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct NodeStatsRequest {
     pub id: VolumeId,
     pub volume_path: NodePath,
@@ -126,18 +125,14 @@ pub struct NodeStats {
 
 /// CSI NodeExpandVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct NodeExpandRequest {
     pub id: VolumeId,
     pub volume_path: NodePath,
-    pub staging_path: Option<NodePath>,
     pub capacity: CapacityRange,
-    pub capability: Option<VolumeCapability>,
 }
 
 /// CSI NodeGetInfo.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are CSI's")]
 pub struct NodeInfo {
     pub id: NodeId,
     pub max_volumes: Option<u64>,

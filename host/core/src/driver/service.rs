@@ -1,10 +1,9 @@
-//! Until when a host served the driver.
-//!
-//! It stands in the host's keyspace; it decides nothing, and no call reads it.
+//! Records of the host's own about a driver; one of them says until when a host served it.
 
 use super::Driver;
 use crate::error::Error;
-use crate::state::{Expect, StateError};
+use crate::state::{Expect, Keyspace, KeyspaceOwner, StateError};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -32,8 +31,7 @@ impl Driver {
         let Some(entry) = self.state.get(&self.own_keys(), KEY).await? else {
             return Ok(None);
         };
-        let record: Record = serde_json::from_slice(&entry.value)
-            .map_err(failed("read when the driver was last served"))?;
+        let record: Record = read_record(&entry.value)?;
         Ok(Some(match record.until {
             None => LastService::Open,
             Some(until) => LastService::Until(UNIX_EPOCH + Duration::from_millis(until)),
@@ -49,20 +47,34 @@ impl Driver {
                 Some(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
             }
         };
-        let value = serde_json::to_vec(&Record { until })
-            .map_err(failed("write when the driver was last served"))?;
+        let value = write_record(&Record { until })?;
         self.state
             .put(&self.own_keys(), KEY, value, Expect::Any)
             .await?;
         Ok(self.state.sync().await?)
     }
+
+    pub(super) fn own_keys(&self) -> Keyspace {
+        Keyspace {
+            driver: self.config.name.clone(),
+            owner: KeyspaceOwner::Host,
+        }
+    }
 }
 
-fn failed(operation: &'static str) -> impl FnOnce(serde_json::Error) -> Error {
-    move |error| {
-        Error::State(StateError::Failed {
-            operation,
-            source: Box::new(error),
-        })
-    }
+/// A record of the host's own keyspace.
+pub(super) fn read_record<T: DeserializeOwned>(value: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(value).map_err(|error| failed("read a record of the host", error))
+}
+
+/// The same to be written.
+pub(super) fn write_record<T: Serialize>(record: &T) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(record).map_err(|error| failed("write a record of the host", error))
+}
+
+fn failed(operation: &'static str, error: serde_json::Error) -> Error {
+    Error::State(StateError::Failed {
+        operation,
+        source: Box::new(error),
+    })
 }

@@ -1,20 +1,21 @@
-//! The snapshot calls of CSI's Controller service.
+//! Snapshots: the calls of CSI's Controller service, and the services GroupController and SnapshotMetadata.
 //!
-//! Two gaps between CSI and backends are closed here: a snapshot that is not ready and cannot be listed, and ListSnapshots by id.
+//! Two gaps between CSI and backends are closed here: a snapshot that is not ready and cannot be listed, and ListSnapshots by id. A group that is not
+//! ready is answered at once: csi-snapshotter asks GetVolumeGroupSnapshot until it is, which every such backend has.
 
 use super::controller::not_offered;
 use super::paging::{bytes_of_snapshot, joined};
 use super::work::Work;
 use super::{Driver, ListSnapshotsRequest};
-use crate::backend::{CreateSnapshot, ListSnapshots};
+use crate::backend::{CreateGroup, CreateSnapshot, ListSnapshots};
 use crate::call::Incoming;
 use crate::capabilities::{ControllerCapability, PluginCapability};
 use crate::claims::{Subject, claims};
 use crate::code::Code;
 use crate::error::Error;
-use crate::names::{SnapshotId, VolumeId};
+use crate::names::{GroupSnapshotId, SnapshotId, VolumeId};
 use crate::rpc::Rpc;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{GroupSnapshot, MetadataPage, Snapshot};
 use crate::volume::{Page, PageRequest};
 use std::slice;
 use std::sync::Arc;
@@ -127,6 +128,92 @@ impl Driver {
         })
         .await
     }
+
+    /// CreateVolumeGroupSnapshot.
+    pub async fn create_volume_group_snapshot(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        args: CreateGroup,
+    ) -> Result<GroupSnapshot, Error> {
+        let rpc = Rpc::CreateVolumeGroupSnapshot;
+        let subject = Subject {
+            name: Some(&args.name),
+            members: &args.source_volumes,
+            ..Subject::default()
+        };
+        self.run(rpc, incoming, claims(rpc, subject), |work| async move {
+            let group = work.backend()?.create_group(&work.call, args).await?;
+            Ok(work.complete_group(group))
+        })
+        .await
+    }
+
+    /// DeleteVolumeGroupSnapshot, with the members that the client knows of.
+    pub async fn delete_volume_group_snapshot(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        id: GroupSnapshotId,
+        snapshots: Vec<SnapshotId>,
+    ) -> Result<(), Error> {
+        let rpc = Rpc::DeleteVolumeGroupSnapshot;
+        let subject = Subject {
+            group: Some(&id),
+            snapshots: &snapshots,
+            ..Subject::default()
+        };
+        self.run(rpc, incoming, claims(rpc, subject), |work| async move {
+            let backend = work.backend()?;
+            Ok(backend.delete_group(&work.call, id, snapshots).await?)
+        })
+        .await
+    }
+
+    /// GetVolumeGroupSnapshot, with the members that the client knows of.
+    pub async fn get_volume_group_snapshot(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        id: GroupSnapshotId,
+        snapshots: Vec<SnapshotId>,
+    ) -> Result<GroupSnapshot, Error> {
+        self.read(Rpc::GetVolumeGroupSnapshot, incoming, |work| async move {
+            let group = work.backend()?.get_group(&work.call, id, snapshots).await?;
+            Ok(work.complete_group(group))
+        })
+        .await
+    }
+
+    /// One page of GetMetadataAllocated.
+    pub async fn get_metadata_allocated(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        id: SnapshotId,
+        offset: u64,
+        max: u32,
+    ) -> Result<MetadataPage, Error> {
+        self.read(Rpc::GetMetadataAllocated, incoming, |work| async move {
+            let backend = work.backend()?;
+            Ok(backend.get_allocated(&work.call, id, offset, max).await?)
+        })
+        .await
+    }
+
+    /// One page of GetMetadataDelta.
+    pub async fn get_metadata_delta(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        base: SnapshotId,
+        target: SnapshotId,
+        offset: u64,
+        max: u32,
+    ) -> Result<MetadataPage, Error> {
+        self.read(Rpc::GetMetadataDelta, incoming, |work| async move {
+            let backend = work.backend()?;
+            Ok(backend
+                .get_delta(&work.call, base, target, offset, max)
+                .await?)
+        })
+        .await
+    }
 }
 
 impl Work {
@@ -157,9 +244,18 @@ impl Work {
     }
 
     /// "A plugin that returns this field MUST also set the SNAPSHOT_ACCESSIBILITY_CONSTRAINTS plugin capability."
-    pub(super) fn complete_snapshot(&self, snapshot: &mut Snapshot) {
+    fn complete_snapshot(&self, snapshot: &mut Snapshot) {
         if !self.places_snapshots() {
             snapshot.accessible_topology.clear();
         }
+    }
+
+    /// A group is ready when all its members are (CSI, `VolumeGroupSnapshot.ready_to_use`).
+    fn complete_group(&self, mut group: GroupSnapshot) -> GroupSnapshot {
+        for member in &mut group.snapshots {
+            self.complete_snapshot(member);
+            group.ready_to_use &= member.ready_to_use;
+        }
+        group
     }
 }

@@ -6,10 +6,8 @@ use super::{Driver, ServingPolicy};
 use crate::backend::Backend;
 use crate::capabilities::{Capabilities, Hidden};
 use crate::error::Error;
-use crate::fault::FaultKind;
 use crate::rpc::Rpc;
 use crate::services::{Service, ServiceSet};
-use std::collections::BTreeMap;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -83,28 +81,20 @@ impl Driver {
         plugin.as_ref().map_or(0, answered)
     }
 
-    /// Faults of the version in use, by kind; those that never were are absent.
-    pub fn version_faults(&self) -> BTreeMap<FaultKind, u64> {
-        let plugin = self.plugin.load();
-        let faults = |plugin: &Arc<Plugin>| {
-            let faults = plugin.faults.lock().unwrap_or_else(PoisonError::into_inner);
-            faults.clone()
-        };
-        plugin.as_ref().map(faults).unwrap_or_default()
-    }
-
     /// How long a call that begins now may take.
     pub(super) fn time_budget(&self) -> Duration {
-        let plugin = self.plugin.load();
-        let policy = plugin.as_ref().map(|plugin| &plugin.policy);
-        policy.unwrap_or(&self.config.policy).time_budget
+        self.policy_now(|policy| policy.time_budget)
     }
 
     /// What is hidden now.
     pub(super) fn hidden(&self) -> Hidden {
+        self.policy_now(|policy| policy.hidden.clone())
+    }
+
+    fn policy_now<T>(&self, read: impl FnOnce(&ServingPolicy) -> T) -> T {
         let plugin = self.plugin.load();
         let policy = plugin.as_ref().map(|plugin| &plugin.policy);
-        policy.unwrap_or(&self.config.policy).hidden.clone()
+        read(policy.unwrap_or(&self.config.policy))
     }
 
     /// Every version that may have calls.

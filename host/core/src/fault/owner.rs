@@ -14,7 +14,6 @@ impl Error {
             Error::Invalid(_)
             | Error::NotServed { .. }
             | Error::NotOffered { .. }
-            | Error::NotFound { .. }
             | Error::Precondition(_) => Owner::Request,
             // What failed it is at fault, not that something was changed before.
             Error::AfterEffect { source } => source.owner(asked),

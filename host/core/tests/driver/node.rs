@@ -225,9 +225,7 @@ fn expansion() -> NodeExpandRequest {
     NodeExpandRequest {
         id: volume_id("v"),
         volume_path: path("/t"),
-        staging_path: None,
         capacity: CapacityRange::new(Some(7), None).unwrap(),
-        capability: None,
     }
 }
 

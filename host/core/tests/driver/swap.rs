@@ -335,16 +335,11 @@ async fn faults_are_told_to_whoever_follows_their_version() {
     deleted(&bench.driver, "v").await.unwrap_err();
     let fault = told.recv().await.unwrap();
     assert_eq!(fault.kind, FaultKind::Trapped);
-    assert_eq!(
-        bench.driver.version_faults(),
-        [(FaultKind::Trapped, 1)].into()
-    );
     assert_eq!(bench.driver.calls_answered(), 0);
 
     let sound = whole();
     swapped(&bench, &sound);
     deleted(&bench.driver, "v").await.unwrap();
-    assert_eq!(bench.driver.version_faults(), [].into());
     assert_eq!(bench.driver.calls_answered(), 1);
     assert_eq!(
         bench.driver.fault_counts(),

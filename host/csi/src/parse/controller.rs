@@ -4,7 +4,7 @@ use super::words::{
     any_capabilities, attributes, capabilities, capability, capacity, content_source, optional,
     page, required, required_capacity, topology, topology_requirement,
 };
-use super::{Parsed, Result, Subject, origin};
+use super::{Parsed, Result, Subject, origin, volume};
 use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
 use wasmount_core::attributes::Attributes;
@@ -218,8 +218,4 @@ pub(crate) fn controller_modify_volume(
     let mutable = attributes("mutable_parameters", mutable_parameters)?;
     Ok(Parsed::new(volume(&id), secrets, (id, mutable))
         .saying(|words, (_, mutable)| words.with_map(mutable)))
-}
-
-fn volume(id: &VolumeId) -> Subject {
-    Subject::Volume(id.as_str().to_owned())
 }

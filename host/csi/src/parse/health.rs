@@ -1,7 +1,7 @@
 //! Requests about health, of the Controller and the Node service.
 
 use super::words::{count, optional};
-use super::{Parsed, Result, Subject};
+use super::{Parsed, Result, Subject, volume};
 use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
 use wasmount_core::driver::{HealthPosition, ListVolumeHealthRequest, NodeHealthRequest};
@@ -61,8 +61,4 @@ pub(crate) fn node_get_volume_health(
 pub(crate) fn node_get_storage_health(request: wire::NodeGetStorageHealthRequest) -> Result<()> {
     let wire::NodeGetStorageHealthRequest { secrets } = request;
     Ok(Parsed::new(Subject::Driver, secrets, ()))
-}
-
-fn volume(id: &VolumeId) -> Subject {
-    Subject::Volume(id.as_str().to_owned())
 }

@@ -2,7 +2,7 @@
 //! (csi-sanity asks with a relative path and wants NOT_FOUND).
 
 use super::words::{attributes, capability, capacity, optional, required};
-use super::{Parsed, Result, Subject, origin};
+use super::{Parsed, Result, origin, volume};
 use crate::wire::csi::v1 as wire;
 use wasmount_core::driver::{
     EPHEMERAL, NodeExpandRequest, NodePublishRequest, NodeStageRequest, NodeStatsRequest,
@@ -76,18 +76,16 @@ pub(crate) fn node_publish_volume(
             .or_insert(tokens);
     }
     let volume_context = attributes("volume_context", volume_context)?;
-    let staging_path = optional(staging_target_path, |word| {
-        NodePath::parse("staging_target_path", word)
-    })?;
+    let staging_path = staging(staging_target_path)?;
     // One mounted in the other could not be unmounted while that is.
     if staging_path
         .as_ref()
         .is_some_and(|staging| staging.overlaps(&target_path))
     {
-        return Err(InvalidWord::Rule {
-            what: "target_path",
-            rule: "and staging_target_path are the same, or one lies in the other",
-        }
+        return Err(InvalidWord::rule(
+            "target_path",
+            "and staging_target_path are the same, or one lies in the other",
+        )
         .into());
     }
     let origin = origin(None, &volume_context);
@@ -135,9 +133,7 @@ pub(crate) fn node_get_volume_stats(
     } = request;
     let id = VolumeId::parse("volume_id", volume_id)?;
     let volume_path = NodePath::parse("volume_path", volume_path)?;
-    let staging_path = optional(staging_target_path, |word| {
-        NodePath::parse("staging_target_path", word)
-    })?;
+    let staging_path = staging(staging_target_path)?;
     Ok(Parsed::new(
         volume(&id),
         [],
@@ -162,23 +158,23 @@ pub(crate) fn node_expand_volume(
     } = request;
     let id = VolumeId::parse("volume_id", volume_id)?;
     let volume_path = NodePath::parse("volume_path", volume_path)?;
+    // Kernel and journal know the staging path and the capability; malformed ones are refused all the same.
+    staging(staging_target_path)?;
+    let capacity = capacity(capacity_range)?;
+    volume_capability
+        .map(|wanted| capability("volume_capability", wanted))
+        .transpose()?;
     Ok(Parsed::new(
         volume(&id),
         secrets,
         NodeExpandRequest {
             id,
             volume_path,
-            staging_path: optional(staging_target_path, |word| {
-                NodePath::parse("staging_target_path", word)
-            })?,
-            capacity: capacity(capacity_range)?,
-            capability: volume_capability
-                .map(|wanted| capability("volume_capability", wanted))
-                .transpose()?,
+            capacity,
         },
     ))
 }
 
-fn volume(id: &VolumeId) -> Subject {
-    Subject::Volume(id.as_str().to_owned())
+fn staging(path: String) -> std::result::Result<Option<NodePath>, InvalidWord> {
+    optional(path, |word| NodePath::parse("staging_target_path", word))
 }

@@ -80,19 +80,13 @@ pub(super) fn capability(
     let access_type = match access_type {
         // A type of a later CSI arrives as none too: protobuf drops what it does not know.
         None => {
-            return Err(InvalidWord::Rule {
-                what,
-                rule: "has no access_type",
-            });
+            return Err(InvalidWord::rule(what, "has no access_type"));
         }
         Some(WireAccessType::Block(BlockVolume {})) => AccessType::Block,
         Some(WireAccessType::Mount(mount)) => AccessType::Mount(mount_access(mount)?),
     };
     let Some(wire::volume_capability::AccessMode { mode }) = access_mode else {
-        return Err(InvalidWord::Rule {
-            what,
-            rule: "has no access_mode",
-        });
+        return Err(InvalidWord::rule(what, "has no access_mode"));
     };
     Ok(VolumeCapability {
         access_type,
@@ -112,10 +106,7 @@ fn mount_access(mount: MountVolume) -> Checked<MountAccess> {
 
 fn access_mode(what: &'static str, mode: i32) -> Checked<AccessMode> {
     match Mode::try_from(mode) {
-        Ok(Mode::Unknown) => Err(InvalidWord::Rule {
-            what,
-            rule: "has an access_mode of UNKNOWN",
-        }),
+        Ok(Mode::Unknown) => Err(InvalidWord::rule(what, "has an access_mode of UNKNOWN")),
         Ok(Mode::SingleNodeWriter) => Ok(AccessMode::SingleNodeWriter),
         Ok(Mode::SingleNodeReaderOnly) => Ok(AccessMode::SingleNodeReaderOnly),
         Ok(Mode::MultiNodeReaderOnly) => Ok(AccessMode::MultiNodeReaderOnly),
@@ -126,10 +117,7 @@ fn access_mode(what: &'static str, mode: i32) -> Checked<AccessMode> {
         // Of a later CSI: the backend may know it.
         Err(_) => u32::try_from(mode)
             .map(AccessMode::Other)
-            .map_err(|_| InvalidWord::Rule {
-                what,
-                rule: "has a negative access_mode",
-            }),
+            .map_err(|_| InvalidWord::rule(what, "has a negative access_mode")),
     }
 }
 
@@ -154,29 +142,26 @@ pub(super) fn required_capacity(range: Option<wire::CapacityRange>) -> Checked<C
     let what = "capacity_range";
     let range = capacity(Some(required(what, range)?))?;
     match (range.required(), range.limit()) {
-        (None, None) => Err(InvalidWord::Rule {
+        (None, None) => Err(InvalidWord::rule(
             what,
-            rule: "says neither required_bytes nor limit_bytes",
-        }),
+            "says neither required_bytes nor limit_bytes",
+        )),
         _ => Ok(range),
     }
 }
 
 fn bound(what: &'static str, bytes: i64) -> Checked<Option<u64>> {
-    let bytes = u64::try_from(bytes).map_err(|_| InvalidWord::Rule {
-        what,
-        rule: "is negative",
-    })?;
+    let bytes = u64::try_from(bytes).map_err(|_| InvalidWord::rule(what, "is negative"))?;
     Ok(Some(bytes).filter(|bytes| *bytes != 0))
 }
 
 pub(super) fn content_source(source: wire::VolumeContentSource) -> Checked<ContentSource> {
     let wire::VolumeContentSource { r#type } = source;
     match r#type {
-        None => Err(InvalidWord::Rule {
-            what: "volume_content_source",
-            rule: "names neither a snapshot nor a volume",
-        }),
+        None => Err(InvalidWord::rule(
+            "volume_content_source",
+            "names neither a snapshot nor a volume",
+        )),
         Some(WireSource::Snapshot(SnapshotSource { snapshot_id })) => {
             SnapshotId::parse("snapshot_id of volume_content_source", snapshot_id)
                 .map(ContentSource::Snapshot)
@@ -233,9 +218,6 @@ pub(super) fn page(
 
 /// Absent when 0.
 pub(super) fn count(what: &'static str, count: i32) -> Checked<Option<u32>> {
-    let count = u32::try_from(count).map_err(|_| InvalidWord::Rule {
-        what,
-        rule: "is negative",
-    })?;
+    let count = u32::try_from(count).map_err(|_| InvalidWord::rule(what, "is negative"))?;
     Ok(Some(count).filter(|count| *count != 0))
 }

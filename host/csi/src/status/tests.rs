@@ -18,7 +18,7 @@ fn answered(code: Code) -> Error {
 
 #[test]
 fn every_code_of_a_backend_arrives_as_grpcs_code_of_that_number() {
-    for (number, each) in (1..).zip(Code::ALL) {
+    for (number, &each) in (1..).zip(Code::ALL) {
         assert_eq!(status(&answered(each)).code() as i32, number, "{each:?}");
     }
 }

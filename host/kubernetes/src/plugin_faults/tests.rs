@@ -101,11 +101,11 @@ fn a_note_says_who_did_what_and_whom_to_tell() {
 
 #[test]
 fn every_fault_but_a_busy_backend_has_a_reason_of_its_own() {
-    let reasons: Vec<_> = FaultKind::ALL.into_iter().filter_map(reason).collect();
+    let reasons: Vec<_> = FaultKind::ALL.iter().copied().filter_map(reason).collect();
     let distinct: std::collections::BTreeSet<_> = reasons.iter().collect();
     assert_eq!(distinct.len(), FaultKind::ALL.len() - 1);
     assert_eq!(reason(FaultKind::Busy), None);
-    for kind in FaultKind::ALL {
+    for &kind in FaultKind::ALL {
         assert!(note(&fault(kind)).len() <= 1024);
     }
 }

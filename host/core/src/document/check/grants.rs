@@ -3,7 +3,7 @@
 use super::{Checked, bytes, few, file_path, non_empty};
 use crate::device_fact::DeviceFact;
 use crate::document::{DeviceGrant, FilesystemGrant, Grants, KeyPath, PoolGrant, raw};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Component;
 
 /// All grants of a document.
@@ -15,43 +15,26 @@ pub(super) fn checked(key: &KeyPath, grants: raw::Grants) -> Checked<Grants> {
     } = grants;
     let pools_key = key.key("pools");
     few(&pools_key, pools.len())?;
-    let pools = pools
-        .into_iter()
-        .map(|(name, pool)| {
-            let key = pools_key.key(&name);
-            non_empty(&key, &name)?;
-            Ok((name, pool_grant(&key, pool)?))
-        })
-        .collect::<Checked<_>>()?;
+    let pools = pools_key.each_value(pools, |key, name, pool| {
+        non_empty(key, &name)?;
+        Ok((name, pool_grant(key, pool)?))
+    })?;
     let list_key = key.key("filesystems");
     few(&list_key, filesystems.len())?;
     let mut types = BTreeSet::new();
-    let filesystems = filesystems
-        .into_iter()
-        .enumerate()
-        .map(|(index, filesystem)| {
-            let key = list_key.index(index);
-            let grant = filesystem_grant(&key, filesystem)?;
-            if !types.insert(grant.fs_type.clone()) {
-                return Err(key.key("type").invalid(format!(
-                    "`{}` stands in the list twice; join the two",
-                    grant.fs_type
-                )));
-            }
-            Ok(grant)
-        })
-        .collect::<Checked<_>>()?;
+    let filesystems = list_key.each(filesystems, |key, filesystem| {
+        let grant = filesystem_grant(key, filesystem)?;
+        let twice = format!("`{}` stands in the list twice; join the two", grant.fs_type);
+        key.key("type")
+            .ensure(types.insert(grant.fs_type.clone()), &twice)?;
+        Ok(grant)
+    })?;
     let list_key = key.key("devices");
     few(&list_key, devices.len())?;
-    let devices = devices
-        .into_iter()
-        .enumerate()
-        .map(|(index, device)| device_grant(&list_key.index(index), device))
-        .collect::<Checked<_>>()?;
     Ok(Grants {
         pools,
         filesystems,
-        devices,
+        devices: list_key.each(devices, device_grant)?,
         ..Grants::default()
     })
 }
@@ -64,14 +47,14 @@ fn pool_grant(key: &KeyPath, pool: raw::Pool) -> Checked<PoolGrant> {
     } = pool;
     let path_key = key.key("path");
     let path = file_path(&path_key, path)?;
-    if path.components().any(|part| part == Component::ParentDir) {
-        return Err(path_key.invalid("must not contain `..`"));
-    }
+    let leads_up = path.components().any(|part| part == Component::ParentDir);
+    path_key.ensure(!leads_up, "must not contain `..`")?;
     // The host's own folder would come beside the node's, or the data directory into a plugin's reach.
     let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
-    if !path.components().any(is_name) {
-        return Err(path_key.invalid("must be a directory for the pool alone"));
-    }
+    path_key.ensure(
+        path.components().any(is_name),
+        "must be a directory for the pool alone",
+    )?;
     Ok(PoolGrant {
         path,
         full_copies,
@@ -90,22 +73,23 @@ fn filesystem_grant(key: &KeyPath, filesystem: raw::Filesystem) -> Checked<Files
     let max_key = key.key("maxBytes");
     let in_memory = fs_type == "tmpfs";
     non_empty(&key.key("type"), &fs_type)?;
-    if in_memory && !sources.is_empty() {
-        return Err(sources_key.invalid("a tmpfs has no source; take `sources` away"));
-    }
-    if !in_memory && sources.is_empty() {
-        return Err(sources_key.invalid("grants nothing; name sources, such as `server:/export/*`"));
-    }
-    if !in_memory && max_bytes.is_some() {
-        return Err(max_key.invalid("only a tmpfs can be bounded by the host"));
-    }
-    for (index, source) in sources.iter().enumerate() {
-        let key = sources_key.index(index);
-        non_empty(&key, source)?;
-        if source.strip_suffix('*').unwrap_or(source).contains('*') {
-            return Err(key.invalid("may have a `*` at its end only"));
-        }
-    }
+    sources_key.ensure(
+        !in_memory || sources.is_empty(),
+        "a tmpfs has no source; take `sources` away",
+    )?;
+    sources_key.ensure(
+        in_memory || !sources.is_empty(),
+        "grants nothing; name sources, such as `server:/export/*`",
+    )?;
+    max_key.ensure(
+        in_memory || max_bytes.is_none(),
+        "only a tmpfs can be bounded by the host",
+    )?;
+    let sources = sources_key.each(sources, |key, source| {
+        non_empty(key, &source)?;
+        pattern(key, &source)?;
+        Ok(source)
+    })?;
     Ok(FilesystemGrant {
         fs_type,
         sources,
@@ -116,6 +100,16 @@ fn filesystem_grant(key: &KeyPath, filesystem: raw::Filesystem) -> Checked<Files
     })
 }
 
+/// Text that may end in `*`; what stands before that.
+fn pattern<'p>(key: &KeyPath, pattern: &'p str) -> Checked<Option<&'p str>> {
+    let start = pattern.strip_suffix('*');
+    key.ensure(
+        !start.unwrap_or(pattern).contains('*'),
+        "may have a `*` at its end only",
+    )?;
+    Ok(start)
+}
+
 /// At least one fact must tell devices apart: anything else would hand out every disk of the node, that of the system among them.
 fn device_grant(key: &KeyPath, device: raw::Device) -> Checked<DeviceGrant> {
     let raw::Device {
@@ -123,51 +117,39 @@ fn device_grant(key: &KeyPath, device: raw::Device) -> Checked<DeviceGrant> {
         mount_options,
     } = device;
     let facts_key = key.key("facts");
-    let facts: BTreeMap<DeviceFact, String> = facts
-        .into_iter()
-        .map(|(name, pattern)| {
-            let key = facts_key.key(&name);
-            let fact = DeviceFact::parse(&name).ok_or_else(|| {
-                key.invalid(format!("unknown fact; known are {}", DeviceFact::names()))
-            })?;
-            fact_pattern(&key, fact, &pattern)?;
-            Ok((fact, pattern))
-        })
-        .collect::<Checked<_>>()?;
+    let facts = facts_key.each_value(facts, |key, name, value| {
+        let fact = DeviceFact::parse(&name).ok_or_else(|| {
+            key.invalid(format!("unknown fact; known are {}", DeviceFact::names()))
+        })?;
+        let checked = match pattern(key, &value)? {
+            Some(start) => fact.check_start(start),
+            None => fact.check_value(&value),
+        };
+        checked.map_err(|fault| key.invalid(fault.to_string()))?;
+        Ok((fact, value))
+    })?;
     let tells_apart =
         |(fact, pattern): (&DeviceFact, &String)| *fact != DeviceFact::Partition && pattern != "*";
-    if !facts.iter().any(tells_apart) {
-        return Err(facts_key.invalid(
-            "would grant disks of every kind; name a fact other than `partition` with more than `*`, such as `by-id: \"scsi-0Acme_*\"`",
-        ));
-    }
+    facts_key.ensure(
+        facts.iter().any(tells_apart),
+        "would grant disks of every kind; name a fact other than `partition` with more than `*`, such as `by-id: \"scsi-0Acme_*\"`",
+    )?;
     Ok(DeviceGrant {
         facts,
         mount_options: options(&key.key("mountOptions"), mount_options)?,
     })
 }
 
-fn fact_pattern(key: &KeyPath, fact: DeviceFact, pattern: &str) -> Checked<()> {
-    if pattern.strip_suffix('*').unwrap_or(pattern).contains('*') {
-        return Err(key.invalid("may have a `*` at its end only"));
-    }
-    let checked = match pattern.strip_suffix('*') {
-        Some(start) => fact.check_start(start),
-        None => fact.check_value(pattern),
-    };
-    checked.map_err(|fault| key.invalid(fault.to_string()))
-}
-
 /// Mount options, one each: a comma would smuggle in a second one.
 fn options(key: &KeyPath, options: Vec<String>) -> Checked<Vec<String>> {
-    for (index, option) in options.iter().enumerate() {
-        let key = key.index(index);
-        non_empty(&key, option)?;
-        if option.contains([',', ' ']) {
-            return Err(key.invalid("must be one option, without comma or space"));
-        }
-    }
-    Ok(options)
+    key.each(options, |key, option| {
+        non_empty(key, &option)?;
+        key.ensure(
+            !option.contains([',', ' ']),
+            "must be one option, without comma or space",
+        )?;
+        Ok(option)
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `spec.plugin`: one place, and what must be true of what lies there.
 
-use super::{Checked, file_path, secrets};
+use super::{Checked, file_path, secret_source};
 use crate::document::{
     KeyPath, PluginPlace, PluginSource, PublicKey, Reference, RegistryPlace, Signers, Wasi,
     is_digest, raw,
@@ -22,11 +22,10 @@ pub(super) fn source(key: &KeyPath, plugin: raw::Plugin) -> Checked<PluginSource
         verify,
     } = plugin;
     let place = place(key, path, reference, registry)?;
-    if digest.as_deref().is_some_and(|digest| !is_digest(digest)) {
-        return Err(key
-            .key("digest")
-            .invalid("must be `sha256:` and 64 lower-case hexadecimal digits"));
-    }
+    key.key("digest").ensure(
+        digest.as_deref().is_none_or(is_digest),
+        "must be `sha256:` and 64 lower-case hexadecimal digits",
+    )?;
     let wasi = match wasi.as_deref() {
         None => Wasi::default(),
         Some("minimal") => Wasi::Minimal,
@@ -57,11 +56,10 @@ fn place(
 ) -> Checked<PluginPlace> {
     match (path, reference) {
         (Some(path), None) => {
-            if registry.is_some() {
-                return Err(key
-                    .key("registry")
-                    .invalid("is for a `reference`; a file needs no registry"));
-            }
+            key.key("registry").ensure(
+                registry.is_none(),
+                "is for a `reference`; a file needs no registry",
+            )?;
             Ok(PluginPlace::File(file_path(&key.key("path"), path)?))
         }
         (None, Some(reference)) => {
@@ -75,7 +73,7 @@ fn place(
                 plain_http,
             } = registry.unwrap_or_default();
             let credentials = credentials
-                .map(|secret| secrets::source(&key.key("credentials"), secret))
+                .map(|secret| secret_source(&key.key("credentials"), secret))
                 .transpose()?;
             let ca_file = ca_file
                 .map(|path| file_path(&key.key("caFile"), path))
@@ -96,11 +94,10 @@ fn place(
 
 fn signers(key: &KeyPath, verify: raw::Verify) -> Checked<Signers> {
     let raw::Verify { any_of, all_of } = verify;
-    if any_of.is_empty() && all_of.is_empty() {
-        return Err(key.invalid(
-            "names no key, so it would let everything pass; name one in `anyOf` or `allOf`, or leave the key out",
-        ));
-    }
+    key.ensure(
+        !any_of.is_empty() || !all_of.is_empty(),
+        "names no key, so it would let everything pass; name one in `anyOf` or `allOf`, or leave the key out",
+    )?;
     Ok(Signers {
         any_of: public_keys(&key.key("anyOf"), any_of)?,
         all_of: public_keys(&key.key("allOf"), all_of)?,
@@ -108,31 +105,22 @@ fn signers(key: &KeyPath, verify: raw::Verify) -> Checked<Signers> {
 }
 
 fn public_keys(key: &KeyPath, keys: Vec<raw::VerifyKey>) -> Checked<Vec<PublicKey>> {
-    if keys.len() > KEYS_MAX {
-        return Err(key.invalid(format!("has more than {KEYS_MAX} keys")));
-    }
-    let numbered = keys.into_iter().enumerate();
-    numbered
-        .map(|(index, public)| public_key(&key.index(index), public))
-        .collect()
+    key.ensure(
+        keys.len() <= KEYS_MAX,
+        &format!("has more than {KEYS_MAX} keys"),
+    )?;
+    key.each(keys, public_key)
 }
 
 fn public_key(key: &KeyPath, public: raw::VerifyKey) -> Checked<PublicKey> {
-    match public {
-        raw::VerifyKey {
-            file: Some(path),
-            pem: None,
-        } => Ok(PublicKey::File(file_path(&key.key("file"), path)?)),
-        raw::VerifyKey {
-            file: None,
-            pem: Some(pem),
-        } if pem.contains(PEM_BEGINS) => Ok(PublicKey::Inline(pem)),
-        raw::VerifyKey {
-            file: None,
-            pem: Some(_),
-        } => Err(key.key("pem").invalid(format!(
-            "must be a public key that begins with `{PEM_BEGINS}`"
-        ))),
+    let raw::VerifyKey { file, pem } = public;
+    match (file, pem) {
+        (Some(path), None) => Ok(PublicKey::File(file_path(&key.key("file"), path)?)),
+        (None, Some(pem)) => {
+            let begins = format!("must be a public key that begins with `{PEM_BEGINS}`");
+            key.key("pem").ensure(pem.contains(PEM_BEGINS), &begins)?;
+            Ok(PublicKey::Inline(pem))
+        }
         _ => Err(key.invalid("must have one of `file` and `pem`")),
     }
 }

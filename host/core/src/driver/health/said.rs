@@ -15,12 +15,8 @@ use tokio::time::{Instant, timeout_at};
 
 /// How long an answer counts as known. 30 s: kubelet and health-monitor ask once a minute.
 const ANSWER_KEPT: Duration = Duration::from_secs(30);
-/// From how many kept answers on the old ones are swept out. 1024: ten times what a node usually has. Where so many are young, at twice as
-/// many again, so that a walk through all volumes of a controller does not sweep at each step.
-const ANSWERS_SWEPT: usize = 1024;
-
 /// Most bytes of all kept answers. 4 MiB: a thousand volumes with a finding of ordinary length take a few hundred kB. Where there are more,
-/// all are forgotten: they are asked for again.
+/// the old ones are forgotten, and if that is not enough all: they are asked for again.
 const ANSWERS_BYTES: usize = 4 << 20;
 
 /// One answer, errors too: a backend that hangs or traps is not asked again at once.
@@ -39,8 +35,6 @@ struct Kept {
     answers: HashMap<View, (Instant, Answer)>,
     /// Of all of them, by our count.
     bytes: usize,
-    /// How many were left by the last sweep.
-    young: usize,
 }
 
 impl Kept {
@@ -51,17 +45,12 @@ impl Kept {
     }
 
     fn sweep(&mut self) {
-        let Self {
-            answers,
-            bytes,
-            young,
-        } = self;
+        let Self { answers, bytes } = self;
         answers.retain(|_, (since, _)| since.elapsed() < ANSWER_KEPT);
         *bytes = answers
             .iter()
             .map(|(view, (_, answer))| bytes_of(view, answer))
             .sum();
-        *young = answers.len();
     }
 }
 
@@ -97,9 +86,7 @@ impl Said {
         let mut kept = self.kept();
         kept.forget(&view);
         let bytes = bytes_of(&view, &answer);
-        if kept.answers.len() >= ANSWERS_SWEPT.max(2 * kept.young)
-            || kept.bytes + bytes > ANSWERS_BYTES
-        {
+        if kept.bytes + bytes > ANSWERS_BYTES {
             kept.sweep();
         }
         if kept.bytes + bytes > ANSWERS_BYTES {

@@ -270,7 +270,6 @@ fn what_the_plugin_does_not_decide_is_not_its_own() {
         (Error::StillUnderWay { rpc }, Owner::Storage),
         (Error::NotServed { rpc, reason: "r" }, Owner::Request),
         (Error::NotOffered { what: what() }, Owner::Request),
-        (Error::NotFound { what: what() }, Owner::Request),
         (Error::Precondition(reason()), Owner::Request),
         (
             Error::NoPlugin {
@@ -362,7 +361,8 @@ fn a_size_is_the_requests_if_it_brings_nearly_as_much() {
 #[test]
 fn only_kinds_of_the_plugin_can_count_for_a_rollback() {
     let others = FaultKind::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|kind| kind.owner() != Owner::Plugin);
     assert_eq!(
         others.collect::<Vec<_>>(),
