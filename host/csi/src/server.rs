@@ -106,7 +106,7 @@ pub async fn serve(
             tokio::select! {
                 () = shutdown.cancelled() => break,
                 Some(connection) = accepting.next() => {
-                    // It fails when the generation has ended, which is told below.
+                    // It fails when the generation has ended, which the next branch reports.
                     let _ = connections.send(Ok(connection));
                 }
                 Some(generation) = generations.join_next() => ended(generation)?,
