@@ -2,17 +2,13 @@
 //!
 //! It reads no file and knows what none is for.
 
-mod chain;
-mod look;
-
-use chain::directories;
-pub(super) use look::Look;
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fs, io};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -27,11 +23,60 @@ const LONGEST: Duration = Duration::from_millis(500);
 /// Several events: `struct inotify_event` and a name of at most 255 bytes each (inotify(7)).
 const EVENTS_BYTES: usize = 4096;
 
+/// Links that are followed on one path: the kernel's own bound (path_resolution(7)).
+const LINKS: usize = 40;
+
 /// Files that are followed. What is sent replaces all of them.
 pub(super) type Followed = watch::Receiver<BTreeSet<PathBuf>>;
 
 /// How files look at a moment.
 pub(super) type Looks = BTreeMap<PathBuf, Look>;
+
+/// What a path leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Nothing, or nothing that can be looked at.
+    Nothing,
+    /// A file of this identity, size and time of last change.
+    File {
+        device: (u32, u32),
+        inode: u64,
+        bytes: u64,
+        /// Of the content and of the inode: the first can be set back by `cp -p`, the second cannot.
+        changed: [(i64, u32); 2],
+    },
+}
+
+impl Look {
+    /// Now. Links are followed.
+    pub(super) fn at(path: &Path) -> Self {
+        let wanted = StatxFlags::BASIC_STATS;
+        let Ok(status) = statx(CWD, path, AtFlags::empty(), wanted) else {
+            return Self::Nothing;
+        };
+        Self::File {
+            device: (status.stx_dev_major, status.stx_dev_minor),
+            inode: status.stx_ino,
+            bytes: status.stx_size,
+            changed: [
+                (status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec),
+                (status.stx_ctime.tv_sec, status.stx_ctime.tv_nsec),
+            ],
+        }
+    }
+
+    /// Whether the last change of the file was at least so long before now, by the clock that its file system keeps. A time to come is no such.
+    pub(super) fn is_older_than(&self, age: Duration, now: SystemTime) -> bool {
+        let Self::File { changed, .. } = self else {
+            return false;
+        };
+        changed.iter().all(|(seconds, nanoseconds)| {
+            let seconds = u64::try_from(*seconds).unwrap_or_default();
+            let changed = UNIX_EPOCH + Duration::new(seconds, *nanoseconds);
+            now.duration_since(changed).is_ok_and(|since| since >= age)
+        })
+    }
+}
 
 /// Looks at files, for whoever reads them before they are followed. It blocks.
 pub(super) fn look_at(files: impl IntoIterator<Item = PathBuf>) -> Looks {
@@ -144,6 +189,77 @@ fn watched(files: &BTreeSet<PathBuf>) -> io::Result<AsyncFd<OwnedFd>> {
         reason = "the successor is unsafe, for types that lie about their descriptor, which OwnedFd does not"
     )]
     AsyncFd::new(events)
+}
+
+/// The directories whose events tell that a path leads to another file: every one that holds a link on the way, and the one that holds the file; of what
+/// is not there, the nearest that is. A Secret that Kubernetes mounts is a link to a link, and only the middle one is ever changed.
+fn directories(file: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut path = file.to_owned();
+    for _ in 0..LINKS {
+        match first_link(&path) {
+            Way::Link { holder, target } => {
+                found.insert(holder);
+                path = target;
+            }
+            Way::Plain { holder } => {
+                found.insert(holder);
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// What the beginning of a path shows.
+enum Way {
+    /// A link in this directory, and the path with the link's target in its place.
+    Link { holder: PathBuf, target: PathBuf },
+    /// No link; the nearest directory that is there.
+    Plain { holder: PathBuf },
+}
+
+fn first_link(path: &Path) -> Way {
+    let mut reached = PathBuf::new();
+    let mut holder = PathBuf::from("/");
+    let mut rest = path.components();
+    while let Some(component) = rest.next() {
+        match component {
+            Component::ParentDir => {
+                reached.pop();
+                continue;
+            }
+            Component::CurDir => continue,
+            Component::RootDir | Component::Prefix(_) | Component::Normal(_) => {
+                reached.push(component);
+            }
+        }
+        let Ok(status) = fs::symlink_metadata(&reached) else {
+            return Way::Plain { holder };
+        };
+        let above = reached.parent().unwrap_or(Path::new("/")).to_owned();
+        if status.is_symlink()
+            && let Ok(target) = fs::read_link(&reached)
+        {
+            let target = above.join(target).join(rest.as_path());
+            return Way::Link {
+                holder: above,
+                target,
+            };
+        }
+        if status.is_dir() {
+            holder.clone_from(&reached);
+        }
+    }
+    // The path names a directory where a file should be: its own coming and going counts.
+    let above = reached.parent().map(Path::to_owned);
+    Way::Plain {
+        holder: if reached.is_dir() {
+            above.unwrap_or(holder)
+        } else {
+            holder
+        },
+    }
 }
 
 #[cfg(test)]

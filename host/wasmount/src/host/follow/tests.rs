@@ -114,3 +114,71 @@ async fn what_else_happens_in_the_directory_is_not_told() {
     fs::write(bench.path("other"), "22").unwrap();
     assert_eq!(bench.next().await, ["other"]);
 }
+
+#[test]
+fn a_watch_names_the_directory_or_the_nearest_parent() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    fs::write(root.join("a"), "").unwrap();
+    for path in ["a", "b", "c/d/e"] {
+        let found = directories(&root.join(path));
+        assert_eq!(found, BTreeSet::from([root.clone()]), "{path}");
+    }
+}
+
+#[test]
+fn a_secret_of_kubernetes_is_told_by_each_link_on_its_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let first = root.join("..2026");
+    fs::create_dir(&first).unwrap();
+    fs::write(first.join("password"), "").unwrap();
+    symlink("..2026", root.join("..data")).unwrap();
+    symlink("..data/password", root.join("password")).unwrap();
+    assert_eq!(
+        directories(&root.join("password")),
+        BTreeSet::from([root, first])
+    );
+}
+
+#[test]
+fn links_in_a_circle_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    symlink("b", root.join("a")).unwrap();
+    symlink("a", root.join("b")).unwrap();
+    assert_eq!(directories(&root.join("a")), BTreeSet::from([root]));
+}
+
+#[test]
+fn a_file_looks_the_same_until_something_is_done_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a");
+    assert_eq!(Look::at(&file), Look::Nothing);
+    fs::write(&file, "1").unwrap();
+    let first = Look::at(&file);
+    assert_eq!(Look::at(&file), first);
+    // Of the same content, and perhaps of the same tick of the clock: another inode.
+    let other = folder.path().join("b");
+    fs::write(&other, "1").unwrap();
+    fs::rename(&other, &file).unwrap();
+    assert_ne!(Look::at(&file), first);
+}
+
+#[test]
+fn a_file_is_as_old_as_its_last_change_whatever_cp_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a");
+    let age = Duration::from_secs(2);
+    let soon = SystemTime::now() + Duration::from_secs(10);
+    assert!(!Look::at(&file).is_older_than(age, soon), "there is none");
+    fs::write(&file, "1").unwrap();
+    let look = Look::at(&file);
+    assert!(look.is_older_than(age, soon));
+    assert!(!look.is_older_than(age, SystemTime::now()));
+    assert!(!look.is_older_than(Duration::ZERO, UNIX_EPOCH), "to come");
+    // `cp -p` sets the time of the content back, and cannot that of the inode.
+    let opened = fs::File::options().write(true).open(&file).unwrap();
+    opened.set_modified(UNIX_EPOCH).unwrap();
+    assert!(!Look::at(&file).is_older_than(age, SystemTime::now()));
+}
