@@ -37,6 +37,7 @@ pub mod secrets;
 pub mod services;
 pub mod snapshot;
 pub mod state;
+pub mod status;
 pub mod text;
 pub mod topology;
 pub mod volume;

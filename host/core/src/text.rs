@@ -9,6 +9,12 @@ pub fn shortened(mut text: String, limit_bytes: usize) -> String {
     text
 }
 
+/// The first digits of a digest. 12, as container runtimes show: they tell two versions apart for a person.
+pub fn short_digest(digest: &str) -> &str {
+    let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
+    digits.get(..12).unwrap_or(digits)
+}
+
 /// The first of many names, and how many more there are.
 pub fn listed(names: &[String], limit: usize) -> String {
     let shown = names.iter().take(limit).map(String::as_str);
@@ -28,6 +34,12 @@ mod tests {
         assert_eq!(shortened("abc".to_owned(), 3), "abc");
         assert_eq!(shortened("abcd".to_owned(), 3), "abc…");
         assert_eq!(shortened("aää".to_owned(), 4), "aä…");
+    }
+
+    #[test]
+    fn a_digest_is_shown_by_its_first_digits() {
+        assert_eq!(short_digest("sha256:0123456789abcdef"), "0123456789ab");
+        assert_eq!(short_digest("0123"), "0123");
     }
 
     #[test]

@@ -12,9 +12,8 @@ use tokio::sync::broadcast::error::RecvError;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::PluginLabel;
 use wasmount_core::fault::{FaultKind, Origin, PluginFault};
+use wasmount_core::text::short_digest;
 
-/// Digits of a digest that tell two versions apart for a person. 12, as container runtimes show.
-const DIGEST_DIGITS: usize = 12;
 /// Length of a uid as Kubernetes makes them (RFC 9562, "UUID Format").
 const UID_LENGTH: usize = 36;
 
@@ -165,9 +164,8 @@ fn shortly(plugin: &PluginLabel) -> String {
         version,
         digest,
     } = plugin;
-    let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
-    let digits = digits.get(..DIGEST_DIGITS).unwrap_or(digits);
-    format!("The plugin {name} {version} ({digits})")
+    let digest = short_digest(digest);
+    format!("The plugin {name} {version} ({digest})")
 }
 
 #[cfg(test)]

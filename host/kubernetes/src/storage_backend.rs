@@ -12,7 +12,6 @@
 mod definition;
 mod kept;
 mod object;
-mod phase;
 mod rate_limit;
 mod report;
 mod schema;
@@ -24,12 +23,12 @@ mod watch;
 
 pub use definition::{definitions, object_of};
 pub use object::{Leaving, WantedBackend};
-pub use phase::{Phase, RolledBackBy};
 pub use rate_limit::RateLimit;
-pub use report::{BackendReport, Reporter, tell_reports};
+pub use report::{BackendReport, Reporter, RolledBackBy, tell_reports};
 pub use secret::{SecretName, SecretReader, SecretUnread, secrets_changed};
 pub(crate) use summarise::lease;
 pub use summarise::{Summarising, summarise};
+pub use wasmount_core::status::Phase;
 pub use watch::{StorageBackends, Wanted};
 
 use kube::api::{ApiResource, Object};

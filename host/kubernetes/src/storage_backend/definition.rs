@@ -26,7 +26,7 @@ pub fn object_of(mut document: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::ReportSpec;
+    use super::super::report::{BackendReport, ReportSpec};
     use super::super::status::{Condition, Hosts, Status, Troubled, Version};
     use super::super::{API_VERSION, GROUP, Phase, RolledBackBy};
     use super::*;
@@ -74,15 +74,18 @@ mod tests {
         ReportSpec {
             backend: text(),
             host: text(),
-            phase: Phase::RolledBack,
             on_node: true,
-            observed_generation: 1,
-            version: Some(text()),
-            digest: Some(text()),
-            reason: Some(text()),
-            rolled_back_by: Some(RolledBackBy::PluginFaults),
-            volumes: 1,
             seen: text(),
+            report: BackendReport {
+                uid: text(),
+                generation: 1,
+                phase: Phase::RolledBack,
+                version: Some(text()),
+                digest: Some(text()),
+                reason: Some(text()),
+                rolled_back_by: Some(RolledBackBy::PluginFaults),
+                volumes: 1,
+            },
         }
     }
 

@@ -2,9 +2,7 @@
 //!
 //! Objects of their own, not a list in the status: no two hosts then write the same object.
 
-use super::{
-    API_VERSION, BackendObject, KIND, Phase, REPORT_KIND, RateLimit, RolledBackBy, reports,
-};
+use super::{API_VERSION, BackendObject, KIND, Phase, REPORT_KIND, RateLimit, reports};
 use crate::FIELD_MANAGER;
 use crate::error::KubernetesError;
 use crate::request::answered;
@@ -32,24 +30,55 @@ const HASH_DIGITS: usize = 16;
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(5 * 60);
 
 /// How one backend stands on this host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct BackendReport {
     /// Of the object that it is about.
+    #[serde(skip)]
     pub uid: String,
     /// Which version of it.
+    #[serde(rename = "observedGeneration", default)]
     pub generation: i64,
     /// In one word.
     pub phase: Phase,
     /// Of the plugin that serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Its digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// What is wrong, or awaited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Who had the host go back, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolled_back_by: Option<RolledBackBy>,
     /// How many of its volumes are staged here.
+    #[serde(default)]
     pub volumes: u64,
+}
+
+/// Who had a host go back to the version before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RolledBackBy {
+    /// The host itself: the version failed too often.
+    PluginFaults,
+    /// An administrator of the host (`wasmount rollback`).
+    Administrator,
+    /// Not known to this build: written by another one.
+    #[serde(other)]
+    Unknown,
+}
+
+impl RolledBackBy {
+    /// As the reason of a condition.
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::PluginFaults => "PluginFaults",
+            Self::Administrator => "RolledBackByAdministrator",
+            Self::Unknown => "Unknown",
+        }
+    }
 }
 
 /// Who reports.
@@ -66,29 +95,18 @@ pub struct Reporter {
 /// A report as an object.
 pub(super) type ReportObject = Object<ReportSpec, NotUsed>;
 
-/// What a report says.
+/// What a report says, and who says it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ReportSpec {
     pub(super) backend: String,
     pub(super) host: String,
-    pub(super) phase: Phase,
     #[serde(default)]
     pub(super) on_node: bool,
     #[serde(default)]
-    pub(super) observed_generation: i64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) version: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) digest: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) reason: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) rolled_back_by: Option<RolledBackBy>,
-    #[serde(default)]
-    pub(super) volumes: u64,
-    #[serde(default)]
     pub(super) seen: String,
+    #[serde(flatten)]
+    pub(super) report: BackendReport,
 }
 
 /// Writes what is reported; never returns.
@@ -159,15 +177,13 @@ impl Reporter {
         let spec = ReportSpec {
             backend: backend.to_owned(),
             host: self.host.clone(),
-            phase: report.phase,
             on_node: self.on_node,
-            observed_generation: report.generation,
-            version: report.version.clone().map(cut),
-            digest: report.digest.clone(),
-            reason: report.reason.clone().map(cut),
-            rolled_back_by: report.rolled_back_by,
-            volumes: report.volumes,
             seen: Timestamp::now().to_string(),
+            report: BackendReport {
+                version: report.version.clone().map(cut),
+                reason: report.reason.clone().map(cut),
+                ..report.clone()
+            },
         };
         let mut object = ReportObject::new(&name(backend, &self.host), &reports(), spec);
         let metadata = object.meta_mut();
@@ -227,6 +243,13 @@ mod tests {
 
     fn all(phase: Phase) -> BTreeMap<String, BackendReport> {
         [("a".to_owned(), report(phase))].into()
+    }
+
+    #[test]
+    fn a_rollback_of_another_build_is_unknown_and_not_an_error() {
+        let read = |word: &str| serde_json::from_value::<RolledBackBy>(word.into()).unwrap();
+        assert_eq!(read("Administrator"), RolledBackBy::Administrator);
+        assert_eq!(read("Somebody"), RolledBackBy::Unknown);
     }
 
     #[test]

@@ -8,11 +8,10 @@ use super::{Phase, RolledBackBy};
 use jiff::Timestamp;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use wasmount_core::text::short_digest;
 
 /// Named hosts, and versions: a screen's worth.
 const NAMED: usize = 10;
-/// Digits of a digest in the short form, as docker shows them.
-const DIGEST_DIGITS: usize = 12;
 /// Longest message and reason in the status, in bytes: what the definition takes.
 const TEXT_BYTES: usize = 1024;
 /// A silent host in the words of a phase.
@@ -40,22 +39,22 @@ impl Heard<'_> {
         if self.silent {
             SILENT
         } else {
-            self.said.phase.name()
+            self.said.report.phase.name()
         }
     }
 
     fn is_trouble(&self) -> bool {
-        self.silent || self.said.phase.is_trouble()
+        self.silent || self.said.report.phase.is_trouble()
     }
 
     /// Some version of the plugin answers there.
     fn serves(&self) -> bool {
         !self.silent
-            && match self.said.phase {
+            && match self.said.report.phase {
                 Phase::Serving | Phase::RolledBack => true,
                 // An earlier version may go on beside what is wrong or under way.
                 Phase::Loading | Phase::Refused | Phase::Waiting | Phase::Paused => {
-                    self.said.digest.is_some()
+                    self.said.report.digest.is_some()
                 }
                 Phase::Draining
                 | Phase::Invalid
@@ -78,8 +77,8 @@ pub(super) fn summary(
     let ready = count(heard, |it| it.serves());
     let is_current = |it: &Heard<'_>| {
         !it.silent
-            && it.said.phase == Phase::Serving
-            && it.said.observed_generation == subject.generation
+            && it.said.report.phase == Phase::Serving
+            && it.said.report.generation == subject.generation
     };
     let current = count(heard, is_current);
     let mut phases = BTreeMap::new();
@@ -114,7 +113,7 @@ pub(super) fn summary(
     Status {
         observed_generation: subject.generation,
         version: first.map(|it| it.version.clone()),
-        digest: first.map(|it| short(&it.digest).to_owned()),
+        digest: first.map(|it| short_digest(&it.digest).to_owned()),
         ready: format!("{ready}/{total}"),
         hosts: Hosts { total, current },
         phases,
@@ -158,7 +157,7 @@ impl Facts<'_> {
             let nobody = "no host has said anything of it: is one run with --storage-backends, and does its selector match?";
             return said(false, "NoHost", nobody.to_owned());
         }
-        if let Some(taken) = self.first(|it| it.said.phase == Phase::Taken) {
+        if let Some(taken) = self.first(|it| it.said.report.phase == Phase::Taken) {
             return said(false, "DriverTaken", self.words_of(&taken));
         }
         if ready < total {
@@ -175,8 +174,8 @@ impl Facts<'_> {
         let Self { total, current, .. } = *self;
         let said = |is, reason, message: String| ("Progressing", is, reason, message);
         if self.subject.leaving {
-            let used = self.heard.iter().filter(|it| it.said.volumes > 0);
-            let volumes: u64 = used.clone().map(|it| it.said.volumes).sum();
+            let used = self.heard.iter().filter(|it| it.said.report.volumes > 0);
+            let volumes: u64 = used.clone().map(|it| it.said.report.volumes).sum();
             let names: Vec<&str> = used.take(NAMED).map(|it| it.said.host.as_str()).collect();
             let message = if volumes == 0 {
                 "hosts let go of it".to_owned()
@@ -192,8 +191,8 @@ impl Facts<'_> {
         // Trouble with an earlier generation says nothing of this one; who is silent says nothing at all.
         let settled = |it: &Heard<'_>| {
             it.silent
-                || (it.said.observed_generation == self.subject.generation
-                    && it.said.phase != Phase::Loading)
+                || (it.said.report.generation == self.subject.generation
+                    && it.said.report.phase != Phase::Loading)
         };
         let under_way = count(self.heard, |it| !settled(it));
         if under_way > 0 {
@@ -228,7 +227,7 @@ impl Facts<'_> {
     }
 
     fn rolled_back(&self) -> Said {
-        let is_back = |it: &Heard<'_>| it.said.phase == Phase::RolledBack;
+        let is_back = |it: &Heard<'_>| it.said.report.phase == Phase::RolledBack;
         // A version that fails is for its author to mend, on all hosts: that goes before what one administrator did.
         let by_itself = |it: &Heard<'_>| is_back(it) && back_by(it) == RolledBackBy::PluginFaults;
         let number = count(self.heard, is_back);
@@ -263,7 +262,7 @@ impl Facts<'_> {
 
 /// Of a host that went back. Hosts of an earlier build do not say.
 fn back_by(heard: &Heard<'_>) -> RolledBackBy {
-    let by = heard.said.rolled_back_by;
+    let by = heard.said.report.rolled_back_by;
     by.unwrap_or(RolledBackBy::Unknown)
 }
 
@@ -272,7 +271,7 @@ fn words(heard: &Heard<'_>) -> String {
         return "has not said anything for a while: is the host running?".to_owned();
     }
     let phase = heard.phase().to_owned();
-    heard.said.reason.clone().unwrap_or(phase)
+    heard.said.report.reason.clone().unwrap_or(phase)
 }
 
 fn count(heard: &[Heard<'_>], wanted: impl Fn(&Heard<'_>) -> bool) -> u64 {
@@ -294,8 +293,8 @@ fn most_frequent(heard: &[Heard<'_>]) -> &'static str {
 fn versions(heard: &[Heard<'_>]) -> Vec<Version> {
     let mut counted: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for it in heard.iter().filter(|it| it.serves()) {
-        let version = it.said.version.as_deref().unwrap_or_default();
-        if let Some(digest) = &it.said.digest {
+        let version = it.said.report.version.as_deref().unwrap_or_default();
+        if let Some(digest) = &it.said.report.digest {
             *counted.entry((digest, version)).or_default() += 1;
         }
     }
@@ -322,11 +321,6 @@ fn troubled(heard: &[Heard<'_>]) -> Vec<Troubled> {
         reason: cut(words(it)),
     });
     named.collect()
-}
-
-fn short(digest: &str) -> &str {
-    let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
-    digits.get(..DIGEST_DIGITS).unwrap_or(digits)
 }
 
 fn cut(mut text: String) -> String {

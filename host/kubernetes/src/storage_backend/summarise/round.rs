@@ -191,7 +191,9 @@ fn finalizer(object: &BackendObject, read: &WantedBackend, heard: &[Heard<'_>]) 
     let finalizers = object.metadata.finalizers.as_ref();
     let is_held = finalizers.is_some_and(|all| all.iter().any(|it| it == FINALIZER));
     // A host that is silent may have volumes staged: only its Node's end, or a person's word, says otherwise.
-    let unused = heard.iter().all(|it| it.said.phase == Phase::Removed);
+    let unused = heard
+        .iter()
+        .all(|it| it.said.report.phase == Phase::Removed);
     match read.leaving {
         None if !is_held => Finalizer::Add,
         Some(Leaving::AtOnce) if is_held => Finalizer::Remove,

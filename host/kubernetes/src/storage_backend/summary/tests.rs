@@ -1,6 +1,7 @@
 //! What people see of each mixture of reports.
 
 use super::*;
+use crate::storage_backend::report::BackendReport;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 const SUBJECT: Subject<'static> = Subject {
@@ -13,15 +14,18 @@ fn said(host: &str, phase: Phase) -> ReportSpec {
     ReportSpec {
         backend: "a".to_owned(),
         host: host.to_owned(),
-        phase,
         on_node: true,
-        observed_generation: 2,
-        version: Some("1.0".to_owned()),
-        digest: Some(format!("sha256:{}", "0123456789abcdef".repeat(4))),
-        reason: phase.is_trouble().then(|| format!("{host} is in trouble")),
-        rolled_back_by: (phase == Phase::RolledBack).then_some(RolledBackBy::PluginFaults),
-        volumes: 0,
         seen: String::new(),
+        report: BackendReport {
+            uid: String::new(),
+            generation: 2,
+            phase,
+            version: Some("1.0".to_owned()),
+            digest: Some(format!("sha256:{}", "0123456789abcdef".repeat(4))),
+            reason: phase.is_trouble().then(|| format!("{host} is in trouble")),
+            rolled_back_by: (phase == Phase::RolledBack).then_some(RolledBackBy::PluginFaults),
+            volumes: 0,
+        },
     }
 }
 
@@ -81,7 +85,7 @@ fn a_backend_that_all_hosts_serve_is_ready_and_nothing_else() {
 #[test]
 fn a_host_of_an_earlier_generation_is_progressing() {
     let mut late = said("n2", Phase::Serving);
-    late.observed_generation = 1;
+    late.report.generation = 1;
     let status = of(SUBJECT, &[said("n1", Phase::Serving), late]);
     says(&status, "Ready", "True", "Serving");
     says(&status, "Progressing", "True", "Converging");
@@ -105,7 +109,7 @@ fn a_refused_version_degrades_and_the_one_before_is_ready() {
 fn trouble_with_an_earlier_generation_is_no_end_of_this_one() {
     for phase in [Phase::Refused, Phase::RolledBack, Phase::Waiting] {
         let mut late = said("n2", phase);
-        late.observed_generation = 1;
+        late.report.generation = 1;
         let serving = said("n1", Phase::Serving);
         let status = of(SUBJECT, &[serving.clone(), late]);
         assert_eq!(status.observed_generation, 2);
@@ -120,7 +124,7 @@ fn trouble_with_an_earlier_generation_is_no_end_of_this_one() {
 #[test]
 fn a_version_that_never_served_is_not_ready() {
     let mut first = said("n1", Phase::Refused);
-    (first.digest, first.version) = (None, None);
+    (first.report.digest, first.report.version) = (None, None);
     let status = of(SUBJECT, &[first]);
     says(&status, "Ready", "False", "NotServing");
     assert_eq!((status.ready.as_str(), status.digest), ("0/1", None));
@@ -140,7 +144,7 @@ fn a_roll_back_has_a_condition_of_its_own() {
 #[test]
 fn a_roll_back_by_hand_is_no_fault_of_the_plugin() {
     let mut by_hand = said("n1", Phase::RolledBack);
-    by_hand.rolled_back_by = Some(RolledBackBy::Administrator);
+    by_hand.report.rolled_back_by = Some(RolledBackBy::Administrator);
     let status = of(SUBJECT, &[by_hand.clone(), said("n2", Phase::Serving)]);
     says(&status, "RolledBack", "True", "RolledBackByAdministrator");
     // Faults go before it, with the words of the host that had them.
@@ -149,14 +153,14 @@ fn a_roll_back_by_hand_is_no_fault_of_the_plugin() {
     let (_, _, message) = condition(&status, "RolledBack");
     assert_eq!(message, "2 of 2 hosts: n2: n2 is in trouble");
     // A host of an earlier build does not say, and nothing is made up for it.
-    by_hand.rolled_back_by = None;
+    by_hand.report.rolled_back_by = None;
     says(&of(SUBJECT, &[by_hand]), "RolledBack", "True", "Unknown");
 }
 
 #[test]
 fn a_silent_host_is_named_whatever_it_said_last() {
     let (one, mut two) = (said("n1", Phase::Serving), said("n2", Phase::Serving));
-    two.observed_generation = 1;
+    two.report.generation = 1;
     let heard = [
         Heard {
             said: &one,
@@ -197,7 +201,7 @@ fn a_deletion_names_the_hosts_that_it_waits_for() {
         ..SUBJECT
     };
     let mut used = said("n1", Phase::Removing);
-    used.volumes = 3;
+    used.report.volumes = 3;
     let status = of(subject, &[used, said("n2", Phase::Removed)]);
     says(&status, "Ready", "False", "Deleting");
     says(&status, "Progressing", "True", "Deleting");
@@ -213,8 +217,8 @@ fn thousands_of_hosts_take_no_more_room_than_ten() {
     let reports: Vec<_> = (0..5000)
         .map(|number| {
             let mut said = said(&format!("n{number}"), Phase::Refused);
-            said.digest = Some(format!("sha256:{number:064}"));
-            said.reason = Some("x".repeat(1024));
+            said.report.digest = Some(format!("sha256:{number:064}"));
+            said.report.reason = Some("x".repeat(1024));
             said
         })
         .collect();

@@ -1,17 +1,17 @@
-//! How a backend stands on a host, in one word.
+//! How a driver stands, as the reconciler, the admin socket and Kubernetes say it.
 
 use serde::{Deserialize, Serialize};
 
-/// One word for it.
+/// How a driver stands on a host, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Phase {
-    /// A version is being found, compiled or proved; an earlier one may serve meanwhile.
+    /// A version is fetched, compiled or admitted; an earlier one may serve meanwhile.
     Loading,
-    /// The version that the object asks for serves.
+    /// What the document asks for serves.
     Serving,
-    /// An earlier version serves, since the one that was asked for failed too often.
+    /// An earlier version serves than the document asks for, after a rollback.
     RolledBack,
-    /// What is asked for was refused; an earlier version may serve.
+    /// What the document asks for was rejected; an earlier version may serve.
     Refused,
     /// An administrator has stopped changes on this host.
     Paused,
@@ -23,7 +23,7 @@ pub enum Phase {
     Invalid,
     /// The driver belongs to a file of this host, or to an older object.
     Taken,
-    /// It is to go, and volumes are still staged.
+    /// It is to be removed, and volumes are still staged.
     Removing,
     /// It is gone from this host.
     Removed,
@@ -32,31 +32,18 @@ pub enum Phase {
     Unknown,
 }
 
-/// Who had a host go back to the version before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RolledBackBy {
-    /// The host itself: the version failed too often.
-    PluginFaults,
-    /// An administrator of the host (`wasmount rollback`).
-    Administrator,
-    /// Not known to this build: written by another one.
-    #[serde(other)]
-    Unknown,
-}
-
-impl RolledBackBy {
-    /// As the reason of a condition.
-    pub(super) fn reason(self) -> &'static str {
-        match self {
-            Self::PluginFaults => "PluginFaults",
-            Self::Administrator => "RolledBackByAdministrator",
-            Self::Unknown => "Unknown",
-        }
-    }
+/// A version that was replaced and still has calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Draining {
+    /// Its number.
+    pub number: u64,
+    /// How many.
+    pub calls: u64,
 }
 
 impl Phase {
-    /// As people read it.
+    /// As it is written in Kubernetes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Loading => "Loading",
@@ -74,8 +61,8 @@ impl Phase {
         }
     }
 
-    /// A person should look.
-    pub(super) fn is_trouble(self) -> bool {
+    /// An administrator should look.
+    pub fn is_trouble(self) -> bool {
         match self {
             Self::RolledBack
             | Self::Refused
@@ -93,6 +80,28 @@ impl Phase {
     }
 }
 
+/// The phase as the admin socket has it: `rolledBack`.
+pub mod camel_case {
+    use super::Phase;
+    use serde::de::IntoDeserializer;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes it.
+    pub fn serialize<S: Serializer>(phase: &Phase, to: S) -> Result<S::Ok, S::Error> {
+        let (first, rest) = phase.name().split_at(1);
+        to.collect_str(&format_args!("{}{rest}", first.to_ascii_lowercase()))
+    }
+
+    /// Reads it.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Phase, D::Error> {
+        let mut word = String::deserialize(from)?;
+        if let Some(first) = word.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        Phase::deserialize(word.into_deserializer())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,9 +111,6 @@ mod tests {
         let read = |word: &str| serde_json::from_value::<Phase>(word.into()).unwrap();
         assert_eq!(read("RolledBack"), Phase::RolledBack);
         assert_eq!(read("Dancing"), Phase::Unknown);
-        let read = |word: &str| serde_json::from_value::<RolledBackBy>(word.into()).unwrap();
-        assert_eq!(read("Administrator"), RolledBackBy::Administrator);
-        assert_eq!(read("Somebody"), RolledBackBy::Unknown);
     }
 
     #[test]
@@ -112,5 +118,20 @@ mod tests {
         for phase in [Phase::Serving, Phase::Refused, Phase::Taken, Phase::Removed] {
             assert_eq!(serde_json::to_value(phase).unwrap(), phase.name());
         }
+    }
+
+    #[test]
+    fn the_admin_socket_has_it_in_camel_case() {
+        for (phase, word) in [
+            (Phase::RolledBack, "rolledBack"),
+            (Phase::Serving, "serving"),
+        ] {
+            let written = camel_case::serialize(&phase, serde_json::value::Serializer);
+            assert_eq!(written.unwrap(), word);
+            let read = camel_case::deserialize(serde_json::Value::from(word));
+            assert_eq!(read.unwrap(), phase);
+        }
+        let read = camel_case::deserialize(serde_json::Value::from("dancing"));
+        assert_eq!(read.unwrap(), Phase::Unknown);
     }
 }
