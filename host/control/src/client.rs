@@ -1,7 +1,7 @@
 //! The side of the command: one connection for each question.
 
-use crate::error::ControlError;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::error::{ControlError, Refusal, RefusalKind};
+
 use crate::words::{Delete, Done, Drain, Drained, History, HostStatus, Rollback, Swap, Volumes};
 use crate::{ANSWER_BYTES, paths};
 use http::{Method, Request, StatusCode, header};
@@ -17,34 +17,17 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// The name of the other end, which HTTP wants and nobody reads.
+/// The name of the other end, which HTTP requires and no server here reads.
 const HOST: &str = "wasmount";
-
-/// How long a question may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
-    /// 10 s: it is answered from memory.
-    Short,
-    /// 20 min: a component may be fetched, compiled and asked whether it is ready.
-    Long,
-    /// As long as the host was asked to wait, and a short time.
-    Asked(Duration),
-}
+/// How long an answer from memory may take.
+const SHORT: Duration = Duration::from_secs(10);
+/// How long a change may take: a component may be fetched, compiled and asked whether it is ready.
+const LONG: Duration = Duration::from_secs(20 * 60);
 
 /// Asks one host.
 #[derive(Debug, Clone)]
 pub struct Client {
     socket: PathBuf,
-}
-
-impl Patience {
-    fn duration(self) -> Duration {
-        match self {
-            Self::Short => Duration::from_secs(10),
-            Self::Long => Duration::from_secs(20 * 60),
-            Self::Asked(asked) => asked + Duration::from_secs(10),
-        }
-    }
 }
 
 impl Client {
@@ -62,79 +45,69 @@ impl Client {
 
     /// The host and its drivers.
     pub async fn status(&self) -> Result<HostStatus, ControlError> {
-        let get = Method::GET;
-        self.ask(get, paths::STATUS, None::<&()>, Patience::Short)
-            .await
+        self.ask(paths::STATUS, None::<&()>, SHORT).await
     }
 
     /// The versions of a driver.
     pub async fn history(&self, driver: &str) -> Result<History, ControlError> {
         let path = path(paths::HISTORY, driver)?;
-        self.ask(Method::GET, &path, None::<&()>, Patience::Short)
-            .await
+        self.ask(&path, None::<&()>, SHORT).await
     }
 
     /// Its volumes on the host's node.
     pub async fn volumes(&self, driver: &str) -> Result<Volumes, ControlError> {
         let path = path(paths::VOLUMES, driver)?;
-        self.ask(Method::GET, &path, None::<&()>, Patience::Short)
-            .await
+        self.ask(&path, None::<&()>, SHORT).await
     }
 
     /// Has it load what its document says, or another component.
     pub async fn swap(&self, driver: &str, swap: &Swap) -> Result<Done, ControlError> {
-        self.change(paths::SWAP, driver, swap, Patience::Long).await
+        let path = path(paths::SWAP, driver)?;
+        self.ask(&path, Some(swap), LONG).await
     }
 
     /// Has it go back.
     pub async fn rollback(&self, driver: &str, to: &Rollback) -> Result<Done, ControlError> {
-        self.change(paths::ROLLBACK, driver, to, Patience::Long)
-            .await
+        let path = path(paths::ROLLBACK, driver)?;
+        self.ask(&path, Some(to), LONG).await
     }
 
     /// Has it change nothing by itself.
     pub async fn pause(&self, driver: &str) -> Result<Done, ControlError> {
-        self.change(paths::PAUSE, driver, &(), Patience::Short)
-            .await
+        let path = path(paths::PAUSE, driver)?;
+        self.ask(&path, Some(&()), SHORT).await
     }
 
     /// Ends a pause and a drain.
     pub async fn resume(&self, driver: &str) -> Result<Done, ControlError> {
-        self.change(paths::RESUME, driver, &(), Patience::Short)
-            .await
+        let path = path(paths::RESUME, driver)?;
+        self.ask(&path, Some(&()), SHORT).await
     }
 
     /// Has it take no new work.
     pub async fn drain(&self, driver: &str, drain: &Drain) -> Result<Drained, ControlError> {
-        let patience = Patience::Asked(Duration::from_secs(drain.patience_seconds));
-        self.change(paths::DRAIN, driver, drain, patience).await
+        let path = path(paths::DRAIN, driver)?;
+        let patience = Duration::from_secs(drain.patience_seconds) + SHORT;
+        self.ask(&path, Some(drain), patience).await
     }
 
     /// Has the host serve it no more.
     pub async fn delete(&self, driver: &str, delete: &Delete) -> Result<Done, ControlError> {
-        self.change(paths::DELETE, driver, delete, Patience::Long)
-            .await
+        let path = path(paths::DELETE, driver)?;
+        self.ask(&path, Some(delete), LONG).await
     }
 
-    async fn change<T: DeserializeOwned>(
-        &self,
-        to: &str,
-        driver: &str,
-        words: &impl Serialize,
-        patience: Patience,
-    ) -> Result<T, ControlError> {
-        let path = path(to, driver)?;
-        self.ask(Method::POST, &path, Some(words), patience).await
-    }
-
+    /// With words it is a change (POST).
     async fn ask<T: DeserializeOwned>(
         &self,
-        method: Method,
         path: &str,
         words: Option<&impl Serialize>,
-        patience: Patience,
+        patience: Duration,
     ) -> Result<T, ControlError> {
-        let patience = patience.duration();
+        let method = match words {
+            None => Method::GET,
+            Some(_) => Method::POST,
+        };
         let body = match words {
             None => Bytes::new(),
             Some(words) => {

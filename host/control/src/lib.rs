@@ -5,20 +5,18 @@
 //!
 //! ```text
 //! command ──▶ client ══ one connection, one request ══▶ serve ──▶ the host's routes
-//!               └──────────▶ words, paths, refusal ◀───────────────┘
+//!               └──────────▶ words, paths, error ◀─────────────────┘
 //! ```
 #![forbid(unsafe_code)]
 
 mod client;
 mod error;
 pub mod paths;
-mod refusal;
 mod server;
 pub mod words;
 
-pub use client::{Client, Patience};
-pub use error::ControlError;
-pub use refusal::{Refusal, RefusalKind};
+pub use client::Client;
+pub use error::{ControlError, Refusal, RefusalKind};
 pub use server::{ServerLimits, serve};
 
 /// Largest answer, in bytes. 16 MiB: the volumes of a node with 50,000 of them.

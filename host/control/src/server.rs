@@ -2,7 +2,7 @@
 //!
 //! A connection carries one request. One that says nothing, or does not read, costs its own place for some seconds and nobody else anything.
 
-use crate::refusal::{Refusal, RefusalKind};
+use crate::error::{Refusal, RefusalKind};
 use axum::Router;
 use axum::body::to_bytes;
 use axum::middleware::map_response;

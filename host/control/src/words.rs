@@ -3,6 +3,9 @@
 //! Times are RFC 3339 in UTC. No value of a setting or a secret is ever among these words.
 
 use serde::{Deserialize, Serialize};
+use wasmount_core::status::camel_case;
+
+pub use wasmount_core::status::{Draining, Phase};
 
 /// A host and its drivers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +34,7 @@ pub struct DriverStatus {
     /// Where that stands: a path, or the object's kind and name.
     pub document: String,
     /// How it stands.
+    #[serde(with = "camel_case")]
     pub phase: Phase,
     /// Nothing is loaded by itself until `resume`.
     pub paused: bool,
@@ -54,26 +58,6 @@ pub struct DriverStatus {
     pub faults: u64,
     /// The last of them.
     pub last_fault: Option<Fault>,
-}
-
-/// How a driver stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Phase {
-    /// It has no plugin yet, and one is being loaded.
-    Loading,
-    /// What the document says serves.
-    Serving,
-    /// An older version serves than the document says, and stays.
-    RolledBack,
-    /// A new version was refused; the one before serves on, if there is one.
-    Refused,
-    /// Nothing changes by itself.
-    Paused,
-    /// No new work is taken.
-    Draining,
-    /// It waits for something before it can serve.
-    Waiting,
 }
 
 /// A version of a plugin with its settings.
@@ -108,16 +92,6 @@ pub struct Refused {
     pub reason: String,
     /// When.
     pub at: String,
-}
-
-/// An old version with calls.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Draining {
-    /// Its number.
-    pub number: u64,
-    /// How many.
-    pub calls: u64,
 }
 
 /// A failure by a fault of a plugin.

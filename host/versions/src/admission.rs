@@ -1,52 +1,230 @@
-//! Admission of a plugin in a file, in one go. Until it is admitted nothing has changed; then its pools are opened, as its first call would do.
+//! Admission: everything that must hold before a component serves, in the order in which it is cheapest to refuse. Nothing is changed by it.
+//!
+//! The bytes were read before, see [`crate::Sources`], which also takes the first three steps.
 
-use crate::admission_report::AdmissionReport;
-use crate::admission_steps::{Admitted, Proof, run_admission};
-use crate::plugin_file::{self, Component};
-use crate::pools::pools_in_doubt;
+mod report;
+
+pub use report::{AdmissionReport, Step, TakenStep};
+
+use crate::imports::{check_imports, check_line, imports_pool, unused_grants};
+use crate::plugin_file;
 use crate::refusal::Refusal;
-use std::path::Path;
+use crate::services::{Kept, removed};
 use std::sync::Arc;
-use tokio::time::Instant;
-use wasmount_core::capabilities::Hidden;
-use wasmount_core::document::{Grants, PluginSource};
-use wasmount_core::driver::Role;
-use wasmount_engine::{BackendParts, Engine};
+use std::time::Duration;
+use wasmount_core::backend::BackendError;
+use wasmount_core::call::Call;
+use wasmount_core::capabilities::{Hidden, check_features};
+use wasmount_core::document::{Grants, Wasi};
+use wasmount_core::rpc::Rpc;
+use wasmount_core::services::{Feature, ServiceSet};
+use wasmount_engine::{BackendParts, Candidate, Engine, LoadedComponent, PluginInfo, WasmBackend};
 
-/// Admits a plugin. `base` is the folder of the document; `role` is this process's: one that serves a node alone must not take the pools
-/// from the controller beside it.
-pub async fn admit(
+/// Features under this prefix are anybody's: taken, and never acted on.
+const EXPERIMENTAL: &str = "x-";
+/// Likeness from which a known feature is offered in place of an unknown one (Jaro-Winkler; 1 is the same word).
+const ALIKE: f64 = 0.8;
+/// Stands in log lines of calls that no client made.
+const REQUEST_ID: &str = "admission";
+const NOT_READY: &str = "the plugin says that it is not ready yet";
+
+/// What a component is proved against.
+pub struct Proof<'a> {
+    /// What of WASI it may import.
+    pub wasi: Wasi,
+    /// What it is granted.
+    pub grants: &'a Grants,
+    /// What it is given.
+    pub parts: BackendParts,
+    /// What of it will be hidden.
+    pub hidden: &'a Hidden,
+    /// What the running version offers, which must not be taken away; none: nothing runs, or it may.
+    pub kept: Option<&'a Kept>,
+    /// It was admitted before, just so: then it is not refused again for its settings or for its probe, which ask a world that may have changed.
+    pub admitted_before: bool,
+}
+
+/// A plugin that may serve.
+pub struct Admitted {
+    /// Ready to be put to use.
+    pub backend: Arc<WasmBackend>,
+    /// For the administrator; none keeps it from serving.
+    pub warnings: Vec<String>,
+    /// Whether it can ask for pools at all.
+    pub imports_pool: bool,
+}
+
+/// Proves a component, step by step.
+pub async fn run_admission(
     engine: &Arc<Engine>,
-    plugin: &PluginSource,
-    base: &Path,
-    grants: &Grants,
-    parts: BackendParts,
-    role: Role,
+    wasm: Vec<u8>,
+    proof: Proof<'_>,
+    report: &mut AdmissionReport,
 ) -> Result<Admitted, Refusal> {
-    let wasm = plugin_file::read(plugin, base).await?;
-    let component = Component::of(wasm).await?;
-    component.check_digest(plugin.digest.as_deref())?;
-    let (driver, mounter) = (parts.driver.clone(), Arc::clone(&parts.mounter));
-    let time = parts.limits.time;
-    let proof = Proof {
-        wasi: plugin.wasi,
+    let loaded = load(engine, wasm).await;
+    let loaded = report.take(Step::Component, loaded, |component| {
+        component.digest().to_owned()
+    })?;
+    prove_loaded(loaded, proof, report).await
+}
+
+/// The same for one that is compiled.
+pub(crate) async fn prove_loaded(
+    component: LoadedComponent,
+    proof: Proof<'_>,
+    report: &mut AdmissionReport,
+) -> Result<Admitted, Refusal> {
+    let Proof {
+        wasi,
         grants,
         parts,
-        hidden: &Hidden::default(),
-        kept: None,
-        admitted_before: false,
+        hidden,
+        kept,
+        admitted_before,
+    } = proof;
+    let component = component.with_wasi(wasi);
+    let line = check_line(component.imports(), component.exports());
+    let mut warnings = report.take(Step::ApiLine, line, |newer| newer.join("; "))?;
+    let imports = check_imports(component.imports(), wasi)
+        .map(|()| unused_grants(component.imports(), grants.pools.len()));
+    warnings.extend(report.take(Step::Imports, imports, |unused| unused.join("; "))?);
+
+    let time = parts.limits.time;
+    let asked = call_at_admission(Rpc::GetPluginInfo, time);
+    let tried = try_load(&component, parts, &asked).await;
+    let (candidate, info) =
+        report.take(Step::TrialLoad, tried, |(it, _)| it.label().to_string())?;
+    let offered = offer(&candidate, &info).and_then(|offer| {
+        let gone = kept.map(|kept| removed(kept, &offer, hidden));
+        if let Some(removed) = gone.filter(|gone| !gone.is_empty()) {
+            return Err(Refusal::ServicesRemoved {
+                plugin: candidate.label().clone(),
+                removed,
+            });
+        }
+        match kept.filter(|kept| !kept.is_of(&candidate.label().name)) {
+            None => Ok(offer),
+            Some(kept) => Err(Refusal::OtherPlugin {
+                plugin: candidate.label().clone(),
+                running: kept.plugin.clone(),
+            }),
+        }
+    });
+    let offered = report.take(Step::Services, offered, described)?;
+
+    let settings = match candidate.check_settings(&asked).await {
+        Err(error) if admitted_before => Ok(vec![format!(
+            "the plugin does not accept its settings any more: {error}"
+        )]),
+        settings => settings.map_err(Refusal::Settings),
     };
-    let mut admitted = run_admission(
-        engine,
-        component.into_wasm(),
-        proof,
-        &mut AdmissionReport::default(),
-    )
-    .await?;
-    if role != Role::Node && admitted.imports_pool {
-        let deadline = Instant::now() + time;
-        let doubts = pools_in_doubt(&mounter, &driver, grants, deadline).await;
-        admitted.warnings.extend(doubts);
+    warnings.extend(report.take(Step::Settings, settings, |describe| describe.join("; "))?);
+    let ready = match candidate.probe(&call_at_admission(Rpc::Probe, time)).await {
+        Ok(true) => Ok(None),
+        Ok(false) => Ok(Some(NOT_READY.to_owned())),
+        // Its storage may be away for a while: to be without a plugin then would be no better.
+        Err(BackendError::Answered { message, .. }) => Ok(Some(format!("{NOT_READY}: {message}"))),
+        Err(error) if admitted_before => Ok(Some(format!("{NOT_READY}: {error}"))),
+        Err(error) => Err(Refusal::Probe(error)),
+    };
+    warnings.extend(report.take(Step::Probe, ready, |doubt| {
+        doubt.clone().unwrap_or_default()
+    })?);
+    let features = offered.features().collect::<Vec<_>>();
+    Ok(Admitted {
+        backend: Arc::new(candidate.into_backend(info, features)),
+        warnings,
+        imports_pool: imports_pool(component.imports()),
+    })
+}
+
+async fn load(engine: &Arc<Engine>, wasm: Vec<u8>) -> Result<LoadedComponent, Refusal> {
+    plugin_file::check_kind(&wasm)?;
+    Ok(engine.load(wasm).await?)
+}
+
+async fn try_load(
+    component: &LoadedComponent,
+    parts: BackendParts,
+    call: &Call,
+) -> Result<(Candidate, PluginInfo), Refusal> {
+    let candidate = component.prepare(parts, call).await?;
+    let info = candidate.plugin_info(call).await;
+    let info = info.map_err(Refusal::Identity)?;
+    Ok((candidate.named(&info), info))
+}
+
+/// What it offers, if it does not contradict itself.
+fn offer(candidate: &Candidate, info: &PluginInfo) -> Result<ServiceSet, Refusal> {
+    let plugin = candidate.label();
+    let features = known_features(&info.features).map_err(|unknown| Refusal::UnknownFeature {
+        plugin: plugin.clone(),
+        nearest: nearest_feature(&unknown),
+        feature: unknown,
+    })?;
+    let offer = ServiceSet::new(candidate.services(), features);
+    check_features(&offer).map_err(|source| Refusal::Features {
+        plugin: plugin.clone(),
+        source,
+    })?;
+    Ok(offer)
+}
+
+fn described(offer: &ServiceSet) -> String {
+    let services = offer.services().map(|service| service.interface());
+    let features = offer.features().map(|feature| feature.word());
+    services.chain(features).collect::<Vec<_>>().join(", ")
+}
+
+/// A call that no client made.
+pub(crate) fn call_at_admission(rpc: Rpc, time: Duration) -> Call {
+    Call::within(rpc, REQUEST_ID, time)
+}
+
+/// The features that this host acts on, or the first that is unknown: it would be a promise that nobody keeps.
+fn known_features(words: &[String]) -> Result<Vec<Feature>, String> {
+    let words = words.iter().filter(|word| !word.starts_with(EXPERIMENTAL));
+    words
+        .map(|word| Feature::of_word(word).ok_or_else(|| word.clone()))
+        .collect()
+}
+
+fn nearest_feature(word: &str) -> Option<&'static str> {
+    let known = Feature::ALL.iter().map(|feature| feature.word());
+    let scored = known.map(|known| (strsim::jaro_winkler(known, word), known));
+    let best = scored.max_by(|one, other| one.0.total_cmp(&other.0));
+    best.filter(|(likeness, _)| *likeness >= ALIKE)
+        .map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+        words.map(str::to_owned).into()
     }
-    Ok(admitted)
+
+    #[test]
+    fn known_features_are_taken_and_experimental_ones_passed_over() {
+        assert_eq!(
+            known_features(&words(["topology", "x-anything"])).unwrap(),
+            [Feature::Topology]
+        );
+    }
+
+    #[test]
+    fn an_unknown_feature_is_refused_with_the_nearest_known_one() {
+        for (word, nearest) in [
+            ("clone-volumes", Some("clone-volume")),
+            ("Topology", Some("topology")),
+            ("teleport", None),
+        ] {
+            let unknown = known_features(&words(["topology", word])).unwrap_err();
+            assert_eq!(
+                (unknown.as_str(), nearest_feature(&unknown)),
+                (word, nearest)
+            );
+        }
+    }
 }

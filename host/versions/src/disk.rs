@@ -14,8 +14,9 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::OnceCell;
 use wasmount_core::secrets::Secrets;
 
 /// The host's own: documents name paths and servers.
@@ -31,19 +32,16 @@ const UNFINISHED: &str = "unfinished";
 #[derive(Debug)]
 pub(crate) struct Disk {
     directory: PathBuf,
-    /// Once it was needed.
-    key: Mutex<Option<Key>>,
+    /// Made when it is first needed.
+    key: OnceCell<Key>,
     history: Mutex<Slots>,
-    /// Components that are known to be there.
-    kept: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl Disk {
     pub(crate) fn new(directory: PathBuf) -> Arc<Self> {
         Arc::new(Self {
-            key: Mutex::default(),
+            key: OnceCell::new(),
             history: Mutex::new(Slots::new(&directory)),
-            kept: Mutex::default(),
             directory,
         })
     }
@@ -80,31 +78,23 @@ impl Disk {
         wasm: Arc<Vec<u8>>,
     ) -> Result<(), Refusal> {
         let disk = Arc::clone(self);
-        let path = self.component(digest);
-        if self.kept().contains(&path) {
-            return Ok(());
-        }
-        blocking(path, move |path| {
+        blocking(self.component(digest), move |path| {
             // Whatever lies there under this name was written whole, and is compared when it is read.
-            if !path.exists() {
-                disk.put(path, &wasm)?;
+            match path.exists() {
+                true => Ok(()),
+                false => disk.put(path, &wasm),
             }
-            disk.kept().insert(path.to_owned());
-            Ok(())
         })
         .await
     }
 
     /// A component that was kept. Other bytes than were kept are refused, and removed.
-    pub(crate) async fn component_of(self: &Arc<Self>, digest: &str) -> Result<Vec<u8>, Refusal> {
-        let (disk, wanted) = (Arc::clone(self), digest.to_owned());
+    pub(crate) async fn component_of(&self, digest: &str) -> Result<Vec<u8>, Refusal> {
+        let wanted = digest.to_owned();
         blocking(self.component(digest), move |path| {
-            // Until it was read it is not known to be there.
-            disk.kept().remove(path);
             let wasm = fs::read(path).map_err(failed("read the kept component", path))?;
             let found = digest_of(&wasm);
             if found == wanted {
-                disk.kept().insert(path.to_owned());
                 return Ok(wasm);
             }
             // Best effort: it is refused whether or not it goes.
@@ -117,7 +107,6 @@ impl Disk {
     /// Removes components of other digests than these.
     pub(crate) async fn remove_others(&self, digests: BTreeSet<String>) {
         let keep: BTreeSet<PathBuf> = digests.iter().map(|it| self.component(it)).collect();
-        self.kept().retain(|path| keep.contains(path));
         let removed = blocking(self.directory.clone(), move |directory| {
             for entry in entries(directory)? {
                 let is_component = entry.extension().is_some_and(|kind| kind == COMPONENT);
@@ -166,23 +155,16 @@ impl Disk {
         if secrets.is_empty() {
             return String::new();
         }
-        let known = {
-            let key = self.key.lock().unwrap_or_else(PoisonError::into_inner);
-            key.clone()
-        };
-        if let Some(key) = known {
-            return key.mark(secrets);
-        }
         let disk = Arc::clone(self);
-        let read = blocking(self.directory.join(KEY), move |path| {
-            disk.read_or_make_key(path)
+        let key = self.key.get_or_init(async || {
+            let path = disk.directory.join(KEY);
+            let read = blocking(path, move |path| disk.read_or_make_key(path)).await;
+            read.unwrap_or_else(|error| {
+                tracing::warn!(%error, "changes of secrets while the host is stopped will not be detected");
+                Key::random()
+            })
         });
-        let read = read.await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "changes of secrets while the host is stopped will not be detected");
-            Key::random()
-        });
-        let mut key = self.key.lock().unwrap_or_else(PoisonError::into_inner);
-        key.get_or_insert(read).mark(secrets)
+        key.await.mark(secrets)
     }
 
     fn read_or_make_key(&self, path: &Path) -> Result<Key, Refusal> {
@@ -197,10 +179,6 @@ impl Disk {
         let key = Key::random();
         self.put(path, key.bytes())?;
         Ok(key)
-    }
-
-    fn kept(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn component(&self, digest: &str) -> PathBuf {

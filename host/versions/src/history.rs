@@ -375,6 +375,4 @@ impl VersionRecord {
 }
 
 #[cfg(test)]
-pub(crate) mod testing;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;

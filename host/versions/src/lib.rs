@@ -1,24 +1,21 @@
 //! Versions of a backend: what must hold before one serves, how one follows another, and how one is rolled back.
 //!
 //! ```text
-//! Desired ──▶ Keeper ── Sources ──▶ prove ──▶ component and history on disk ──▶ Driver::put_to_use
-//!                │                                       ▲
-//!                └── trial: faults of the new version ── rollback
+//! Desired ──▶ VersionReconciler ── Sources ──▶ admit ──▶ component and history on disk ──▶ Driver::activate
+//!                     │                                           ▲
+//!                     └── trial: faults of the new version ── rollback
 //! ```
 //!
-//! It decides; the engine looks and runs. It must not know wasmtime, sockets or Kubernetes.
+//! It decides; the engine inspects and runs. It must not know wasmtime, sockets or Kubernetes.
 #![forbid(unsafe_code)]
 
 mod admission;
-mod admission_report;
-mod admission_steps;
 mod desired;
 mod disk;
 mod history;
 mod imports;
 mod migration;
 mod plugin_file;
-mod pools;
 mod reconciler;
 mod record;
 mod refusal;
@@ -28,16 +25,12 @@ mod services;
 mod status;
 mod trial;
 
-pub use admission::admit;
-pub use admission_report::{AdmissionReport, Step, StepOutcome, TakenStep};
-pub use admission_steps::{Admitted, Proof, run_admission};
+pub use admission::{AdmissionReport, Admitted, Proof, Step, TakenStep, run_admission};
 pub use desired::{Desired, DesiredFrom, Fetched, Origin, RollbackRequest, Sources};
-pub use plugin_file::{Component, PLUGIN_BYTES, check_kind, read as read_plugin};
+pub use plugin_file::{Component, PLUGIN_BYTES, check_kind};
 pub use reconciler::{Migrates, ReconcilerParts, SetGrants, SwapRequest, VersionReconciler};
 pub use record::{Drained, HeldBy, Hold, VersionRecord, VersionState};
 pub use refusal::{Patience, Refusal, RefusalKind};
 pub use refused::PastRefusal;
 pub use services::Kept;
-pub use status::{
-    DrainOutcome, KeeperEvent, OldVersion, Outcome, Phase, ReconcilerStatus, RefusedVersion,
-};
+pub use status::{DrainOutcome, Outcome, ReconcilerStatus, RefusedVersion, VersionEvent};

@@ -2,13 +2,13 @@
 //!
 //! Marks of migrations lie in the host's own keyspace, so that they are written in one transaction with the records.
 
-mod anew;
 mod content;
-mod maker;
+mod notes;
 
-use crate::admission_steps::call_at_admission;
+use crate::admission::call_at_admission;
 use crate::refusal::Refusal;
 use content::{Content, content};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,34 +66,11 @@ impl Records {
         }
     }
 
-    /// The version for which the records were made last; none: no migration rewrote them.
-    pub(crate) async fn form(&self) -> Result<Option<u64>, Refusal> {
-        let entry = self.state.get(&self.own(), FORM).await;
-        let Some(entry) = entry.map_err(|error| failed("read", error))? else {
-            return Ok(None);
-        };
-        let form: Form = parsed(&entry.value)?;
-        Ok(Some(form.version))
-    }
-
     /// Migrations that were made for versions above this one, the first one first.
     pub(crate) async fn marks_above(&self, number: u64) -> Result<Vec<Mark>, Refusal> {
-        let mut marks = Vec::new();
-        let mut after = mark_key(number);
-        loop {
-            let page = self
-                .state
-                .scan(&self.own(), MARKS, Some(&after), STATE_SCAN_ENTRIES)
-                .await;
-            let page = page.map_err(|error| failed("read", error))?;
-            let Some(last) = page.last() else {
-                return Ok(marks);
-            };
-            after = last.key.clone();
-            for entry in page {
-                marks.push(parsed(&entry.value)?);
-            }
-        }
+        let entries = self.own_entries(MARKS, Some(mark_key(number))).await?;
+        let marks = entries.iter().map(|entry| parsed(&entry.value));
+        marks.collect()
     }
 
     /// What a version makes of all records of another one. Nothing is written.
@@ -107,7 +84,8 @@ impl Records {
         let mut waiting: Vec<StateEntry> = Vec::new();
         let mut after = None;
         loop {
-            let page = self.page(after.as_deref()).await?;
+            let after_key = after.as_deref();
+            let page = self.page(&self.backends(), "", after_key).await?;
             let is_last = page.is_empty();
             after = page.last().map(|entry| entry.key.clone());
             for entry in page {
@@ -138,8 +116,7 @@ impl Records {
         within(&after, most_bytes)?;
         if self.state.has_transactions() {
             let writes = self.writes(changes).collect();
-            let applied = self.state.apply(writes).await;
-            return applied.map_err(|error| failed("write", error));
+            return self.state.apply(writes).await.map_err(unwritten);
         }
         let space = self.backends();
         for (key, value) in changes {
@@ -150,10 +127,9 @@ impl Records {
                 Some(value) => self.state.put(&space, &key, value, Expect::Any).await,
                 None => self.state.remove(&space, &key, Expect::Any).await,
             };
-            written.map_err(|error| failed("write", error))?;
+            written.map_err(unwritten)?;
         }
-        let synced = self.state.sync().await;
-        synced.map_err(|error| failed("write", error))
+        self.state.sync().await.map_err(unwritten)
     }
 
     /// Writes changes that the version before cannot read, with what it takes to go back to it, in one transaction.
@@ -179,8 +155,7 @@ impl Records {
         let mut writes = vec![self.mark_form(number)?];
         writes.push(self.own_write(mark_key(number), Some(written(&mark)?)));
         for (index, key) in changes.keys().enumerate() {
-            let there = self.state.get(&space, key).await;
-            let there = there.map_err(|error| failed("read", error))?;
+            let there = self.state.get(&space, key).await.map_err(unread)?;
             let (name, value) = replaced_keys(number, index);
             writes.push(self.own_write(name, Some(key.clone().into_bytes())));
             if let Some(there) = there {
@@ -188,8 +163,7 @@ impl Records {
             }
         }
         writes.extend(self.writes(changes));
-        let applied = self.state.apply(writes).await;
-        applied.map_err(|error| failed("write", error))
+        self.state.apply(writes).await.map_err(unwritten)
     }
 
     /// Whether nothing was written since a migration.
@@ -215,8 +189,7 @@ impl Records {
             writes.push(self.own_write(name_key, None));
             writes.push(self.own_write(value_key, None));
         }
-        let applied = self.state.apply(writes).await;
-        applied.map_err(|error| failed("write", error))
+        self.state.apply(writes).await.map_err(unwritten)
     }
 
     /// Forgets how to undo migrations that no way back leads over: that of this version, or of one before it.
@@ -232,31 +205,24 @@ impl Records {
             }
             // Last: without it nobody knows of the others.
             keys.push(mark_key(mark.number));
-            for key in keys {
-                let removed = self.state.remove(&self.own(), &key, Expect::Any).await;
-                removed.map_err(|error| failed("write", error))?;
-            }
+            self.remove_own(keys).await?;
         }
         Ok(())
     }
 
     async fn content(&self, changes: &Changes) -> Result<Content, Refusal> {
         let read = content(self.state.as_ref(), &self.backends(), changes).await;
-        read.map_err(|error| failed("read", error))
+        read.map_err(unread)
     }
 
-    async fn page(&self, after: Option<&str>) -> Result<Vec<StateEntry>, Refusal> {
-        let page = self
-            .state
-            .scan(&self.backends(), "", after, STATE_SCAN_ENTRIES)
-            .await;
-        page.map_err(|error| failed("read", error))
-    }
-
-    async fn own_value(&self, key: &str) -> Result<Option<Vec<u8>>, Refusal> {
-        let entry = self.state.get(&self.own(), key).await;
-        let entry = entry.map_err(|error| failed("read", error))?;
-        Ok(entry.map(|entry| entry.value))
+    async fn page(
+        &self,
+        space: &Keyspace,
+        prefix: &str,
+        after: Option<&str>,
+    ) -> Result<Vec<StateEntry>, Refusal> {
+        let page = self.state.scan(space, prefix, after, STATE_SCAN_ENTRIES);
+        page.await.map_err(unread)
     }
 
     fn writes(&self, changes: Changes) -> impl Iterator<Item = StateWrite> + use<> {
@@ -347,9 +313,15 @@ fn replaced_keys(number: u64, index: usize) -> (String, String) {
     (format!("{place}key"), format!("{place}value"))
 }
 
-fn failed(operation: &'static str, error: StateError) -> Refusal {
+fn unread(error: StateError) -> Refusal {
     Refusal::Migration {
-        reason: format!("the state store could not {operation} them: {error}"),
+        reason: format!("the state store could not read them: {error}"),
+    }
+}
+
+fn unwritten(error: StateError) -> Refusal {
+    Refusal::Migration {
+        reason: format!("the state store could not write them: {error}"),
     }
 }
 
@@ -359,7 +331,7 @@ fn damaged() -> Refusal {
     }
 }
 
-fn parsed<T: for<'de> Deserialize<'de>>(value: &[u8]) -> Result<T, Refusal> {
+fn parsed<T: DeserializeOwned>(value: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(value).map_err(|_| damaged())
 }
 

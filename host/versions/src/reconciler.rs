@@ -14,7 +14,7 @@ use crate::history::History;
 use crate::record::VersionRecord;
 use crate::refusal::Refusal;
 use crate::refused::PastRefusal;
-use crate::status::{DrainOutcome, KeeperEvent, OldVersion, Outcome, ReconcilerStatus};
+use crate::status::{DrainOutcome, Outcome, ReconcilerStatus, VersionEvent};
 use futures::future::BoxFuture;
 use reconcile::ReconcileLoop;
 use state::{Command, DesiredRevision, Reply};
@@ -25,9 +25,10 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use wasmount_core::document::Grants;
-use wasmount_core::driver::{Driver, Retired, Role};
+use wasmount_core::driver::{Driver, Retired};
 use wasmount_core::mounter::Mounter;
 use wasmount_core::state::StateStore;
+use wasmount_core::status::Draining;
 use wasmount_engine::Engine;
 
 /// Commands that may wait for the loop. 16: they are people's.
@@ -51,8 +52,6 @@ pub struct ReconcilerParts {
     pub mounter: Arc<dyn Mounter>,
     /// Where this host runs; absent when it is a controller outside of the nodes.
     pub node_name: Option<String>,
-    /// Which services this process serves.
-    pub role: Role,
     /// Where components and secrets come from.
     pub sources: Arc<dyn Sources>,
     /// The reconciler's own directory: `<data>/versions/<driver>`. Made if need be; its parent must be there.
@@ -100,7 +99,7 @@ struct Shared {
     history: watch::Sender<History>,
     refusals: watch::Sender<Vec<PastRefusal>>,
     draining: Mutex<Vec<(u64, Retired)>>,
-    events: broadcast::Sender<Arc<KeeperEvent>>,
+    events: broadcast::Sender<Arc<VersionEvent>>,
 }
 
 impl VersionReconciler {
@@ -208,7 +207,7 @@ impl VersionReconciler {
     }
 
     /// What happens from now on.
-    pub fn events(&self) -> broadcast::Receiver<Arc<KeeperEvent>> {
+    pub fn events(&self) -> broadcast::Receiver<Arc<VersionEvent>> {
         self.shared.events.subscribe()
     }
 
@@ -271,17 +270,17 @@ impl Drop for VersionReconciler {
 
 impl Shared {
     /// Old versions that have calls; the others are forgotten.
-    fn draining(&self) -> Vec<OldVersion> {
+    fn draining(&self) -> Vec<Draining> {
         let mut draining = self.draining.lock().unwrap_or_else(PoisonError::into_inner);
         draining.retain(|(_, version)| version.calls_in_flight() > 0);
-        let versions = draining.iter().map(|(number, version)| OldVersion {
+        let versions = draining.iter().map(|(number, version)| Draining {
             number: *number,
-            calls: version.calls_in_flight(),
+            calls: version.calls_in_flight() as u64,
         });
         versions.collect()
     }
 
-    fn tell(&self, event: KeeperEvent) {
+    fn tell(&self, event: VersionEvent) {
         // It fails when nobody listens.
         let _ = self.events.send(Arc::new(event));
     }

@@ -54,11 +54,7 @@ impl Key {
                 mark.update(part.as_bytes());
             }
         }
-        let mark = mark.sign();
-        mark.as_ref()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        hex::encode(mark.sign())
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::record::{Drained, Hold, VersionRecord};
 use crate::refusal::RefusalKind;
 use std::time::{Duration, SystemTime};
+use wasmount_core::status::{Draining, Phase};
 
 /// How it stands with a backend.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,7 +17,7 @@ pub struct ReconcilerStatus {
     /// What was refused last, if nothing was put to use since.
     pub refused: Option<RefusedVersion>,
     /// Versions that were replaced and still have calls.
-    pub draining: Vec<OldVersion>,
+    pub draining: Vec<Draining>,
     /// What keeps it from following its document.
     pub held: Option<Hold>,
     /// Nothing is changed but on demand (`wasmount pause`).
@@ -27,23 +28,6 @@ pub struct ReconcilerStatus {
     pub wanted: u64,
     /// Up to which of those it is known what became of it.
     pub settled: u64,
-}
-
-/// How it stands, in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// The first version is on its way.
-    Loading,
-    /// A version serves.
-    Serving,
-    /// A version serves to which the backend went back.
-    RolledBack,
-    /// A version serves, and no other takes its place by itself.
-    Paused,
-    /// It takes no new work.
-    Draining,
-    /// No version serves; what is wanted was refused.
-    Waiting,
 }
 
 /// Something that was refused.
@@ -59,15 +43,6 @@ pub struct RefusedVersion {
     pub reason: String,
     /// When.
     pub at: SystemTime,
-}
-
-/// A version that was replaced and still has calls.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OldVersion {
-    /// Which.
-    pub number: u64,
-    /// How many.
-    pub calls: usize,
 }
 
 /// What a swap or a rollback came to.
@@ -98,7 +73,7 @@ pub struct DrainOutcome {
 
 /// What happened, for those who tell people.
 #[derive(Debug, Clone, PartialEq)]
-pub enum KeeperEvent {
+pub enum VersionEvent {
     /// Another version serves.
     Swapped(Outcome),
     /// A version was refused; told once for the same one.
@@ -122,7 +97,7 @@ pub enum KeeperEvent {
         reason: String,
     },
     /// Calls of a version that was replaced do not end.
-    StillDraining(OldVersion),
+    StillDraining(Draining),
 }
 
 impl ReconcilerStatus {
@@ -139,20 +114,6 @@ impl ReconcilerStatus {
             drained: None,
             wanted: 0,
             settled: 0,
-        }
-    }
-}
-
-impl Phase {
-    /// For machines, in the form that Kubernetes uses for phases.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Phase::Loading => "Loading",
-            Phase::Serving => "Serving",
-            Phase::RolledBack => "RolledBack",
-            Phase::Paused => "Paused",
-            Phase::Draining => "Draining",
-            Phase::Waiting => "Waiting",
         }
     }
 }

@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{Backend, BackendError};
-use wasmount_core::document::{Grants, Limits, PluginSource, PoolGrant};
-use wasmount_core::driver::Role;
+use wasmount_core::capabilities::Hidden;
+use wasmount_core::document::{Grants, Limits, Wasi};
 use wasmount_core::names::DriverName;
 use wasmount_core::services::Service;
 use wasmount_engine::{BackendParts, Engine, EngineError, EngineOptions};
-use wasmount_versions::{Admitted, Refusal, admit};
+use wasmount_versions::{AdmissionReport, Admitted, Proof, Refusal, run_admission};
 
 /// A component without imports or exports.
 const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
@@ -50,29 +50,27 @@ fn built(plugin: &str) -> PathBuf {
 }
 
 async fn admit_file(path: &Path, behaviour: &str) -> (Result<Admitted, Refusal>, Arc<Memory>) {
-    admit_with(path, behaviour, &Grants::default(), Role::All).await
-}
-
-async fn admit_with(
-    path: &Path,
-    behaviour: &str,
-    grants: &Grants,
-    role: Role,
-) -> (Result<Admitted, Refusal>, Arc<Memory>) {
     let memory = Arc::new(Memory::default());
     let behaviour = ("behaviour".to_owned(), behaviour.to_owned());
-    let parts = BackendParts {
-        driver: DriverName::parse("test.wasmount.io").unwrap(),
-        limits: Limits::default(),
-        settings: Attributes::from_iter([behaviour]),
-        secrets: Arc::default(),
-        node_name: None,
-        state: memory.clone(),
-        mounter: memory.clone(),
+    let proof = Proof {
+        wasi: Wasi::default(),
+        grants: &Grants::default(),
+        parts: BackendParts {
+            driver: DriverName::parse("test.wasmount.io").unwrap(),
+            limits: Limits::default(),
+            settings: Attributes::from_iter([behaviour]),
+            secrets: Arc::default(),
+            node_name: None,
+            state: memory.clone(),
+            mounter: memory.clone(),
+        },
+        hidden: &Hidden::default(),
+        kept: None,
+        admitted_before: false,
     };
-    let plugin = PluginSource::file(path);
-    let base = Path::new("/nowhere");
-    let admitted = admit(engine(), &plugin, base, grants, parts, role).await;
+    let wasm = std::fs::read(path).unwrap();
+    let mut report = AdmissionReport::default();
+    let admitted = run_admission(engine(), wasm, proof, &mut report).await;
     (admitted, memory)
 }
 
@@ -115,49 +113,6 @@ async fn doubts_are_warnings() {
         let warnings = misbehave(behaviour).await.unwrap().warnings;
         assert!(warnings.contains(&expected.to_owned()), "{warnings:?}");
     }
-}
-
-#[tokio::test]
-async fn an_unopenable_pool_is_a_warning() {
-    let pool = |path: &str| PoolGrant {
-        path: PathBuf::from(path),
-        full_copies: false,
-        mount_options: Vec::new(),
-    };
-    let grants = Grants {
-        pools: [("missing", "/nowhere/pool"), ("volumes", "/srv/volumes")]
-            .map(|(name, path)| (name.to_owned(), pool(path)))
-            .into(),
-        ..Grants::default()
-    };
-    let warning = "spec.grants.pools.missing.path: the pool cannot be used: /nowhere/pool is missing: make it";
-    let asked = ["missing", "volumes"].map(|pool| format!("pool Capacity {{ pool: \"{pool}\" }}"));
-    for (role, warnings, events) in [
-        (Role::All, &[warning][..], &asked[..]),
-        (Role::Controller, &[warning], &asked),
-        (Role::Node, &[], &[]),
-    ] {
-        let (admitted, memory) = admit_with(&built("directory"), "", &grants, role).await;
-        assert_eq!(admitted.unwrap().warnings, warnings, "{role:?}");
-        assert_eq!(memory.events(), events, "{role:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_plugin_that_is_refused_opens_no_pool() {
-    let pool = PoolGrant {
-        path: PathBuf::from("/srv/volumes"),
-        full_copies: false,
-        mount_options: Vec::new(),
-    };
-    let grants = Grants {
-        pools: [("volumes".to_owned(), pool)].into(),
-        ..Grants::default()
-    };
-    let path = built("misbehave");
-    let (admitted, memory) = admit_with(&path, "bad-settings", &grants, Role::All).await;
-    refused(admitted);
-    assert_eq!(memory.events(), [""; 0]);
 }
 
 #[tokio::test]

@@ -19,40 +19,43 @@ use std::time::Duration;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{Backend, BackendError, CreateVolume};
 use wasmount_core::call::Call;
+use wasmount_core::capabilities::Hidden;
 use wasmount_core::code::Code;
-use wasmount_core::document::{Grants, Limits, PluginSource, Wasi};
-use wasmount_core::driver::Role;
-
+use wasmount_core::document::{Grants, Limits, Wasi};
 use wasmount_core::names::{DriverName, RequestedName};
 use wasmount_core::rpc::Rpc;
 use wasmount_core::volume::{AccessMode, AccessType, CapacityRange, MountAccess, VolumeCapability};
 use wasmount_engine::{BackendParts, Engine, EngineOptions, WasmBackend};
-use wasmount_versions::{Refusal, admit};
+use wasmount_versions::{AdmissionReport, Proof, Refusal, run_admission};
 
 /// Long enough for a slow machine; no test waits for it.
 const BUDGET: Duration = Duration::from_secs(60);
 
 async fn admitted(wasi: Wasi) -> Result<Arc<WasmBackend>, Refusal> {
     let memory = Arc::new(Memory::default());
-    let parts = BackendParts {
-        driver: DriverName::parse("insistent.wasmount.io").unwrap(),
-        limits: Limits::default(),
-        settings: Attributes::default(),
-        secrets: Arc::default(),
-        node_name: None,
-        state: memory.clone(),
-        mounter: memory.clone(),
+    let proof = Proof {
+        wasi,
+        grants: &Grants::default(),
+        parts: BackendParts {
+            driver: DriverName::parse("insistent.wasmount.io").unwrap(),
+            limits: Limits::default(),
+            settings: Attributes::default(),
+            secrets: Arc::default(),
+            node_name: None,
+            state: memory.clone(),
+            mounter: memory.clone(),
+        },
+        hidden: &Hidden::default(),
+        kept: None,
+        admitted_before: false,
     };
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../plugins/target/wasm32-wasip2/release/insistent.wasm");
-    let plugin = PluginSource {
-        wasi,
-        ..PluginSource::file(path)
-    };
+    let wasm = std::fs::read(path).unwrap();
     let options = EngineOptions::for_backends(None, [&Limits::default()]);
     let engine = Engine::new(options).unwrap();
-    let (base, grants) = (Path::new("/nowhere"), Grants::default());
-    let admitted = admit(&engine, &plugin, base, &grants, parts, Role::All).await;
+    let mut report = AdmissionReport::default();
+    let admitted = run_admission(&engine, wasm, proof, &mut report).await;
     admitted.map(|admitted| admitted.backend)
 }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! leftovers ─▶ preflight ─▶ health ─▶ data directory ─▶ rooms ─▶ backends ─▶ serving ─▶ signal ─▶ drained
-//!                                              each: socket ─▶ recovery claimed ─▶ keeper of its versions
+//!                                              each: socket ─▶ recovery claimed ─▶ reconciler of its versions
 //! ```
 //!
 //! Nothing after the sockets waits for a plugin: a backend without one serves tear-down, and no backend waits for another. Nor does anything

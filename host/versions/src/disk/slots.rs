@@ -157,7 +157,7 @@ fn head(turn: u64, text: &[u8]) -> String {
         .chain_update(turn.to_le_bytes())
         .chain_update(text)
         .finalize();
-    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex::encode(digest);
     format!(
         "{{\"turn\":\"{turn:0DIGITS$}\",\"bytes\":\"{bytes:0DIGITS$}\",\"sha256\":\"{digest}\",\"text\":"
     )

@@ -1,7 +1,7 @@
 //! What is on disk after each thing that can happen to it, and what is refused.
 
 use super::*;
-use crate::history::testing::{history_of, new_version};
+use crate::history::tests::{history_of, new_version};
 
 async fn opened(folder: &Path) -> (Arc<Disk>, History) {
     let disk = Disk::new(folder.join("versions"));

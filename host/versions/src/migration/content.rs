@@ -74,9 +74,8 @@ impl Sum {
     }
 
     fn done(self) -> Content {
-        let digits = self.hash.finalize();
         Content {
-            fingerprint: digits.iter().map(|byte| format!("{byte:02x}")).collect(),
+            fingerprint: hex::encode(self.hash.finalize()),
             bytes: self.bytes,
         }
     }

@@ -11,19 +11,19 @@ use super::reconcile::ReconcileLoop;
 use super::state::{Goal, Ready, Running, Serving};
 use crate::desired::Desired;
 use crate::history::{CandidateKey, History, NewVersion, desired_digest};
-use crate::pools::pools_in_doubt;
 use crate::record::{HeldBy, Hold};
 use crate::refusal::Refusal;
-use crate::status::{KeeperEvent, Outcome};
+use crate::status::{Outcome, VersionEvent};
 use crate::trial::Trial;
 use futures::future::BoxFuture;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 use wasmount_core::backend::Backend;
 use wasmount_core::document::{Grants, VersionPolicy};
 use wasmount_core::driver::{Role, ServingPolicy};
+use wasmount_core::pool::PoolCall;
 
 /// Faults that the reconciler may have ahead of it. 1,024: more than any sensible number that takes a version back.
 const FAULTS: usize = 1024;
@@ -85,7 +85,7 @@ impl ReconcileLoop {
         for warning in &admitted.warnings {
             tracing::warn!(driver = %driver.name(), "{warning}");
         }
-        let has_pools = admitted.imports_pool && self.parts.role != Role::Node;
+        let has_pools = admitted.imports_pool && driver.role() != Role::Node;
         let grants = document.grants.clone();
         // A version that serves again goes by the secrets of now. Those that it was made with decide whether another one is due.
         let secrets = self.history.secrets_of(number).map(str::to_owned);
@@ -192,15 +192,26 @@ impl ReconcileLoop {
         refusal
     }
 
-    /// Apart from the swap, whose client need not wait for a disk that hangs.
+    /// One warning for each granted pool that cannot be opened. To open a pool is to own it, so it is done only where the calls that change pools are
+    /// served. It is apart from the swap, whose client need not wait for a disk that hangs.
     fn pool_check(&self, grants: Grants, time: Duration) -> BoxFuture<'static, Vec<String>> {
         let parts = Arc::clone(&self.parts);
         let deadline = Instant::now() + time;
         Box::pin(async move {
             let driver = parts.driver.name();
-            let doubts = pools_in_doubt(&parts.mounter, driver, &grants, deadline).await;
-            for doubt in &doubts {
+            let mut doubts = Vec::new();
+            for pool in grants.pools.keys() {
+                let call = PoolCall::Capacity { pool: pool.clone() };
+                let asked = parts.mounter.pool(driver.clone(), call);
+                let reason = match timeout_at(deadline, asked).await {
+                    Ok(Ok(_)) => continue,
+                    Ok(Err(error)) => error.to_string(),
+                    Err(_) => "its file system does not answer".to_owned(),
+                };
+                let doubt =
+                    format!("spec.grants.pools.{pool}.path: the pool cannot be used: {reason}");
                 tracing::warn!(%driver, "{doubt}");
+                doubts.push(doubt);
             }
             doubts
         })
@@ -220,7 +231,7 @@ impl ReconcileLoop {
                     calls = version.calls,
                     "calls of an old version still run: its memory is freed when the last one ends"
                 );
-                shared.tell(KeeperEvent::StillDraining(version));
+                shared.tell(VersionEvent::StillDraining(version));
             }
         });
     }

@@ -2,8 +2,7 @@
 //! component is written, so an attempt can be dropped at any moment.
 
 use super::state::{Admission, Attempt, Goal, NotReady, Ready, RecordsStep};
-use crate::admission_report::AdmissionReport;
-use crate::admission_steps::{Proof, prove_loaded, run_admission};
+use crate::admission::{AdmissionReport, Proof, prove_loaded, run_admission};
 use crate::desired::Fetched;
 use crate::history::{CandidateKey, Entry, Identity, Known, settings_digest};
 use crate::refusal::Refusal;

@@ -5,7 +5,7 @@ use super::state::{Command, Goal, Reply};
 use crate::history::{History, desired_digest};
 use crate::record::{Drained, HeldBy, Hold};
 use crate::refusal::Refusal;
-use crate::status::{KeeperEvent, Outcome};
+use crate::status::{Outcome, VersionEvent};
 use std::time::SystemTime;
 use tokio::time::Instant;
 use wasmount_core::driver::VersionFault;
@@ -67,7 +67,7 @@ impl ReconcileLoop {
             Err(_) => {
                 let reason = format!("{reason}; there is no proven version to go back to");
                 tracing::error!(%driver, reason, "the version remains active");
-                let event = KeeperEvent::CannotRollBack { number, reason };
+                let event = VersionEvent::CannotRollBack { number, reason };
                 self.shared.tell(event);
             }
         }

@@ -6,7 +6,7 @@ use crate::desired::Desired;
 use crate::history::{CandidateKey, Known};
 use crate::record::{HeldBy, Hold};
 use crate::refusal::{Patience, Refusal, RefusalKind};
-use crate::status::{KeeperEvent, Outcome, RefusedVersion};
+use crate::status::{Outcome, RefusedVersion, VersionEvent};
 use crate::trial::Trial;
 use std::error::Error;
 use std::time::{Duration, SystemTime};
@@ -157,15 +157,15 @@ impl ReconcileLoop {
             Goal::Converge | Goal::Swap { .. } => {
                 self.settled = revision;
                 if outcome.changed {
-                    self.shared.tell(KeeperEvent::Swapped(outcome.clone()));
+                    self.shared.tell(VersionEvent::Swapped(outcome.clone()));
                 }
             }
             Goal::Restore => {
                 self.due = Some(Instant::now());
-                self.shared.tell(KeeperEvent::Swapped(outcome.clone()));
+                self.shared.tell(VersionEvent::Swapped(outcome.clone()));
             }
             Goal::RollBack(hold) => {
-                self.shared.tell(KeeperEvent::RolledBack {
+                self.shared.tell(VersionEvent::RolledBack {
                     from: outcome.before.unwrap_or_default(),
                     to: record.clone(),
                     reason: hold.reason.clone(),
@@ -210,7 +210,7 @@ impl ReconcileLoop {
         if !matches!(hold.by, HeldBy::Faults { .. }) {
             return;
         }
-        let event = KeeperEvent::CannotRollBack { number, reason };
+        let event = VersionEvent::CannotRollBack { number, reason };
         self.shared.tell(event);
         // A rollback that is closed for a while, by a full disk or a call that does not end, is tried when the version has faults again.
         let desired = self.history.current().and_then(|entry| entry.desired());
@@ -301,7 +301,7 @@ impl ReconcileLoop {
             } else {
                 tracing::error!(%driver, kind, reason, serves, "version rejected, and no other version serves");
             }
-            self.shared.tell(KeeperEvent::Refused(version.clone()));
+            self.shared.tell(VersionEvent::Refused(version.clone()));
         }
     }
 

@@ -12,7 +12,7 @@ use crate::disk::Disk;
 use crate::history::History;
 use crate::record::HeldBy;
 use crate::refused::PastRefusals;
-use crate::status::{Outcome, Phase, ReconcilerStatus};
+use crate::status::{Outcome, ReconcilerStatus};
 use crate::trial::Verdict;
 use futures::future::BoxFuture;
 use std::collections::{BTreeSet, VecDeque};
@@ -22,6 +22,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use wasmount_core::driver::VersionFault;
+use wasmount_core::status::Phase;
 
 /// How long to wait after a hint that something changed. 50 ms: an administrator who replaces several files is done by then.
 const SETTLE: Duration = Duration::from_millis(50);

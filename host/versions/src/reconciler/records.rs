@@ -4,7 +4,7 @@
 use super::reconcile::ReconcileLoop;
 use super::state::{Attempt, RecordsStep};
 use super::{Migrates, ReconcilerParts};
-use crate::admission_steps::call_at_admission;
+use crate::admission::call_at_admission;
 use crate::history::History;
 use crate::migration::{Mark, Records};
 use crate::refusal::Refusal;
@@ -269,7 +269,7 @@ impl ReconcileLoop {
         let noted = if migrated {
             records.make_for(plugin_version).await
         } else {
-            records.note_maker(plugin_version).await
+            records.note_maker(plugin_version).await.map(drop)
         };
         if let Err(error) = noted {
             tracing::warn!(

@@ -1,7 +1,7 @@
 //! What the reconciler works with, as plain data, and the decisions that depend on nothing else.
 
 use super::{ReconcilerParts, SwapRequest};
-use crate::admission_steps::Admitted;
+use crate::admission::Admitted;
 use crate::desired::{Desired, RollbackRequest};
 use crate::disk::Disk;
 use crate::history::{CandidateKey, Entry, History, Known};

@@ -78,87 +78,61 @@ pub enum Patience {
 impl Refusal {
     /// What kind it is.
     pub fn kind(&self) -> RefusalKind {
+        self.class().0
+    }
+
+    /// Whether it may pass by itself.
+    pub fn patience(&self) -> Patience {
+        self.class().1
+    }
+
+    /// A file that is being written looks like one that is no component, so what the bytes are is never final; the same bytes are not tried twice
+    /// for it.
+    fn class(&self) -> (RefusalKind, Patience) {
+        use Patience::{AFewTimes, AsLongAsItTakes};
+        use RefusalKind as Kind;
         match self {
+            Refusal::Source { passes: false, .. } => (Kind::Source, Patience::None),
             Refusal::Unreadable { .. } | Refusal::NotAFile { .. } | Refusal::Source { .. } => {
-                RefusalKind::Source
+                (Kind::Source, AsLongAsItTakes)
             }
-            Refusal::TooLarge { .. } => RefusalKind::Size,
-            Refusal::BadDigest | Refusal::OtherDigest { .. } => RefusalKind::Digest,
-            Refusal::Signature { .. } => RefusalKind::Signature,
-            Refusal::CoreModule | Refusal::NotWasm => RefusalKind::NotAComponent,
-            Refusal::Engine(error) => of_engine(error),
-            Refusal::OtherLine { .. } => RefusalKind::ApiLine,
-            Refusal::UnknownImports { .. } => RefusalKind::Imports,
-            Refusal::Identity(_) => RefusalKind::TrialLoad,
-            Refusal::UnknownFeature { .. } | Refusal::Features { .. } => RefusalKind::Features,
-            Refusal::OtherPlugin { .. } | Refusal::ServicesRemoved { .. } => RefusalKind::Services,
-            Refusal::Settings(_) => RefusalKind::Settings,
-            Refusal::Probe(_) => RefusalKind::Probe,
-            Refusal::Secret { .. } => RefusalKind::Secret,
-            Refusal::Migration { .. } | Refusal::NotElected => RefusalKind::Migration,
-            Refusal::Grants { .. } => RefusalKind::Grants,
-            Refusal::Disk { .. } => RefusalKind::Disk,
+            Refusal::Secret { .. } => (Kind::Secret, AsLongAsItTakes),
+            Refusal::TooLarge { .. } => (Kind::Size, Patience::None),
+            Refusal::BadDigest => (Kind::Digest, Patience::None),
+            Refusal::OtherDigest { .. } => (Kind::Digest, AsLongAsItTakes),
+            Refusal::Signature { .. } => (Kind::Signature, AsLongAsItTakes),
+            Refusal::CoreModule | Refusal::NotWasm => (Kind::NotAComponent, AsLongAsItTakes),
+            Refusal::Engine(error) => match error {
+                EngineError::Compile(_) => (Kind::Compile, Patience::None),
+                EngineError::Lost => (Kind::Compile, AFewTimes),
+                // All places of the engine, or the memory of the machine, may have been taken.
+                EngineError::NotCompiled(_) => (Kind::Compile, AsLongAsItTakes),
+                EngineError::Instantiate(_) => (Kind::TrialLoad, AsLongAsItTakes),
+                EngineError::LimitTooHigh { .. } => (Kind::Limits, Patience::None),
+                _ => (Kind::TrialLoad, Patience::None),
+            },
+            Refusal::OtherLine { .. } => (Kind::ApiLine, Patience::None),
+            Refusal::UnknownImports { .. } => (Kind::Imports, Patience::None),
+            Refusal::Identity(_) => (Kind::TrialLoad, Patience::None),
+            Refusal::UnknownFeature { .. } | Refusal::Features { .. } => {
+                (Kind::Features, Patience::None)
+            }
+            Refusal::OtherPlugin { .. } | Refusal::ServicesRemoved { .. } => {
+                (Kind::Services, Patience::None)
+            }
+            Refusal::Settings(_) => (Kind::Settings, Patience::None),
+            Refusal::Probe(_) => (Kind::Probe, AsLongAsItTakes),
+            Refusal::Migration { .. } => (Kind::Migration, AFewTimes),
+            Refusal::NotElected => (Kind::Migration, AsLongAsItTakes),
+            Refusal::Grants { .. } => (Kind::Grants, AsLongAsItTakes),
+            Refusal::Disk { .. } => (Kind::Disk, AsLongAsItTakes),
             Refusal::NotKept { .. }
             | Refusal::NothingToGoBackTo
             | Refusal::Serves { .. }
-            | Refusal::Written { .. } => RefusalKind::History,
-            Refusal::OtherServes { .. } | Refusal::Overtaken | Refusal::Stopped => {
-                RefusalKind::Overtaken
-            }
+            | Refusal::Written { .. } => (Kind::History, Patience::None),
+            Refusal::OtherServes { .. } | Refusal::Stopped => (Kind::Overtaken, Patience::None),
+            Refusal::Overtaken => (Kind::Overtaken, AsLongAsItTakes),
         }
-    }
-
-    /// Whether it may pass by itself. A file that is being written looks like one that is no component, so what the bytes are is never final;
-    /// the same bytes are not tried twice for it.
-    pub fn patience(&self) -> Patience {
-        match self {
-            Refusal::Source { passes: false, .. }
-            | Refusal::TooLarge { .. }
-            | Refusal::BadDigest
-            | Refusal::OtherLine { .. }
-            | Refusal::UnknownImports { .. }
-            | Refusal::Identity(_)
-            | Refusal::UnknownFeature { .. }
-            | Refusal::Features { .. }
-            | Refusal::OtherPlugin { .. }
-            | Refusal::ServicesRemoved { .. }
-            | Refusal::Settings(_)
-            | Refusal::NotKept { .. }
-            | Refusal::NothingToGoBackTo
-            | Refusal::Serves { .. }
-            | Refusal::OtherServes { .. }
-            | Refusal::Written { .. }
-            | Refusal::Stopped => Patience::None,
-            Refusal::Engine(EngineError::Lost) | Refusal::Migration { .. } => Patience::AFewTimes,
-            // All places of the engine, or the memory of the machine, may have been taken.
-            Refusal::Engine(EngineError::Instantiate(_) | EngineError::NotCompiled(_)) => {
-                Patience::AsLongAsItTakes
-            }
-            Refusal::Engine(_) => Patience::None,
-            Refusal::Unreadable { .. }
-            | Refusal::NotAFile { .. }
-            | Refusal::Source { passes: true, .. }
-            | Refusal::OtherDigest { .. }
-            | Refusal::Signature { .. }
-            | Refusal::CoreModule
-            | Refusal::NotWasm
-            | Refusal::Secret { .. }
-            | Refusal::Probe(_)
-            | Refusal::NotElected
-            | Refusal::Grants { .. }
-            | Refusal::Disk { .. }
-            | Refusal::Overtaken => Patience::AsLongAsItTakes,
-        }
-    }
-}
-
-fn of_engine(error: &EngineError) -> RefusalKind {
-    match error {
-        EngineError::Compile(_) | EngineError::NotCompiled(_) | EngineError::Lost => {
-            RefusalKind::Compile
-        }
-        EngineError::LimitTooHigh { .. } => RefusalKind::Limits,
-        _ => RefusalKind::TrialLoad,
     }
 }
 

@@ -2,9 +2,8 @@
 
 use crate::bench::*;
 use serde_json::json;
-use wasmount_versions::{
-    HeldBy, KeeperEvent, Phase, Refusal, RefusalKind, RollbackRequest, SwapRequest,
-};
+use wasmount_core::status::Phase;
+use wasmount_versions::{HeldBy, Refusal, RefusalKind, RollbackRequest, SwapRequest, VersionEvent};
 
 #[tokio::test]
 async fn the_version_before_comes_back_while_its_source_is_away() {
@@ -24,7 +23,7 @@ async fn the_version_before_comes_back_while_its_source_is_away() {
     assert!(
         matches!(
             &*event,
-            KeeperEvent::RolledBack {
+            VersionEvent::RolledBack {
                 from: 3,
                 by_itself: false,
                 ..

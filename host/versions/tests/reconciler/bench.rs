@@ -58,6 +58,7 @@ pub(crate) struct Bench {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) memory: Arc<Memory>,
     migrates: Migrates,
+    role: Role,
     name: DriverName,
 }
 
@@ -72,16 +73,20 @@ impl Bench {
     /// The same below this directory.
     pub(crate) async fn serving_below(directory: &Path) -> Self {
         let folder = tempfile::tempdir_in(directory).unwrap();
-        let bench = Self::starting_in(folder, "misbehave", json!({})).await;
+        let bench = Self::starting_in(folder, Role::All, "misbehave", json!({})).await;
         bench.until("it serves", |it| it.current.is_some()).await;
         bench
     }
 
     pub(crate) async fn starting(plugin: &str, spec: Value) -> Self {
-        Self::starting_in(tempfile::tempdir().unwrap(), plugin, spec).await
+        Self::starting_as(Role::All, plugin, spec).await
     }
 
-    async fn starting_in(folder: tempfile::TempDir, plugin: &str, spec: Value) -> Self {
+    pub(crate) async fn starting_as(role: Role, plugin: &str, spec: Value) -> Self {
+        Self::starting_in(tempfile::tempdir().unwrap(), role, plugin, spec).await
+    }
+
+    async fn starting_in(folder: tempfile::TempDir, role: Role, plugin: &str, spec: Value) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = DriverName::parse(format!("test-{number}.wasmount.io")).unwrap();
@@ -89,7 +94,7 @@ impl Bench {
         let sources = Arc::new(TestSources::default());
         *sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
         let first = desired(&name, folder.path(), spec);
-        let alone = (Arc::default(), Migrates::ThisProcess);
+        let alone = (Arc::default(), Migrates::ThisProcess, role);
         Self::start(name, folder, sources, alone, first).await
     }
 
@@ -100,7 +105,7 @@ impl Bench {
         let sources = Arc::new(TestSources::default());
         *sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
         let first = desired(name, folder.path(), spec);
-        let shared = (memory, Migrates::TheElected);
+        let shared = (memory, Migrates::TheElected, Role::All);
         let bench = Self::start(name.clone(), folder, sources, shared, first).await;
         bench.until("it serves", |it| it.current.is_some()).await;
         bench
@@ -110,12 +115,12 @@ impl Bench {
         name: DriverName,
         folder: tempfile::TempDir,
         sources: Arc<TestSources>,
-        (memory, migrates): (Arc<Memory>, Migrates),
+        (memory, migrates, role): (Arc<Memory>, Migrates, Role),
         desired: Desired,
     ) -> Self {
         let config = DriverConfig {
             name: name.clone(),
-            role: Role::All,
+            role,
             profile: Profile::V1_12,
             node_id: NodeId::parse("node", "node-1").unwrap(),
             policy: ServingPolicy::default(),
@@ -132,7 +137,6 @@ impl Bench {
             state: memory.clone(),
             mounter: memory.clone(),
             node_name: None,
-            role: Role::All,
             sources: sources.clone(),
             directory: folder.path().join("versions"),
             migrates,
@@ -149,6 +153,7 @@ impl Bench {
             folder,
             memory,
             migrates,
+            role,
             name,
         }
     }
@@ -186,10 +191,11 @@ impl Bench {
             sources,
             memory,
             migrates,
+            role,
             ..
         } = self;
         drop(reconciler);
-        Self::start(name, folder, sources, (memory, migrates), desired).await
+        Self::start(name, folder, sources, (memory, migrates, role), desired).await
     }
 
     /// The same without the component that it served, neither as it is nor compiled.

@@ -6,7 +6,8 @@ use std::fs;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::sleep;
-use wasmount_versions::{KeeperEvent, Phase, RefusalKind, VersionState};
+use wasmount_core::status::Phase;
+use wasmount_versions::{RefusalKind, VersionEvent, VersionState};
 
 #[tokio::test]
 async fn a_document_is_put_to_use_and_told_of() {
@@ -113,7 +114,7 @@ async fn a_rejected_version_keeps_the_serving_one() {
     assert!(refused.digest.is_some());
     assert_eq!((status.phase, bench.number()), (Phase::Serving, 1));
     let event = events.recv().await.unwrap();
-    assert!(matches!(&*event, KeeperEvent::Refused(told) if *told == refused));
+    assert!(matches!(&*event, VersionEvent::Refused(told) if *told == refused));
     bench.calls().await;
     // Looked at again, the same is neither tried nor told again.
     bench.set_desired(behaving("bad-settings")).await;

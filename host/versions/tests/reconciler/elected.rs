@@ -5,7 +5,8 @@ use crate::memory::Memory;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use wasmount_core::names::{DriverName, VolumeId};
-use wasmount_versions::{Phase, RefusalKind, SwapRequest};
+use wasmount_core::status::Phase;
+use wasmount_versions::{RefusalKind, SwapRequest};
 
 fn schema(version: u32) -> Value {
     json!({ "settings": { "schema": version.to_string() } })

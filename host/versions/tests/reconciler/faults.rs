@@ -6,7 +6,8 @@ use std::fs;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use wasmount_core::names::VolumeId;
-use wasmount_versions::{HeldBy, KeeperEvent, Phase, SwapRequest};
+use wasmount_core::status::Phase;
+use wasmount_versions::{HeldBy, SwapRequest, VersionEvent};
 
 /// The first version of each test serves well, the second one has trapped as often as it may.
 async fn failed(bench: &Bench) {
@@ -38,7 +39,7 @@ async fn a_version_that_always_traps_is_rolled_back() {
     bench.calls().await;
     let rolled_back = timeout(PATIENCE, async {
         loop {
-            if let KeeperEvent::RolledBack {
+            if let VersionEvent::RolledBack {
                 from,
                 to,
                 by_itself,
@@ -69,7 +70,8 @@ async fn a_blocked_rollback_is_taken_once_possible() {
     }
     let said = timeout(PATIENCE, async {
         loop {
-            if let KeeperEvent::CannotRollBack { number, reason } = &*events.recv().await.unwrap() {
+            if let VersionEvent::CannotRollBack { number, reason } = &*events.recv().await.unwrap()
+            {
                 return (*number, reason.clone());
             }
         }
@@ -215,7 +217,7 @@ async fn without_a_rollback_target_the_version_stays() {
     }
     let event = timeout(PATIENCE, events.recv()).await.unwrap().unwrap();
     assert!(
-        matches!(&*event, KeeperEvent::CannotRollBack { number: 1, .. }),
+        matches!(&*event, VersionEvent::CannotRollBack { number: 1, .. }),
         "{event:?}"
     );
     assert_eq!(bench.number(), 1);

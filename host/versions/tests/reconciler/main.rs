@@ -21,6 +21,7 @@ mod memory;
 mod migrate;
 mod migrate_anew;
 mod migrate_back;
+mod pools;
 mod quiet;
 mod refused;
 mod restart;

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use wasmount_core::names::VolumeId;
 use wasmount_core::state::{Expect, Keyspace, KeyspaceOwner, StateStore};
-use wasmount_versions::{Phase, Refusal, RefusalKind, SwapRequest};
+use wasmount_core::status::Phase;
+use wasmount_versions::{Refusal, RefusalKind, SwapRequest};
 
 pub(crate) fn schema(version: u32) -> Value {
     json!({ "settings": { "schema": version.to_string() } })

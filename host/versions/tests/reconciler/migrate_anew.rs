@@ -6,7 +6,8 @@ use crate::written;
 use serde_json::{Value, json};
 use std::fs;
 use wasmount_core::state::{Expect, Keyspace, KeyspaceOwner, Outcome, StateStore};
-use wasmount_versions::{Phase, RefusalKind};
+use wasmount_core::status::Phase;
+use wasmount_versions::RefusalKind;
 
 /// The same with a setting that no version reads.
 fn schema_with(version: u32, setting: &str) -> Value {

@@ -10,8 +10,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use wasmount_core::error::Error;
 use wasmount_core::names::VolumeId;
+use wasmount_core::status::Draining;
 use wasmount_core::volume::Volume;
-use wasmount_versions::{KeeperEvent, OldVersion, Refusal, RefusalKind, SwapRequest};
+use wasmount_versions::{Refusal, RefusalKind, SwapRequest, VersionEvent};
 
 /// Far less than what anything here would wait for in vain: `versions.drain` is a minute.
 const SOON: Duration = Duration::from_secs(20);
@@ -176,12 +177,12 @@ async fn calls_that_outlast_their_drain_are_reported() {
     assert_eq!(bench.number(), 3);
     let late = soon(async {
         loop {
-            if let KeeperEvent::StillDraining(late) = &*events.recv().await.unwrap() {
+            if let VersionEvent::StillDraining(late) = &*events.recv().await.unwrap() {
                 return late.clone();
             }
         }
     });
-    let expected = OldVersion {
+    let expected = Draining {
         number: 2,
         calls: 1,
     };
@@ -202,7 +203,7 @@ async fn calls_within_their_drain_are_not_reported() {
     stuck.ends_well().await;
     sleep(Duration::from_millis(1500)).await;
     while let Ok(event) = events.try_recv() {
-        assert!(matches!(&*event, KeeperEvent::Swapped(_)), "{event:?}");
+        assert!(matches!(&*event, VersionEvent::Swapped(_)), "{event:?}");
     }
 }
 
@@ -244,7 +245,7 @@ async fn a_blocked_rollback_is_taken_after_further_faults() {
     }
     let said = soon(async {
         loop {
-            if let KeeperEvent::CannotRollBack { reason, .. } = &*events.recv().await.unwrap() {
+            if let VersionEvent::CannotRollBack { reason, .. } = &*events.recv().await.unwrap() {
                 return reason.clone();
             }
         }

@@ -7,7 +7,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use wasmount_core::error::Error;
-use wasmount_versions::{Phase, Refusal, RefusalKind};
+use wasmount_core::status::Phase;
+use wasmount_versions::{Refusal, RefusalKind};
 
 /// The files of the history, of which the newer whole one counts.
 const HISTORY: [&str; 2] = ["history.0.json", "history.1.json"];

@@ -3,7 +3,8 @@
 use crate::bench::*;
 use serde_json::{Value, json};
 use std::fs;
-use wasmount_versions::{KeeperEvent, Phase, RefusalKind};
+use wasmount_core::status::Phase;
+use wasmount_versions::{RefusalKind, VersionEvent};
 
 fn secret_in(file: &str) -> Value {
     json!({ "secrets": { "password": { "file": file } } })
@@ -56,7 +57,7 @@ async fn two_versions_that_cannot_serve_are_reported_once() {
     }
     let mut told = Vec::new();
     while let Ok(event) = events.try_recv() {
-        let KeeperEvent::Refused(refused) = &*event else {
+        let VersionEvent::Refused(refused) = &*event else {
             panic!("{event:?}");
         };
         told.push(refused.reason.rsplit('/').next().unwrap().to_owned());

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use wasmount_core::error::Error;
-use wasmount_versions::{HeldBy, Phase, Refusal, SwapRequest};
+use wasmount_core::status::Phase;
+use wasmount_versions::{HeldBy, Refusal, SwapRequest};
 
 fn to(desired: wasmount_versions::Desired) -> SwapRequest {
     SwapRequest {

@@ -2,17 +2,11 @@
 //!
 //! What a host answers is `wasmount_control`'s; nothing here knows how it is done.
 
-pub(crate) mod delete;
-pub(crate) mod drain;
+pub(crate) mod change;
 pub(crate) mod history;
-pub(crate) mod pause;
-pub(crate) mod resume;
-pub(crate) mod rollback;
 pub(crate) mod status;
-pub(crate) mod swap;
 mod table;
 pub(crate) mod volumes;
-mod when;
 
 use crate::fault::Fault;
 use crate::visible;
@@ -22,9 +16,6 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use wasmount_control::words::{Done, Version};
 use wasmount_control::{Client, ControlError};
-
-/// Digits of a digest that tell two versions apart for a person. 12, as container runtimes show.
-const DIGEST_DIGITS: usize = 12;
 
 /// The socket in a data directory.
 pub(crate) const ADMIN_SOCKET: &str = "admin.sock";
@@ -68,6 +59,25 @@ pub(crate) struct DriverFlags {
     form: FormFlags,
 }
 
+impl DriverFlags {
+    /// Asks for a change, and prints what it came to.
+    fn change(
+        self,
+        question: impl AsyncFnOnce(&Client, &str) -> Result<Done, ControlError>,
+    ) -> Result<(), Fault> {
+        let Self { driver, host, form } = self;
+        let done = ask(question(&host.client(), &driver))?;
+        if form.json {
+            return print_json(&done);
+        }
+        let mut text = format!("{}\n", visible::line(&done.said));
+        for warning in &done.warnings {
+            text.push_str(&format!("warning: {}\n", visible::line(warning)));
+        }
+        print(&text)
+    }
+}
+
 impl HostFlags {
     fn client(self) -> Client {
         let socket = self.admin_socket;
@@ -107,36 +117,7 @@ fn print_json(words: &impl Serialize) -> Result<(), Fault> {
     print(&format!("{text}\n"))
 }
 
-/// What a change came to.
-fn print_done(done: &Done, form: FormFlags) -> Result<(), Fault> {
-    if form.json {
-        return print_json(done);
-    }
-    let mut text = format!("{}\n", visible::line(&done.said));
-    for warning in &done.warnings {
-        text.push_str(&format!("warning: {}\n", visible::line(warning)));
-    }
-    print(&text)
-}
-
-/// The first digits of a digest.
-fn short(digest: &str) -> &str {
-    let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
-    digits.get(..DIGEST_DIGITS).unwrap_or(digits)
-}
-
 /// A version in one cell.
 fn numbered(version: Option<&Version>) -> String {
     version.map_or_else(|| "-".to_owned(), |version| version.number.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_digest_is_shown_by_its_first_digits() {
-        assert_eq!(short("sha256:0123456789abcdef"), "0123456789ab");
-        assert_eq!(short("0123"), "0123");
-    }
 }

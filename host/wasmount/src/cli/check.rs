@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
-use wasmount_versions::{AdmissionReport, Admitted, Refusal, Step, StepOutcome};
+use wasmount_versions::{AdmissionReport, Admitted, Refusal, Step};
 
 /// Run the admission of a component step by step, without serving it
 #[derive(Debug, Args)]
@@ -88,8 +88,8 @@ fn rows(report: &AdmissionReport) -> Vec<Row> {
             };
         };
         let (word, said) = match &taken.outcome {
-            StepOutcome::Passed(said) => ("ok", said.clone()),
-            StepOutcome::Refused(why) => ("refused", why.clone()),
+            Ok(said) => ("ok", said.clone()),
+            Err(why) => ("refused", why.clone()),
         };
         Row {
             step,
@@ -173,8 +173,14 @@ mod tests {
     #[test]
     fn steps_after_a_refusal_are_skipped() {
         let mut report = AdmissionReport::default();
-        report.passed(Step::Size, "7 bytes");
-        report.refused(Step::Digest, "another one");
+        let size = report.take(Step::Size, Ok::<_, Refusal>(7), |bytes| {
+            format!("{bytes} bytes")
+        });
+        assert_eq!(size.unwrap(), 7);
+        let digest = report.take(Step::Digest, Err::<(), _>("another one"), |()| {
+            String::new()
+        });
+        digest.unwrap_err();
         let rows = rows(&report);
         assert_eq!(rows.len(), Step::ALL.len());
         let words: Vec<_> = rows.iter().map(|row| row.word).collect();

@@ -1,4 +1,4 @@
-//! One backend at work: its driver, its socket, its keeper, and all that looks after them.
+//! One backend at work: its driver, its socket, its version reconciler, and all that looks after them.
 //!
 //! Every task is held in a set that ends it when dropped: an early return leaves neither socket nor task.
 
@@ -117,7 +117,6 @@ impl Backend {
             state: services.state.clone(),
             mounter: services.mounter.clone(),
             node_name: Some(options.node_id.to_string()),
-            role: options.role,
             sources: Arc::new(HostSources {
                 secrets: common.cluster.client().cloned().map(SecretReader::new),
             }),
@@ -234,7 +233,7 @@ fn migrates(options: &HostOptions) -> Migrates {
     }
 }
 
-/// Has the keeper look again whenever a file changes that the document points to.
+/// Has the reconciler look again whenever a file changes that the document points to.
 async fn follow_files(reconciler: Arc<VersionReconciler>, mut desired: watch::Receiver<Desired>) {
     let files = watch::Sender::new(sources::files(&desired.borrow_and_update()));
     let following = follow(files.subscribe(), Looks::new(), |changed| {

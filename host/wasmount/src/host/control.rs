@@ -22,7 +22,7 @@ use wasmount_control::{Refusal, RefusalKind, ServerLimits, paths, serve};
 use wasmount_core::document::{PluginPlace, Reference, RegistryPlace, without_credentials};
 use wasmount_core::names::DriverName;
 use wasmount_socket::{BoundSocket, Connections, SocketError};
-use wasmount_versions::{Desired, RollbackRequest, SwapRequest};
+use wasmount_versions::{Desired, Outcome, RollbackRequest, SwapRequest};
 
 /// Changes at a time. 8: each may hold a place of the socket for minutes, and whoever only looks must find one.
 const CHANGES: usize = 8;
@@ -118,9 +118,11 @@ impl AdminState {
         Ok((name, seen))
     }
 
-    /// A place for a change, which is logged: who reads the log should not have to guess why a driver serves something else.
-    fn change(&self, driver: &str, what: &str) -> Result<OwnedSemaphorePermit, Refusal> {
-        place(&self.changes, CHANGES, "changes", driver, what)
+    /// A driver, and a place for a change of it, which is logged: the log says why a driver serves something else.
+    fn change(&self, driver: &str, what: &str) -> Result<(Seen, OwnedSemaphorePermit), Refusal> {
+        let (_, seen) = self.driver(driver)?;
+        let place = place(&self.changes, CHANGES, "changes", driver, what)?;
+        Ok((seen, place))
     }
 
     async fn volumes_in_use(
@@ -198,8 +200,7 @@ async fn swap(
     Path(driver): Path<String>,
     Json(swap): Json<Swap>,
 ) -> Answer<Done> {
-    let (_, seen) = state.driver(&driver)?;
-    let _change = state.change(&driver, "swap")?;
+    let (seen, _change) = state.change(&driver, "swap")?;
     // Who has just written the document must not race with who follows it.
     let file = file_of(&seen.desired.borrow().from).cloned();
     if let Some(file) = file {
@@ -217,11 +218,14 @@ async fn swap(
         allow_service_change: swap.allow_service_change,
         desired,
     };
-    let outcome = seen.reconciler.swap(request).await;
-    outcome
-        .map(words::done)
-        .map(Json)
-        .map_err(|refusal| words::refusal(&refusal))
+    answered(seen.reconciler.swap(request).await)
+}
+
+fn answered(outcome: Result<Outcome, wasmount_versions::Refusal>) -> Answer<Done> {
+    match outcome {
+        Ok(outcome) => Ok(Json(words::done(outcome))),
+        Err(refusal) => Err(words::refusal(refusal)),
+    }
 }
 
 /// The document with another component. Its signers count as ever; its digest is that of the component that it names.
@@ -263,39 +267,29 @@ async fn rollback(
     Path(driver): Path<String>,
     Json(rollback): Json<Rollback>,
 ) -> Answer<Done> {
-    let (_, seen) = state.driver(&driver)?;
-    let _change = state.change(&driver, "rollback")?;
+    let (seen, _change) = state.change(&driver, "rollback")?;
     let Rollback { to, from } = rollback;
     let request = RollbackRequest { to, from };
-    let outcome = seen.reconciler.rollback(request).await;
-    outcome
-        .map(words::done)
-        .map(Json)
-        .map_err(|refusal| words::refusal(&refusal))
+    answered(seen.reconciler.rollback(request).await)
 }
 
 async fn pause(State(state): State<AdminState>, Path(driver): Path<String>) -> Answer<Done> {
-    let (_, seen) = state.driver(&driver)?;
-    let _change = state.change(&driver, "pause")?;
+    let (seen, _change) = state.change(&driver, "pause")?;
     let was = seen.reconciler.status().paused;
-    seen.reconciler
-        .pause()
-        .await
-        .map_err(|refusal| words::refusal(&refusal))?;
+    seen.reconciler.pause().await.map_err(words::refusal)?;
     let said = format!("{driver} keeps the version that serves until `wasmount resume`");
     Ok(Json(words::said(said, !was, &seen)))
 }
 
 async fn resume(State(state): State<AdminState>, Path(driver): Path<String>) -> Answer<Done> {
-    let (_, seen) = state.driver(&driver)?;
-    let _change = state.change(&driver, "resume")?;
+    let (seen, _change) = state.change(&driver, "resume")?;
     let status = seen.reconciler.status();
     let was = status.paused || status.drained.is_some();
     let resumed = async {
         seen.reconciler.undrain().await?;
         seen.reconciler.resume().await
     };
-    resumed.await.map_err(|refusal| words::refusal(&refusal))?;
+    resumed.await.map_err(words::refusal)?;
     let said = match seen.reconciler.status().held {
         _ if seen.driver.is_leaving() => format!(
             "{driver} is being taken away and takes no new work; should it stay, it is not drained"
@@ -323,7 +317,7 @@ async fn drain(
     let reason = reason.unwrap_or_else(|| DRAINED.to_owned());
     let patience = Duration::from_secs(patience_seconds);
     let drained = seen.reconciler.drain(reason, patience).await;
-    let drained = drained.map_err(|refusal| words::refusal(&refusal))?;
+    let drained = drained.map_err(words::refusal)?;
     let volumes = state.volumes_in_use(&name).await;
     Ok(Json(Drained {
         calls_in_flight: drained.calls as u64,
@@ -336,8 +330,8 @@ async fn delete(
     Path(driver): Path<String>,
     Json(delete): Json<Delete>,
 ) -> Answer<Done> {
-    let (name, seen) = state.driver(&driver)?;
-    let change = state.change(&driver, "delete")?;
+    let (seen, change) = state.change(&driver, "delete")?;
+    let name = seen.driver.name().clone();
     let removal = match delete.force {
         true => Removal::Forced,
         false => Removal::IfUnused,

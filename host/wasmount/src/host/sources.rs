@@ -123,7 +123,7 @@ fn unsettled(error: Unsettled, path: &Path) -> Refusal {
     }
 }
 
-fn unreadable(refused: Refused, path: &Path) -> Refusal {
+pub(super) fn unreadable(refused: Refused, path: &Path) -> Refusal {
     let path = path.to_owned();
     match refused {
         Refused::Unreadable(source) => Refusal::Unreadable { path, source },

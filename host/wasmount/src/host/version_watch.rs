@@ -1,6 +1,6 @@
 //! What happens to the versions of a backend, told to whom it concerns: readiness, Events, metrics.
 //!
-//! It decides nothing; sentences are the keeper's own, with the driver's name before them where that is not clear.
+//! It decides nothing; sentences are the reconciler's own, with the driver's name before them where that is not clear.
 
 use super::kubernetes::Cluster;
 use crate::metrics::VersionCounts;
@@ -11,24 +11,15 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 use wasmount_core::driver::{Driver, Role};
 use wasmount_core::names::DriverName;
+use wasmount_core::status::Draining;
+use wasmount_core::text::short_digest;
 use wasmount_kubernetes::{About, Events};
-use wasmount_versions::{
-    KeeperEvent, OldVersion, Outcome, ReconcilerStatus, VersionReconciler, VersionRecord,
-};
+use wasmount_versions::{ReconcilerStatus, VersionEvent, VersionReconciler, VersionRecord};
 
 /// Between two Events of swaps. 10 s: who swaps more often looks at the log, and an API server has better things to keep.
 const SWAPS_APART: Duration = Duration::from_secs(10);
 /// What was tried when an Event is written.
 const ACTION: &str = "Swapping";
-/// Digits of a digest that tell two versions apart for a person. 12, as container runtimes show.
-const DIGEST_DIGITS: usize = 12;
-
-/// One Event.
-struct Told {
-    is_warning: bool,
-    reason: &'static str,
-    note: String,
-}
 
 /// Keeps readiness up to date with what serves.
 pub(super) async fn watch(
@@ -61,10 +52,10 @@ pub(super) async fn count(reconciler: Arc<VersionReconciler>, counts: Arc<Versio
     loop {
         match events.recv().await {
             Ok(event) => match event.as_ref() {
-                KeeperEvent::Swapped(_) => counts.swapped(),
-                KeeperEvent::Refused(refused) => counts.refused(refused.kind),
-                KeeperEvent::RolledBack { .. } => counts.rolled_back(),
-                KeeperEvent::CannotRollBack { .. } | KeeperEvent::StillDraining(_) => {}
+                VersionEvent::Swapped(_) => counts.swapped(),
+                VersionEvent::Refused(refused) => counts.refused(refused.kind),
+                VersionEvent::RolledBack { .. } => counts.rolled_back(),
+                VersionEvent::CannotRollBack { .. } | VersionEvent::StillDraining(_) => {}
             },
             Err(RecvError::Lagged(missed)) => {
                 tracing::warn!(missed, "changes of versions were not counted");
@@ -84,7 +75,7 @@ pub(super) fn about(driver: &Driver, cluster: &Cluster) -> About {
     }
 }
 
-/// Writes Events. The log has the keeper's own lines.
+/// Writes Events. The log has the reconciler's own lines.
 pub(super) async fn tell(
     reconciler: Arc<VersionReconciler>,
     driver: DriverName,
@@ -99,17 +90,13 @@ pub(super) async fn tell(
             Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return,
         };
-        if let KeeperEvent::Swapped(_) = event.as_ref() {
+        if let VersionEvent::Swapped(_) = event.as_ref() {
             if last_swap.is_some_and(|last| last.elapsed() < SWAPS_APART) {
                 continue;
             }
             last_swap = Some(Instant::now());
         }
-        let Told {
-            is_warning,
-            reason,
-            note,
-        } = told(&event);
+        let (is_warning, reason, note) = described(&event);
         let note = format!("{driver}: {note}");
         if is_warning {
             events.warn(&about, reason, ACTION, note).await;
@@ -119,75 +106,55 @@ pub(super) async fn tell(
     }
 }
 
-fn told(event: &KeeperEvent) -> Told {
+/// Whether it is a warning, its reason and its note.
+fn described(event: &VersionEvent) -> (bool, &'static str, String) {
     match event {
-        KeeperEvent::Swapped(outcome) => Told {
-            is_warning: false,
-            reason: "PluginSwapped",
-            note: swapped(outcome),
-        },
-        KeeperEvent::Refused(refused) => Told {
-            is_warning: true,
-            reason: "PluginVersionRefused",
-            note: format!(
-                "a version{} was refused ({}): {}",
-                refused
-                    .digest
-                    .as_deref()
-                    .map(|digest| format!(" ({})", short(digest)))
-                    .unwrap_or_default(),
-                refused.kind.as_str(),
-                refused.reason
-            ),
-        },
-        KeeperEvent::RolledBack {
+        VersionEvent::Swapped(outcome) => {
+            let now = named(&outcome.now);
+            let note = match outcome.before {
+                Some(before) => format!("{now} serves in place of version {before}"),
+                None => format!("{now} serves"),
+            };
+            (false, "PluginSwapped", note)
+        }
+        VersionEvent::Refused(refused) => {
+            let digest = refused.digest.as_deref();
+            let digest = digest.map(|digest| format!(" ({})", short_digest(digest)));
+            let (kind, reason) = (refused.kind.as_str(), &refused.reason);
+            let digest = digest.unwrap_or_default();
+            let note = format!("a version{digest} was refused ({kind}): {reason}");
+            (true, "PluginVersionRefused", note)
+        }
+        VersionEvent::RolledBack {
             from,
             to,
             reason,
             by_itself,
-        } => Told {
-            is_warning: *by_itself,
-            reason: "PluginRolledBack",
-            note: format!(
-                "version {from} was taken back, {} serves: {reason}",
-                described(to)
-            ),
-        },
-        KeeperEvent::CannotRollBack { number, reason } => Told {
-            is_warning: true,
-            reason: "PluginCannotRollBack",
-            note: format!(
+        } => {
+            let to = named(to);
+            let note = format!("version {from} was taken back, {to} serves: {reason}");
+            (*by_itself, "PluginRolledBack", note)
+        }
+        VersionEvent::CannotRollBack { number, reason } => {
+            let note = format!(
                 "version {number} fails and could not be taken back: {reason}; swap to a mended one"
-            ),
-        },
-        KeeperEvent::StillDraining(OldVersion { number, calls }) => Told {
-            is_warning: true,
-            reason: "PluginStillDraining",
-            note: format!("version {number} was replaced and still has {calls} calls"),
-        },
-    }
-}
-
-fn swapped(outcome: &Outcome) -> String {
-    let now = described(&outcome.now);
-    match outcome.before {
-        Some(before) => format!("{now} serves in place of version {before}"),
-        None => format!("{now} serves"),
+            );
+            (true, "PluginCannotRollBack", note)
+        }
+        VersionEvent::StillDraining(Draining { number, calls }) => {
+            let note = format!("version {number} was replaced and still has {calls} calls");
+            (true, "PluginStillDraining", note)
+        }
     }
 }
 
 /// A version in one phrase.
-fn described(version: &VersionRecord) -> String {
+fn named(version: &VersionRecord) -> String {
     let VersionRecord {
         number,
         plugin,
         digest,
         ..
     } = version;
-    format!("version {number} ({plugin}, {})", short(digest))
-}
-
-fn short(digest: &str) -> &str {
-    let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
-    digits.get(..DIGEST_DIGITS).unwrap_or(digits)
+    format!("version {number} ({plugin}, {})", short_digest(digest))
 }

@@ -1,11 +1,11 @@
 //! `wasmount history`: the versions of a driver, the newest first, and what was refused.
 
-use super::table::{Cell, Table, Tone};
-use super::when::ago;
-use super::{DriverFlags, ask, print, print_json, short};
+use super::table::{Cell, Table, Tone, ago};
+use super::{DriverFlags, ask, print, print_json};
 use crate::fault::Fault;
 use clap::Args;
 use wasmount_control::words::{History, PastRefusal, PastVersion};
+use wasmount_core::text::short_digest;
 
 /// Show the versions of a driver that served, why each ended, and rejected versions
 #[derive(Debug, Args)]
@@ -46,7 +46,7 @@ fn refusals(refusals: &[PastRefusal]) -> String {
         "REFUSED", "DIGEST", "LAST", "FIRST", "TIMES", "ORIGIN", "REASON",
     ]);
     for refusal in refusals {
-        let digest = refusal.digest.as_deref().map_or("-", short);
+        let digest = refusal.digest.as_deref().map_or("-", short_digest);
         table.row([
             Cell::toned(refusal.kind.as_str(), Tone::Bad),
             digest.into(),
@@ -89,8 +89,8 @@ fn row(past: &PastVersion) -> [Cell; 9] {
         version.number.to_string().into(),
         Cell::toned(word, tone),
         version.plugin.as_str().into(),
-        short(&version.digest).into(),
-        short(&version.settings_digest).into(),
+        short_digest(&version.digest).into(),
+        short_digest(&version.settings_digest).into(),
         ago(&version.since).into(),
         until.unwrap_or_else(|| "-".to_owned()).into(),
         version.origin.as_str().into(),

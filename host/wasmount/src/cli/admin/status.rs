@@ -1,8 +1,7 @@
 //! `wasmount status`: the host's drivers in a table, with a line for each thing that somebody should know.
 
-use super::table::{Cell, Table, Tone};
-use super::when::ago;
-use super::{FormFlags, HostFlags, ask, numbered, print, print_json, runtime, short};
+use super::table::{Cell, Table, Tone, ago};
+use super::{FormFlags, HostFlags, ask, numbered, print, print_json, runtime};
 use crate::fault::Fault;
 use crate::visible;
 use clap::Args;
@@ -12,6 +11,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use wasmount_control::ControlError;
 use wasmount_control::words::{DriverStatus, HostStatus, Phase};
+use wasmount_core::text::short_digest;
 
 /// Between two looks of `--watch`. 1 s: a person reads no faster, and each is one short question.
 const LOOK: Duration = Duration::from_secs(1);
@@ -151,7 +151,7 @@ fn row(driver: &DriverStatus) -> [Cell; 9] {
         Cell::toned(word, tone),
         numbered(version).into(),
         or_none(version.map(|it| it.plugin.clone())).into(),
-        or_none(version.map(|it| short(&it.digest).to_owned())).into(),
+        or_none(version.map(|it| short_digest(&it.digest).to_owned())).into(),
         or_none(version.map(|it| ago(&it.since))).into(),
         driver.calls_in_flight.to_string().into(),
         or_none(driver.volumes_in_use.map(|it| it.to_string())).into(),
@@ -168,6 +168,8 @@ fn phase(phase: Phase) -> (&'static str, Tone) {
         Phase::Paused => ("paused", Tone::Warning),
         Phase::Draining => ("draining", Tone::Warning),
         Phase::Waiting => ("waiting", Tone::Bad),
+        // Phases of objects, which no admin socket has.
+        other => (other.name(), Tone::Bad),
     }
 }
 
@@ -182,7 +184,11 @@ fn notes(driver: &DriverStatus) -> Vec<(Tone, String)> {
         notes.push((Tone::Warning, line.to_owned()));
     }
     if let Some(refused) = &driver.refused {
-        let digest = refused.digest.as_deref().map(short).unwrap_or("a version");
+        let digest = refused
+            .digest
+            .as_deref()
+            .map(short_digest)
+            .unwrap_or("a version");
         let line = format!(
             "{digest} was refused {} ago ({}): {}",
             ago(&refused.at),

@@ -1,12 +1,17 @@
-//! Aligned tables, and the few colours in them.
+//! Aligned tables, the few colours in them, and how long ago something was.
 //!
 //! Colours are always written here; whether they reach anybody is decided where the text is printed. Columns are aligned by what is seen.
 
 use crate::visible;
+use k8s_openapi::jiff::Timestamp;
 
 /// Between two columns.
 const GAP: &str = "  ";
 const RESET: &str = "\x1b[0m";
+/// Seconds of a minute, an hour and a day.
+const UNITS: [(i64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "m")];
+/// A unit is named from so many of it on: `119s` says more than `1m`.
+const FROM: i64 = 2;
 
 /// How a cell looks on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +113,25 @@ impl Table {
     }
 }
 
+/// Until now.
+pub(super) fn ago(time: &str) -> String {
+    at(time, Timestamp::now())
+}
+
+fn at(time: &str, now: Timestamp) -> String {
+    let Ok(time) = time.parse::<Timestamp>() else {
+        return time.to_owned();
+    };
+    // Clocks of one machine may be set back.
+    let seconds = now.duration_since(time).as_secs().max(0);
+    for (unit, word) in UNITS {
+        if seconds >= FROM * unit {
+            return format!("{}{word}", seconds / unit);
+        }
+    }
+    format!("{seconds}s")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,5 +151,21 @@ mod tests {
         table.row(["a\x1b[2Jb\nc".into()]);
         let text = anstream::adapter::strip_str(&table.text()).to_string();
         assert_eq!(text, "A\na\u{fffd}[2Jb\u{fffd}c\n");
+    }
+
+    #[test]
+    fn a_time_is_told_in_the_largest_unit_that_still_says_something() {
+        let now: Timestamp = "2026-01-03T00:00:00Z".parse().unwrap();
+        for (time, said) in [
+            ("2026-01-02T23:59:59Z", "1s"),
+            ("2026-01-02T23:58:01Z", "119s"),
+            ("2026-01-02T23:58:00Z", "2m"),
+            ("2026-01-02T22:00:00Z", "2h"),
+            ("2026-01-01T00:00:00Z", "2d"),
+            ("2026-01-03T00:00:05Z", "0s"),
+            ("soon", "soon"),
+        ] {
+            assert_eq!(at(time, now), said, "{time}");
+        }
     }
 }

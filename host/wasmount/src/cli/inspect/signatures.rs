@@ -9,7 +9,7 @@ use wasmount_artifact::{
     Beside, Extent, Judged, RawManifest, Registry, Resolved, gathered_beside, judged,
 };
 use wasmount_core::document::Signers;
-use wasmount_versions::{AdmissionReport, Step, StepOutcome};
+use wasmount_versions::{AdmissionReport, Step};
 
 /// The answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,10 +35,7 @@ impl Signatures {
             places: places.map(|path| path.display().to_string()).collect(),
             judged: taken
                 .filter(|_| !signers.is_empty())
-                .map(|taken| match &taken.outcome {
-                    StepOutcome::Passed(said) => Ok(vec![said.clone()]),
-                    StepOutcome::Refused(reason) => Err(reason.clone()),
-                }),
+                .map(|taken| taken.outcome.clone().map(|said| vec![said])),
             remarks: gathered_beside(&beside).remarks(),
         }
     }

@@ -6,16 +6,16 @@ use crate::readiness::Report;
 use k8s_openapi::jiff::Timestamp;
 use std::time::SystemTime;
 use wasmount_control::words::{
-    Done, Draining, DriverStatus, Fault, HostStatus, PastRefusal, PastVersion, Phase, Refused,
-    Version, Volume,
+    Done, DriverStatus, Fault, HostStatus, PastRefusal, PastVersion, Phase, Refused, Version,
+    Volume,
 };
 use wasmount_control::{Refusal, RefusalKind};
 use wasmount_core::driver::{LastFault, Role};
 use wasmount_core::mounter::VolumeInUse;
 use wasmount_core::names::DriverName;
 use wasmount_versions::{
-    Drained, OldVersion, Outcome, PastRefusal as Past, Phase as Kept, ReconcilerStatus,
-    RefusalKind as Why, RefusedVersion, VersionRecord, VersionState,
+    Drained, Outcome, PastRefusal as Past, ReconcilerStatus, RefusalKind as Why, RefusedVersion,
+    VersionRecord, VersionState,
 };
 
 /// The host, with what is known of its drivers.
@@ -64,22 +64,18 @@ pub(super) fn driver(
         refused: status.refused.map(refused),
         drained_since: status.drained.map(|drained| time(drained.since)),
         calls_in_flight: seen.driver.calls_in_flight() as u64,
-        draining: status.draining.iter().map(draining).collect(),
+        draining: status.draining,
         volumes_in_use,
         faults: seen.driver.fault_counts().values().sum(),
         last_fault: seen.driver.last_fault().map(fault),
     }
 }
 
+/// A version serves on while another one is rejected.
 fn phase(status: &ReconcilerStatus) -> Phase {
-    match status.phase {
-        Kept::Loading => Phase::Loading,
-        Kept::Serving if status.refused.as_ref().is_some_and(|it| it.by_document) => Phase::Refused,
-        Kept::Serving => Phase::Serving,
-        Kept::RolledBack => Phase::RolledBack,
-        Kept::Paused => Phase::Paused,
-        Kept::Draining => Phase::Draining,
-        Kept::Waiting => Phase::Waiting,
+    match (status.phase, &status.refused) {
+        (Phase::Serving, Some(refused)) if refused.by_document => Phase::Refused,
+        (phase, _) => phase,
     }
 }
 
@@ -169,13 +165,6 @@ fn refused(version: RefusedVersion) -> Refused {
     }
 }
 
-fn draining(version: &OldVersion) -> Draining {
-    Draining {
-        number: version.number,
-        calls: version.calls as u64,
-    }
-}
-
 fn fault(last: LastFault) -> Fault {
     let LastFault { at, fault } = last;
     Fault {
@@ -247,7 +236,7 @@ pub(super) fn said(said: String, changed: bool, seen: &Seen) -> Done {
 }
 
 /// Why a version does not serve.
-pub(super) fn refusal(refusal: &wasmount_versions::Refusal) -> Refusal {
+pub(super) fn refusal(refusal: wasmount_versions::Refusal) -> Refusal {
     let kind = match refusal.kind() {
         Why::History => RefusalKind::NotFound,
         Why::Overtaken => RefusalKind::Busy,
@@ -256,7 +245,7 @@ pub(super) fn refusal(refusal: &wasmount_versions::Refusal) -> Refusal {
     };
     let message = format!(
         "{} ({})",
-        crate::fault::chain(refusal),
+        crate::fault::chain(&refusal),
         refusal.kind().as_str()
     );
     Refusal::new(kind, message)

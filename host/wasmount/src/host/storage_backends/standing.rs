@@ -3,7 +3,7 @@
 //! It asks nobody.
 
 use wasmount_kubernetes::storage_backend::{BackendReport, Phase, RolledBackBy};
-use wasmount_versions::{HeldBy, Phase as Keeping, ReconcilerStatus, RefusalKind};
+use wasmount_versions::{HeldBy, ReconcilerStatus, RefusalKind};
 
 /// What is known of a backend beside its versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,16 +71,13 @@ fn standing(status: &ReconcilerStatus) -> (Phase, Option<String>) {
     let held = || status.held.as_ref().map(|it| it.reason.clone());
     let refused = status.refused.as_ref().filter(|it| it.by_document);
     match status.phase {
-        Keeping::Draining => (
-            Phase::Draining,
-            status
-                .drained
-                .as_ref()
-                .map(|drained| drained.reason.clone()),
-        ),
-        Keeping::Paused => (Phase::Paused, None),
-        Keeping::RolledBack => (Phase::RolledBack, held()),
-        Keeping::Loading | Keeping::Serving | Keeping::Waiting => match refused {
+        Phase::Draining => {
+            let drained = status.drained.as_ref();
+            (Phase::Draining, drained.map(|it| it.reason.clone()))
+        }
+        Phase::Paused => (Phase::Paused, None),
+        Phase::RolledBack => (Phase::RolledBack, held()),
+        phase => match refused {
             Some(refused) => {
                 // What is merely not there yet passes by itself.
                 let waits = matches!(refused.kind, RefusalKind::Source | RefusalKind::Secret);
@@ -91,7 +88,7 @@ fn standing(status: &ReconcilerStatus) -> (Phase, Option<String>) {
                 };
                 (phase, Some(refused.reason.clone()))
             }
-            None if status.phase == Keeping::Serving => (Phase::Serving, None),
+            None if phase == Phase::Serving => (Phase::Serving, None),
             None => (Phase::Loading, None),
         },
     }
@@ -111,7 +108,7 @@ mod tests {
     use std::time::SystemTime;
     use wasmount_versions::{Hold, Origin, RefusedVersion, VersionRecord, VersionState};
 
-    fn status(phase: Keeping) -> ReconcilerStatus {
+    fn status(phase: Phase) -> ReconcilerStatus {
         ReconcilerStatus {
             phase,
             current: Some(VersionRecord {
@@ -158,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_desired_version_serves_or_progresses() {
-        let mut serving = status(Keeping::Serving);
+        let mut serving = status(Phase::Serving);
         assert_eq!(told(None, &serving), (Phase::Serving, None));
         serving.wanted = 2;
         assert_eq!(told(None, &serving), (Phase::Loading, None));
@@ -167,11 +164,11 @@ mod tests {
     #[test]
     fn what_became_of_an_earlier_wish_is_not_told_of_a_newer_one() {
         for phase in [
-            Keeping::Serving,
-            Keeping::RolledBack,
-            Keeping::Paused,
-            Keeping::Draining,
-            Keeping::Waiting,
+            Phase::Serving,
+            Phase::RolledBack,
+            Phase::Paused,
+            Phase::Draining,
+            Phase::Waiting,
         ] {
             let mut before = status(phase);
             before.refused = Some(refused(RefusalKind::Digest));
@@ -182,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_while_the_version_before_serves() {
-        let mut serving = status(Keeping::Serving);
+        let mut serving = status(Phase::Serving);
         for (kind, phase) in [
             (RefusalKind::Digest, Phase::Refused),
             (RefusalKind::Secret, Phase::Waiting),
@@ -198,7 +195,7 @@ mod tests {
             (HeldBy::Faults { failed: 2 }, RolledBackBy::PluginFaults),
             (HeldBy::Rollback, RolledBackBy::Administrator),
         ] {
-            let mut back = status(Keeping::RolledBack);
+            let mut back = status(Phase::RolledBack);
             back.held = Some(Hold {
                 number: 1,
                 by,
@@ -217,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_is_known_of_the_object_goes_before_its_versions() {
-        let serving = status(Keeping::Serving);
+        let serving = status(Phase::Serving);
         let taken = Known::trouble(Phase::Taken, "a file has it");
         let said = Some("a file has it".to_owned());
         assert_eq!(told(Some(&taken), &serving), (Phase::Taken, said));

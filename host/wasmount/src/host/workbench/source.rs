@@ -1,11 +1,12 @@
 //! The component of a file with its digest and its signatures, as the document wants them: the first three steps of admission.
 
+use crate::host::sources::unreadable;
 use crate::regular_file;
 use std::path::Path;
 use wasmount_artifact::signature::{KEY_BYTES, SignerKeys, bundle_file, signature_file};
 use wasmount_artifact::{Beside, FetchRequest, Wanted, fetch};
 use wasmount_core::document::{PluginPlace, PluginSource, Signers};
-use wasmount_versions::{AdmissionReport, Component, Refusal, Step, read_plugin};
+use wasmount_versions::{AdmissionReport, Component, PLUGIN_BYTES, Refusal, Step};
 
 /// Largest file of a signature that is read, in bytes: what the policy takes of one.
 const SIGNATURE_BYTES: u64 = 64 << 10;
@@ -16,7 +17,15 @@ pub(super) async fn component(
     folder: &Path,
     report: &mut AdmissionReport,
 ) -> Result<Vec<u8>, Refusal> {
-    let wasm = read_plugin(plugin, folder).await;
+    let wasm = match &plugin.place {
+        PluginPlace::File(path) => {
+            let path = folder.join(path);
+            regular_file::read(&path, PLUGIN_BYTES).map_err(|refused| unreadable(refused, &path))
+        }
+        PluginPlace::Registry(_) => Err(Refusal::NotAFile {
+            path: folder.to_owned(),
+        }),
+    };
     let wasm = report.take(Step::Size, wasm, |wasm| format!("{} bytes", wasm.len()))?;
     let wanted = match &plugin.digest {
         Some(_) => "as the document wants it",

@@ -27,23 +27,14 @@ pub enum Step {
     Probe,
 }
 
-/// How a step went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StepOutcome {
-    /// Well; what there is to say of it.
-    Passed(String),
-    /// Not; why.
-    Refused(String),
-}
-
 /// A step that was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakenStep {
     /// Which.
     pub step: Step,
-    /// How it went.
-    pub outcome: StepOutcome,
-    /// Since the step before, or since the trail began.
+    /// What there is to say of it, or why it was refused.
+    pub outcome: Result<String, String>,
+    /// Since the step before, or since the report began.
     pub took: Duration,
 }
 
@@ -98,43 +89,28 @@ impl Step {
 }
 
 impl AdmissionReport {
-    /// A step went well.
-    pub fn passed(&mut self, step: Step, describe: impl Into<String>) {
-        self.taken(step, StepOutcome::Passed(describe.into()));
-    }
-
-    /// A step was the last one.
-    pub fn refused(&mut self, step: Step, why: impl Into<String>) {
-        self.taken(step, StepOutcome::Refused(why.into()));
-    }
-
     /// The steps.
     pub fn steps(&self) -> &[TakenStep] {
         &self.steps
     }
 
-    fn taken(&mut self, step: Step, outcome: StepOutcome) {
-        let now = Instant::now();
-        let took = now.duration_since(self.since);
-        self.since = now;
-        self.steps.push(TakenStep {
-            step,
-            outcome,
-            took,
-        });
-    }
-
-    /// What a step came to; a refusal is noted.
+    /// Notes what a step came to.
     pub fn take<T, E: std::fmt::Display>(
         &mut self,
         step: Step,
         attempted: Result<T, E>,
         describe: impl FnOnce(&T) -> String,
     ) -> Result<T, E> {
-        match &attempted {
-            Ok(value) => self.passed(step, describe(value)),
-            Err(error) => self.refused(step, error.to_string()),
-        }
+        let outcome = match &attempted {
+            Ok(value) => Ok(describe(value)),
+            Err(error) => Err(error.to_string()),
+        };
+        let now = Instant::now();
+        self.steps.push(TakenStep {
+            step,
+            outcome,
+            took: now - std::mem::replace(&mut self.since, now),
+        });
         attempted
     }
 }

@@ -1,0 +1,234 @@
+//! `wasmount swap`, `rollback`, `pause`, `resume`, `drain`, `delete`: commands that change what a running host serves.
+
+use super::{DriverFlags, ask, print, print_json};
+use crate::fault::Fault;
+use clap::Args;
+use std::path::PathBuf;
+use wasmount_control::words::{Delete, Drain, Drained, Plugin, Rollback, Swap};
+use wasmount_core::document::Reference;
+
+/// A day, in seconds: longer than any call may take.
+const MOST_PATIENCE: u64 = 86_400;
+
+/// Activate the version that a driver's document names, or another one, and report the result
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example, after the file that the document names was replaced:
+  $ wasmount swap directory.wasmount.io
+
+Example, to try another build until the document changes:
+  $ wasmount swap directory.wasmount.io --file ./directory.wasm
+
+A version that may not serve is refused in words, and the one that serves goes on. A swap also lifts what a rollback holds. Calls that run
+end on the version that they began with.
+
+Exit codes: 0 also if it serves already, 64 for wrong flags, 1 for a refusal and any other failure.")]
+pub(crate) struct SwapFlags {
+    #[command(flatten)]
+    of: DriverFlags,
+
+    /// Path of a component on the host's node, instead of the document's; it needs the document's signatures, its digest is not compared
+    #[arg(long, value_name = "FILE", conflicts_with = "reference")]
+    file: Option<PathBuf>,
+
+    /// An artifact instead of the document's
+    #[arg(long, value_name = "oci://..", value_parser = reference)]
+    reference: Option<Reference>,
+
+    /// Allow the new version to lack services or features of the serving one
+    #[arg(long)]
+    allow_service_change: bool,
+}
+
+/// Roll a driver back to an earlier version, with its settings and grants, and hold it there
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example, to the version before:
+  $ wasmount rollback directory.wasmount.io
+
+Example, to one that `wasmount history` shows:
+  $ wasmount rollback directory.wasmount.io --to 3
+
+Example, only if version 5 still serves (two administrators who go back at once go back two versions):
+  $ wasmount rollback directory.wasmount.io --from 5
+
+It needs no registry and no document: the last versions are kept in the data directory. It stays, also after a restart and whatever the
+document says, until `wasmount swap` lifts it.
+
+Exit codes: 0, 64 for wrong flags, 1 for any other failure, such as no version to go back to.")]
+pub(crate) struct RollbackFlags {
+    #[command(flatten)]
+    of: DriverFlags,
+
+    /// Version number [default: the last proven version before the current one]
+    #[arg(long, value_name = "NUMBER")]
+    to: Option<u64>,
+
+    /// Version number to leave: rejected if another version serves by now, after another rollback
+    #[arg(long, value_name = "NUMBER")]
+    from: Option<u64>,
+}
+
+/// Keep the serving version of a driver until `resume`, whatever its document says
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  $ wasmount pause directory.wasmount.io
+
+A swap or a rollback by hand still works. Automatic rollback on faults goes on.
+Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
+pub(crate) struct PauseFlags {
+    #[command(flatten)]
+    of: DriverFlags,
+}
+
+/// End a pause or a drain of a driver: follow its document and accept new work
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  $ wasmount resume directory.wasmount.io
+
+
+Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
+pub(crate) struct ResumeFlags {
+    #[command(flatten)]
+    of: DriverFlags,
+}
+
+/// Stop new work of a driver and wait for its running calls; `resume` ends the drain
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example, before its storage is worked on:
+  $ wasmount drain directory.wasmount.io --reason maintenance
+
+Whatever makes or uses more is refused with UNAVAILABLE and the reason, and is tried again by Kubernetes; tear-down goes on. Nothing that is
+mounted is touched.
+
+Exit codes: 0 when no call runs any more, 64 for wrong flags, 1 for any other failure, such as calls that did not end.")]
+pub(crate) struct DrainFlags {
+    #[command(flatten)]
+    of: DriverFlags,
+
+    /// Reason that clients receive
+    #[arg(long, value_name = "WORDS")]
+    reason: Option<String>,
+
+    /// Seconds to wait for running calls
+    // 60: the default budget of a call.
+    #[arg(long, value_name = "SECONDS", env = "WASMOUNT_PATIENCE", default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(..=MOST_PATIENCE))]
+    patience: u64,
+}
+
+/// Remove a driver from a running host: drain it, unregister it, remove its socket
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  $ wasmount delete directory.wasmount.io
+
+It is refused, naming them, while volumes are in use on the node; with --force those stay mounted, and nobody is left to take them down until a
+host serves the driver again. A document that a --backend still names is served again after a restart. No volume and no record is removed.
+
+Exit codes: 0, 64 for wrong flags, 1 for a refusal and any other failure.")]
+pub(crate) struct DeleteFlags {
+    #[command(flatten)]
+    of: DriverFlags,
+
+    /// Delete even if volumes are in use
+    #[arg(long)]
+    force: bool,
+}
+
+/// Activates another version.
+pub(crate) fn swap(flags: SwapFlags) -> Result<(), Fault> {
+    let plugin = match (flags.file, flags.reference) {
+        // The host has another working directory.
+        (Some(file), _) => Some(Plugin::File(absolute(file)?)),
+        (None, reference) => reference.map(|it| Plugin::Reference(it.to_string())),
+    };
+    let swap = Swap {
+        allow_service_change: flags.allow_service_change,
+        plugin,
+    };
+    flags
+        .of
+        .change(async |client, driver| client.swap(driver, &swap).await)
+}
+
+fn absolute(file: PathBuf) -> Result<String, Fault> {
+    let refused = |value: String, reason: String| Fault::Flag {
+        flag: "--file",
+        value,
+        reason,
+    };
+    let path = std::path::absolute(&file)
+        .map_err(|error| refused(file.display().to_string(), error.to_string()))?;
+    let path = path.into_os_string().into_string();
+    path.map_err(|name| refused(name.display().to_string(), "is not UTF-8".to_owned()))
+}
+
+fn reference(word: &str) -> Result<Reference, String> {
+    Reference::parse(word).map_err(|invalid| invalid.to_string())
+}
+
+/// Goes back to an earlier version.
+pub(crate) fn roll_back(flags: RollbackFlags) -> Result<(), Fault> {
+    let RollbackFlags { of, to, from } = flags;
+    let rollback = Rollback { to, from };
+    of.change(async |client, driver| client.rollback(driver, &rollback).await)
+}
+
+/// Keeps the version that serves.
+pub(crate) fn pause(flags: PauseFlags) -> Result<(), Fault> {
+    flags
+        .of
+        .change(async |client, driver| client.pause(driver).await)
+}
+
+/// Follows the document again, and takes new work.
+pub(crate) fn resume(flags: ResumeFlags) -> Result<(), Fault> {
+    flags
+        .of
+        .change(async |client, driver| client.resume(driver).await)
+}
+
+/// Removes a driver.
+pub(crate) fn delete(flags: DeleteFlags) -> Result<(), Fault> {
+    let DeleteFlags { of, force } = flags;
+    of.change(async |client, driver| client.delete(driver, &Delete { force }).await)
+}
+
+/// Takes no new work.
+pub(crate) fn drain(flags: DrainFlags) -> Result<(), Fault> {
+    let DrainFlags {
+        of: DriverFlags { driver, host, form },
+        reason,
+        patience,
+    } = flags;
+    let drain = Drain {
+        reason,
+        patience_seconds: patience,
+    };
+    let drained = ask(host.client().drain(&driver, &drain))?;
+    if form.json {
+        print_json(&drained)?;
+    } else {
+        print(&text(&driver, &drained))?;
+    }
+    match drained.calls_in_flight {
+        0 => Ok(()),
+        calls => Err(Fault::room(format!("calls of {driver} have not ended"))(
+            format!("after {patience} s {calls} still run; it takes no new work, ask again"),
+        )),
+    }
+}
+
+fn text(driver: &str, drained: &Drained) -> String {
+    let volumes = match drained.volumes_in_use {
+        Some(0) => "no volume is in use here".to_owned(),
+        Some(1) => "1 volume stays in use here".to_owned(),
+        Some(volumes) => format!("{volumes} volumes stay in use here"),
+        None => "how many volumes are in use cannot be told now".to_owned(),
+    };
+    format!("{driver} takes no new work; {volumes}\n")
+}
