@@ -85,8 +85,8 @@ impl Cache {
     /// The compiled form of a component, if it is here and whole.
     pub(crate) fn get(&self, engine: &Engine, wasm: &Checksum) -> Option<Component> {
         let pointer = self.pointer(wasm);
-        let checksum = match fs::read_to_string(&pointer) {
-            Ok(text) => parse_hex(text.trim()),
+        let checksum = match read_pointer(&pointer) {
+            Ok(checksum) => checksum,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(_) => None,
         };
@@ -120,9 +120,7 @@ impl Cache {
     pub(crate) fn put(&self, wasm: &Checksum, code: &[u8]) -> io::Result<()> {
         let checksum: Checksum = Sha256::digest(code).into();
         let pointer = self.pointer(wasm);
-        let before = fs::read_to_string(&pointer)
-            .ok()
-            .and_then(|text| parse_hex(text.trim()));
+        let before = read_pointer(&pointer).ok().flatten();
         self.write(&self.code(wasm, &checksum), code)?;
         self.write(&pointer, hex::encode(checksum).as_bytes())?;
         match before {
@@ -134,8 +132,8 @@ impl Cache {
     /// Forgets the compiled form of a component; what is mapped of it stays mapped.
     pub(crate) fn remove(&self, wasm: &Checksum) -> io::Result<()> {
         let pointer = self.pointer(wasm);
-        let code = match fs::read_to_string(&pointer) {
-            Ok(text) => parse_hex(text.trim()).map(|checksum| self.code(wasm, &checksum)),
+        let code = match read_pointer(&pointer) {
+            Ok(checksum) => checksum.map(|checksum| self.code(wasm, &checksum)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(_) => None,
         };
@@ -161,10 +159,9 @@ impl Cache {
     /// Pointer and code of a component, if it is here.
     fn files_of(&self, wasm: &Checksum) -> Vec<PathBuf> {
         let pointer = self.pointer(wasm);
-        let text = fs::read_to_string(&pointer).ok();
-        match text.and_then(|text| parse_hex(text.trim())) {
-            Some(checksum) => vec![self.code(wasm, &checksum), pointer],
-            None => Vec::new(),
+        match read_pointer(&pointer) {
+            Ok(Some(checksum)) => vec![self.code(wasm, &checksum), pointer],
+            _ => Vec::new(),
         }
     }
 
@@ -218,6 +215,11 @@ fn remove_unfinished(directory: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The checksum of the code that counts; none in a damaged pointer.
+fn read_pointer(pointer: &Path) -> io::Result<Option<Checksum>> {
+    Ok(parse_hex(fs::read_to_string(pointer)?.trim()))
 }
 
 fn random() -> io::Result<u64> {

@@ -7,7 +7,7 @@ use crate::exports::Exports;
 use crate::function::{CHECK_SETTINGS, GET_PLUGIN_INFO, PROBE};
 use crate::gate::Gate;
 use crate::limits::SharedMemory;
-use crate::load::{Loaded, key, key_of_digest};
+use crate::load::{key, key_of_digest};
 use crate::program::{BackendParts, PluginInfo, Program};
 use crate::resident::{Linked, Resident};
 use crate::session::{Session, Stop, call_guest};
@@ -38,10 +38,7 @@ impl Engine {
     pub async fn load(self: &Arc<Self>, wasm: Vec<u8>) -> Result<LoadedComponent, EngineError> {
         let hashed = tokio::task::spawn_blocking(move || (key(&wasm), wasm));
         let (key, wasm) = hashed.await.map_err(|_| EngineError::Lost)?;
-        let Loaded {
-            resident,
-            from_cache,
-        } = self.loader.load(key, &wasm).await?;
+        let (resident, from_cache) = self.loader.load(key, &wasm).await?;
         Ok(LoadedComponent::new(Arc::clone(self), resident, from_cache))
     }
 

@@ -7,7 +7,6 @@ use crate::linker::Linkers;
 use crate::load::{Loader, key_of_digest};
 use crate::settings::{self, PoolSize, Target};
 use crate::slices::Slices;
-use crate::ticker;
 use crate::usage::{Usage, UsageWatch};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -102,7 +101,7 @@ impl Engine {
     /// directory it warns and goes on.
     pub fn new(options: EngineOptions) -> Result<Arc<Self>, EngineError> {
         let (wasmtime, slot) = settings::engine([options.roomy(), options.least()])?;
-        ticker::start(&wasmtime)?;
+        settings::start_ticker(&wasmtime)?;
         let cache = options.cache_directory.as_ref().and_then(|directory| {
             Cache::open(directory, &wasmtime)
                 .inspect_err(|error| {
@@ -121,10 +120,9 @@ impl Engine {
         }))
     }
 
-    /// Has somebody told what each call into a guest used, on the call's own thread. One at most: false, and nothing changes, if there is
-    /// somebody already.
+    /// Calls `tell` with what each call into a guest used, on the call's own thread. Set once: false, and nothing changes, if it was set before.
     pub fn tell_usage(&self, tell: impl Fn(Usage) + Send + Sync + 'static) -> bool {
-        self.usage.set(tell)
+        self.usage.set(Box::new(tell)).is_ok()
     }
 
     /// Says which digests a backend wants to go back to without compiling; what it wanted before, and neither it nor another wants any more,

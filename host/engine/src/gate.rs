@@ -74,23 +74,17 @@ impl Gate {
         let places = async {
             let ordinary = match share {
                 Share::Reserved => None,
-                Share::Ordinary => Some(Arc::clone(&self.ordinary).acquire_owned().await),
+                Share::Ordinary => Some(Arc::clone(&self.ordinary).acquire_owned().await.ok()?),
             };
-            let any = Arc::clone(&self.all).acquire_owned().await;
-            (ordinary, any)
+            let any = Arc::clone(&self.all).acquire_owned().await.ok()?;
+            Some(Place {
+                _ordinary: ordinary,
+                _any: any,
+            })
         };
-        let full = Full { limit: self.limit };
-        match tokio::time::timeout(self.patience, places).await {
-            Ok((None, Ok(any))) => Ok(Place {
-                _ordinary: None,
-                _any: any,
-            }),
-            Ok((Some(Ok(ordinary)), Ok(any))) => Ok(Place {
-                _ordinary: Some(ordinary),
-                _any: any,
-            }),
-            _ => Err(full),
-        }
+        let entered = tokio::time::timeout(self.patience, places).await;
+        let limit = self.limit;
+        entered.ok().flatten().ok_or(Full { limit })
     }
 }
 

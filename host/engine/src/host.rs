@@ -1,24 +1,27 @@
-//! What the host offers to a guest: one file per interface of the contract.
+//! The imports of a guest: `call` and `secrets` here, `node-plan`, `pool` and `state` in files of their own.
 //!
 //! An error is a value that the guest may handle. Only a limit stops it.
 
-mod call;
 mod node_plan;
 mod pool;
-mod secrets;
 mod state;
 
-use crate::bindings::types;
+use crate::bindings::imported::{call, secrets};
+use crate::bindings::types::{self, Attributes};
 use crate::convert;
 use crate::function::Access;
 use crate::host_error::HostError;
 use crate::invocation::Invocation;
+use tokio::time::Instant;
 use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::code::Code;
+use wasmount_core::secrets::Secrets;
+
+type Answer<T> = Result<T, HostError>;
 
 impl Invocation {
     /// The one gate before anything is changed, whichever interface asks. `what` begins the sentence.
-    fn may_change(&self, what: &str) -> Result<(), HostError> {
+    fn may_change(&self, what: &str) -> Answer<()> {
         let reason = match self.access {
             Access::ReadWrite => return Ok(()),
             Access::ReadOnly => "in a call that only reads, as `probe` and `check-settings` do",
@@ -38,5 +41,80 @@ impl types::Host for Invocation {
             code: convert::code_to_guest(code),
             message,
         })
+    }
+}
+
+impl call::Host for Invocation {
+    fn remaining_ms(&mut self) -> wasmtime::Result<u64> {
+        let left = self.call.deadline.saturating_duration_since(Instant::now());
+        Ok(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn is_cancelled(&mut self) -> wasmtime::Result<bool> {
+        Ok(self.call.cancelled.is_cancelled() || Instant::now() >= self.call.deadline)
+    }
+
+    fn request_id(&mut self) -> wasmtime::Result<String> {
+        Ok(self.call.request_id.clone())
+    }
+
+    fn node_name(&mut self) -> wasmtime::Result<Option<String>> {
+        Ok(self.parts.node_name.clone())
+    }
+
+    fn settings(&mut self) -> wasmtime::Result<Attributes> {
+        Ok(convert::attributes_to_guest(&self.parts.settings))
+    }
+
+    fn log(
+        &mut self,
+        level: call::Level,
+        message: String,
+        fields: Attributes,
+    ) -> wasmtime::Result<()> {
+        self.log.message(level_of(level), &message, &fields);
+        Ok(())
+    }
+}
+
+fn level_of(level: call::Level) -> tracing::Level {
+    match level {
+        call::Level::Trace => tracing::Level::TRACE,
+        call::Level::Debug => tracing::Level::DEBUG,
+        call::Level::Info => tracing::Level::INFO,
+        call::Level::Warn => tracing::Level::WARN,
+        call::Level::Error => tracing::Level::ERROR,
+    }
+}
+
+impl Invocation {
+    fn secrets_of(&self, scope: secrets::Scope) -> &Secrets {
+        match scope {
+            secrets::Scope::Request => &self.call.secrets,
+            secrets::Scope::Backend => &self.parts.secrets,
+        }
+    }
+}
+
+/// The two scopes are two maps, so that a request can never shadow what the administrator set. Names of uses are traced, values never.
+impl secrets::Host for Invocation {
+    fn names(&mut self, scope: secrets::Scope) -> wasmtime::Result<Vec<String>> {
+        Ok(self.secrets_of(scope).names().map(str::to_owned).collect())
+    }
+
+    fn get(&mut self, scope: secrets::Scope, name: String) -> wasmtime::Result<Option<String>> {
+        let value = self.secrets_of(scope).get(&name).map(str::to_owned);
+        if value.is_some() {
+            let driver = self.parts.driver.as_str();
+            let request_id = self.call.request_id.as_str();
+            tracing::debug!(
+                driver,
+                request_id,
+                ?scope,
+                name,
+                "the plugin reads a secret"
+            );
+        }
+        Ok(value)
     }
 }

@@ -1,7 +1,6 @@
 //! One call as the functions of the host see it: whose it is, what it may use, what it has recorded so far. It is the data of the call's store and
 //! ends with it.
 
-use crate::cpu::CpuTime;
 use crate::effects::Effects;
 use crate::function::{Access, Function};
 use crate::guest_log::{GuestLog, Stream};
@@ -12,6 +11,7 @@ use crate::recorder::Recorder;
 use crate::redact::Redactor;
 use crate::slices::Turn;
 use crate::stdio::Pipe;
+use crate::usage::CpuTime;
 use std::sync::Arc;
 use std::time::Duration;
 use wasmount_core::call::Call;

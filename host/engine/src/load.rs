@@ -3,26 +3,29 @@
 use crate::cache::{Cache, DIGEST_PREFIX, parse_hex};
 use crate::compile::Compile;
 use crate::error::EngineError;
-use crate::refused::Refused;
 use crate::resident::{Resident, Residents};
 use crate::settings::Target;
 use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, memfd_create};
 use sha2::{Digest, Sha256};
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use wasmount_sys::component::{Checksum, map_component};
 use wasmtime::Engine;
 use wasmtime::component::Component;
+
 /// One compiler at a time for as many processors: what it takes, calls do not have.
 const PROCESSORS_OF_A_COMPILER: usize = 2;
 /// At least as many: a component that takes minutes must not keep all others waiting.
 const COMPILERS_MIN: usize = 2;
 /// At most as many, for what they take of memory.
 const COMPILERS_MAX: usize = 4;
+
+/// How many are remembered: more than any host has backends, few enough to look through.
+const REMEMBERED: usize = 64;
 
 /// Makes code available.
 pub(crate) struct Loader {
@@ -33,12 +36,6 @@ pub(crate) struct Loader {
     pub(crate) residents: Residents,
     refused: Refused,
     compilers: Semaphore,
-}
-
-/// A component whose machine code is mapped, as it is kept.
-pub(crate) struct Loaded {
-    pub(crate) resident: Arc<Resident>,
-    pub(crate) from_cache: bool,
 }
 
 impl Loader {
@@ -61,25 +58,19 @@ impl Loader {
         }
     }
 
-    /// Finds or compiles a component of this digest.
+    /// Finds or compiles a component of this digest; whether it was found.
     pub(crate) async fn load(
         self: &Arc<Self>,
         key: Checksum,
         wasm: &[u8],
-    ) -> Result<Loaded, EngineError> {
+    ) -> Result<(Arc<Resident>, bool), EngineError> {
         if let Some(resident) = self.find(key).await? {
-            return Ok(Loaded {
-                resident,
-                from_cache: true,
-            });
+            return Ok((resident, true));
         }
         let _turn = self.compilers.acquire().await;
         // Whoever had a turn before may have compiled the same, or tried.
         if let Some(resident) = self.find(key).await? {
-            return Ok(Loaded {
-                resident,
-                from_cache: true,
-            });
+            return Ok((resident, true));
         }
         let code = self.compile(key, wasm).await?;
         // As one: what is on disk is known, so that it goes if whoever waits for it has gone.
@@ -89,10 +80,7 @@ impl Loader {
                 loader.reside(key, component)
             })
             .await??;
-        Ok(Loaded {
-            resident,
-            from_cache: false,
-        })
+        Ok((resident, false))
     }
 
     async fn compile(&self, key: Checksum, wasm: &[u8]) -> Result<Vec<u8>, EngineError> {
@@ -197,6 +185,30 @@ impl Loader {
     }
 }
 
+/// Components that did not compile, each with its reason: a compiler that is asked again fails in the same way, after the same minutes.
+#[derive(Debug, Default)]
+struct Refused {
+    last: Mutex<VecDeque<(Checksum, String)>>,
+}
+
+impl Refused {
+    /// Why it did not compile.
+    fn reason(&self, key: &Checksum) -> Option<String> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = last.iter().find(|(refused, _)| refused == key);
+        found.map(|(_, reason)| reason.clone())
+    }
+
+    /// The oldest is forgotten where there are too many.
+    fn remember(&self, key: Checksum, reason: &str) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.push_back((key, reason.to_owned()));
+        if last.len() > REMEMBERED {
+            last.pop_front();
+        }
+    }
+}
+
 /// The key of a component.
 pub(crate) fn key(wasm: &[u8]) -> Checksum {
     Sha256::digest(wasm).into()
@@ -262,5 +274,16 @@ mod tests {
         for other in ["", "sha256:", "sha512:00", &digest[..70]] {
             assert_eq!(key_of_digest(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn the_last_refusals_are_remembered_and_older_ones_forgotten() {
+        let refused = Refused::default();
+        for number in 0..=64 {
+            refused.remember([number; 32], &number.to_string());
+        }
+        assert_eq!(refused.reason(&[0; 32]), None);
+        assert_eq!(refused.reason(&[1; 32]).unwrap(), "1");
+        assert_eq!(refused.reason(&[64; 32]).unwrap(), "64");
     }
 }

@@ -4,7 +4,6 @@
 use crate::answer::{Checker, Invalid};
 use crate::bindings::types;
 use crate::convert;
-use crate::cpu::CpuTime;
 use crate::fault::{self, host_failed};
 use crate::function::Function;
 use crate::gate::{Full, Place};
@@ -15,6 +14,7 @@ use crate::program::Program;
 use crate::recorder::{Recorder, StepRefusal};
 use crate::redact::Redactor;
 use crate::slices::Turn;
+use crate::usage::{CpuTime, Usage};
 use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
@@ -136,12 +136,18 @@ impl Time {
 
     /// What it came to.
     fn tell(&self, program: &Program, function: Function, invocation: &Invocation) {
-        let (wall, cpu) = (self.began.elapsed(), self.used.so_far());
+        let cpu = self.used.so_far();
         self.cpu.add(cpu);
-        let memory_bytes = invocation.memory.bytes();
-        program
-            .usage
-            .tell(function, wall, cpu, memory_bytes, invocation.host_calls);
+        if let Some(tell) = program.usage.get() {
+            tell(Usage {
+                interface: function.interface,
+                function: function.name,
+                wall: self.began.elapsed(),
+                cpu,
+                memory_bytes: invocation.memory.bytes(),
+                host_calls: invocation.host_calls,
+            });
+        }
     }
 }
 

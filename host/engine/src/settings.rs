@@ -5,6 +5,7 @@
 use crate::error::EngineError;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 /// Wasm stack of one call, in bytes. wasmtime's own default; no guest that was measured comes near.
@@ -27,6 +28,10 @@ const MEMORY_KEPT_BYTES: usize = 64 << 10;
 const TABLE_KEPT_BYTES: usize = 16 << 10;
 /// Address space before and after each memory where it is short, in bytes: one page of Wasm. Accesses are then checked in code.
 const SHORT_GUARD_BYTES: u64 = 64 << 10;
+
+/// Time between two ticks: how long a guest may hold a thread before it yields, and how closely its CPU time is watched. 10 ms costs nothing that
+/// could be measured, and with two guests spinning on two cores others are late by less than that.
+const TICK: Duration = Duration::from_millis(10);
 
 /// For which engine code is made: wasmtime takes only what fits its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +91,23 @@ pub(crate) fn engine(
         "no address space for pooled instances: every call allocates its own, which is slower; raise RLIMIT_AS (ulimit -v)"
     );
     Ok((made(&unpooled())?, None))
+}
+
+/// Starts the clock that interrupts guests. It ends by itself within a tick of the engine. An operating system thread and not a task: a spinning
+/// guest can hold every thread of the runtime, and then no task would run that could stop it.
+pub(crate) fn start_ticker(engine: &Engine) -> Result<(), EngineError> {
+    let engine = engine.weak();
+    std::thread::Builder::new()
+        .name("wasmount-ticker".to_owned())
+        .spawn(move || {
+            while let Some(engine) = engine.upgrade() {
+                engine.increment_epoch();
+                drop(engine);
+                std::thread::sleep(TICK);
+            }
+        })
+        .map(drop)
+        .map_err(|error| EngineError::Start(format!("no thread for the clock: {error}")))
 }
 
 /// Makes an engine that compiles for [`engine`]'s, and runs nothing: it reserves no address space, so that it fits into a confined process.

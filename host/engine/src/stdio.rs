@@ -2,10 +2,7 @@
 
 use crate::guest_log::{GuestLog, Stream};
 use bytes::Bytes;
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
@@ -33,8 +30,9 @@ impl IsTerminal for Pipe {
 }
 
 impl StdoutStream for Pipe {
+    /// For WASI 0.3, which no guest is linked with.
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
-        Box::new(self.clone())
+        Box::new(tokio::io::sink())
     }
 
     fn p2_stream(&self) -> Box<dyn OutputStream> {
@@ -59,24 +57,5 @@ impl OutputStream for Pipe {
 
     fn check_write(&mut self) -> StreamResult<usize> {
         Ok(WRITE_BYTES)
-    }
-}
-
-impl AsyncWrite for Pipe {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.log.write(self.stream, bytes);
-        Poll::Ready(Ok(bytes.len()))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
     }
 }

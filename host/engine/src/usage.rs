@@ -1,9 +1,12 @@
-//! What one call into a guest used, for whoever looks inside a plugin. Limits count for themselves, and where nobody asked to be told, a call costs
-//! one look at an empty cell.
+//! What one call into a guest used.
+//!
+//! Its CPU time is that of the thread (clock_gettime(2), `CLOCK_THREAD_CPUTIME_ID`), read when a poll begins and when it ends: a guest that waits, and
+//! one that is kept from running by others, uses nothing.
 
-use crate::function::Function;
-use std::fmt;
-use std::sync::{Arc, OnceLock};
+use rustix::time::{ClockId, clock_gettime};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// What one call into a guest used, however it ended. One call of CSI may be several of these, or none.
@@ -23,44 +26,80 @@ pub struct Usage {
     pub host_calls: u64,
 }
 
-/// Who is told.
-type Tell = Box<dyn Fn(Usage) + Send + Sync>;
+/// Receives the use of each call of an engine; empty unless a command looks inside a plugin.
+pub(crate) type UsageWatch = Arc<OnceLock<Box<dyn Fn(Usage) + Send + Sync>>>;
 
-/// Whom an engine tells of the use of each call; nobody at first.
-#[derive(Clone, Default)]
-pub(crate) struct UsageWatch(Arc<OnceLock<Tell>>);
+/// Counts the CPU time of one call.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CpuTime(Arc<Mutex<Spent>>);
 
-impl fmt::Debug for UsageWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let watched = self.0.get().is_some();
-        f.debug_tuple("UsageWatch").field(&watched).finish()
+#[derive(Debug, Default)]
+struct Spent {
+    before: Duration,
+    /// What this thread's clock showed when the poll at hand began.
+    since: Option<Duration>,
+}
+
+impl CpuTime {
+    /// Counts a piece of work.
+    pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            self.spent().since = Some(of_this_thread());
+            let polled = work.as_mut().poll(context);
+            let so_far = self.so_far();
+            *self.spent() = Spent {
+                before: so_far,
+                since: None,
+            };
+            polled
+        })
+        .await
+    }
+
+    /// To be asked on the thread that polls.
+    pub(crate) fn so_far(&self) -> Duration {
+        let spent = self.spent();
+        let now = spent
+            .since
+            .map(|since| of_this_thread().saturating_sub(since));
+        spent.before + now.unwrap_or_default()
+    }
+
+    fn spent(&self) -> MutexGuard<'_, Spent> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl UsageWatch {
-    /// Who asks first is told; who asks later is not. Whether it was the first.
-    pub(crate) fn set(&self, tell: impl Fn(Usage) + Send + Sync + 'static) -> bool {
-        self.0.set(Box::new(tell)).is_ok()
+fn of_this_thread() -> Duration {
+    // Never negative, so this never fails.
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::sleep;
+
+    const WHILE: Duration = Duration::from_millis(30);
+
+    #[tokio::test]
+    async fn computing_counts() {
+        let used = CpuTime::default();
+        let compute = async {
+            let until = of_this_thread() + WHILE;
+            while of_this_thread() < until {}
+            assert!(used.so_far() >= WHILE, "asked meanwhile");
+            sleep(Duration::from_millis(1)).await;
+        };
+        used.during(compute).await;
+        assert!(used.so_far() >= WHILE);
     }
 
-    /// A call has ended.
-    pub(crate) fn tell(
-        &self,
-        function: Function,
-        wall: Duration,
-        cpu: Duration,
-        memory_bytes: u64,
-        host_calls: u64,
-    ) {
-        if let Some(tell) = self.0.get() {
-            tell(Usage {
-                interface: function.interface,
-                function: function.name,
-                wall,
-                cpu,
-                memory_bytes,
-                host_calls,
-            });
-        }
+    #[tokio::test]
+    async fn waiting_does_not_count() {
+        let used = CpuTime::default();
+        used.during(sleep(WHILE)).await;
+        assert!(used.so_far() < WHILE, "{:?}", used.so_far());
     }
 }

@@ -1,20 +1,20 @@
 //! Import `node-plan`: what a volume is, step by step. Nothing happens here; the rules of recording are the recorder's.
 
+use super::Answer;
 use crate::bindings::imported::node_plan::{File, Host};
-use crate::host_error::HostError;
 use crate::invocation::Invocation;
 use wasmount_core::plan::{PlanFile, Source};
 
 impl Host for Invocation {
-    fn directory(&mut self, pool: String, path: String) -> Result<(), HostError> {
+    fn directory(&mut self, pool: String, path: String) -> Answer<()> {
         self.recorder.source(Source::Directory { pool, path })
     }
 
-    fn image(&mut self, pool: String, path: String) -> Result<(), HostError> {
+    fn image(&mut self, pool: String, path: String) -> Answer<()> {
         self.recorder.source(Source::Image { pool, path })
     }
 
-    fn device(&mut self, facts: Vec<(String, String)>, wait_ms: u32) -> Result<(), HostError> {
+    fn device(&mut self, facts: Vec<(String, String)>, wait_ms: u32) -> Answer<()> {
         self.recorder.source(Source::Device { facts, wait_ms })
     }
 
@@ -24,7 +24,7 @@ impl Host for Invocation {
         source: String,
         options: Vec<String>,
         secret_options: Vec<(String, String)>,
-    ) -> Result<(), HostError> {
+    ) -> Answer<()> {
         let unknown = secret_options
             .iter()
             .any(|(_, secret)| self.call.secrets.get(secret).is_none());
@@ -43,11 +43,11 @@ impl Host for Invocation {
         })
     }
 
-    fn tmpfs(&mut self, size_bytes: Option<u64>) -> Result<(), HostError> {
+    fn tmpfs(&mut self, size_bytes: Option<u64>) -> Answer<()> {
         self.recorder.source(Source::Tmpfs { size_bytes })
     }
 
-    fn files(&mut self, files: Vec<File>) -> Result<(), HostError> {
+    fn files(&mut self, files: Vec<File>) -> Answer<()> {
         let files = files.into_iter().map(|file| {
             let File {
                 path,
@@ -65,15 +65,15 @@ impl Host for Invocation {
         })
     }
 
-    fn default_fs_type(&mut self, fs_type: String) -> Result<(), HostError> {
+    fn default_fs_type(&mut self, fs_type: String) -> Answer<()> {
         self.recorder.default_fs_type(fs_type)
     }
 
-    fn mount_options(&mut self, options: Vec<String>) -> Result<(), HostError> {
+    fn mount_options(&mut self, options: Vec<String>) -> Answer<()> {
         self.recorder.mount_options(options)
     }
 
-    fn note(&mut self, key: String, value: String) -> Result<(), HostError> {
+    fn note(&mut self, key: String, value: String) -> Answer<()> {
         self.recorder.note(key, value)
     }
 }

@@ -1,6 +1,7 @@
 //! Import `pool`: trees and images of the granted pools. Whatever is asked goes to the privileged room, which knows grants and paths; here
 //! is only the order of things: what a record speaks of is not destroyed before the record that says so is durable.
 
+use super::Answer;
 use crate::bindings::imported::pool::{Entry, Extents as GuestExtents, Host, Kind, Usage};
 use crate::bindings::types;
 use crate::host_error::HostError;
@@ -14,7 +15,7 @@ use wasmount_core::pool::{Extents, PoolCall, PoolEntry, PoolEntryKind, PoolReply
 use wasmount_core::snapshot::Extent;
 
 impl Invocation {
-    async fn ask_pool(&mut self, call: PoolCall) -> Result<PoolReply, HostError> {
+    async fn ask_pool(&mut self, call: PoolCall) -> Answer<PoolReply> {
         let words = call.words();
         let mut words = words.iter();
         if let Some(word) = words.find(|word| self.redactor.finds_secret_in(word)) {
@@ -57,17 +58,17 @@ impl Invocation {
         reply
     }
 
-    async fn ask_extents(&mut self, call: PoolCall) -> Result<GuestExtents, HostError> {
+    async fn ask_extents(&mut self, call: PoolCall) -> Answer<GuestExtents> {
         match self.ask_pool(call).await? {
             PoolReply::Extents(extents) => Ok(extents_to_guest(extents)),
-            reply => Err(unexpected(&reply)),
+            _ => Err(unexpected()),
         }
     }
 
-    async fn change_pool(&mut self, call: PoolCall) -> Result<(), HostError> {
+    async fn change_pool(&mut self, call: PoolCall) -> Answer<()> {
         match self.ask_pool(call).await? {
             PoolReply::Done => Ok(()),
-            reply => Err(unexpected(&reply)),
+            _ => Err(unexpected()),
         }
     }
 }
@@ -77,13 +78,13 @@ impl Host for Invocation {
         // The contract gives this function no error: without an answer the guest is stopped.
         let error = match self.ask_pool(PoolCall::Names).await {
             Ok(PoolReply::Names(names)) => return Ok(names),
-            Ok(reply) => unexpected(&reply),
+            Ok(_) => unexpected(),
             Err(error) => error,
         };
         Err(error.into_stop())
     }
 
-    async fn capacity(&mut self, pool: String) -> Result<Usage, HostError> {
+    async fn capacity(&mut self, pool: String) -> Answer<Usage> {
         match self.ask_pool(PoolCall::Capacity { pool }).await? {
             PoolReply::Capacity(usage) => {
                 let PoolUsage {
@@ -95,14 +96,14 @@ impl Host for Invocation {
                     available_bytes,
                 })
             }
-            reply => Err(unexpected(&reply)),
+            _ => Err(unexpected()),
         }
     }
 
-    async fn stat(&mut self, pool: String, path: String) -> Result<Option<Entry>, HostError> {
+    async fn stat(&mut self, pool: String, path: String) -> Answer<Option<Entry>> {
         match self.ask_pool(PoolCall::Stat { pool, path }).await? {
             PoolReply::Stat(entry) => Ok(entry.map(entry_to_guest)),
-            reply => Err(unexpected(&reply)),
+            _ => Err(unexpected()),
         }
     }
 
@@ -112,7 +113,7 @@ impl Host for Invocation {
         path: String,
         after: Option<String>,
         limit: u32,
-    ) -> Result<Vec<Entry>, HostError> {
+    ) -> Answer<Vec<Entry>> {
         let call = PoolCall::List {
             pool,
             path,
@@ -121,26 +122,21 @@ impl Host for Invocation {
         };
         match self.ask_pool(call).await? {
             PoolReply::List(entries) => Ok(entries.into_iter().map(entry_to_guest).collect()),
-            reply => Err(unexpected(&reply)),
+            _ => Err(unexpected()),
         }
     }
 
-    async fn create_directory(&mut self, pool: String, path: String) -> Result<(), HostError> {
+    async fn create_directory(&mut self, pool: String, path: String) -> Answer<()> {
         self.change_pool(PoolCall::CreateDirectory { pool, path })
             .await
     }
 
-    async fn remove_directory(&mut self, pool: String, path: String) -> Result<(), HostError> {
+    async fn remove_directory(&mut self, pool: String, path: String) -> Answer<()> {
         self.change_pool(PoolCall::RemoveDirectory { pool, path })
             .await
     }
 
-    async fn create_image(
-        &mut self,
-        pool: String,
-        path: String,
-        size_bytes: u64,
-    ) -> Result<(), HostError> {
+    async fn create_image(&mut self, pool: String, path: String, size_bytes: u64) -> Answer<()> {
         let call = PoolCall::CreateImage {
             pool,
             path,
@@ -149,12 +145,7 @@ impl Host for Invocation {
         self.change_pool(call).await
     }
 
-    async fn resize_image(
-        &mut self,
-        pool: String,
-        path: String,
-        size_bytes: u64,
-    ) -> Result<(), HostError> {
+    async fn resize_image(&mut self, pool: String, path: String, size_bytes: u64) -> Answer<()> {
         let call = PoolCall::ResizeImage {
             pool,
             path,
@@ -163,12 +154,7 @@ impl Host for Invocation {
         self.change_pool(call).await
     }
 
-    async fn clone_image(
-        &mut self,
-        pool: String,
-        source: String,
-        target: String,
-    ) -> Result<(), HostError> {
+    async fn clone_image(&mut self, pool: String, source: String, target: String) -> Answer<()> {
         let call = PoolCall::CloneImage {
             pool,
             source,
@@ -182,7 +168,7 @@ impl Host for Invocation {
         pool: String,
         source: String,
         target: String,
-    ) -> Result<(), HostError> {
+    ) -> Answer<()> {
         let call = PoolCall::CloneDirectory {
             pool,
             source,
@@ -191,15 +177,11 @@ impl Host for Invocation {
         self.change_pool(call).await
     }
 
-    async fn remove_image(&mut self, pool: String, path: String) -> Result<(), HostError> {
+    async fn remove_image(&mut self, pool: String, path: String) -> Answer<()> {
         self.change_pool(PoolCall::RemoveImage { pool, path }).await
     }
 
-    async fn clone_images(
-        &mut self,
-        pool: String,
-        copies: Vec<(String, String)>,
-    ) -> Result<(), HostError> {
+    async fn clone_images(&mut self, pool: String, copies: Vec<(String, String)>) -> Answer<()> {
         self.change_pool(PoolCall::CloneImages { pool, copies })
             .await
     }
@@ -210,7 +192,7 @@ impl Host for Invocation {
         path: String,
         offset: u64,
         limit: u32,
-    ) -> Result<GuestExtents, HostError> {
+    ) -> Answer<GuestExtents> {
         let call = PoolCall::AllocatedExtents {
             pool,
             path,
@@ -227,7 +209,7 @@ impl Host for Invocation {
         target: String,
         offset: u64,
         limit: u32,
-    ) -> Result<GuestExtents, HostError> {
+    ) -> Answer<GuestExtents> {
         let call = PoolCall::ChangedExtents {
             pool,
             base,
@@ -238,12 +220,7 @@ impl Host for Invocation {
         self.ask_extents(call).await
     }
 
-    async fn rename(
-        &mut self,
-        pool: String,
-        source: String,
-        target: String,
-    ) -> Result<(), HostError> {
+    async fn rename(&mut self, pool: String, source: String, target: String) -> Answer<()> {
         let call = PoolCall::Rename {
             pool,
             source,
@@ -259,7 +236,7 @@ impl Host for Invocation {
         mode: u32,
         uid: Option<u32>,
         gid: Option<u32>,
-    ) -> Result<(), HostError> {
+    ) -> Answer<()> {
         let call = PoolCall::SetPermissions {
             pool,
             path,
@@ -270,18 +247,13 @@ impl Host for Invocation {
         self.change_pool(call).await
     }
 
-    async fn set_quota(
-        &mut self,
-        pool: String,
-        path: String,
-        bytes: Option<u64>,
-    ) -> Result<bool, HostError> {
+    async fn set_quota(&mut self, pool: String, path: String, bytes: Option<u64>) -> Answer<bool> {
         match self
             .ask_pool(PoolCall::SetQuota { pool, path, bytes })
             .await?
         {
             PoolReply::Quota { enforced } => Ok(enforced),
-            reply => Err(unexpected(&reply)),
+            _ => Err(unexpected()),
         }
     }
 }
@@ -326,21 +298,8 @@ fn extents_to_guest(extents: Extents) -> GuestExtents {
     }
 }
 
-/// The privileged room may be another process, of another version.
-fn unexpected(reply: &PoolReply) -> HostError {
-    let kind = match reply {
-        PoolReply::Done => "done",
-        PoolReply::Names(_) => "names",
-        PoolReply::Capacity(_) => "capacity",
-        PoolReply::Stat(_) => "an entry",
-        PoolReply::List(_) => "a list",
-        PoolReply::Extents(_) => "extents",
-        PoolReply::Quota { .. } => "a quota",
-    };
-    HostError::told(
-        Code::Internal,
-        format!(
-            "the mounter answered a pool call with {kind}: it is of another version than this host"
-        ),
-    )
+/// The mounter may be another process, of another version.
+fn unexpected() -> HostError {
+    let reason = "the mounter answered a pool call with what was not asked: it is of another version than this host";
+    HostError::told(Code::Internal, reason)
 }

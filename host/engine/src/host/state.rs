@@ -1,6 +1,7 @@
 //! Import `state`: the durable keys of the backend. It belongs to the controller service: on a node, where the same plugin may run in another
 //! process with another store, every function is refused.
 
+use super::Answer;
 use crate::bindings::imported::state::{Entry, Expect, Host, Outcome};
 use crate::function::Access;
 use crate::host_error::HostError;
@@ -16,7 +17,7 @@ use wasmount_core::state::{
 const SCAN_STEP: u32 = 16;
 
 impl Invocation {
-    fn own_keys(&self) -> Result<Keyspace, HostError> {
+    fn own_keys(&self) -> Answer<Keyspace> {
         if self.call.rpc.service() == "Node" {
             return Err(HostError::told(
                 Code::FailedPrecondition,
@@ -33,14 +34,14 @@ impl Invocation {
     }
 
     /// The same for a call that may write.
-    fn writable_keys(&self) -> Result<Keyspace, HostError> {
+    fn writable_keys(&self) -> Answer<Keyspace> {
         let space = self.own_keys()?;
         self.may_change("state")?;
         Ok(space)
     }
 
     /// What is stored lies on the disk of a node in the clear: a value of a secret has no place there.
-    fn check_words(&self, key: &str, value: &[u8]) -> Result<(), HostError> {
+    fn check_words(&self, key: &str, value: &[u8]) -> Answer<()> {
         check_key(key)?;
         check_length("the value", value.len(), STATE_VALUE_BYTES)?;
         if self.redactor.finds_secret_in(key) || self.redactor.finds_secret_in(value) {
@@ -55,12 +56,7 @@ impl Invocation {
     }
 
     /// The records of one backend must not fill the disk of all. Calls at the same time may go over by what they write at that moment.
-    async fn check_room(
-        &mut self,
-        space: &Keyspace,
-        key: &str,
-        value_bytes: usize,
-    ) -> Result<(), HostError> {
+    async fn check_room(&mut self, space: &Keyspace, key: &str, value_bytes: usize) -> Answer<()> {
         let (store, limit) = (&self.parts.state, self.parts.limits.state_bytes);
         let added = record_bytes(key, value_bytes);
         if store.size(space).await?.saturating_add(added) <= limit {
@@ -82,19 +78,14 @@ impl Invocation {
 }
 
 impl Host for Invocation {
-    async fn get(&mut self, key: String) -> Result<Option<Entry>, HostError> {
+    async fn get(&mut self, key: String) -> Answer<Option<Entry>> {
         let space = self.own_keys()?;
         check_key(&key)?;
         let entry = self.parts.state.get(&space, &key).await?;
         Ok(entry.map(entry_to_guest))
     }
 
-    async fn put(
-        &mut self,
-        key: String,
-        value: Vec<u8>,
-        expect: Expect,
-    ) -> Result<Outcome, HostError> {
+    async fn put(&mut self, key: String, value: Vec<u8>, expect: Expect) -> Answer<Outcome> {
         let space = self.writable_keys()?;
         self.check_words(&key, &value)?;
         self.check_room(&space, &key, value.len()).await?;
@@ -105,7 +96,7 @@ impl Host for Invocation {
         Ok(outcome_to_guest(outcome?))
     }
 
-    async fn remove(&mut self, key: String, expect: Expect) -> Result<Outcome, HostError> {
+    async fn remove(&mut self, key: String, expect: Expect) -> Answer<Outcome> {
         let space = self.writable_keys()?;
         check_key(&key)?;
         self.unsynced = true;
@@ -122,7 +113,7 @@ impl Host for Invocation {
         prefix: String,
         after: Option<String>,
         limit: u32,
-    ) -> Result<Vec<Entry>, HostError> {
+    ) -> Answer<Vec<Entry>> {
         let space = self.own_keys()?;
         check_length("the prefix", prefix.len(), STATE_KEY_BYTES)?;
         let mut left = limit.min(STATE_SCAN_ENTRIES);
@@ -148,7 +139,7 @@ impl Host for Invocation {
     }
 }
 
-fn check_key(key: &str) -> Result<(), HostError> {
+fn check_key(key: &str) -> Answer<()> {
     if key.is_empty() || key.contains('\0') {
         return Err(HostError::told(
             Code::InvalidArgument,
@@ -159,7 +150,7 @@ fn check_key(key: &str) -> Result<(), HostError> {
     check_length("the key", key.len(), STATE_KEY_BYTES)
 }
 
-fn check_length(what: &'static str, length: usize, limit: usize) -> Result<(), HostError> {
+fn check_length(what: &'static str, length: usize, limit: usize) -> Answer<()> {
     if length > limit {
         return Err(StateError::TooLarge {
             what,
