@@ -17,7 +17,6 @@
 pub(crate) mod call;
 pub(crate) mod node_plan;
 pub(crate) mod pool;
-pub(crate) mod secrets;
 pub(crate) mod state;
 
 pub use call::LogLine;
@@ -28,6 +27,7 @@ use crate::log::Level;
 use crate::plan::Plan;
 use crate::secrets::Scope;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 thread_local! {
@@ -37,9 +37,9 @@ thread_local! {
 #[derive(Default)]
 struct Host {
     call: call::Call,
-    secrets: secrets::Secrets,
+    secrets: BTreeMap<(Scope, String), String>,
     state: state::State,
-    pools: pool::Pools,
+    pools: BTreeMap<String, pool::Tree>,
     /// What the node call at hand has recorded; absent while none runs.
     recording: Option<node_plan::Recording>,
     failure: Option<Failure>,
@@ -57,7 +57,8 @@ pub fn reset() {
 
 /// Grants an empty pool of this size in bytes.
 pub fn add_pool(name: &str, total_bytes: u64) {
-    with(|host| host.pools.add(name, total_bytes));
+    let pool = pool::Tree::new(total_bytes);
+    with(|host| host.pools.insert(name.to_owned(), pool));
 }
 
 /// Takes back a grant, with what is in the pool.
@@ -67,12 +68,17 @@ pub fn remove_pool(name: &str) {
 
 /// Sets one of the backend's settings.
 pub fn set_setting(name: &str, value: &str) {
-    with(|host| host.call.set_setting(name, value));
+    with(|host| {
+        let settings = &mut host.call.settings;
+        settings.retain(|(other, _)| other != name);
+        settings.push((name.to_owned(), value.to_owned()));
+    });
 }
 
 /// Sets a secret of the request or of the backend.
 pub fn set_secret(scope: Scope, name: &str, value: &str) {
-    with(|host| host.secrets.set(scope, name, value));
+    let named = (scope, name.to_owned());
+    with(|host| host.secrets.insert(named, value.to_owned()));
 }
 
 /// Sets the name of the node; `None`, as at first: a controller away from the nodes.
@@ -103,17 +109,17 @@ pub fn mend() {
 
 /// From now on a copy of a pool outlives its call: it is under way and answers `aborted` until [`finish_copies`] or [`lose_copies`].
 pub fn delay_copies() {
-    with(|host| host.pools.each_copies().for_each(|copies| copies.delay()));
+    each_pool(|pool| pool.copies.is_slow = true);
 }
 
 /// Ends the copies that are under way: with their targets, or with an error, which the next who asks for such a copy is told once.
 pub fn finish_copies(outcome: Result<(), Error>) {
-    with(|host| host.pools.finish_copies(&outcome));
+    each_pool(|pool| pool.finish_copies(&outcome));
 }
 
 /// Forgets the copies that are under way, as a host does that is killed.
 pub fn lose_copies() {
-    with(|host| host.pools.each_copies().for_each(|copies| copies.lose()));
+    each_pool(|pool| pool.copies.under_way.clear());
 }
 
 /// Runs a `node_stage` or `node_publish` and returns what it recorded; an error where it fails, or where the plan has no source. As on the
@@ -128,27 +134,57 @@ pub fn record(call: impl FnOnce(&Plan) -> Result<(), Error>) -> Result<RecordedP
 
 /// Keys of all records, in order.
 pub fn state_keys() -> Vec<String> {
-    with(|host| host.state.keys())
+    with(|host| host.state.records.keys().cloned().collect())
 }
 
 /// Paths of everything in a pool, in order.
 pub fn pool_paths(pool: &str) -> Vec<String> {
-    with(|host| host.pools.paths(pool))
+    with(|host| {
+        let nodes = host.pools.get(pool).map(|pool| &pool.nodes);
+        nodes
+            .into_iter()
+            .flatten()
+            .map(|(path, _)| path.clone())
+            .collect()
+    })
 }
 
 /// What is promised to a directory of a pool, in bytes.
 pub fn quota(pool: &str, path: &str) -> Option<u64> {
-    with(|host| host.pools.quota(pool, path))
+    with(|host| host.pools.get(pool)?.get(path)?.quota)
 }
 
 /// Permission bits of a directory of a pool.
 pub fn mode(pool: &str, path: &str) -> Option<u32> {
-    with(|host| host.pools.mode(pool, path))
+    with(|host| host.pools.get(pool)?.get(path).map(|node| node.mode))
 }
 
 /// Lines that were logged at this level or a more severe one.
 pub fn logged(level: Level) -> Vec<LogLine> {
-    with(|host| host.call.logged(level))
+    with(|host| {
+        let lines = host.call.lines.iter();
+        lines.filter(|line| line.level >= level).cloned().collect()
+    })
+}
+
+/// The interface `secrets` in memory. It does not count uses, as the host does.
+pub(crate) mod secrets {
+    use super::{Scope, with};
+
+    pub(crate) fn names(scope: Scope) -> Vec<String> {
+        with(|host| {
+            let names = host.secrets.keys().filter(|(of, _)| *of == scope);
+            names.map(|(_, name)| name.clone()).collect()
+        })
+    }
+
+    pub(crate) fn get(scope: Scope, name: &str) -> Option<String> {
+        with(|host| host.secrets.get(&(scope, name.to_owned())).cloned())
+    }
+}
+
+fn each_pool(change: impl FnMut(&mut pool::Tree)) {
+    with(|host| host.pools.values_mut().for_each(change));
 }
 
 fn with<R>(use_host: impl FnOnce(&mut Host) -> R) -> R {

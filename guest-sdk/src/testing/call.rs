@@ -24,8 +24,8 @@ pub struct LogLine {
 pub(super) struct Call {
     pub(super) node_name: Option<String>,
     pub(super) remaining: Duration,
-    settings: Attributes,
-    lines: Vec<LogLine>,
+    pub(super) settings: Attributes,
+    pub(super) lines: Vec<LogLine>,
 }
 
 impl Default for Call {
@@ -36,21 +36,6 @@ impl Default for Call {
             settings: Attributes::new(),
             lines: Vec::new(),
         }
-    }
-}
-
-impl Call {
-    pub(super) fn set_setting(&mut self, name: &str, value: &str) {
-        self.settings.retain(|(other, _)| other != name);
-        self.settings.push((name.to_owned(), value.to_owned()));
-    }
-
-    pub(super) fn logged(&self, level: Level) -> Vec<LogLine> {
-        self.lines
-            .iter()
-            .filter(|line| line.level >= level)
-            .cloned()
-            .collect()
     }
 }
 

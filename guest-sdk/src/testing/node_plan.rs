@@ -101,46 +101,26 @@ impl Recording {
             notes: self.notes,
         })
     }
-
-    fn take(&mut self, source: Source) -> Result<(), Error> {
-        if let Some(first) = &self.source {
-            let error = Error::invalid_argument(format!(
-                "step `{}` is refused: the plan has a source already, `{}`",
-                source.step(),
-                first.step()
-            ));
-            self.refused = Some(error.clone());
-            return Err(error);
-        }
-        self.source = Some(source);
-        Ok(())
-    }
 }
 
 pub(crate) fn directory(pool: &str, path: &str) -> Result<(), Error> {
-    record(|plan| {
-        plan.take(Source::Directory {
-            pool: pool.to_owned(),
-            path: path.to_owned(),
-        })
+    take(Source::Directory {
+        pool: pool.to_owned(),
+        path: path.to_owned(),
     })
 }
 
 pub(crate) fn image(pool: &str, path: &str) -> Result<(), Error> {
-    record(|plan| {
-        plan.take(Source::Image {
-            pool: pool.to_owned(),
-            path: path.to_owned(),
-        })
+    take(Source::Image {
+        pool: pool.to_owned(),
+        path: path.to_owned(),
     })
 }
 
 pub(crate) fn device(facts: &[(String, String)], wait_ms: u32) -> Result<(), Error> {
-    record(|plan| {
-        plan.take(Source::Device {
-            facts: facts.to_vec(),
-            wait_ms,
-        })
+    take(Source::Device {
+        facts: facts.to_vec(),
+        wait_ms,
     })
 }
 
@@ -150,22 +130,20 @@ pub(crate) fn filesystem(
     options: &[String],
     secret_options: &[(String, String)],
 ) -> Result<(), Error> {
-    record(|plan| {
-        plan.take(Source::Filesystem {
-            fs_type: fs_type.to_owned(),
-            source: source.to_owned(),
-            options: options.to_vec(),
-            secret_options: secret_options.to_vec(),
-        })
+    take(Source::Filesystem {
+        fs_type: fs_type.to_owned(),
+        source: source.to_owned(),
+        options: options.to_vec(),
+        secret_options: secret_options.to_vec(),
     })
 }
 
 pub(crate) fn tmpfs(size_bytes: Option<u64>) -> Result<(), Error> {
-    record(|plan| plan.take(Source::Tmpfs { size_bytes }))
+    take(Source::Tmpfs { size_bytes })
 }
 
 pub(crate) fn files(files: &[File]) -> Result<(), Error> {
-    record(|plan| plan.take(Source::Files(files.to_vec())))
+    take(Source::Files(files.to_vec()))
 }
 
 pub(crate) fn default_fs_type(fs_type: &str) -> Result<(), Error> {
@@ -185,6 +163,22 @@ pub(crate) fn mount_options(options: &[String]) -> Result<(), Error> {
 pub(crate) fn note(key: &str, value: &str) -> Result<(), Error> {
     record(|plan| {
         plan.notes.insert(key.to_owned(), value.to_owned());
+        Ok(())
+    })
+}
+
+fn take(source: Source) -> Result<(), Error> {
+    record(|plan| {
+        if let Some(first) = &plan.source {
+            let error = Error::invalid_argument(format!(
+                "step `{}` is refused: the plan has a source already, `{}`",
+                source.step(),
+                first.step()
+            ));
+            plan.refused = Some(error.clone());
+            return Err(error);
+        }
+        plan.source = Some(source);
         Ok(())
     })
 }

@@ -7,51 +7,16 @@ use super::attempt;
 use crate::error::Error;
 use crate::pool::{Entry, Extents, Kind, Usage};
 use crate::volume::Extent;
-use std::collections::BTreeMap;
-use tree::{Node, Tree, check_path};
+pub(super) use tree::Tree;
+use tree::{Node, check_path};
 
 /// Size of an extent: a volume of 1 GiB has four.
 const EXTENT_BYTES: u64 = 256 << 20;
 /// Pieces of an answer where the caller does not say.
 const EXTENTS: u32 = 16;
 
-#[derive(Default)]
-pub(super) struct Pools(BTreeMap<String, Tree>);
-
-impl Pools {
-    pub(super) fn add(&mut self, name: &str, total_bytes: u64) {
-        self.0.insert(name.to_owned(), Tree::new(total_bytes));
-    }
-
-    pub(super) fn remove(&mut self, name: &str) {
-        self.0.remove(name);
-    }
-
-    pub(super) fn each_copies(&mut self) -> impl Iterator<Item = &mut copies::Copies> {
-        self.0.values_mut().map(|tree| &mut tree.copies)
-    }
-
-    pub(super) fn finish_copies(&mut self, outcome: &Result<(), Error>) {
-        for tree in self.0.values_mut() {
-            tree.finish_copies(outcome);
-        }
-    }
-
-    pub(super) fn paths(&self, pool: &str) -> Vec<String> {
-        self.0.get(pool).map(Tree::paths).unwrap_or_default()
-    }
-
-    pub(super) fn quota(&self, pool: &str, path: &str) -> Option<u64> {
-        self.0.get(pool)?.get(path)?.quota
-    }
-
-    pub(super) fn mode(&self, pool: &str, path: &str) -> Option<u32> {
-        self.0.get(pool)?.get(path).map(|node| node.mode)
-    }
-}
-
 pub(crate) fn names() -> Vec<String> {
-    super::with(|host| host.pools.0.keys().cloned().collect())
+    super::with(|host| host.pools.keys().cloned().collect())
 }
 
 pub(crate) fn capacity(pool: &str) -> Result<Usage, Error> {
@@ -244,7 +209,7 @@ fn in_pool<R>(
     call: impl FnOnce(&mut Tree) -> Result<R, Error>,
 ) -> Result<R, Error> {
     attempt(|host| {
-        let tree = host.pools.0.get_mut(pool).ok_or_else(|| {
+        let tree = host.pools.get_mut(pool).ok_or_else(|| {
             Error::permission_denied(format!(
                 "pool `{pool}` is not granted: add it to `grants.pools`"
             ))

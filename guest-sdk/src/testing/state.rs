@@ -16,15 +16,11 @@ const SCAN_ENTRIES: u32 = 1000;
 
 #[derive(Default)]
 pub(super) struct State {
-    records: BTreeMap<String, (Vec<u8>, Revision)>,
+    pub(super) records: BTreeMap<String, (Vec<u8>, Revision)>,
     last_revision: Revision,
 }
 
 impl State {
-    pub(super) fn keys(&self) -> Vec<String> {
-        self.records.keys().cloned().collect()
-    }
-
     fn entry(&self, key: &str) -> Option<Entry> {
         let (value, revision) = self.records.get(key)?;
         Some(Entry {

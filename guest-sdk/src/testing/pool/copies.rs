@@ -9,27 +9,19 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Default)]
 pub(crate) struct Copies {
-    is_slow: bool,
+    pub(crate) is_slow: bool,
     /// By target.
-    under_way: BTreeMap<String, Copy>,
+    pub(crate) under_way: BTreeMap<String, Copy>,
 }
 
 #[derive(Clone)]
-struct Copy {
+pub(crate) struct Copy {
     source: String,
     kind: Kind,
     failed: Option<Error>,
 }
 
 impl Copies {
-    pub(crate) fn delay(&mut self) {
-        self.is_slow = true;
-    }
-
-    pub(crate) fn lose(&mut self) {
-        self.under_way.clear();
-    }
-
     /// What a copy that was asked for before says now.
     pub(super) fn join(&mut self, source: &str, target: &str) -> Result<(), Error> {
         let Some(copy) = self.under_way.get(target) else {

@@ -13,19 +13,19 @@ const DEFAULT_MODE: u32 = 0o755;
 const PATH_BYTES: usize = 4095;
 
 #[derive(Clone)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     total_bytes: u64,
-    nodes: BTreeMap<String, Node>,
-    pub(super) copies: Copies,
+    pub(crate) nodes: BTreeMap<String, Node>,
+    pub(crate) copies: Copies,
 }
 
 #[derive(Clone)]
-pub(super) struct Node {
+pub(crate) struct Node {
     pub(super) kind: Kind,
     pub(super) size_bytes: u64,
-    pub(super) quota: Option<u64>,
+    pub(crate) quota: Option<u64>,
     /// Permission bits of a directory.
-    pub(super) mode: u32,
+    pub(crate) mode: u32,
     /// For a copy: of what, so that its repetition is known.
     copy_of: Option<String>,
 }
@@ -52,7 +52,7 @@ impl Node {
 }
 
 impl Tree {
-    pub(super) fn new(total_bytes: u64) -> Self {
+    pub(crate) fn new(total_bytes: u64) -> Self {
         Self {
             total_bytes,
             nodes: BTreeMap::new(),
@@ -72,11 +72,7 @@ impl Tree {
         }
     }
 
-    pub(super) fn paths(&self) -> Vec<String> {
-        self.nodes.keys().cloned().collect()
-    }
-
-    pub(super) fn get(&self, path: &str) -> Option<&Node> {
+    pub(crate) fn get(&self, path: &str) -> Option<&Node> {
         self.nodes.get(path)
     }
 
@@ -139,7 +135,7 @@ impl Tree {
     }
 
     /// Ends the copies that are under way.
-    pub(super) fn finish_copies(&mut self, outcome: &Result<(), Error>) {
+    pub(crate) fn finish_copies(&mut self, outcome: &Result<(), Error>) {
         for (source, target, kind) in self.copies.finish(outcome) {
             // Like the host's, a copy that fails at its end leaves nothing.
             let _ = self.copy_now(&source, &target, &kind);
