@@ -3,18 +3,20 @@
 //! A text for people is redacted; a word that comes back to the guest is refused if it holds a secret. Every structure is taken apart by name: a
 //! field that is added on one side only does not compile.
 
-mod identity;
 mod migration;
 mod snapshot;
 mod volume;
 
+use crate::bindings::exported::{identity, node_info};
 use crate::bindings::types;
+use crate::program::PluginInfo;
 use crate::redact::Redactor;
 use wasmount_core::attributes::{Attributes, MAP_BYTES};
+use wasmount_core::backend::NodeDescription;
 use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::names::{
-    GroupSnapshotId, INCOMING_IDENTIFIER_BYTES, InvalidWord, NodeId, PLUGIN_IDENTIFIER_BYTES,
-    SnapshotId, VolumeId, check_identifier,
+    DriverName, GroupSnapshotId, INCOMING_IDENTIFIER_BYTES, InvalidWord, NodeId,
+    PLUGIN_IDENTIFIER_BYTES, SnapshotId, VolumeId, check_identifier,
 };
 use wasmount_core::topology::Topology;
 use wasmount_core::volume::{Page, PageRequest};
@@ -27,6 +29,13 @@ const LABEL_BYTES: usize = 63;
 const LABEL_PREFIX_BYTES: usize = 253;
 /// Most topologies of one volume: far above any cluster's zones, far below what one call can carry.
 const TOPOLOGIES: usize = 1024;
+
+/// Longest version, in bytes: it stands in every error that is the plugin's fault.
+const VERSION_BYTES: usize = 64;
+/// Most features and warnings.
+const LIST_ENTRIES: usize = 64;
+/// Largest count of volumes: CSI counts them in a signed 64-bit field.
+const CSI_VOLUMES: u64 = i64::MAX as u64;
 
 /// Why an answer is not valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +83,57 @@ impl Checker {
     /// A text for people.
     pub(crate) fn text(&self, text: &str) -> String {
         self.redactor.text(text)
+    }
+
+    pub(crate) fn plugin_info(&self, info: identity::PluginInfo) -> Result<PluginInfo, Invalid> {
+        let identity::PluginInfo {
+            name,
+            version,
+            manifest,
+            features,
+        } = info;
+        self.without_secret("name", &name)?;
+        // The message of the rule speaks of the document's key, which has the same rule.
+        let name = DriverName::parse(name)
+            .map_err(|error| Invalid::of_plugin(format!("name is no driver name ({error})")))?;
+        check_identifier("version", &version, VERSION_BYTES)?;
+        if features.len() > LIST_ENTRIES {
+            return Err(Invalid::of_plugin(format!(
+                "more than {LIST_ENTRIES} features"
+            )));
+        }
+        Ok(PluginInfo {
+            name,
+            version: self.text(&version),
+            manifest: self.attributes("manifest", manifest)?,
+            features: features.iter().map(|feature| self.text(feature)).collect(),
+        })
+    }
+
+    pub(crate) fn warnings(&self, warnings: &[String]) -> Vec<String> {
+        let warnings = warnings.iter().take(LIST_ENTRIES);
+        warnings.map(|warning| self.text(warning)).collect()
+    }
+
+    pub(crate) fn node(
+        &self,
+        node: node_info::NodeDescription,
+    ) -> Result<NodeDescription, Invalid> {
+        let node_info::NodeDescription {
+            id,
+            max_volumes,
+            topology,
+        } = node;
+        if max_volumes.is_some_and(|max| max > CSI_VOLUMES) {
+            return Err(Invalid::of_plugin("max_volumes is above 2^63-1"));
+        }
+        Ok(NodeDescription {
+            id: id.map(|id| self.node_id(id)).transpose()?,
+            max_volumes,
+            topology: topology
+                .map(|topology| self.topology(topology))
+                .transpose()?,
+        })
     }
 
     pub(crate) fn volume_id(&self, id: String) -> Result<VolumeId, Invalid> {

@@ -1,12 +1,16 @@
 //! What a guest says: `call.log`, standard output and standard error become lines of the host's log, within bounds.
 
 use crate::redact::{Redactor, printable};
+use bytes::Bytes;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::io::AsyncWrite;
 use tracing::Level;
 use wasmount_core::names::DriverName;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
 /// Bytes that one call may say: a panic with a long backtrace and some more. So many are kept of a line that has not ended yet: what is
 /// looked at in pieces would let a secret pass that lies across two.
@@ -19,6 +23,9 @@ const RATE_WINDOW: Duration = Duration::from_secs(1);
 const LAST_WORDS: usize = 2;
 /// How Rust ends what it says of a panic: how to see more of it, which nobody can do with a guest.
 const BACKTRACE_NOTE: &str = "note: run with `RUST_BACKTRACE=1`";
+
+/// Bytes that a guest may write at a time, as WASI's own pipes allow.
+const WRITE_BYTES: usize = 8192;
 
 /// The rate of one backend.
 #[derive(Debug, Default)]
@@ -221,6 +228,56 @@ impl Spoken {
             Stream::Stdout => &mut self.stdout,
             Stream::Stderr => &mut self.stderr,
         }
+    }
+}
+
+/// A stream of one call, as WASI wants it. Writing never waits and never fails: what is too much is dropped by the log.
+#[derive(Clone)]
+pub(crate) struct Pipe {
+    log: Arc<GuestLog>,
+    stream: Stream,
+}
+
+impl Pipe {
+    pub(crate) fn new(log: Arc<GuestLog>, stream: Stream) -> Self {
+        Self { log, stream }
+    }
+}
+
+impl IsTerminal for Pipe {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Pipe {
+    /// For WASI 0.3, which no guest is linked with.
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(tokio::io::sink())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
+
+#[async_trait::async_trait]
+impl Pollable for Pipe {
+    async fn ready(&mut self) {}
+}
+
+impl OutputStream for Pipe {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.log.write(self.stream, &bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(WRITE_BYTES)
     }
 }
 

@@ -3,14 +3,13 @@
 
 use crate::effects::Effects;
 use crate::function::{Access, Function};
-use crate::guest_log::{GuestLog, Stream};
+use crate::guest_log::{GuestLog, Pipe, Stream};
 use crate::host_error::Refusal;
 use crate::limits::{MemoryLimiter, SharedMemory, within_cpu};
 use crate::program::BackendParts;
 use crate::recorder::Recorder;
 use crate::redact::Redactor;
 use crate::slices::Turn;
-use crate::stdio::Pipe;
 use crate::usage::CpuTime;
 use std::sync::Arc;
 use std::time::Duration;

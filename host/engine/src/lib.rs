@@ -40,7 +40,6 @@ mod resident;
 mod session;
 mod settings;
 mod slices;
-mod stdio;
 mod usage;
 
 pub use backend::WasmBackend;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::bindings::exported::{
-    capacity, controller_expand, group_snapshots, identity, snapshot_listing, snapshot_metadata,
+    capacity, controller_expand, group_snapshots, snapshot_listing, snapshot_metadata,
     volume_listing,
 };
 use std::sync::Arc;
