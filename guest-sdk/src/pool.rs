@@ -3,7 +3,6 @@
 //! Everything is idempotent: creating what exists alike and removing what is absent succeed. A pool that was not granted answers `permission-denied`.
 
 mod content;
-mod health;
 mod snapshots;
 
 use crate::error::Error;
@@ -11,8 +10,7 @@ use crate::imports;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-pub use content::Content;
-pub use health::health;
+pub use content::{Content, health};
 pub use snapshots::Snapshots;
 
 pub use crate::bindings::imports::wasmount::csi::pool::{Entry, Extents, Kind, Usage};
