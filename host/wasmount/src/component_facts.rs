@@ -61,29 +61,43 @@ pub(crate) enum NotAComponent {
     TooDeep,
 }
 
-/// Whether it lies no deeper in itself, and declares no more, than anybody reads: for whoever hands it to a library that goes down level by
-/// level, or keeps each name. That it is well-formed is not said.
-pub(crate) fn check_bounds(wasm: &[u8]) -> Result<(), NotAComponent> {
+/// Goes through all of it, and of what is nested in it, within the bounds: `visit` has each part with its depth.
+pub(crate) fn walk<'w>(
+    wasm: &'w [u8],
+    mut visit: impl FnMut(usize, Payload<'w>) -> Result<(), NotAComponent>,
+) -> Result<(), NotAComponent> {
     let (mut depth, mut declared) = (0_usize, 0_u64);
     for payload in Parser::new(0).parse_all(wasm) {
-        declared = declared.saturating_add(payload.as_ref().map_or(0, declared_bytes));
+        let payload = payload.map_err(malformed)?;
+        declared = declared.saturating_add(declared_bytes(&payload));
         if declared > DECLARED_BYTES {
             return Err(NotAComponent::DeclaresTooMuch);
         }
+        let at = depth;
         match payload {
-            Ok(Payload::ModuleSection { .. } | Payload::ComponentSection { .. }) => {
-                depth += 1;
-                if depth > NESTING {
-                    return Err(NotAComponent::TooDeep);
-                }
-            }
-            Ok(Payload::End(_)) => depth = depth.saturating_sub(1),
-            Ok(_) => {}
-            // Whoever reads on says what is wrong there.
-            Err(_) => break,
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            _ => {}
         }
+        if depth > NESTING {
+            return Err(NotAComponent::TooDeep);
+        }
+        visit(at, payload)?;
     }
     Ok(())
+}
+
+/// Whether it lies no deeper in itself, and declares no more, than the libraries take that go down level by level, or keep each name. Whether it is
+/// well-formed they say.
+pub(crate) fn check_bounds(wasm: &[u8]) -> Result<(), NotAComponent> {
+    match walk(wasm, |_, _| Ok(())) {
+        Err(NotAComponent::Malformed(_)) => Ok(()),
+        walked => walked,
+    }
+}
+
+fn malformed(error: impl Display) -> NotAComponent {
+    NotAComponent::Malformed(error.to_string())
 }
 
 /// Bytes of a section that holds types or names of its module or component alone.
@@ -106,40 +120,35 @@ fn declared_bytes(payload: &Payload<'_>) -> u64 {
 
 /// Reads them. They are the component's alone, so that its bytes are one artifact, whatever the file is called that they lie in.
 pub(crate) fn facts(wasm: &[u8]) -> Result<ComponentFacts, NotAComponent> {
-    let malformed = |error: &dyn Display| NotAComponent::Malformed(error.to_string());
     if !wasm.starts_with(MAGIC) {
         return Err(NotAComponent::NotWasm);
     }
-    check_bounds(wasm)?;
     let (mut imports, mut exports) = (Vec::new(), Vec::new());
-    // How deep we are: only what the outermost says is the component's own word.
-    let mut depth = 0_usize;
-    for payload in Parser::new(0).parse_all(wasm) {
-        match payload.map_err(|error| malformed(&error))? {
+    walk(wasm, |depth, payload| {
+        match payload {
+            // Only what the outermost says is the component's own word.
+            _ if depth > 0 => {}
             Payload::Version {
                 encoding: Encoding::Module,
                 ..
-            } if depth == 0 => {
+            } => {
                 return Err(NotAComponent::Module);
             }
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
-            Payload::End(_) => depth = depth.saturating_sub(1),
-            Payload::ComponentImportSection(section) if depth == 0 => {
+            Payload::ComponentImportSection(section) => {
                 for import in section {
-                    let import = import.map_err(|error| malformed(&error))?;
-                    imports.push(import.name.name);
+                    imports.push(import.map_err(malformed)?.name.name);
                 }
             }
-            Payload::ComponentExportSection(section) if depth == 0 => {
+            Payload::ComponentExportSection(section) => {
                 for export in section {
-                    let export = export.map_err(|error| malformed(&error))?;
-                    exports.push(export.name.name);
+                    exports.push(export.map_err(malformed)?.name.name);
                 }
             }
             _ => {}
         }
-    }
-    let read = wasm_metadata::Payload::from_binary(wasm).map_err(|error| malformed(&error))?;
+        Ok(())
+    })?;
+    let read = wasm_metadata::Payload::from_binary(wasm).map_err(malformed)?;
     let metadata = read.metadata();
     Ok(ComponentFacts {
         imports: bounded_names(imports.into_iter())?,

@@ -71,7 +71,7 @@ use wasmount_core::names::{DriverName, NodeId};
 use wasmount_mount::PathRoot;
 pub(crate) use workbench::{
     Called, Change, Identity, Place, Pools, Recorded, Records, Verdict, Workbench, block_on,
-    changes, signer_keys,
+    changes, signatures_beside, signer_keys,
 };
 
 /// How long threads that wait for dead storage, or for the data directory, may keep the process. 1 s: they hold nothing that a kill loses, for

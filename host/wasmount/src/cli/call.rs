@@ -123,8 +123,12 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     if let Some(file) = &flags.state {
         state_file::write(file, &called.records)?;
     }
-    let changes = changes(&before, &called.records);
-    let report = Report::new(rpc, called, changes, log_capture.take());
+    let report = Report {
+        rpc,
+        changes: changes(&before, &called.records),
+        called,
+        log: log_capture.take(),
+    };
     if flags.json {
         show::print_json(&report.json())?;
     } else {

@@ -1,6 +1,6 @@
 //! `wasmount check`: its flags, and the steps of admission as they were taken.
 
-use super::show::{self, Table, Tone, harmless, milliseconds};
+use super::show::{self, Table, Tone, harmless, microseconds, milliseconds};
 use super::subject::{CacheFlags, SecretFlags, subject};
 use crate::fault::Fault;
 use crate::host::{Pools, Workbench, block_on};
@@ -41,16 +41,6 @@ pub(crate) struct Flags {
     json: bool,
 }
 
-/// What became of a step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Row {
-    step: Step,
-    /// `ok`, `refused` or `skipped`.
-    word: &'static str,
-    said: String,
-    took: Option<Duration>,
-}
-
 /// Checks and prints.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let mut configured = subject(&flags.file, Some(&flags.backend), &[])?;
@@ -63,11 +53,10 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         let admitted = workbench.admit(&mut report).await;
         Ok((report, admitted))
     })?;
-    let rows = rows(&report);
     if flags.json {
-        show::print_json(&as_json(&rows, &admitted))?;
+        show::print_json(&as_json(&report, &admitted))?;
     } else {
-        show::print(&as_text(&rows, &admitted))?;
+        show::print(&as_text(&report, &admitted))?;
     }
     match admitted {
         Ok(_) => Ok(()),
@@ -75,46 +64,24 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     }
 }
 
-/// All steps in their order; those after a refusal were not taken.
-fn rows(report: &AdmissionReport) -> Vec<Row> {
-    let row = |step: Step| {
-        let taken = report.steps().iter().find(|taken| taken.step == step);
-        let Some(taken) = taken else {
-            return Row {
-                step,
-                word: "skipped",
-                said: String::new(),
-                took: None,
-            };
-        };
-        let (word, said) = match &taken.outcome {
-            Ok(said) => ("ok", said.clone()),
-            Err(why) => ("refused", why.clone()),
-        };
-        Row {
-            step,
-            word,
-            said,
-            took: Some(taken.took),
-        }
-    };
-    Step::ALL.into_iter().map(row).collect()
+/// What became of a step, in one word, and what was said of it; those after a refusal were not taken.
+fn outcome(report: &AdmissionReport, step: Step) -> (&'static str, &str, Option<Duration>) {
+    let taken = report.steps().iter().find(|taken| taken.step == step);
+    match taken.map(|taken| (&taken.outcome, taken.took)) {
+        Some((Ok(said), took)) => ("ok", said, Some(took)),
+        Some((Err(why), took)) => ("refused", why, Some(took)),
+        None => ("skipped", "", None),
+    }
 }
 
-fn as_json(rows: &[Row], admitted: &Result<Admitted, Refusal>) -> Value {
-    let steps = rows.iter().map(|row| {
-        let Row {
-            step,
-            word,
-            said,
-            took,
-        } = row;
-        let microseconds = took.map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+fn as_json(report: &AdmissionReport, admitted: &Result<Admitted, Refusal>) -> Value {
+    let steps = Step::ALL.into_iter().map(|step| {
+        let (word, said, took) = outcome(report, step);
         json!({
             "step": step.as_str(),
             "outcome": word,
             "said": said,
-            "microseconds": microseconds,
+            "microseconds": took.map(microseconds),
         })
     });
     let (kind, reason, warnings) = match admitted {
@@ -134,23 +101,24 @@ fn as_json(rows: &[Row], admitted: &Result<Admitted, Refusal>) -> Value {
     })
 }
 
-fn as_text(rows: &[Row], admitted: &Result<Admitted, Refusal>) -> String {
+fn as_text(report: &AdmissionReport, admitted: &Result<Admitted, Refusal>) -> String {
     let mut table = Table::default();
-    for row in rows {
-        let tone = match row.word {
+    for step in Step::ALL {
+        let (word, said, took) = outcome(report, step);
+        let tone = match word {
             "ok" => Tone::Good,
             "refused" => Tone::Bad,
             _ => Tone::Quiet,
         };
-        let word = tone.paint(&format!("{:8}", row.word));
-        let took = row.took.map(milliseconds).unwrap_or_default();
-        // A refusal is told whole, below the steps.
-        let said = match row.word {
+        // A refusal is shown whole, below the steps.
+        let said = match word {
             "refused" => String::new(),
-            _ => harmless(&row.said),
+            _ => harmless(said),
         };
+        let word = tone.paint(&format!("{word:8}"));
+        let took = took.map(milliseconds).unwrap_or_default();
         let line = format!("{word} {took:>11}  {said}");
-        table.row(row.step.as_str(), line.trim_end());
+        table.row(step.as_str(), line.trim_end());
     }
     match admitted {
         Ok(admitted) => {
@@ -181,14 +149,12 @@ mod tests {
             String::new()
         });
         digest.unwrap_err();
-        let rows = rows(&report);
-        assert_eq!(rows.len(), Step::ALL.len());
-        let words: Vec<_> = rows.iter().map(|row| row.word).collect();
+        let words = Step::ALL.map(|step| outcome(&report, step).0);
         assert_eq!(words.get(..3), Some(&["ok", "refused", "skipped"][..]));
         assert!(words.iter().skip(2).all(|word| *word == "skipped"));
         let refused = Err(Refusal::BadDigest);
-        let text = anstream::adapter::strip_str(&as_text(&rows, &refused)).to_string();
+        let text = anstream::adapter::strip_str(&as_text(&report, &refused)).to_string();
         assert!(text.contains("reason      plugin.digest is not"), "{text}");
-        assert_eq!(as_json(&rows, &refused)["kind"], "digest");
+        assert_eq!(as_json(&report, &refused)["kind"], "digest");
     }
 }

@@ -5,7 +5,6 @@ mod permissions;
 mod producers;
 mod report;
 mod signatures;
-mod wit;
 
 use super::registry::{RegistryFlags, Source, source};
 use super::show;
@@ -17,19 +16,23 @@ use crate::host::{Place, Pools, Workbench, block_on};
 use crate::regular_file;
 use crate::telemetry::LogCapture;
 use clap::Args;
-use report::{Found, Origin, Report};
+use report::{Found, Report};
 use signatures::Signatures;
 use std::path::{Path, PathBuf};
+use std::thread;
 use wasmount_artifact::Resolved;
 use wasmount_core::document::PluginPlace;
 use wasmount_engine::{EngineError, LoadedComponent};
 use wasmount_versions::{AdmissionReport, Refusal};
+use wit_component::{OutputToString, WitPrinter};
 
 /// Largest component that is read, in bytes: what admission takes.
 const COMPONENT_BYTES: u64 = 64 << 20;
 
 /// What the file of an artifact's component is called.
 const COMPONENT: &str = "component.wasm";
+
+const UNPRINTABLE: &str = "the component's world cannot be printed";
 
 /// Show the exports, imports and producers of a component, and whether this host would serve it
 #[derive(Debug, Args)]
@@ -74,7 +77,8 @@ pub(crate) struct Flags {
 /// A file of the component's bytes, wherever they come from.
 struct Brought {
     file: PathBuf,
-    origin: Origin,
+    /// As it is shown.
+    origin: String,
     /// Of an artifact; those beside a file are judged with it.
     signatures: Option<Signatures>,
     _place: Option<Place>,
@@ -98,7 +102,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
             // What the engine does not understand is not given to the decoder.
             Ok(read(&workbench, file).await?.0)
         })?;
-        let world = wit::world(wasm)?;
+        let world = world(wasm)?;
         return show::print(&show::harmless_text(&world));
     }
     let hidden = configured.document.hidden.clone();
@@ -148,7 +152,7 @@ fn bring(flags: &Flags, configured: &Configured) -> Result<Brought, Fault> {
         Source::File(file) => {
             return Ok(Brought {
                 file: file.clone(),
-                origin: Origin::File(file.clone()),
+                origin: file.display().to_string(),
                 signatures: None,
                 _place: None,
             });
@@ -174,7 +178,7 @@ fn bring(flags: &Flags, configured: &Configured) -> Result<Brought, Fault> {
     write_whole(&file, &pulled.wasm)?;
     Ok(Brought {
         file,
-        origin: Origin::Artifact(pulled.reference),
+        origin: pulled.reference.to_string(),
         signatures: Some(signatures),
         _place: Some(place),
     })
@@ -225,4 +229,33 @@ fn is_no_component(refusal: &Refusal) -> bool {
             | Refusal::NotWasm
             | Refusal::Engine(EngineError::Compile(_) | EngineError::Lost)
     )
+}
+
+/// The world of a component as WIT, and every package that it stands on.
+fn world(wasm: Vec<u8>) -> Result<String, Fault> {
+    // On a thread of its own, where a panic is an answer.
+    let printed = thread::spawn(move || printed(&wasm)).join();
+    match printed {
+        Ok(text) => text.map_err(Fault::room(UNPRINTABLE)),
+        Err(_) => Err(Fault::room(UNPRINTABLE)(
+            "the decoder of WIT does not understand it",
+        )),
+    }
+}
+
+fn printed(wasm: &[u8]) -> Result<String, String> {
+    let said = |error: &dyn std::fmt::Display| format!("{error:#}");
+    let decoded = wit_component::decode(wasm).map_err(|error| said(&error))?;
+    let resolve = decoded.resolve();
+    let main = decoded.package();
+    let others: Vec<_> = resolve
+        .packages
+        .iter()
+        .map(|(id, _)| id)
+        .filter(|id| *id != main)
+        .collect();
+    let mut printer = WitPrinter::<OutputToString>::default();
+    let printed = printer.print(resolve, main, &others);
+    printed.map_err(|error| said(&error))?;
+    Ok(printer.output.to_string())
 }

@@ -109,6 +109,11 @@ pub(super) fn milliseconds(time: std::time::Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1000.0)
 }
 
+/// A time for programs.
+pub(super) fn microseconds(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// Writes text to standard output; colours go where that is no terminal.
 pub(super) fn print(text: &str) -> Result<(), Fault> {
     let mut output = anstream::stdout();

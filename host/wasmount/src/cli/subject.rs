@@ -85,7 +85,7 @@ pub(super) fn document(backend: Option<&Path>, pools: &[String]) -> Result<Confi
     match backend {
         Some(document) => config::load(&[document.to_owned()])?
             .pop()
-            .ok_or_else(|| nothing("the document")),
+            .ok_or_else(|| Fault::room("the document cannot be read")("it is empty")),
         None => without_document(pools),
     }
 }
@@ -116,8 +116,4 @@ fn without_document(pools: &[String]) -> Result<Configured, Fault> {
         folder: PathBuf::new(),
         file: PathBuf::new(),
     })
-}
-
-fn nothing(what: &str) -> Fault {
-    Fault::room(format!("{what} cannot be read"))("it is empty")
 }

@@ -11,21 +11,21 @@ mod dry_mounter;
 mod needed_grants;
 mod place;
 mod records;
-mod runtime;
 mod source;
 
 pub(crate) use dry_mounter::{Pools, Recorded, Verdict};
 pub(crate) use place::{Place, sweep_temporary};
 pub(crate) use records::{Change, Records, changes};
-pub(crate) use runtime::block_on;
-pub(crate) use source::signer_keys;
+pub(crate) use source::{beside as signatures_beside, signer_keys};
 
 use super::compiler::ChildCompiler;
 use super::local_mounts::LocalMounts;
-use super::secrets;
+use super::signals::Signals;
+use super::{LAST_JOBS, secrets};
 use crate::config::Configured;
 use crate::fault::Fault;
 use dry_mounter::DryMounter;
+use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -237,4 +237,21 @@ fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<D
     let pools: Arc<dyn Mounter> = mounts.open()?;
     let grants = configured.document.grants;
     Ok(DryMounter::new(grants, is_judged, Some(pools)))
+}
+
+/// Runs a command's work until it is done, or a signal comes.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Fault::room("the threads for the plugin cannot be started"))?;
+    let done = runtime.block_on(async {
+        let mut signals = Signals::watch()?;
+        tokio::select! {
+            done = work => done,
+            signal = signals.next() => Err(Fault::room("stopped")(format!("the signal {signal} came"))),
+        }
+    });
+    runtime.shutdown_timeout(LAST_JOBS);
+    done
 }

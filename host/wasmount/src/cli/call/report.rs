@@ -3,34 +3,25 @@
 use super::plan::{plan_json, verdict_json, verdict_lines};
 use super::state_file::to_json;
 use crate::cli::show::{
-    Table, Tone, bytes, harmless, harmless_text, milliseconds, without_nothing, yaml_lines,
+    Table, Tone, bytes, harmless, harmless_text, microseconds, milliseconds, without_nothing,
+    yaml_lines,
 };
 use crate::fault::Fault;
 use crate::host::{Called, Change, Recorded};
 use crate::telemetry::Said;
 use serde_json::{Value, json};
-use std::time::Duration;
 use wasmount_core::rpc::Rpc;
 use wasmount_engine::Usage;
 
 /// One call that was made.
 pub(super) struct Report {
-    rpc: Rpc,
-    called: Called,
-    changes: Vec<Change>,
-    log: Vec<Said>,
+    pub(super) rpc: Rpc,
+    pub(super) called: Called,
+    pub(super) changes: Vec<Change>,
+    pub(super) log: Vec<Said>,
 }
 
 impl Report {
-    pub(super) fn new(rpc: Rpc, called: Called, changes: Vec<Change>, log: Vec<Said>) -> Self {
-        Self {
-            rpc,
-            called,
-            changes,
-            log,
-        }
-    }
-
     /// Whether the client was answered with OK.
     pub(super) fn is_ok(&self) -> bool {
         self.called.answer.code == 0
@@ -169,10 +160,6 @@ fn usage_line(usage: &Usage) -> String {
         bytes(usage.memory_bytes),
         usage.host_calls,
     )
-}
-
-fn microseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

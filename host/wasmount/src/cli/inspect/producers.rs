@@ -1,12 +1,11 @@
 //! Who made a component: the `producers` sections of it and of all that is in it (WebAssembly tool conventions, "Producers Section").
 
+use crate::component_facts::walk;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use wasm_metadata::Producers;
-use wasmparser::{KnownCustom, Parser, Payload};
+use wasmparser::{KnownCustom, Payload};
 
-/// Deepest nesting that is followed: a component of components of modules has three.
-const DEPTH: usize = 64;
 /// The custom section in which the guest SDK says who it is: a linker writes the producers' own.
 const SDK_SECTION: &str = "wasmount:sdk";
 /// Field of the producers' section for it.
@@ -24,58 +23,37 @@ impl Makers {
     /// As far as the bytes can be read.
     pub(super) fn of(wasm: &[u8]) -> Self {
         let mut makers = Self::default();
-        let mut depth = 0_usize;
-        for payload in Parser::new(0).parse_all(wasm) {
-            match payload {
-                Ok(Payload::ModuleSection { .. } | Payload::ComponentSection { .. }) => {
-                    depth += 1;
-                    if depth > DEPTH {
-                        return makers;
-                    }
-                }
-                Ok(Payload::End(_)) => depth = depth.saturating_sub(1),
-                Ok(Payload::CustomSection(section)) => {
-                    if section.name() == SDK_SECTION {
-                        makers.add_sdk(section.data());
-                    }
-                    if let KnownCustom::Producers(_) = section.as_known()
-                        && let Ok(found) =
-                            Producers::from_bytes(section.data(), section.data_offset())
-                    {
-                        makers.add(&found);
-                    }
-                }
-                Ok(_) => {}
-                Err(_) => return makers,
+        let _ = walk(wasm, |_, payload| {
+            let Payload::CustomSection(section) = payload else {
+                return Ok(());
+            };
+            let (bytes, offset) = (section.data(), section.data_offset());
+            if section.name() == SDK_SECTION {
+                let words = bytes.get(..bytes.len().min(SDK_BYTES)).unwrap_or_default();
+                let words = String::from_utf8_lossy(words);
+                let (name, version) = words.split_once(' ').unwrap_or((&words, ""));
+                makers.add(SDK, name, version);
             }
-        }
+            if let KnownCustom::Producers(_) = section.as_known()
+                && let Ok(found) = Producers::from_bytes(bytes, offset)
+            {
+                for (field, names) in found.iter() {
+                    let names = names.iter();
+                    names.for_each(|(name, version)| makers.add(field, name, version));
+                }
+            }
+            Ok(())
+        });
         makers
     }
 
-    fn add_sdk(&mut self, bytes: &[u8]) {
-        let Some(words) = bytes.get(..bytes.len().min(SDK_BYTES)) else {
+    fn add(&mut self, field: &str, name: &str, version: &str) {
+        if self.0.len() >= NAMES && !self.0.contains_key(field) {
             return;
-        };
-        let words = String::from_utf8_lossy(words);
-        let (name, version) = words.split_once(' ').unwrap_or((&words, ""));
-        let known = self.0.entry(SDK.to_owned()).or_default();
+        }
+        let known = self.0.entry(field.to_owned()).or_default();
         if known.len() < NAMES {
             known.insert((name.to_owned(), version.to_owned()));
-        }
-    }
-
-    fn add(&mut self, found: &Producers) {
-        for (field, names) in found.iter() {
-            if self.0.len() >= NAMES && !self.0.contains_key(field) {
-                return;
-            }
-            let known = self.0.entry(field.clone()).or_default();
-            for (name, version) in names.iter() {
-                if known.len() >= NAMES {
-                    break;
-                }
-                known.insert((name.clone(), version.clone()));
-            }
         }
     }
 

@@ -5,11 +5,9 @@ use super::producers::Makers;
 use super::signatures::Signatures;
 use crate::cli::show::{Table, Tone, bytes, harmless};
 use crate::host::Identity;
+use crate::telemetry::on_one_line;
 use serde_json::{Value, json};
-use std::fmt;
-use std::path::PathBuf;
 use wasmount_core::capabilities::{Capabilities, Hidden};
-use wasmount_core::document::Reference;
 use wasmount_core::driver::{Profile, Role};
 use wasmount_core::services::{Feature, Service, ServiceSet};
 use wasmount_engine::{CONTRACT_LINE, CONTRACT_PACKAGE};
@@ -33,18 +31,10 @@ pub(super) struct Found {
     pub(super) wasm: Vec<u8>,
 }
 
-/// Where a component comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// A file.
-    File(PathBuf),
-    /// A registry; by the digest of its manifest.
-    Artifact(Reference),
-}
-
 /// The same, ready to be shown.
 pub(super) struct Report {
-    origin: Origin,
+    /// A file, or a reference by the digest of its manifest.
+    origin: String,
     found: Found,
     offer: ServiceSet,
     makers: Makers,
@@ -68,7 +58,7 @@ struct Verdict {
 
 impl Report {
     pub(super) fn new(
-        origin: Origin,
+        origin: String,
         signatures: Signatures,
         has_document: bool,
         hidden: &Hidden,
@@ -124,7 +114,7 @@ impl Report {
             warnings,
         } = &self.verdict;
         json!({
-            "origin": self.origin.to_string(),
+            "origin": self.origin,
             "sizeBytes": wasm.len(),
             "digest": digest,
             "contract": { "versions": contract_versions(imports, exports), "hostLine": CONTRACT_LINE },
@@ -145,7 +135,7 @@ impl Report {
     pub(super) fn text(&self) -> String {
         let found = &self.found;
         let mut table = Table::default();
-        table.row("origin", harmless(&self.origin.to_string()));
+        table.row("origin", harmless(&self.origin));
         let size = u64::try_from(found.wasm.len()).unwrap_or(u64::MAX);
         table.row("size", format!("{} ({size} bytes)", bytes(size)));
         table.row("digest", found.digest.clone());
@@ -202,6 +192,7 @@ impl Report {
         table.print()
     }
 
+    /// Reasons are the host's own sentences with words of a plugin in them; they are not cut off.
     fn signature_lines(&self) -> Vec<String> {
         let places = self.signatures.places.iter().map(|place| harmless(place));
         let mut lines: Vec<_> = places.collect();
@@ -215,12 +206,12 @@ impl Report {
             Some(Ok(signers)) => format!(
                 "{} {}",
                 Tone::Good.paint("as the document wants:"),
-                harmless_long(&signers.join(", "))
+                on_one_line(&signers.join(", "))
             ),
-            Some(Err(reason)) => Tone::Bad.paint(&harmless_long(reason)),
+            Some(Err(reason)) => Tone::Bad.paint(&on_one_line(reason)),
         });
         let remarks = self.signatures.remarks.iter();
-        lines.extend(remarks.map(|it| format!("passed over: {}", harmless_long(it))));
+        lines.extend(remarks.map(|it| format!("passed over: {}", on_one_line(it))));
         lines
     }
 
@@ -244,23 +235,14 @@ impl Verdict {
             _ => (Tone::Bad, "this host would refuse it"),
         };
         let mut lines = vec![tone.paint(word)];
-        lines.extend(self.reason.iter().map(|reason| harmless_long(reason)));
+        lines.extend(self.reason.iter().map(|reason| on_one_line(reason)));
         let needs = self.needs.iter();
         lines.extend(needs.map(|need| format!("the document must say {need}")));
         let warnings = self.warnings.iter();
         lines.extend(
-            warnings.map(|it| format!("{} {}", Tone::Warning.paint("warning"), harmless_long(it))),
+            warnings.map(|it| format!("{} {}", Tone::Warning.paint("warning"), on_one_line(it))),
         );
         lines
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(file) => write!(f, "{}", file.display()),
-            Self::Artifact(reference) => write!(f, "{reference}"),
-        }
     }
 }
 
@@ -335,11 +317,6 @@ fn capabilities_json(capabilities: &Capabilities) -> Value {
     let lists = capability_lists(capabilities).into_iter();
     let lists = lists.map(|(service, names)| (service.to_owned(), json!(names)));
     Value::Object(lists.collect())
-}
-
-/// Reasons are the host's own sentences with words of a plugin in them; they are not cut off.
-fn harmless_long(words: &str) -> String {
-    crate::telemetry::on_one_line(words)
 }
 
 /// Words in lines that fit a terminal.

@@ -1,13 +1,10 @@
 //! What is known of a component's signatures: where some lie, and, if a document names keys, whether they suffice.
 
-use crate::host::signer_keys;
-use crate::regular_file;
+use crate::host::{signatures_beside, signer_keys};
 use serde_json::{Value, json};
 use std::path::Path;
-use wasmount_artifact::signature::{SIGNATURE_BYTES, SignerKeys, bundle_file, signature_file};
-use wasmount_artifact::{
-    Beside, Extent, Judged, RawManifest, Registry, Resolved, gathered_beside, judged,
-};
+use wasmount_artifact::signature::{SignerKeys, bundle_file, signature_file};
+use wasmount_artifact::{Extent, Judged, RawManifest, Registry, Resolved, gathered_beside, judged};
 use wasmount_core::document::Signers;
 use wasmount_versions::{AdmissionReport, Step};
 
@@ -26,8 +23,6 @@ impl Signatures {
     /// Beside a file; they were judged when it was admitted.
     pub(super) fn beside(file: &Path, signers: &Signers, report: &AdmissionReport) -> Self {
         let files = [signature_file(file), bundle_file(file)];
-        let [signature, bundle] = files.each_ref().map(|path| content(path));
-        let beside = Beside { signature, bundle };
         let places = files.into_iter().filter(|path| path.is_file());
         let step = |taken: &&wasmount_versions::TakenStep| taken.step == Step::Signature;
         let taken = report.steps().iter().find(step);
@@ -36,7 +31,7 @@ impl Signatures {
             judged: taken
                 .filter(|_| !signers.is_empty())
                 .map(|taken| taken.outcome.clone().map(|said| vec![said])),
-            remarks: gathered_beside(&beside).remarks(),
+            remarks: gathered_beside(&signatures_beside(file)).remarks(),
         }
     }
 
@@ -106,9 +101,4 @@ impl Signatures {
         };
         json!({ "places": self.places, "word": word, "said": said, "passedOver": self.remarks })
     }
-}
-
-/// What a file holds that need not be there. One that cannot be read was told when the component was judged.
-fn content(path: &Path) -> Option<Vec<u8>> {
-    regular_file::read(path, SIGNATURE_BYTES as u64).ok()
 }

@@ -4,28 +4,26 @@
 //! Numbers of processes say nothing, since they return.
 
 use crate::host::OWN_MODE;
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, open, statat};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags, open};
 use rustix::process::geteuid;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::{env, process};
 
 /// What all their names begin with.
 const PREFIX: &str = "wasmount-";
 /// What follows it: only what this program makes is ever removed.
-const PURPOSES: [&str; 2] = ["workbench", "artifact"];
+const PURPOSES: [&str; 3] = ["workbench", "artifact", "manifests"];
 /// How many names are tried. One is taken only by a directory that cannot be removed, or by a process of another container with the same number.
 const NAMES: u32 = 64;
 
 /// The directory; it is removed with all that is in it when this is dropped.
 pub(crate) struct Place {
     path: PathBuf,
-    /// Says that somebody lives here.
-    _lock: OwnedFd,
+    /// Shows other processes that the directory is in use.
+    _lock: File,
 }
 
 impl Place {
@@ -94,10 +92,7 @@ fn sweep(parent: &Path) {
                     tracing::warn!(path = %path.display(), %error, "files of a killed command could not be removed");
                 }
             },
-            Err(errno) => {
-                let error = io::Error::from(errno);
-                tracing::debug!(path = %path.display(), %error, "not inspected");
-            }
+            Err(error) => tracing::debug!(path = %path.display(), %error, "not inspected"),
         }
     }
 }
@@ -110,43 +105,46 @@ fn is_named_as_ours(path: &Path) -> bool {
 }
 
 /// The directory, locked, if it is this user's and its owner is gone.
-fn abandoned(path: &Path) -> Result<Option<OwnedFd>, Errno> {
+fn abandoned(path: &Path) -> io::Result<Option<File>> {
     let directory = opened(path)?;
-    let status = fstat(&directory)?;
     // Others may make what they like in a directory for everybody.
-    if status.st_uid != geteuid().as_raw() {
+    if directory.metadata()?.uid() != geteuid().as_raw() {
         return Ok(None);
     }
-    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(directory)),
-        Err(Errno::WOULDBLOCK) => Ok(None),
-        Err(errno) => Err(errno),
-    }
+    locked(directory)
 }
 
-/// Locks a directory that was just made; none if somebody has it, or removed it.
-fn inhabit(path: &Path) -> io::Result<Option<OwnedFd>> {
+/// Locks a directory that was just made; none if another process has locked or removed it.
+fn inhabit(path: &Path) -> io::Result<Option<File>> {
     let directory = match opened(path) {
-        Err(Errno::NOENT) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         directory => directory?,
     };
-    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => return Ok(None),
-        locked => locked?,
-    }
-    let ours = fstat(&directory)?;
-    match statat(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(there) if (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino) => {
-            Ok(Some(directory))
+    let Some(directory) = locked(directory)? else {
+        return Ok(None);
+    };
+    let ours = directory.metadata()?;
+    match fs::symlink_metadata(path) {
+        Ok(there) => {
+            let is_ours = (there.dev(), there.ino()) == (ours.dev(), ours.ino());
+            Ok(is_ours.then_some(directory))
         }
-        Ok(_) | Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(errno.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
-fn opened(path: &Path) -> Result<OwnedFd, Errno> {
+fn locked(directory: File) -> io::Result<Option<File>> {
+    match directory.try_lock() {
+        Ok(()) => Ok(Some(directory)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn opened(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    open(path, flags, Mode::empty())
+    Ok(File::from(open(path, flags, Mode::empty())?))
 }
 
 #[cfg(test)]

@@ -3,13 +3,12 @@
 use crate::host::sources::unreadable;
 use crate::regular_file;
 use std::path::Path;
-use wasmount_artifact::signature::{KEY_BYTES, SignerKeys, bundle_file, signature_file};
+use wasmount_artifact::signature::{
+    KEY_BYTES, SIGNATURE_BYTES, SignerKeys, bundle_file, signature_file,
+};
 use wasmount_artifact::{Beside, FetchRequest, Wanted, fetch};
 use wasmount_core::document::{PluginPlace, PluginSource, Signers};
 use wasmount_versions::{AdmissionReport, Component, PLUGIN_BYTES, Refusal, Step};
-
-/// Largest file of a signature that is read, in bytes: what the policy takes of one.
-const SIGNATURE_BYTES: u64 = 64 << 10;
 
 /// The bytes, each step noted. Whether they are a component is the next step.
 pub(super) async fn component(
@@ -56,20 +55,25 @@ async fn signed(
         return Ok((wasm, Vec::new()));
     };
     let file = folder.join(file);
-    let found = |path: &Path| regular_file::read(path, SIGNATURE_BYTES).ok();
     let request = FetchRequest {
         wanted: Wanted::File {
             wasm,
-            beside: Beside {
-                signature: found(&signature_file(&file)),
-                bundle: found(&bundle_file(&file)),
-            },
+            beside: beside(&file),
         },
         digest: None,
         signers,
     };
     let fetched = fetch(request).await.map_err(|error| error.to_string())?;
     Ok((fetched.wasm, fetched.signed_by))
+}
+
+/// The signatures beside a file, as far as there are some that can be read.
+pub(crate) fn beside(file: &Path) -> Beside {
+    let found = |path: &Path| regular_file::read(path, SIGNATURE_BYTES as u64).ok();
+    Beside {
+        signature: found(&signature_file(file)),
+        bundle: found(&bundle_file(file)),
+    }
 }
 
 /// The keys that a document names, read; or why they cannot be.
