@@ -88,7 +88,7 @@ macro_rules! export {
         $($crate::__export_service!($service, $type);)*
         #[cfg(target_arch = "wasm32")]
         const _: () = {
-            // `wasmount inspect` shows it. In the backend's own crate, for the linker leaves out what of others nobody calls.
+            // `wasmount inspect` shows it. In the backend's own crate, for the linker leaves out unused parts of other crates.
             #[used]
             #[unsafe(link_section = "wasmount:sdk")]
             static SDK: [u8; $crate::SDK.len()] = $crate::sdk();

@@ -13,7 +13,7 @@ use crate::imports;
 
 pub use crate::bindings::imports::wasmount::csi::call::Level;
 
-/// Steps of interest to somebody who hunts a bug.
+/// Steps that help to find a bug.
 pub fn trace(message: impl AsRef<str>, fields: &[(&str, &str)]) {
     at(Level::Trace, message, fields);
 }
@@ -28,7 +28,7 @@ pub fn info(message: impl AsRef<str>, fields: &[(&str, &str)]) {
     at(Level::Info, message, fields);
 }
 
-/// Worked, but somebody should look.
+/// Worked, but the administrator should look.
 pub fn warn(message: impl AsRef<str>, fields: &[(&str, &str)]) {
     at(Level::Warn, message, fields);
 }

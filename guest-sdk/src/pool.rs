@@ -31,7 +31,7 @@ impl Pool {
         imports::pool::names().into_iter().map(Pool::from).collect()
     }
 
-    /// Refuses a pool that was not granted, with `invalid-argument`: for one that somebody asks for.
+    /// Refuses a pool that was not granted, with `invalid-argument`: for one that a request names.
     pub fn must_be_granted(&self) -> Result<(), Error> {
         if Self::granted().contains(self) {
             return Ok(());

@@ -61,7 +61,7 @@ impl Value for u64 {
 pub struct Record<T> {
     /// What it holds.
     pub value: T,
-    /// For [`update`]: nobody wrote in between.
+    /// For [`update`]: no other call wrote in between.
     pub revision: Revision,
 }
 
@@ -96,13 +96,13 @@ pub fn create<T: Value>(key: &str, value: &T) -> Result<Revision, Error> {
     }
 }
 
-/// Replaces a record that nobody changed since it was read: `aborted` when somebody did.
+/// Replaces a record that no other call changed since it was read: `aborted` otherwise.
 pub fn update<T: Value>(key: &str, value: &T, read: Revision) -> Result<Revision, Error> {
     done(key, put(key, value, Expect::Revision(read))?)
 }
 
 /// Reads a record, lets `decide` change it, and writes what became of it; `None` is no record. An error of `decide`'s writes nothing. When
-/// somebody else changed the record meanwhile, `decide` is asked again about what is there now, so it must have no effects of its own;
+/// another call changed the record meanwhile, `decide` is asked again about what is there now, so it must have no effects of its own;
 /// `aborted` when this goes on until the call's time is over.
 pub fn change<T: Value, R>(
     key: &str,
@@ -117,7 +117,7 @@ pub fn change<T: Value, R>(
     answer.ok_or_else(|| Error::internal(format!("nobody decided about `{key}`")))
 }
 
-/// Compares and swaps until nobody else comes in between. Apart from [`change`], which a component holds once for each type of record.
+/// Compares and swaps until no other call comes in between. Apart from [`change`], which a component holds once for each type of record.
 fn swap(
     key: &str,
     decide: &mut dyn FnMut(Option<Entry>) -> Result<Option<Vec<u8>>, Error>,

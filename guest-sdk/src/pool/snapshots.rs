@@ -1,7 +1,7 @@
 //! Snapshots that are copies in a pool, and groups of them, with their records: the whole of CSI's snapshots for backends whose volumes lie in pools.
 //!
 //! A copy may outlive the call that began it. So the record of a snapshot comes first, and says later that its copy was seen to be whole; a copy that
-//! was lost with its host is begun again by whoever asks.
+//! was lost with its host is begun again by the next call that asks.
 
 use super::Content;
 use crate::error::{Code, Error};
@@ -284,7 +284,7 @@ impl Snapshots {
                     there.is_ready = is_ready;
                     Ok(there.clone())
                 });
-                // Deleted meanwhile, since a look-up excludes nobody: what was copied after that belongs to no record.
+                // Deleted meanwhile, since a look-up excludes no other call: what was copied after that belongs to no record.
                 if settled
                     .as_ref()
                     .is_err_and(|error| error.code == Code::NotFound)

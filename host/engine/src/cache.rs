@@ -24,7 +24,7 @@ use wasmtime::component::Component;
 /// What digests begin with.
 pub(crate) const DIGEST_PREFIX: &str = "sha256:";
 
-/// Permissions of the directory: nobody else may even look.
+/// Permissions of the directory: no access for other users.
 const DIRECTORY_MODE: u32 = 0o700;
 /// Permission bits that a group or others must not have.
 const FOREIGN_BITS: u32 = 0o077;
@@ -57,7 +57,7 @@ impl Hasher for Sha256Hasher {
 }
 
 impl Cache {
-    /// Makes the directory if it is missing. One that others can use is refused: machine code in it could be anybody's. What a killed host
+    /// Makes the directory if it is missing. One that others can use is rejected: machine code in it could come from any user. What a killed host
     /// left half written is removed: the directory belongs to one host at a time, by the lock of its data directory.
     pub(crate) fn open(directory: &Path, engine: &Engine) -> io::Result<Self> {
         DirBuilder::new()
@@ -181,7 +181,7 @@ impl Cache {
             })
             .and_then(|()| fs::rename(&aside, path));
         if written.is_err() {
-            // Half a file on a full disk is of no use to anybody.
+            // Half a file on a full disk is of no use.
             let _ = fs::remove_file(&aside);
         }
         written

@@ -1,7 +1,7 @@
-//! From a component to machine code: the pure step, and the trait behind which it may run in another process. Whoever serves lets a confined process
-//! do it (`wasmount_child`), and knows nothing of that here.
+//! From a component to machine code: the pure step, and the trait behind which it may run in another process. A host that serves uses a confined
+//! process (`wasmount_child`).
 //!
-//! What comes back is machine code that the host will run, so it must come from this very program and go from there to nobody but the host: see
+//! What comes back is machine code that the host will run, so it must come from this very program and go only to the host: see
 //! `cache` and `wasmount_sys::component`.
 
 use crate::error::{EngineError, words};
@@ -16,7 +16,7 @@ pub trait Compile: fmt::Debug + Send + Sync + 'static {
     async fn compile(&self, target: Target, wasm: &[u8]) -> Result<Vec<u8>, EngineError>;
 }
 
-/// Compiles in this process, on a blocking thread: for tests and tools, where a compiler that dies takes nobody along.
+/// Compiles in this process, on a blocking thread: for tests and tools, where nothing else is lost if the compiler dies.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct InProcess;
 

@@ -43,7 +43,7 @@ impl Engine {
     }
 
     /// The component of a digest that was compiled before, without its bytes: one that is loaded is found in microseconds, one of the cache is
-    /// mapped again. None: its bytes are needed. It was admitted once; whoever asks must know that it may serve.
+    /// mapped again. None: its bytes are needed. It was admitted once; the caller must know that it may serve.
     pub async fn load_compiled(self: &Arc<Self>, digest: &str) -> Option<LoadedComponent> {
         let key = key_of_digest(digest)?;
         let resident = self.loader.find(key).await.ok().flatten()?;

@@ -1,4 +1,4 @@
-//! What a call has made or changed and not removed again: what a final answer would leave behind, with nobody who comes back for it.
+//! What a call has made or changed and not removed again: what a final answer would leave behind, since no client comes back for it.
 //!
 //! A removal leaves nothing behind, and callers repeat deletions whatever the code. That something was there already is no reason to leave it out: an
 //! earlier try of the same call may have made it.

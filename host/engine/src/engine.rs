@@ -135,8 +135,8 @@ impl Engine {
         }
     }
 
-    /// Removes from disk what is not compiled from one of these digests: what backends left that went while nobody looked, and what another
-    /// version of the host compiled. For the start, before anything is loaded.
+    /// Removes from disk what is not compiled from one of these digests: what backends left that were removed while the host was down, and
+    /// what another version of the host compiled. For the start, before anything is loaded.
     pub async fn sweep_compiled(&self, claimed: &[String]) {
         let claimed = claimed.iter().filter_map(|digest| key_of_digest(digest));
         self.loader.retain(claimed.collect()).await;

@@ -21,7 +21,7 @@ const LINES_PER_SECOND: u32 = 200;
 const RATE_WINDOW: Duration = Duration::from_secs(1);
 /// Last lines of standard error that are kept to explain a trap: a panic of Rust says where on one and what on the next.
 const LAST_WORDS: usize = 2;
-/// How Rust ends what it says of a panic: how to see more of it, which nobody can do with a guest.
+/// How Rust ends what it says of a panic: how to see more of it, which is impossible for a guest.
 const BACKTRACE_NOTE: &str = "note: run with `RUST_BACKTRACE=1`";
 
 /// Bytes that a guest may write at a time, as WASI's own pipes allow.

@@ -68,12 +68,12 @@ impl Loader {
             return Ok((resident, true));
         }
         let _turn = self.compilers.acquire().await;
-        // Whoever had a turn before may have compiled the same, or tried.
+        // The call that had a turn before may have compiled the same, or tried.
         if let Some(resident) = self.find(key).await? {
             return Ok((resident, true));
         }
         let code = self.compile(key, wasm).await?;
-        // As one: what is on disk is known, so that it goes if whoever waits for it has gone.
+        // As one: what is on disk is known, so that it is removed if the caller has gone meanwhile.
         let resident = self
             .blocking(move |loader| {
                 let component = loader.keep_and_map(&key, &code)?;
@@ -111,7 +111,7 @@ impl Loader {
         found.await?.transpose()
     }
 
-    /// From now on it is found, and goes when nobody wants it. One that may not even be looked at leaves nothing.
+    /// From now on it is found, and is removed when no backend wants it. One whose names break a bound leaves nothing.
     fn reside(&self, key: Checksum, component: Component) -> Result<Arc<Resident>, EngineError> {
         match Resident::new(&self.engine, &key, component) {
             Ok(resident) => {
@@ -229,7 +229,7 @@ fn share_images(component: &Component) {
     }
 }
 
-/// Maps code without a cache: from a file in memory that nobody can write any more.
+/// Maps code without a cache: from a file in memory that is sealed against writes.
 fn map_unkept(engine: &Engine, code: &[u8]) -> Result<Component, EngineError> {
     let not_mapped = |error: &dyn std::fmt::Display| {
         EngineError::NotCompiled(format!("its code cannot be mapped: {error}"))

@@ -1,7 +1,6 @@
 //! Records the plan of one call.
 //!
-//! A refused step is remembered: it fails the call even if the guest goes on as if nothing had happened. Whether a step is *granted* is for the
-//! privileged room to say.
+//! A refused step is remembered: it fails the call even if the guest ignores the error. Whether a step is *granted* is checked by the mounter.
 
 use crate::host_error::HostError;
 use crate::redact::Redactor;

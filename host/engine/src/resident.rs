@@ -96,7 +96,7 @@ impl Residents {
         self.tables().loaded.insert(key, Arc::clone(resident));
     }
 
-    /// Says what `owner` wants kept from now on; gives what nobody wants any more, which is not loaded any more.
+    /// Sets what `owner` wants kept from now on; returns what no backend wants any more, which is no longer loaded.
     pub(crate) fn retain(&self, owner: &DriverName, keys: HashSet<Checksum>) -> Vec<Checksum> {
         let is_idle = |resident: &Arc<Resident>| Arc::strong_count(resident) == 1;
         self.tables().retain(owner, keys, is_idle)

@@ -10,7 +10,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long nobody runs before each turn. Without it, where there is one core, no thread ever parks, and then timers and sockets are looked
+/// How long no guest runs before each turn. Without it, where there is one core, no thread ever parks, and then timers and sockets are looked
 /// at every 61 polls only (tokio's `event_interval`).
 const BREATHER: Duration = Duration::from_millis(1);
 

@@ -54,7 +54,7 @@ pub(crate) enum NotAComponent {
     /// Too many names, or too long ones.
     #[error(transparent)]
     Names(#[from] EngineError),
-    /// Made to break whoever reads it.
+    /// Made to break its readers.
     #[error(
         "it has components or modules more than {NESTING} deep in one another, which no toolchain makes and no host compiles; build it anew"
     )]

@@ -1,4 +1,4 @@
-//! Copies that outlive their calls, as the host's do: which are under way, and which failed and nobody was told.
+//! Copies that outlive their calls, as the host's do: which are under way, and which failed without a call that was told.
 //!
 //! It holds names only, and knows no time: a test says when a copy ends.
 

@@ -1,5 +1,5 @@
-//! Import `pool`: trees and images of the granted pools. Whatever is asked goes to the privileged room, which knows grants and paths; here
-//! is only the order of things: what a record speaks of is not destroyed before the record that says so is durable.
+//! Import `pool`: trees and images of the granted pools. Requests go to the mounter, which knows grants and paths; here is only their
+//! order: what a record describes is not destroyed before the record is durable.
 
 use super::Answer;
 use crate::bindings::imported::pool::{Entry, Extents as GuestExtents, Host, Kind, Usage};

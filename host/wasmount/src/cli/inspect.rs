@@ -133,7 +133,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
 }
 
 impl Flags {
-    /// By their values: a switch that the environment holds on `0` contradicts nobody.
+    /// By their values: a switch that the environment sets to `0` contradicts no flag.
     fn consistent(&self) -> Result<(), Fault> {
         if !(self.wit && self.json) {
             return Ok(());

@@ -11,7 +11,7 @@ const GAP: usize = 2;
 /// Most characters of a value that a table shows; `--json` has it whole.
 const CELL_CHARACTERS: usize = 160;
 
-/// How a word is meant (ANSI, "Select Graphic Rendition"); taken out where nobody would see it.
+/// How a word is meant (ANSI, "Select Graphic Rendition"); taken out where the output is no terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Heading,

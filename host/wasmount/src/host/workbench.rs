@@ -209,7 +209,7 @@ impl Workbench {
 
 fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<DryMounter, Fault> {
     let mut configured = configured.clone();
-    // Without a document nobody has granted or withheld anything.
+    // Without a document nothing is granted or withheld.
     let is_judged = !configured.file.as_os_str().is_empty();
     let below = match pools {
         Pools::Closed => {

@@ -1,4 +1,4 @@
-//! A mount room that mounts nothing: it holds each plan against the grants with the host's own words, and that is all. Pools are real, where the
+//! A mounter that mounts nothing: it checks each plan against the grants as a host does, and that is all. Pools are real, where the
 //! command opens them.
 //!
 //! What a host answers from the kernel alone is refused here: no plugin is behind it, and there is nothing to ask the kernel about.
@@ -63,7 +63,7 @@ pub(crate) enum Verdict {
 /// The room.
 pub(super) struct DryMounter {
     grants: Grants,
-    /// Whether the grants are somebody's word.
+    /// Whether the grants come from a document.
     is_judged: bool,
     pools: Option<Arc<dyn Mounter>>,
     recorded: Mutex<Vec<Recorded>>,

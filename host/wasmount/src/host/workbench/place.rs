@@ -27,7 +27,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Removes what killed commands left, and makes one. One that was there before is somebody else's: another name is taken.
+    /// Removes what killed commands left, and makes one. One that was there before belongs to another process: another name is taken.
     pub(crate) fn make(purpose: &'static str) -> io::Result<Self> {
         let parent = env::temp_dir();
         sweep(&parent);
@@ -47,7 +47,7 @@ impl Place {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
             }
-            // Between the two steps it looked like anybody's, and may have been removed.
+            // Between the two steps it was not locked, and may have been removed.
             if let Some(lock) = inhabit(&path)? {
                 return Ok(Self { path, _lock: lock });
             }
@@ -72,7 +72,7 @@ pub(crate) fn sweep_temporary() {
     sweep(&env::temp_dir());
 }
 
-/// Nobody waits for it, and nobody needs it: what goes wrong is worth a line in the log.
+/// No command depends on it: what goes wrong is worth a line in the log.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;
