@@ -6,16 +6,19 @@ use crate::function::{Access, Function};
 use crate::guest_log::{GuestLog, Pipe, Stream};
 use crate::host_error::Refusal;
 use crate::limits::{MemoryLimiter, SharedMemory, within_cpu};
-use crate::program::BackendParts;
 use crate::recorder::Recorder;
 use crate::redact::Redactor;
 use crate::slices::Turn;
 use crate::usage::CpuTime;
 use std::sync::Arc;
 use std::time::Duration;
+use wasmount_core::attributes::Attributes;
 use wasmount_core::call::Call;
 use wasmount_core::document::Limits;
-use wasmount_core::state::{Keyspace, KeyspaceOwner, StateError};
+use wasmount_core::mounter::Mounter;
+use wasmount_core::names::DriverName;
+use wasmount_core::secrets::Secrets;
+use wasmount_core::state::{Keyspace, KeyspaceOwner, StateError, StateStore};
 use wasmtime::component::ResourceTable;
 use wasmtime::{Store, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
@@ -25,6 +28,24 @@ const RANDOM_BYTES: u64 = 64 << 10;
 
 /// Ticks until a new call is interrupted first. Two: with one, every call that happens to cross a tick would pay for a sleep.
 const FIRST_DEADLINE_TICKS: u64 = 2;
+
+/// What the host gives a backend.
+pub struct BackendParts {
+    /// The driver that it serves: names its keys and its pools.
+    pub driver: DriverName,
+    /// How much it may use.
+    pub limits: Limits,
+    /// `call.settings`.
+    pub settings: Attributes,
+    /// Secrets of the backend's document.
+    pub secrets: Arc<Secrets>,
+    /// Where this host runs; absent when it is a controller outside of the nodes.
+    pub node_name: Option<String>,
+    /// Its durable keys.
+    pub state: Arc<dyn StateStore>,
+    /// Its pools.
+    pub mounter: Arc<dyn Mounter>,
+}
 
 /// The data of a call's store.
 pub(crate) struct Invocation {

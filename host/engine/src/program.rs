@@ -3,7 +3,7 @@
 use crate::exports::Exports;
 use crate::gate::Gate;
 use crate::guest_log::LogRate;
-use crate::invocation::Invocation;
+use crate::invocation::{BackendParts, Invocation};
 use crate::limits::SharedMemory;
 use crate::resident::Resident;
 use crate::slices::Slices;
@@ -11,30 +11,8 @@ use crate::usage::UsageWatch;
 use std::sync::Arc;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::PluginLabel;
-use wasmount_core::document::Limits;
-use wasmount_core::mounter::Mounter;
 use wasmount_core::names::DriverName;
-use wasmount_core::secrets::Secrets;
-use wasmount_core::state::StateStore;
 use wasmtime::component::InstancePre;
-
-/// What the host gives a backend.
-pub struct BackendParts {
-    /// The driver that it serves: names its keys and its pools.
-    pub driver: DriverName,
-    /// How much it may use.
-    pub limits: Limits,
-    /// `call.settings`.
-    pub settings: Attributes,
-    /// Secrets of the backend's document.
-    pub secrets: Arc<Secrets>,
-    /// Where this host runs; absent when it is a controller outside of the nodes.
-    pub node_name: Option<String>,
-    /// Its durable keys.
-    pub state: Arc<dyn StateStore>,
-    /// Its pools.
-    pub mounter: Arc<dyn Mounter>,
-}
 
 /// What a plugin says of itself, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
