@@ -65,12 +65,12 @@ pub(crate) const TABLE: &[(&str, Code, Told)] = &[
     (
         "spin-in-check",
         Code::Unavailable,
-        Fault("limits.cpu (0.5 s)"),
+        Fault("limits.cpu (0.2 s)"),
     ),
     (
         "sleep-in-check",
         Code::Unavailable,
-        Fault("did not answer check-settings within 8 s"),
+        Fault("did not answer check-settings within 5 s"),
     ),
     (
         "allocate-in-check",

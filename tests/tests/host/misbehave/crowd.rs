@@ -12,7 +12,7 @@ const AT_ONCE: usize = 100;
 /// Of every kind; none needs a volume of its own.
 const TABLE: &[Row] = rows! {
     "spin" in Capacity: ResourceExhausted, Fault("limits.cpu");
-    "sleep" in Get: DeadlineExceeded, Fault("within 8 s");
+    "sleep" in Get: DeadlineExceeded, Fault("within 5 s");
     "allocate" in GetSnapshot: ResourceExhausted, Fault("limits.memory");
     "recurse" in Capacity: Internal, Fault("call stack exhausted");
     "trap" in Validate: Internal, Fault("as asked");
@@ -39,7 +39,7 @@ fn privileged_a_hundred_calls_that_misbehave_disturb_nobody() {
             let busy = code(&answer) == Code::Unavailable
                 && Told::Words("the backend is busy: 16 calls are running").holds(&answer, driver);
             let late = code(&answer) == Code::DeadlineExceeded
-                && Told::Fault("within 8 s").holds(&answer, driver);
+                && Told::Fault("within 5 s").holds(&answer, driver);
             (expected || busy || late)
                 .then_some(expected)
                 .ok_or((row, answer))

@@ -4,13 +4,13 @@ use crate::misbehave::row::{Row, hold, rows};
 use crate::misbehave::scene::{self, Scene};
 
 pub(crate) const TABLE: &[Row] = rows! {
-    "spin" in Create: ResourceExhausted, Fault("limits.cpu (0.5 s)");
-    "spin" in Delete: ResourceExhausted, Fault("limits.cpu (0.5 s)");
-    "sleep" in Create: DeadlineExceeded, Fault("within 8 s");
-    "sleep" in NodePublish: DeadlineExceeded, Fault("within 8 s");
+    "spin" in Create: ResourceExhausted, Fault("limits.cpu (0.2 s)");
+    "spin" in Delete: ResourceExhausted, Fault("limits.cpu (0.2 s)");
+    "sleep" in Create: DeadlineExceeded, Fault("within 5 s");
+    "sleep" in NodePublish: DeadlineExceeded, Fault("within 5 s");
     "allocate" in Create: ResourceExhausted, Fault("limits.memory (50331648 bytes)");
     "allocate" in Get: ResourceExhausted, Fault("limits.memory (50331648 bytes)");
-    "hold-memory" in Create: DeadlineExceeded, Fault("within 8 s");
+    "hold-memory" in Create: DeadlineExceeded, Fault("within 5 s");
     "recurse" in Create: Internal, Fault("call stack exhausted");
     "trap" in Create: Internal, Fault("as asked");
     "exit" in Create: Internal, Fault("exited with status");

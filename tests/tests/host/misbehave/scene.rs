@@ -37,7 +37,7 @@ pub(crate) const PASSWORD: &str = "tr0ub4dor.hunter22.correct-horse";
 /// Limits that a test need not wait for. CPU well above what a call takes in a debug build; time so
 /// far above it that on a busy machine a guest gets that much of it.
 pub(crate) const LIMITS: &str =
-    "{ time: 8s, cpu: 500ms, memory: 48Mi, handles: 100, stateBytes: 256Ki, concurrency: 16 }";
+    "{ time: 5s, cpu: 200ms, memory: 48Mi, handles: 100, stateBytes: 256Ki, concurrency: 16 }";
 
 /// The host.
 pub(crate) struct Scene {

@@ -17,7 +17,7 @@ pub(crate) const TABLE: &[Row] = rows! {
     "million-keys" in Create: Aborted, Fault("limits.stateBytes (262144 bytes)");
     // Full is full: not only for the call that made it so.
     "one-more-key" in Create: ResourceExhausted, Fault("limits.stateBytes (262144 bytes)");
-    "million-keys-at-any-price" in Create: Aborted, Fault("limits.cpu (0.5 s)");
+    "million-keys-at-any-price" in Create: Aborted, Fault("limits.cpu (0.2 s)");
     "one-more-key" in DeleteSnapshot: ResourceExhausted, Fault("limits.stateBytes (262144 bytes)");
     // And there is a way back.
     "remove-keys" in Create: Ok, Fine;
