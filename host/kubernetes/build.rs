@@ -1,4 +1,4 @@
-//! Turns `proto/` into Rust, without `protoc`.
+//! Generates Rust code from `proto/`, without `protoc`.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! How the API server is reached.
+//! Access to the API server.
 
 use crate::error::KubernetesError;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -6,24 +6,24 @@ use kube::{Client, Config};
 use std::env;
 use std::path::PathBuf;
 
-/// What kubelet sets in every pod.
+/// The variable that kubelet sets in every pod.
 const IN_A_POD: &str = "KUBERNETES_SERVICE_HOST";
 
-/// How the API server is reached.
+/// Access to the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApiAccess {
-    /// By the service account of the pod; outside of a pod, not at all.
+    /// By the service account of the pod; outside of a pod there is no access.
     AsAPod,
-    /// By a file.
+    /// By a kubeconfig file.
     Kubeconfig(PathBuf),
 }
 
-/// A client; none where there is no cluster. It asks nothing of the API server, which may not be there yet.
+/// A client; none without a cluster. It sends no request: the API server may not be reachable yet.
 pub async fn connect(access: &ApiAccess) -> Result<Option<Client>, KubernetesError> {
     let config = match access {
         ApiAccess::AsAPod if env::var_os(IN_A_POD).is_none() => return Ok(None),
         ApiAccess::AsAPod => {
-            // By its address: names do not resolve on the node's own network, where the host runs.
+            // By IP address: DNS names do not resolve in the node's own network namespace, where the host runs.
             Config::incluster_env().map_err(KubernetesError::access("the pod's service account"))?
         }
         ApiAccess::Kubeconfig(path) => {

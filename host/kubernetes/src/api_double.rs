@@ -1,5 +1,5 @@
-//! An API server of the unit tests' own, for what a real one does not do on demand: answer never, or refuse one question. It keeps what it was
-//! asked, and knows no object.
+//! A fake API server for unit tests, for behaviour that a real one does not show on demand: never answering, or rejecting one request. It records
+//! requests and stores no objects.
 
 use http::{Method, Request, Response, StatusCode};
 use kube::Client;
@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::sync::{Arc, Mutex};
 
-/// What one question is.
+/// One request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Asked {
     pub(crate) method: Method,
@@ -17,17 +17,17 @@ pub(crate) struct Asked {
     pub(crate) body: Value,
 }
 
-/// How one is answered.
+/// The answer to a request.
 pub(crate) enum Reply {
-    /// With an object.
+    /// An object.
     Object(Value),
-    /// With a failure.
+    /// A failure.
     Failure(StatusCode),
-    /// Not at all.
+    /// No answer.
     Never,
 }
 
-/// A client of such a server, and all that it was asked.
+/// A client of such a server, and the requests that it received.
 pub(crate) fn api_double(
     reply: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
 ) -> (Client, Arc<Mutex<Vec<Asked>>>) {
@@ -48,7 +48,7 @@ pub(crate) fn api_double(
                 Reply::Object(object) => (StatusCode::OK, object),
                 Reply::Failure(status) => {
                     let code = status.as_u16();
-                    // The word, not the number, is what the library goes by.
+                    // The library uses the reason, not the status code.
                     let not_found = status == StatusCode::NOT_FOUND;
                     let reason = if not_found { "NotFound" } else { "Test" };
                     let body = json!({

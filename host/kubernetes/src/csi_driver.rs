@@ -1,6 +1,7 @@
 //! The `CSIDriver` object of a driver: what Kubernetes must know before it mounts the first volume.
 //!
-//! Only what the plugin's exports and the document decide is set: other fields are anybody's. It knows no API server; `change` compares, `keep` acts.
+//! Only fields that follow from the plugin's exports and the document are set: other managers may set the rest. It makes no requests; `change`
+//! compares, `keep` writes.
 
 mod change;
 mod keep;
@@ -15,7 +16,7 @@ use wasmount_core::capabilities::{Capabilities, ControllerCapability, PluginCapa
 use wasmount_core::document::{self, FsGroupPolicy, VolumeLifecycleMode};
 use wasmount_core::names::DriverName;
 
-/// The object, from what is advertised (by a process that serves all services) and what the document adds.
+/// The object, from what the driver advertises (in a process that serves all services) and what the document adds.
 pub fn csi_driver(
     name: &DriverName,
     capabilities: &Capabilities,
@@ -71,8 +72,8 @@ pub fn csi_driver(
     })
 }
 
-/// Whether external-provisioner makes CSIStorageCapacity objects: one for each topology segment, so none without topology. With
-/// `storageCapacity` and no such object the scheduler finds no node for a pod that waits for its volume.
+/// Whether external-provisioner creates CSIStorageCapacity objects: one for each topology segment, so none without topology. With `storageCapacity`
+/// and no such object the scheduler finds no node for a pod that waits for its volume.
 pub(crate) fn tells_capacity(capabilities: &Capabilities) -> bool {
     let topology = PluginCapability::VolumeAccessibilityConstraints;
     let creates = ControllerCapability::CreateDeleteVolume;
@@ -115,7 +116,7 @@ fn token_request(request: &document::TokenRequest) -> TokenRequest {
     }
 }
 
-/// Seconds as the API has them; more than it can hold is for ever all the same.
+/// Seconds in the type of the API; a larger number becomes its maximum, which has the same effect.
 fn signed(seconds: u64) -> i64 {
     i64::try_from(seconds).unwrap_or(i64::MAX)
 }

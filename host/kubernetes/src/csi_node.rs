@@ -1,6 +1,6 @@
 //! CSINode and the labels and annotation of Node: compared with NodeGetInfo, and written by kubelet or, without one, by the host.
 //!
-//! `facts`, `drift`, `driver_state` and `install` decide; `watch`, `writer` and `reconciler` have the effects.
+//! `facts`, `drift`, `driver_state` and `install` decide; `watch`, `writer` and `reconciler` perform the requests.
 
 mod drift;
 mod driver_state;

@@ -1,6 +1,7 @@
-//! Which of several hosts works for a driver: the holder of one lease a driver.
+//! Leader election between several hosts of a driver, by one lease for each driver.
 //!
-//! Losing is noticed before another can win: a holder that could not renew for [`lease::RENEW_DEADLINE`] has lost, whatever the API server thinks.
+//! A holder notices its loss before another host can win: a holder that could not renew for [`lease::RENEW_DEADLINE`] has lost, even if the API
+//! server still names it.
 
 mod driver_lease;
 mod lease;
@@ -24,16 +25,16 @@ use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
 use wasmount_core::names::DriverName;
 
-/// Begins the name of every lease of ours; those of the sidecars begin otherwise.
+/// Prefix of the names of our leases; those of the sidecars begin otherwise.
 const LEASE_PREFIX: &str = "wasmount-";
 
-/// A host that wants to work for some drivers.
+/// A host that is a candidate for some drivers.
 pub struct Election {
     candidate: Candidate,
     driver_leases: Vec<DriverLease>,
 }
 
-/// A host that may. Every lease is renewed until it is lost, withdrawn or given back.
+/// A host that was elected. Every lease is renewed until it is lost, withdrawn or released.
 pub struct Leadership {
     candidate: Candidate,
     leases: Vec<String>,
@@ -42,10 +43,10 @@ pub struct Leadership {
     term: Term,
 }
 
-/// How long a host may, by its own clock, whoever else has been told what meanwhile.
+/// How long a host is elected, by its own clock, independent of any notification.
 #[derive(Clone)]
 pub struct Term {
-    /// Of each lease; none: it was withdrawn.
+    /// The end of each lease; none: it was withdrawn.
     until: Vec<watch::Receiver<Option<Instant>>>,
 }
 
@@ -53,12 +54,12 @@ pub struct Term {
 struct Candidate {
     leases: Api<Lease>,
     me: String,
-    /// Between two looks at a lease that another holds.
+    /// The pause between two reads of a lease that another host holds.
     patience: Arc<dyn Fn() -> Duration + Send + Sync>,
 }
 
 impl Election {
-    /// `host` is how this host is called in the leases, to which something is added that makes it the only one of that name.
+    /// `host` is this host's name in the leases; a suffix makes it unique.
     pub fn new<'a>(
         client: Client,
         namespace: &str,
@@ -66,7 +67,7 @@ impl Election {
         drivers: impl IntoIterator<Item = &'a DriverName>,
     ) -> Self {
         let mut leases: Vec<String> = drivers.into_iter().map(lease_of).collect();
-        // All hosts ask in the same order, so that no two wait for one another.
+        // All hosts take leases in the same order, so that no two wait for each other.
         leases.sort_unstable();
         Self {
             candidate: Candidate::new(client, namespace, host, || RETRY),
@@ -74,8 +75,8 @@ impl Election {
         }
     }
 
-    /// For work that is not a driver's, under a lease of this name. Who loses looks again after `patience`, which may change: where thousands
-    /// wait, they must not ask as often as the one who renews.
+    /// For work that does not belong to a driver, under a lease of this name. A host that loses reads the lease again after `patience`, which may
+    /// change: where thousands wait, they must send fewer requests than the holder.
     pub(crate) fn of_lease(
         client: Client,
         namespace: &str,
@@ -90,7 +91,7 @@ impl Election {
         }
     }
 
-    /// The way out for one of the drivers; none: it does not stand for election here.
+    /// The withdrawal of one of the drivers; none: this host is not a candidate for it.
     pub fn withdrawal(&self, driver: &DriverName) -> Option<Withdrawal> {
         let lease = lease_of(driver);
         let driver_lease = self
@@ -100,8 +101,8 @@ impl Election {
         driver_lease.map(DriverLease::withdrawal)
     }
 
-    /// Returns once every driver is ours that was not withdrawn; until then `waiting` is told, once each, who has one. What was won is held
-    /// meanwhile.
+    /// Returns once this host holds the lease of every driver that was not withdrawn; until then `waiting` is called with each current holder, once
+    /// each. Leases that were won are renewed meanwhile.
     pub async fn win(
         self,
         mut waiting: impl FnMut(&str, &str),
@@ -137,7 +138,7 @@ impl Election {
 }
 
 impl Term {
-    /// Whether it is not over: no lease that is still wanted is older than a holder may let it become.
+    /// Whether this host is still elected: every lease that was not withdrawn was renewed recently enough.
     pub fn lasts(&self) -> bool {
         let now = Instant::now();
         let lasts = |until: &watch::Receiver<Option<Instant>>| {
@@ -149,17 +150,17 @@ impl Term {
 }
 
 impl Leadership {
-    /// How long it lasts, for whoever must not wait to be told.
+    /// The term, for code that must not depend on a notification.
     pub fn term(&self) -> Term {
         self.term.clone()
     }
 
-    /// Returns when a lease is lost, and why; none: all were withdrawn.
+    /// Returns when a lease is lost, with the reason; none: all were withdrawn.
     pub async fn lost(&mut self) -> Option<KubernetesError> {
         ended(&mut self.renewals).await
     }
 
-    /// Gives all back, so that another need not wait. To be called once nothing is done any more.
+    /// Releases all leases, so that another host need not wait. Call it when no more work is done.
     pub async fn release(mut self) {
         self.renewals.shutdown().await;
         for lease in &self.leases {
@@ -182,7 +183,7 @@ impl Candidate {
         }
     }
 
-    /// Returns when the lease is ours, with the moment from which on it is; none: it was withdrawn before.
+    /// Returns when this host holds the lease, with the moment from which it does; none: it was withdrawn before.
     async fn take(
         &self,
         driver_lease: &DriverLease,
@@ -206,11 +207,11 @@ impl Candidate {
                 }
                 Err(error) => tracing::warn!(lease = name, %error, "trying again"),
             }
-            // No request is cut off: it may be done all the same.
+            // No request is cancelled: the API server may carry it out all the same.
             tokio::select! {
                 () = sleep((self.patience)()) => {}
                 () = driver_lease.withdrawn() => {
-                    // An attempt that failed may have been written.
+                    // A failed attempt may have been carried out.
                     self.give_back(name).await;
                     return None;
                 }
@@ -218,7 +219,7 @@ impl Candidate {
         }
     }
 
-    /// Renews until it cannot, and says until when it has. None: it was withdrawn, and is given back.
+    /// Renews until it cannot, and publishes how long the lease lasts. None: it was withdrawn, and is released.
     async fn renew(
         self,
         driver_lease: DriverLease,
@@ -263,7 +264,7 @@ impl Candidate {
         None
     }
 
-    /// Looks at a lease, and takes it or renews it if that may be.
+    /// Reads a lease, and takes or renews it if the rules allow that.
     async fn attempt(
         &self,
         name: &str,
@@ -278,7 +279,7 @@ impl Candidate {
         let exists = there.is_some();
         let taken = lease::taken(name, there, &self.me, Timestamp::now());
         let parameters = PostParams::default();
-        // Refused if another was faster; the next look says who.
+        // Rejected if another host was faster; the next read shows the holder.
         if exists {
             ask(
                 "write",
@@ -292,7 +293,7 @@ impl Candidate {
         Ok(Verdict::Free)
     }
 
-    /// So that another need not wait; one that is not ours stays as it is.
+    /// Releases a lease, so that another host need not wait; a lease of another holder stays unchanged.
     async fn give_back(&self, lease: &str) {
         if let Err(error) = self.release(lease).await {
             tracing::warn!(lease, %error, "lease not released: another host waits until it expires");
@@ -311,12 +312,12 @@ impl Candidate {
     }
 }
 
-/// Objects are named in lower case, as CSIDriver is.
+/// Object names are lower case, as for CSIDriver.
 pub(crate) fn lease_of(driver: &DriverName) -> String {
     format!("{LEASE_PREFIX}{driver}").to_ascii_lowercase()
 }
 
-/// The first loss of a lease; none: none is left.
+/// The first loss of a lease; none: no lease is left.
 async fn ended(renewals: &mut JoinSet<Option<KubernetesError>>) -> Option<KubernetesError> {
     while let Some(ended) = renewals.join_next().await {
         match ended {
@@ -333,7 +334,7 @@ async fn ended(renewals: &mut JoinSet<Option<KubernetesError>>) -> Option<Kubern
     None
 }
 
-/// One request. It may take as long as it is until the next one.
+/// One request. Its time limit is the interval until the next one.
 async fn ask<T>(
     verb: &str,
     name: &str,

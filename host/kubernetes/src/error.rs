@@ -1,32 +1,32 @@
-//! What can go wrong between the host and Kubernetes. One enum for the room; none of it reaches a CSI client.
+//! Errors of the host as a client of Kubernetes. One enum for the crate; none of them reaches a CSI client.
 
 use std::error::Error as StdError;
 
-/// Why something was not done for Kubernetes.
+/// Why a Kubernetes operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum KubernetesError {
     /// The API server cannot be reached as configured.
     #[error("the API server cannot be reached by {by}")]
     Access {
-        /// File or service account.
+        /// The file, or the service account.
         by: String,
         /// Why.
         #[source]
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// The API server says no, or nothing.
+    /// The API server rejected the request or did not answer.
     #[error("{what} failed")]
     Api {
-        /// What was asked, such as `read Node worker-1`.
+        /// The request, such as `read Node worker-1`.
         what: String,
-        /// What it said.
+        /// The error of the library.
         #[source]
         source: Box<kube::Error>,
     },
-    /// What is there stands in the way, and a person must decide.
+    /// Existing state conflicts, and a person must decide.
     #[error("{what}")]
     InTheWay {
-        /// What it is, and what to do.
+        /// The conflict, and what to do.
         what: String,
     },
     /// The API server does not answer.
@@ -34,9 +34,9 @@ pub enum KubernetesError {
         "the API server did not answer within {seconds} s ({what}); what was asked may still happen"
     )]
     Silent {
-        /// What was asked.
+        /// The request.
         what: String,
-        /// How long it had.
+        /// Its time limit.
         seconds: u64,
     },
     /// There is no such kind, or no such namespace.
@@ -45,13 +45,13 @@ pub enum KubernetesError {
          that is there in --state"
     )]
     NoRecords,
-    /// Others write the same record without an end.
+    /// Other hosts keep writing the same record.
     #[error("BackendRecord {name} is written by others all the time: retry")]
     Contended {
         /// Its name.
         name: String,
     },
-    /// Another account made it, or somebody changed it by hand.
+    /// Another account created it, or a person changed it.
     #[error(
         "BackendRecord {name} is of another driver or holds another key than its name says: look who made it (`kubectl get backendrecord {name} \
          --show-managed-fields -o yaml`), and delete it if it is nobody's"
@@ -60,12 +60,12 @@ pub enum KubernetesError {
         /// Its name.
         name: String,
     },
-    /// This host may no longer work.
+    /// This host is no longer elected.
     #[error("the lease {name} is lost: {reason}")]
     LeaseLost {
         /// The lease.
         name: String,
-        /// Who has it, or why it was not renewed.
+        /// The new holder, or why the lease was not renewed.
         reason: String,
     },
     /// A resource version that cannot be compared.
@@ -73,42 +73,42 @@ pub enum KubernetesError {
     Revision {
         /// The object.
         name: String,
-        /// What it has.
+        /// The resource version.
         said: String,
     },
-    /// The document asks for capacities that nobody would tell.
+    /// The document enables storage capacity for a driver that does not report it.
     #[error(
         "spec.csiDriver.storageCapacity is true, and {driver} does not advertise GET_CAPACITY with topology: the scheduler would wait for ever \
          for CSIStorageCapacity objects; remove the key"
     )]
     NoCapacity {
-        /// Which driver.
+        /// The driver.
         driver: String,
     },
-    /// An object that never can say what the driver needs.
+    /// A CSIDriver object that cannot be changed to what the driver needs.
     #[error(
         "CSIDriver {driver}: {fields}; the API server lets nobody change that. Stop the pods that use its volumes, \
          `kubectl delete csidriver {driver}`, and the host writes it anew"
     )]
     Immutable {
-        /// Which driver.
+        /// The driver.
         driver: String,
-        /// Which fields, and what they say.
+        /// The fields and their values.
         fields: String,
     },
-    /// Somebody else decided on a field.
+    /// Another manager owns a field with another value.
     #[error(
         "CSIDriver {driver}: {conflicts}; let that manager change it or give it up, or serve with `--csidriver off`"
     )]
     OwnedByOthers {
-        /// Which driver.
+        /// The driver.
         driver: String,
-        /// In the API server's words: managers and fields.
+        /// The API server's message: managers and fields.
         conflicts: String,
     },
 }
 
-/// What the API server, or the way to it, says: for log lines, events and readiness.
+/// The error of the API server, or of the connection, as one string: for log lines, events and readiness.
 pub(crate) fn words(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if status.is_forbidden() => format!(
@@ -126,7 +126,7 @@ pub(crate) fn causes(error: &dyn StdError) -> String {
     let mut source = error.source();
     while let Some(cause) = source {
         let cause_text = cause.to_string();
-        // Some libraries repeat the cause in their own words.
+        // Some libraries repeat the cause in their own message.
         if !text.contains(&cause_text) {
             text = format!("{text}: {cause_text}");
         }
@@ -136,7 +136,7 @@ pub(crate) fn causes(error: &dyn StdError) -> String {
 }
 
 impl KubernetesError {
-    /// All of it in one line.
+    /// The error and its causes in one line.
     pub(crate) fn in_words(&self) -> String {
         match self {
             Self::Api { source, .. } => format!("{self}: {}", words(source)),
@@ -144,7 +144,7 @@ impl KubernetesError {
         }
     }
 
-    /// The API server did not decide: it may, later.
+    /// The API server made no decision: it may later.
     pub(crate) fn is_unavailable(&self) -> bool {
         match self {
             Self::Access { .. } => true,
@@ -157,7 +157,7 @@ impl KubernetesError {
         }
     }
 
-    /// An object says other than the driver needs.
+    /// An object contradicts what the driver needs.
     pub(crate) fn contradicts(&self) -> bool {
         matches!(self, Self::Immutable { .. } | Self::OwnedByOthers { .. })
     }

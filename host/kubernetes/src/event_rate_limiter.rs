@@ -1,22 +1,22 @@
-//! How often something is said again.
+//! Limits how often an event is repeated.
 //!
-//! It knows no event: only who is spoken to, of what, and when it was.
+//! It does not know events: only the object, the text and the time.
 
 use crate::events::About;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How long the same is not said again of the same. 30 min: an event is kept for 1 h (`--event-ttl`), so that a fault which lasts is always
-/// to be seen.
+/// How long the same text is not repeated for the same object. 30 min: an event is kept for 1 h (`--event-ttl`), so a fault that lasts can always be
+/// seen.
 const AGAIN: Duration = Duration::from_secs(30 * 60);
-/// What was said is remembered of so many: 2,000, ten times the pods of a large node. Beyond that the oldest is forgotten first.
+/// How many texts are remembered: 2,000, ten times the pods of a large node. Beyond that the oldest is dropped first.
 const REMEMBERED: usize = 2000;
-/// So many may be said in a row: 30, a fault of each pod of a node.
+/// How many events may follow each other directly: 30, a fault of each pod of a node.
 const BURST: u32 = 30;
-/// And then one in this time. 10 s: six events a minute of each host are no load, and are more than anybody reads.
+/// After those, one event in this time. 10 s: six events a minute of each host are no load, and more than a person reads.
 const EACH: Duration = Duration::from_secs(10);
 
-/// What was said.
+/// The events that were written.
 #[derive(Debug)]
 pub(crate) struct EventRateLimiter {
     said: HashMap<(About, String), Instant>,
@@ -33,7 +33,7 @@ impl EventRateLimiter {
         }
     }
 
-    /// Whether `what` may be said of `about` now. If so it counts as said.
+    /// Whether `what` may be written about `about` now. If so it counts as written.
     pub(crate) fn may_say(&mut self, about: &About, what: &str, now: Instant) -> bool {
         self.said
             .retain(|_, said| now.saturating_duration_since(*said) < AGAIN);
@@ -51,7 +51,7 @@ impl EventRateLimiter {
         true
     }
 
-    /// It did not arrive: the next time counts as the first.
+    /// The write failed: the next time counts as the first.
     pub(crate) fn not_said(&mut self, about: &About, what: &str) {
         self.said.remove(&(about.clone(), what.to_owned()));
     }

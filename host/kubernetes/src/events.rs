@@ -1,8 +1,7 @@
-//! Events: what a person finds by `kubectl describe`.
+//! Kubernetes events, as `kubectl describe` shows them.
 //!
-//! Equal events are counted in one object by the library's recorder. It takes two for equal whatever their notes, and keeps the first note: so that
-//! no driver's words are lost behind another's on the same Node, each note has a recorder of its own. It knows no reason; those who say something
-//! name it.
+//! The library's recorder counts equal events in one object. It ignores the note when it compares events, and keeps the first note. Each note has its
+//! own recorder, so that the message of one driver does not replace that of another on the same Node. Callers choose the reasons.
 
 use crate::FIELD_MANAGER;
 use crate::request::answered;
@@ -14,17 +13,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Longest note that the API server takes, in bytes (events.k8s.io/v1 validation, `noteLengthLimit`).
+/// Longest note that the API server accepts, in bytes (events.k8s.io/v1 validation, `noteLengthLimit`).
 const NOTE_BYTES: usize = 1024;
-/// Where a note was cut.
+/// Marks where a note was cut.
 const CUT: &str = "…";
-/// How long after the last time an event of the same note is counted with it. 6 min: the recorder's own (`CACHE_TTL`).
+/// How long an event with the same note is counted with the last one. 6 min: the recorder's own (`CACHE_TTL`).
 const COUNTED: Duration = Duration::from_secs(6 * 60);
 
-/// What an event is about.
+/// The object of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum About {
-    /// A node; its events lie in the namespace `default`.
+    /// A node; its events are in the namespace `default`.
     Node {
         /// Its name.
         name: String,
@@ -35,7 +34,7 @@ pub enum About {
         namespace: String,
         /// Its name.
         name: String,
-        /// Its uid: another pod of that name is not meant.
+        /// Its uid: an event must not refer to another pod of that name.
         uid: String,
     },
     /// A PersistentVolumeClaim.
@@ -44,7 +43,7 @@ pub enum About {
         namespace: String,
         /// Its name.
         name: String,
-        /// Its uid, where it is known.
+        /// Its uid, if it is known.
         uid: Option<String>,
     },
     /// A VolumeSnapshot.
@@ -53,7 +52,7 @@ pub enum About {
         namespace: String,
         /// Its name.
         name: String,
-        /// Its uid, where it is known.
+        /// Its uid, if it is known.
         uid: Option<String>,
     },
     /// A CSIDriver.
@@ -63,21 +62,21 @@ pub enum About {
     },
 }
 
-/// Writes events, where there is an API server.
+/// Writes events, if there is an API server.
 #[derive(Clone)]
 pub struct Events(Option<Arc<Recorders>>);
 
 struct Recorders {
     client: Client,
     reporter: Reporter,
-    /// With when it was said last.
+    /// With the time of the last event.
     by_note: Mutex<HashMap<String, (Recorder, Instant)>>,
 }
 
 impl About {
     fn reference(&self) -> ObjectReference {
         let (kind, namespace, name, uid) = match self {
-            // kubelet's own events of a node have its name for its uid, and `kubectl describe node` asks for both.
+            // In kubelet's own events of a node the uid is the node's name, and `kubectl describe node` searches for both.
             About::Node { name } => ("Node", None, name, Some(name)),
             About::Pod {
                 namespace,
@@ -113,7 +112,7 @@ impl About {
 }
 
 impl Events {
-    /// `instance` tells apart the hosts that report: the node's name, or the pod's.
+    /// `instance` identifies the reporting host: the node's name, or the pod's.
     pub fn new(client: Option<Client>, instance: String) -> Self {
         Self(client.map(|client| {
             Arc::new(Recorders {
@@ -127,13 +126,13 @@ impl Events {
         }))
     }
 
-    /// Says that something is wrong; whether it was written: `reason` is one word in CamelCase, `action` what was tried, `note` a sentence for a person.
+    /// Writes a warning; returns whether it was written. `reason` is one word in CamelCase, `action` the operation, `note` a sentence for a person.
     pub async fn warn(&self, about: &About, reason: &str, action: &str, note: String) -> bool {
         self.publish(EventType::Warning, about, reason, action, note)
             .await
     }
 
-    /// Says that something is as it should be, again; whether it was written.
+    /// Writes that a problem is resolved; returns whether it was written.
     pub async fn inform(&self, about: &About, reason: &str, action: &str, note: String) -> bool {
         self.publish(EventType::Normal, about, reason, action, note)
             .await
@@ -182,7 +181,7 @@ impl Recorders {
     }
 }
 
-/// What the API server takes of a note.
+/// A note that the API server accepts.
 fn within_api(mut note: String) -> String {
     if note.len() > NOTE_BYTES {
         note.truncate(note.floor_char_boundary(NOTE_BYTES - CUT.len()));

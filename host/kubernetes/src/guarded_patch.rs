@@ -1,7 +1,7 @@
-//! JSON patches (RFC 6902) that apply only to what was read. Field by field, so that nothing is lost that this build does not know, and after a test,
-//! so that nothing is lost that others wrote since.
+//! JSON patches (RFC 6902) that apply only to the object that was read. They change single fields, so that fields unknown to this build are kept, and
+//! begin with a test, so that changes of others since are kept.
 //!
-//! It knows no field of Kubernetes but `metadata.resourceVersion`.
+//! The only field of Kubernetes that it knows is `metadata.resourceVersion`.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{
@@ -11,12 +11,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::Patch;
 use serde_json::Value;
 
-/// Such a patch.
+/// A patch with tests.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GuardedPatch(Vec<PatchOperation>);
 
 impl GuardedPatch {
-    /// Applies to this very version of an object.
+    /// A patch that applies to this version of an object only.
     pub(crate) fn of_version(metadata: &ObjectMeta) -> Self {
         let mut patch = Self(Vec::new());
         let version = metadata.resource_version.as_deref();
@@ -24,7 +24,7 @@ impl GuardedPatch {
         patch
     }
 
-    /// Applies where these fields have these values.
+    /// A patch that applies if these fields have these values.
     pub(crate) fn where_fields<'a, const N: usize>(
         tests: impl IntoIterator<Item = ([&'a str; N], Value)>,
     ) -> Self {
@@ -41,32 +41,32 @@ impl GuardedPatch {
         self.0.push(PatchOperation::Test(test));
     }
 
-    /// Sets a field, or puts a value into a list (at `-`: at its end).
+    /// Sets a field, or inserts a value into a list (at `-`: at its end).
     pub(crate) fn add<const N: usize>(&mut self, path: [&str; N], value: Value) {
         let path = PointerBuf::from_tokens(path);
         self.0
             .push(PatchOperation::Add(AddOperation { path, value }));
     }
 
-    /// Takes a field away, or a value out of a list.
+    /// Removes a field, or a value of a list.
     pub(crate) fn remove<const N: usize>(&mut self, path: [&str; N]) {
         let path = PointerBuf::from_tokens(path);
         self.0
             .push(PatchOperation::Remove(RemoveOperation { path }));
     }
 
-    /// Itself, if it does more than test.
+    /// The patch, if it does more than test.
     pub(crate) fn if_any(self) -> Option<Self> {
         let changes = |it: &PatchOperation| !matches!(it, PatchOperation::Test(_));
         self.0.iter().any(changes).then_some(self)
     }
 
-    /// For the API server.
+    /// The patch for a request.
     pub(crate) fn into_patch(self) -> Patch<()> {
         Patch::Json(JsonPatch(self.0))
     }
 
-    /// As the API server applies it.
+    /// The result, as the API server computes it.
     #[cfg(test)]
     pub(crate) fn applied<K>(&self, object: &K) -> Result<K, json_patch::PatchError>
     where
@@ -78,7 +78,7 @@ impl GuardedPatch {
     }
 }
 
-/// Whether somebody else wrote first. A failed test is `Invalid`, as other refusals are; those come again after a new reading.
+/// Whether another writer was first. A failed test is `Invalid`, as other rejections are; those occur again after a new read.
 pub(crate) fn somebody_else_wrote(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_conflict() || status.is_already_exists() || status.is_invalid() || status.is_not_found())
 }

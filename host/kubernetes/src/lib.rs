@@ -1,7 +1,7 @@
 //! The host as a client of Kubernetes: registration with kubelet, CSINode, CSIDriver, events, records, StorageBackend objects, manifests.
 //!
-//! No CSI call waits for any of it: a failure is logged and tried again. Decisions are pure functions over the objects as they were read; the
-//! watches around them have the effects.
+//! No CSI call waits for any of it: a failure is logged and tried again. Decisions are pure functions over objects that were read; the watches around
+//! them have the side effects.
 
 #![forbid(unsafe_code)]
 
@@ -36,5 +36,5 @@ pub use registration::{Beginning, PluginRegistration, Registrar, registration_so
 pub use state::{KubernetesStore, RECORD_DEFINITION};
 pub use status::{Gap, GapStart, ListingStatus, RegistrationStatus};
 
-/// Our field manager in objects, and the reporting controller of events.
+/// The name of our field manager, and the reporting controller of events.
 pub const FIELD_MANAGER: &str = "wasmount";

@@ -1,6 +1,6 @@
 //! `wasmount manifests`: the objects that a backend needs in a cluster, from facts of the backend and the administrator's choices.
 //!
-//! Most are printed by the templates below (`templates`). It opens no file and asks no API server, and never sees a secret's value.
+//! Most are rendered from the templates below (`templates`). It opens no file, sends no request, and never sees a secret's value.
 
 mod config;
 mod shared;
@@ -25,17 +25,17 @@ use wasmount_core::capabilities::{
 };
 use wasmount_core::names::DriverName;
 
-/// Longest name of a backend, in bytes: with what is put around it, it stays a label's value (63 bytes).
+/// Longest name of a backend, in bytes: with prefix and suffix it is still a valid label value (63 bytes).
 const NAME_BYTES: usize = 40;
 
-/// What is to be known of a backend.
+/// The facts of a backend that its manifests depend on.
 #[derive(Debug, Clone)]
 pub struct Backend {
     /// `metadata.name` of the document.
     pub name: String,
     /// The driver.
     pub driver: DriverName,
-    /// What it advertises where all services are served.
+    /// What it advertises when all services are served.
     pub capabilities: Capabilities,
     /// Its CSIDriver object.
     pub csi_driver: CSIDriver,
@@ -43,19 +43,19 @@ pub struct Backend {
     pub document: String,
     /// The component.
     pub component: Component,
-    /// What lies beside the document in the ConfigMap: signatures of the component, certificates of its registry.
+    /// Files beside the document in the ConfigMap: signatures of the component, certificates of its registry.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Names of its secrets that one Secret is to hold.
+    /// Names of its secrets that are stored in one Secret.
     pub secrets: Vec<String>,
-    /// Secrets of the pods' namespace that the document names itself.
+    /// Secrets in the pods' namespace that the document itself names.
     pub named_secrets: BTreeSet<String>,
-    /// Its pools by name, as the document has them.
+    /// Its pools by name, with the document's paths.
     pub pools: BTreeMap<String, PathBuf>,
-    /// It may mount file systems of the network, which live in the network namespace of whoever mounts them.
+    /// It may mount network file systems, which belong to the network namespace of the process that mounts them.
     pub mounts_from_network: bool,
     /// It may use block devices.
     pub uses_devices: bool,
-    /// The document as an object, where hosts follow that; then the one in the pods is the mounter's alone.
+    /// The document as an object, if hosts follow the object; then the document in the pods is the mounter's only.
     pub object: Option<Value>,
 }
 
@@ -68,37 +68,37 @@ pub enum Component {
     InImage,
 }
 
-/// Which form the driver takes.
+/// The form of the deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Volumes lie on the node that made them: each node runs controller and node.
+    /// Volumes are on the node that created them: each node runs controller and node service.
     NodeLocal,
     /// Volumes are reached from every node: a controller for all, a node service on each.
     Network,
 }
 
-/// What an administrator chooses.
+/// The choices of the administrator.
 #[derive(Debug, Clone)]
 pub struct Choices {
     /// The form.
     pub form: Form,
-    /// Where pods and their accounts live.
+    /// The namespace of pods and their service accounts.
     pub namespace: String,
     /// Image of Wasmount.
     pub image: String,
-    /// Where the images of the sidecars are.
+    /// The registry of the sidecars' images.
     pub sidecar_registry: String,
-    /// File system of volumes whose claim names none.
+    /// File system of volumes for which the claim names none.
     pub fs_type: String,
     /// kubelet's root on the nodes.
     pub kubelet_dir: PathBuf,
     /// Port of the health checks.
     pub health_port: u16,
-    /// The node's pods share the node's network, whatever the backend mounts.
+    /// The node pods use the node's network, whatever the backend mounts.
     pub host_network: bool,
 }
 
-/// One object, and why it is as it is.
+/// One object, and a comment about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
     /// Printed above it.
@@ -107,7 +107,7 @@ pub struct Manifest {
     pub object: Value,
 }
 
-/// Why no manifests can be made.
+/// Why no manifests can be rendered.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum ManifestsError {
@@ -171,20 +171,20 @@ impl Backend {
                 .contains(&GroupCapability::CreateDeleteGetVolumeGroupSnapshot)
     }
 
-    /// Each node's snapshotter looks after the snapshots of that node, which is read from the topology of the volume.
+    /// Each node's snapshotter handles the snapshots of that node, which follows from the topology of the volume.
     fn snapshots_by_node(&self, form: Form) -> bool {
         form == Form::NodeLocal
             && self.has_topology()
             && self.controls(ControllerCapability::CreateDeleteSnapshot)
     }
 
-    /// It keeps a file system, or a loop device below one, on the node itself.
+    /// It mounts a file system, or a loop device below one, on the node itself.
     fn needs_devices(&self) -> bool {
         self.uses_devices || !self.pools.is_empty()
     }
 }
 
-/// All objects of a backend alone, those that others refer to first.
+/// All objects of one backend; objects that others refer to are first.
 pub fn manifests(backend: &Backend, choices: &Choices) -> Result<Vec<Manifest>, ManifestsError> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if backend.name.len() > NAME_BYTES || !backend.name.chars().all(allowed) {
@@ -222,7 +222,7 @@ pub fn manifests(backend: &Backend, choices: &Choices) -> Result<Vec<Manifest>, 
     Ok(all)
 }
 
-/// What works otherwise than its administrator may expect, in sentences.
+/// Sentences about behaviour that an administrator may not expect.
 pub fn warnings(backend: &Backend, choices: &Choices) -> Vec<String> {
     let mut warnings = Vec::new();
     if choices.form == Form::NodeLocal {
@@ -249,8 +249,8 @@ pub fn warnings(backend: &Backend, choices: &Choices) -> Vec<String> {
             }
         }
     }
-    // csi-snapshotter lists their objects by the label of a node, which nobody sets on them (external-snapshotter 8.6, cmd/csi-snapshotter/main.go
-    // and groupsnapshot_controller_helper.go).
+    // csi-snapshotter lists their objects by the label of a node, which no controller sets on them (external-snapshotter 8.6,
+    // cmd/csi-snapshotter/main.go and groupsnapshot_controller_helper.go).
     if backend.groups() && backend.snapshots_by_node(choices.form) {
         warnings.push(
             "groups of snapshots cannot be asked for: csi-snapshotter has no form for nodes that finds their objects"

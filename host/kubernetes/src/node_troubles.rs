@@ -1,4 +1,4 @@
-//! What is wrong with the host itself, told where an administrator looks: events on its Node.
+//! Problems of the host itself, reported as events on its Node.
 
 use crate::event_rate_limiter::EventRateLimiter;
 use crate::events::{About, Events};
@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 use wasmount_core::names::DriverName;
 
-/// What kind of trouble.
+/// The kind of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TroubleKind {
-    /// Nobody can mount, or kubelet would not see it.
+    /// No volume can be mounted, or kubelet would not see the mount.
     CannotMount,
     /// A driver has no plugin.
     PluginNotLoaded,
@@ -17,10 +17,10 @@ pub enum TroubleKind {
     StorageNotUsable,
 }
 
-/// What is wrong now, in words; by its kind, and by driver where it is one driver's.
+/// The current problems, as sentences; by kind, and by driver if a problem belongs to one driver.
 pub type Troubles = BTreeMap<(TroubleKind, Option<DriverName>), String>;
 
-/// Tells the troubles of one node.
+/// Reports the problems of one node.
 pub struct NodeTroubles {
     events: Events,
     node: About,
@@ -29,7 +29,7 @@ pub struct NodeTroubles {
 }
 
 impl TroubleKind {
-    /// Reasons of the events: when it begins, and when it is over.
+    /// Reasons of the events: for the beginning and for the end of a problem.
     fn reasons(self) -> [&'static str; 2] {
         match self {
             Self::CannotMount => ["VolumesCannotBeMounted", "VolumesCanBeMounted"],
@@ -40,7 +40,7 @@ impl TroubleKind {
 }
 
 impl NodeTroubles {
-    /// Of the node of this name.
+    /// For the node of this name.
     pub fn new(events: Events, node: String) -> Self {
         Self {
             events,
@@ -50,7 +50,7 @@ impl NodeTroubles {
         }
     }
 
-    /// Tells what is new since the last time, and of what was told that it is over.
+    /// Reports problems that are new since the last time, and the end of those that were reported.
     pub async fn now(&mut self, troubles: &Troubles) {
         for (key, words) in troubles {
             if self.told.contains_key(key) {

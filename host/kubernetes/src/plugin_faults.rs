@@ -1,7 +1,7 @@
-//! Faults of plugins, told to those whose volume it is: an event on the Pod, the PersistentVolumeClaim or the VolumeSnapshot.
+//! Reports faults of plugins to the owner of the volume: an event on the Pod, the PersistentVolumeClaim or the VolumeSnapshot.
 //!
-//! kubelet and the sidecars write the error's own words into events of theirs (`FailedMount`, `ProvisioningFailed`); those are not repeated. Nothing
-//! that a guest or a request chose stands in a note, but how the plugin calls itself. No call waits for an event.
+//! kubelet and the sidecars write the error message into their own events (`FailedMount`, `ProvisioningFailed`); it is not repeated. A note contains
+//! no text from a guest or a request, except the plugin's name. No call waits for an event.
 
 use crate::event_rate_limiter::EventRateLimiter;
 use crate::events::{About, Events};
@@ -14,27 +14,27 @@ use wasmount_core::backend::PluginLabel;
 use wasmount_core::fault::{FaultKind, Origin, PluginFault};
 use wasmount_core::text::short_digest;
 
-/// Length of a uid as Kubernetes makes them (RFC 9562, "UUID Format").
+/// Length of a uid in Kubernetes (RFC 9562, "UUID Format").
 const UID_LENGTH: usize = 36;
 
-/// What kubelet adds to a volume's context (CSIDriver `podInfoOnMount`).
+/// Keys that kubelet adds to a volume context (CSIDriver `podInfoOnMount`).
 const POD: [&str; 3] = [
     "csi.storage.k8s.io/pod.namespace",
     "csi.storage.k8s.io/pod.name",
     "csi.storage.k8s.io/pod.uid",
 ];
-/// What external-provisioner adds to parameters (`--extra-create-metadata`).
+/// Keys that external-provisioner adds to parameters (`--extra-create-metadata`).
 const CLAIM: [&str; 2] = [
     "csi.storage.k8s.io/pvc/namespace",
     "csi.storage.k8s.io/pvc/name",
 ];
-/// What csi-snapshotter does (`--extra-create-metadata`).
+/// Keys that csi-snapshotter adds to parameters (`--extra-create-metadata`).
 const SNAPSHOT: [&str; 2] = [
     "csi.storage.k8s.io/volumesnapshot/namespace",
     "csi.storage.k8s.io/volumesnapshot/name",
 ];
 
-/// Tells each fault of one driver, for as long as that lives. Without somebody to tell, the log and the metrics have to do.
+/// Reports each fault of one driver, as long as the driver exists. A fault without a known object appears in the log and the metrics only.
 pub async fn tell_plugin_faults(events: Events, mut faults: Receiver<Arc<PluginFault>>) {
     let mut repeated = EventRateLimiter::new(Instant::now());
     loop {
@@ -49,7 +49,7 @@ pub async fn tell_plugin_faults(events: Events, mut faults: Receiver<Arc<PluginF
         let (Some(about), Some(reason)) = (about(&fault.origin), reason(fault.kind)) else {
             continue;
         };
-        // Another version has its own faults.
+        // Faults of another version are other events.
         let digest = fault.plugin.as_ref().map_or("", |plugin| &plugin.digest);
         let what = format!("{reason} {digest}");
         if !repeated.may_say(&about, &what, Instant::now()) {
@@ -62,7 +62,7 @@ pub async fn tell_plugin_faults(events: Events, mut faults: Receiver<Arc<PluginF
     }
 }
 
-/// Whose volume it is, if anybody said so.
+/// The object that the volume belongs to, if the request names one.
 fn about(origin: &Origin) -> Option<About> {
     let words = &origin.words;
     if let Some([namespace, name, uid]) = all(words, POD) {
@@ -96,8 +96,8 @@ fn all<const N: usize>(words: &Attributes, keys: [&str; N]) -> Option<[String; N
     values.try_into().ok()
 }
 
-/// The uid of the object that a sidecar makes something for, which ends the name that it gives to it (`pvc-<uid>`, `snapshot-<uid>`). Without
-/// it `kubectl describe` does not show an event.
+/// The uid of the object for which a sidecar makes the request. It is the suffix of the name that the sidecar generates (`pvc-<uid>`,
+/// `snapshot-<uid>`). Without it `kubectl describe` does not show an event.
 fn uid_in(name: &str) -> Option<String> {
     let start = name.len().checked_sub(UID_LENGTH)?;
     let uid = name.get(start..)?;
@@ -108,7 +108,7 @@ fn uid_in(name: &str) -> Option<String> {
     is_uid.then(|| uid.to_owned())
 }
 
-/// Absent for what is worth no event: a backend that is busy is asked again, and then is not.
+/// None for a fault that needs no event: a backend that is busy is called again, and then is not.
 fn reason(kind: FaultKind) -> Option<&'static str> {
     Some(match kind {
         FaultKind::Trapped => "PluginTrapped",

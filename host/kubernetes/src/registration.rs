@@ -7,7 +7,7 @@
 //!                          └─────────────────────────────────────────────┘
 //! ```
 //!
-//! What kubelet writes of the driver later (CSINode) is watched in `csi_node`.
+//! `csi_node` watches what kubelet writes about the driver later (CSINode).
 
 mod binding;
 mod directory_watch;
@@ -35,20 +35,20 @@ use wasmount_core::error::Error;
 use wasmount_core::names::DriverName;
 use wasmount_socket::SocketState;
 
-/// Made by every kubelet at its start, in its root directory, and watched from then on.
+/// Created by every kubelet at its start, in its root directory, and watched from then on.
 const REGISTRY: &str = "plugins_registry";
 
-/// What a CSI driver is to kubelet.
+/// The plugin type of a CSI driver in kubelet.
 const PLUGIN_TYPE: &str = "CSIPlugin";
 
-/// What node-driver-registrar says. kubelet takes any 1.x, and refuses a name that is registered with an equal or higher one.
+/// The version of node-driver-registrar. kubelet accepts any 1.x, and rejects a name that is registered with an equal or higher one.
 const SUPPORTED_VERSION: &str = "1.0.0";
 
-/// How long kubelet may say nothing before it is shown the socket anew. 5 min: longer than its 2 min for NodeGetInfo, and than its longest
-/// back-off (2 min 2 s), so a kubelet that is at it is not disturbed.
+/// How long kubelet may be silent before the socket is removed and bound again. 5 min: longer than its 2 min for NodeGetInfo, and than its longest
+/// back-off (2 min 2 s), so a kubelet that is still working on the driver is not disturbed.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// Who is introduced, and where.
+/// The driver to register, and the paths.
 #[derive(Debug, Clone)]
 pub struct PluginRegistration {
     /// The driver's name.
@@ -67,7 +67,7 @@ pub struct Registrar {
     events: Events,
     renewal: Notify,
     status: watch::Sender<RegistrationStatus>,
-    /// People were told of a trouble, and not yet that it is over.
+    /// A problem was reported, and its end was not yet.
     told: AtomicBool,
 }
 
@@ -76,14 +76,14 @@ pub fn registry(kubelet_dir: &Path) -> PathBuf {
     kubelet_dir.join(REGISTRY)
 }
 
-/// Where kubelet finds a driver. Not `-reg.sock`, as node-driver-registrar has it: kubelet's gRPC sends the percent-encoded path as HTTP/2's
-/// `:authority`, in which a `%` may stand only before an `@` (RFC 3986 §3.2: in the user information), and `h2` resets the stream otherwise.
+/// The path at which kubelet finds a driver. Not `-reg.sock`, as node-driver-registrar has it: kubelet's gRPC sends the percent-encoded path as
+/// HTTP/2's `:authority`, in which a `%` may only occur before an `@` (RFC 3986 §3.2: in the user information), and `h2` resets the stream otherwise.
 pub fn registration_socket(registry: &Path, driver: &DriverName) -> PathBuf {
     registry.join(format!("{driver}@reg.sock"))
 }
 
 impl Registrar {
-    /// Touches nothing yet. Events go to `node`.
+    /// Creates no file yet. Events are written about `node`.
     pub fn new(registration: PluginRegistration, node: About, events: Events) -> Arc<Self> {
         let socket = registration_socket(&registration.registry, &registration.driver);
         let status = RegistrationStatus {
@@ -101,19 +101,19 @@ impl Registrar {
         })
     }
 
-    /// How it stands, from now on.
+    /// The status, now and later.
     pub fn status(&self) -> watch::Receiver<RegistrationStatus> {
         self.status.subscribe()
     }
 
-    /// Has kubelet ask again: heals what CSINode lacks. kubelet does not know the driver for a moment. Where the socket is not bound it will
+    /// Makes kubelet ask again, which restores what CSINode lacks. kubelet does not know the driver for a moment. If the socket is not bound, it will
     /// be, and nothing more is done.
     pub fn renew(&self) {
         self.renewal.notify_one();
     }
 
-    /// Registers until `closed`, then removes the socket; to be cancelled when the CSI socket has served its last call. Not before NodeGetInfo
-    /// has an answer ([`Driver::watch_node_info`]): kubelet asks for it at once, and would refuse a driver without.
+    /// Registers until `closed`, then removes the socket; cancel it when the CSI socket has served its last call. It waits until NodeGetInfo has an
+    /// answer ([`Driver::watch_node_info`]): kubelet calls it at once, and would reject a driver that does not answer.
     pub async fn run(&self, driver: &Arc<Driver>, beginning: Beginning, closed: CancellationToken) {
         let mut answers = driver.node_info_answers();
         tokio::select! {
@@ -165,10 +165,10 @@ impl Registrar {
     ) -> RegistrationError {
         let directory = DirectoryWatch::begin(&self.registration.registry);
         let silent_at = Instant::now() + SILENCE;
-        // This binding is what was asked for.
+        // This binding already does what was requested.
         let _ = self.renewal.notified().now_or_never();
         loop {
-            // First, for what happened before the watch began.
+            // First, for changes before the watch began.
             match binding.state() {
                 Ok(SocketState::Gone) => return RegistrationError::Removed,
                 Ok(SocketState::Anothers) => return RegistrationError::Replaced,
@@ -200,7 +200,7 @@ impl Registrar {
         tracing::info!(driver = %self.registration.driver, socket = %self.socket.display(), "waiting for kubelet to register the driver");
         self.status.send_modify(|status| {
             status.rebinds += u64::from(again);
-            // A trouble that was told is not over before kubelet says so.
+            // A problem that was reported is over only when kubelet says so.
             if !again && !self.told.load(Ordering::Relaxed) {
                 status.reason = Some("kubelet has not asked for it yet".to_owned());
             }
@@ -254,13 +254,13 @@ impl Registrar {
             status.refusals += u64::from(matches!(error, RegistrationError::Refused(_)));
             status.reason = Some(reason.clone());
         });
-        // Last, so that whoever reads the line finds it so.
+        // Last, so that a reader of the log line finds the status up to date.
         tracing::warn!(%driver, %reason, retry_seconds = pause.as_secs(), "the driver is not registered with kubelet");
         if let Some(event) = error.event() {
             self.told.store(true, Ordering::Relaxed);
             let note = format!("the CSI driver {driver} is not registered: {reason}");
             let (events, node) = (self.events.clone(), self.node.clone());
-            // In a task of its own: kubelet waits for no API server.
+            // In another task: kubelet does not wait for the API server.
             tokio::spawn(async move { events.warn(&node, event, "Register", note).await });
         }
     }
@@ -290,12 +290,12 @@ async fn note(driver: &Arc<Driver>, service: LastService) {
     }
 }
 
-/// It costs the figure of the next start, and nothing else.
+/// Only the metric of the next start is lost.
 fn not_noted(driver: &Arc<Driver>, error: &Error) {
     tracing::warn!(driver = %driver.name(), %error, "the duration of a gap will not be known");
 }
 
-/// An error and what caused it.
+/// An error with its causes.
 fn in_full(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |line, cause| format!("{line}: {cause}"))

@@ -1,14 +1,14 @@
-//! One question to the API server, with an end. Behind a connection that is lost without a word, or an etcd that hangs, an answer never comes, and
-//! whoever waits for it looks after nothing else.
+//! A request to the API server with a time limit. Over a connection that was lost silently, or with an etcd that hangs, an answer never arrives, and
+//! the caller would stop working.
 
 use crate::error::KubernetesError;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long one may take. 10 s: many times what a loaded API server takes, and short beside the pauses of all who ask again.
+/// Time limit of a request. 10 s: many times what a loaded API server takes, and short beside the pauses of the callers that repeat it.
 pub(crate) const REQUEST: Duration = Duration::from_secs(10);
 
-/// The answer; or what was asked, and that it failed.
+/// The answer; or an error that names the request.
 pub(crate) async fn answered<T>(
     what: String,
     request: impl Future<Output = Result<T, kube::Error>>,
@@ -16,7 +16,7 @@ pub(crate) async fn answered<T>(
     answered_within(REQUEST, what, request).await
 }
 
-/// The same for whoever asks again sooner.
+/// The same with a shorter limit, for callers that repeat the request sooner.
 pub(crate) async fn answered_within<T>(
     limit: Duration,
     what: String,

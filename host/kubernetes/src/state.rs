@@ -1,12 +1,12 @@
-//! The revisioned store on objects of the API server, for controllers of which several may run. It is in this room since all that it does is
-//! to ask the API server; `core` sees the trait.
+//! The state store on objects of the API server, for controllers with several replicas. It is in this crate since it only sends requests to the API
+//! server; `core` has the trait.
 //!
 //! ```text
 //! get, put, remove ──▶ API server (decides conflicts by resourceVersion; an answered write is durable in etcd)
 //! scan, size       ──▶ cache: listed once, watched, with our own writes at once
 //! ```
 //!
-//! A request that is not answered in time fails; it may have been carried out, as with a disk. It does not know what is stored.
+//! A request that is not answered in time fails; it may have been carried out, as with a disk. The store does not know what is stored.
 
 mod cache;
 mod index;
@@ -30,19 +30,19 @@ use wasmount_core::state::{
     Expect, Keyspace, Outcome, StateEntry, StateError, StateStore, check_key, check_value,
 };
 
-/// API of the records.
+/// API version of the records.
 pub(crate) const RECORD_API_VERSION: &str = "wasmount.io/v1alpha1";
 
-/// The definition of their kind, for the API server: who installs a backend applies it first.
+/// The definition of their kind; an administrator applies it before a backend.
 pub const RECORD_DEFINITION: &str = include_str!("state/backendrecords.yaml");
 
 /// How long one request may take. 10 s: a call of the backend has 60 s by default, and asks several times.
 const REQUEST: Duration = Duration::from_secs(10);
 
-/// How long the first listing of a keyspace may take, for the one who waits for it; it goes on. 30 s: half of what a call has.
+/// How long a caller waits for the first listing of a keyspace; the listing continues. 30 s: half of a call's time limit.
 const LISTING: Duration = Duration::from_secs(30);
 
-/// How often a write without an expectation begins anew because the record comes and goes under it. 8: each time somebody else has written.
+/// How often a write without an expectation is repeated because the record is created and deleted meanwhile. 8: each time another writer was first.
 const TURNS: u32 = 8;
 
 const GET: &str = "get";
@@ -51,26 +51,26 @@ const REMOVE: &str = "remove";
 const SCAN: &str = "scan";
 const SIZE: &str = "size";
 
-/// The store in a namespace of the API server.
+/// A state store in a namespace of the API server.
 pub struct KubernetesStore {
     records: Api<BackendRecord>,
     caches: Mutex<HashMap<Keyspace, Arc<Cache>>>,
-    /// Begins the name of each write of this process.
+    /// Prefix of the id of each write of this process.
     process: String,
     writes: AtomicU64,
 }
 
-/// What the API server did.
+/// The result of a request.
 enum Answer<T> {
     Done(T),
-    /// The object is not there.
+    /// The object does not exist.
     Absent,
-    /// It is there otherwise than expected.
+    /// It differs from what was expected.
     Otherwise,
 }
 
 impl KubernetesStore {
-    /// Asks nothing yet: the API server may come later. Records lie in `namespace`.
+    /// Sends no request yet: the API server may not be reachable. Records are in `namespace`.
     pub fn new(client: Client, namespace: &str) -> Arc<Self> {
         Arc::new(Self {
             records: Api::namespaced_with(client, namespace, &record::resource()),
@@ -80,7 +80,7 @@ impl KubernetesStore {
         })
     }
 
-    /// What others wrote until now is seen from now on, however late the watches are: they begin anew. For whoever takes the work over.
+    /// Makes all earlier writes of others visible, however late the watches are: they start again. Call it when this host takes over.
     pub fn forget(&self) {
         let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
         caches.clear();
@@ -91,13 +91,13 @@ impl KubernetesStore {
         RecordSpec::new(key, value, format!("{}-{number}", self.process))
     }
 
-    /// The cache of a keyspace, if somebody asked for it.
+    /// The cache of a keyspace, if it was requested before.
     fn known(&self, space: &Keyspace) -> Option<Arc<Cache>> {
         let caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
         caches.get(space).cloned()
     }
 
-    /// The cache of a keyspace, all of it listed.
+    /// The cache of a keyspace, fully listed.
     async fn listed(
         &self,
         space: &Keyspace,
@@ -153,7 +153,7 @@ impl KubernetesStore {
         revision_of(created, |object| record::revision(&object.metadata))
     }
 
-    /// Changes a record that is there, at a revision if one is given.
+    /// Changes an existing record, at a revision if one is given.
     async fn update(
         &self,
         name: &str,
@@ -173,7 +173,7 @@ impl KubernetesStore {
         revision_of(patched, |object| record::revision(&object.metadata))
     }
 
-    /// Writes whatever is there.
+    /// Writes a record whether or not it exists.
     async fn overwrite(
         &self,
         space: &Keyspace,
@@ -279,7 +279,7 @@ impl StateStore for KubernetesStore {
                 (_, Expect::Revision(_)) => {
                     return Ok(Outcome::Conflict(self.read(space, key, REMOVE).await?));
                 }
-                // Somebody wrote in between.
+                // Another writer was first.
                 (Answer::Absent | Answer::Otherwise, _) => {}
             }
         }
@@ -302,13 +302,13 @@ impl StateStore for KubernetesStore {
         Ok(cache.index().bytes())
     }
 
-    /// Nothing to wait for: a write was answered when etcd had it on its disks.
+    /// Nothing to wait for: a write was answered when it was durable in etcd.
     async fn sync(&self) -> Result<(), StateError> {
         Ok(())
     }
 }
 
-/// One request, with its time limit, and what its answer means for a record.
+/// Sends one request with a time limit, and interprets its answer for a record.
 async fn ask<T>(
     operation: &'static str,
     name: &str,
@@ -318,7 +318,7 @@ async fn ask<T>(
     match timeout(REQUEST, request).await {
         Ok(Ok(answer)) => Ok(Answer::Done(answer)),
         Ok(Err(Error::Api(status))) => match status.code {
-            // Only of the object: without the kind, or without the namespace, nothing is known of any record.
+            // Only if it is about the object: if the kind or the namespace is missing, nothing is known about any record.
             404 if status.details.as_ref().is_some_and(|it| it.name == name) => Ok(Answer::Absent),
             404 => Err(failed(operation)(KubernetesError::NoRecords)),
             409 => Ok(Answer::Otherwise),
@@ -335,7 +335,7 @@ async fn ask<T>(
     }
 }
 
-/// Whether it is space that lacks: etcd's own limit, or a ResourceQuota. Neither has a code of its own.
+/// Whether the error is a lack of space: etcd's own limit, or a ResourceQuota. Neither has its own code.
 fn is_full(message: &str) -> bool {
     ["database space exceeded", "exceeded quota"]
         .iter()

@@ -1,5 +1,5 @@
-//! Backends as objects of the API server: `StorageBackend`, what each host says of one (`StorageBackendNode`), and what one host makes of all
-//! that for people (`status`). Apart because a host serves the same from files, without any of it.
+//! Backends as objects of the API server: `StorageBackend`, the report of each host (`StorageBackendNode`), and the summary that one host writes
+//! (`status`). Separate because a host can serve the same backends from files, without any of it.
 //!
 //! ```text
 //! API server ──▶ watch ──▶ wanted backends ──▶ (the host) ──▶ reports ──▶ report ──▶ StorageBackendNode, one a host
@@ -34,30 +34,30 @@ pub use watch::{StorageBackends, Wanted};
 use kube::api::{ApiResource, Object};
 use serde_json::Value;
 
-/// API group of all kinds here.
+/// API group of all kinds of this module.
 const GROUP: &str = "wasmount.io";
 /// Its version.
 const VERSION: &str = "v1alpha1";
-/// Group and version as objects name them.
+/// Group and version as in objects.
 const API_VERSION: &str = wasmount_core::document::raw::API_VERSION;
 /// The kind of a backend.
 const KIND: &str = wasmount_core::document::raw::KIND;
-/// The kind of what a host says of one.
+/// The kind of a host's report.
 const REPORT_KIND: &str = "StorageBackendNode";
 /// Keeps an object until no host has a volume of it staged.
 pub const FINALIZER: &str = "wasmount.io/volumes";
-/// With the value `true`: deletion waits for no volume.
+/// With the value `true`, deletion does not wait for volumes.
 pub const FORCE_DELETE: &str = "wasmount.io/force-delete";
 
-/// A backend as it came: whatever its fields are, the list that it stands in can be read.
+/// A backend as it was received, with untyped fields: one invalid object does not make its list unreadable.
 type BackendObject = Object<Value, Value>;
 
-/// Backends, as the API server is asked for them.
+/// Backends in requests to the API server.
 fn backends() -> ApiResource {
     resource(KIND, "storagebackends")
 }
 
-/// Reports, as the API server is asked for them.
+/// Reports in requests to the API server.
 fn reports() -> ApiResource {
     resource(REPORT_KIND, "storagebackendnodes")
 }

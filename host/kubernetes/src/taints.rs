@@ -1,6 +1,6 @@
-//! Startup taints: `<driver>/agent-not-ready`, with any effect, keeps pods from a node until the driver can serve them. Whoever makes nodes puts them
-//! on (as for `ebs.csi.aws.com/agent-not-ready`); the host takes them off once the driver is listed, and never puts one on: pods that run would be
-//! driven out.
+//! Startup taints: `<driver>/agent-not-ready`, with any effect, keeps pods from a node until the driver can serve them. The provisioner of a node
+//! sets them (as for `ebs.csi.aws.com/agent-not-ready`). The host removes them once the driver is listed, and never adds one: running pods would be
+//! evicted.
 
 use crate::FIELD_MANAGER;
 use crate::error::KubernetesError;
@@ -11,7 +11,7 @@ use kube::api::PatchParams;
 use kube::{Api, Client};
 use serde_json::json;
 
-/// What follows the driver's name and a slash.
+/// The part after the driver's name and a slash.
 const AGENT_NOT_READY: &str = "agent-not-ready";
 
 /// The key of a driver's startup taint.
@@ -19,8 +19,8 @@ pub(crate) fn key(driver: &str) -> String {
     format!("{driver}/{AGENT_NOT_READY}")
 }
 
-/// Takes a driver's startup taints off a Node; none: it has none. Others' taints may change meanwhile: the patch tests those that it removes,
-/// where it removes them, and nothing else.
+/// Removes a driver's startup taints from a Node; none: it has none. Taints of others may change meanwhile: the patch tests those that it removes, at
+/// their positions, and nothing else.
 pub(crate) fn removal(node: &Node, driver: &str) -> Option<GuardedPatch> {
     let key = key(driver);
     let taints = node.spec.as_ref()?.taints.as_ref()?;
@@ -37,14 +37,14 @@ pub(crate) fn removal(node: &Node, driver: &str) -> Option<GuardedPatch> {
         ]
     });
     let mut patch = GuardedPatch::where_fields(tests);
-    // From the end: each removal moves what follows.
+    // From the end: each removal moves the entries after it.
     for (at, _) in own.iter().rev() {
         patch.remove(["spec", "taints", at]);
     }
     patch.if_any()
 }
 
-/// Does it.
+/// Sends the patch that removes the taints.
 pub(crate) async fn remove(
     client: &Client,
     node_name: &str,

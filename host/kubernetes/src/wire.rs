@@ -1,4 +1,4 @@
-//! The messages, client and server trait of `proto/`, as generated.
+//! The generated messages, client and server trait of `proto/`.
 
 /// Registration with kubelet: package `pluginregistration`, which has no version upstream.
 #[allow(

@@ -1,30 +1,30 @@
-//! What must be written so that a `CSIDriver` object says what a driver needs.
+//! Compares a `CSIDriver` object with what the driver needs.
 //!
-//! A hundred hosts of one DaemonSet want the same object: where it says so already, whoever wrote it, nothing is written.
+//! A hundred hosts of one DaemonSet need the same object: if it is already right, nothing is written, whichever host or person wrote it.
 
 use crate::FIELD_MANAGER;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSIDriverSpec};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// Fields that the API server never lets change (`ValidateCSIDriverUpdate`).
+/// Fields that the API server never allows to change (`ValidateCSIDriverUpdate`).
 const IMMUTABLE: [&str; 2] = ["attachRequired", "volumeLifecycleModes"];
 
-/// What is to be done.
+/// What must be written.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// It says what it should.
+    /// The object is right.
     Nothing,
-    /// To be applied.
+    /// This object is applied.
     Apply(Box<CSIDriver>),
-    /// It cannot be changed to what it should say.
+    /// A field differs that cannot be changed.
     Immutable {
-        /// `field` is `live`, wanted `wanted`; one for each.
+        /// One entry for each: `field` is `live`, wanted `wanted`.
         fields: Vec<String>,
     },
 }
 
-/// What brings `live` to `wanted`.
+/// The change from `live` to `wanted`.
 pub fn change(live: Option<&CSIDriver>, wanted: &CSIDriver) -> Change {
     let Some(live) = live else {
         return Change::Apply(Box::new(wanted.clone()));
@@ -56,7 +56,7 @@ pub fn change(live: Option<&CSIDriver>, wanted: &CSIDriver) -> Change {
     Change::Apply(Box::new(wanted))
 }
 
-/// The modes are a set to people and a list to the API server's check of immutability.
+/// The modes are a set, but the API server's check of immutability compares them as a list.
 fn keep_order(live: &CSIDriverSpec, wanted: &mut CSIDriverSpec) {
     let set = |spec: &CSIDriverSpec| {
         let modes = spec.volume_lifecycle_modes.iter().flatten();

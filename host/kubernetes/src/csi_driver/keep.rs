@@ -1,7 +1,7 @@
-//! Brings a driver's `CSIDriver` object to what the plugin in use needs, once for each plugin.
+//! Applies a driver's `CSIDriver` object, once for each plugin that is activated.
 //!
-//! The object is not watched: while documents are rolled out two hosts of one driver may want different objects, and would undo each other's for
-//! ever. What a person changes later is met at the next start of a host.
+//! The object is not watched: during a rollout of documents two hosts of one driver may need different objects, and would overwrite each other's
+//! endlessly. A later change by a person is corrected at the next start of a host.
 
 use super::{Change, change};
 use crate::FIELD_MANAGER;
@@ -18,21 +18,21 @@ use tokio::time::sleep;
 
 /// Pause after the first failure; doubled after each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Longest pause while the API server does not answer: an outage must not end with all hosts of a cluster asking at once.
+/// Longest pause while the API server does not answer: after an outage the hosts of a cluster must not all send requests at once.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Pause after a refusal: only a person can change it, and each attempt costs the API server one read.
+/// Pause after a rejection: only a person can resolve it, and each attempt costs the API server one read.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
-/// How the object of a driver stands.
+/// The state of a driver's `CSIDriver` object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CsiDriverStatus {
-    /// It says what the plugin in use needs.
+    /// It has what the plugin in use needs.
     pub applied: bool,
-    /// Kubernetes acts on an object that says otherwise, so the driver's volumes would not be mounted as it expects: why.
+    /// Why the object contradicts the driver: Kubernetes acts on it, so the driver's volumes would not be mounted as the driver expects.
     pub contradicted: Option<String>,
 }
 
-/// Applies what is wanted, again whenever that changes; never returns. `tell` is called after each attempt that changes the answer.
+/// Applies the wanted object whenever that changes; never returns. `tell` is called after each attempt that changes the status.
 pub async fn keep(
     client: Client,
     events: Events,
@@ -79,7 +79,7 @@ async fn until_applied(
         };
         let reason = error.in_words();
         if reason != said {
-            // Of the object itself an API server that is away says nothing new.
+            // An API server that does not answer gives no new information about the object.
             if !error.is_unavailable() {
                 contradicted = error.contradicts().then(|| reason.clone());
             }
@@ -104,7 +104,7 @@ async fn until_applied(
     }
 }
 
-/// Whether something was written. It reads first: most hosts find the object right.
+/// Applies the object. Returns whether something was written. It reads first: for most hosts the object is already right.
 async fn attempt(client: &Client, name: &str, wanted: &CSIDriver) -> Result<bool, KubernetesError> {
     let api: Api<CSIDriver> = Api::all(client.clone());
     let live = answered(format!("read CSIDriver {name}"), api.get_opt(name)).await?;
@@ -115,7 +115,7 @@ async fn attempt(client: &Client, name: &str, wanted: &CSIDriver) -> Result<bool
             fields: fields.join("; "),
         }),
         Change::Apply(object) => {
-            // Not forced: what another manager has set is somebody's decision.
+            // Not forced: a field of another manager is that manager's decision.
             let params = PatchParams::apply(FIELD_MANAGER);
             let patch = Patch::Apply(&object);
             let applied = api.patch(name, &params, &patch);
@@ -155,7 +155,7 @@ mod tests {
         })
     }
 
-    /// What is told until `last` says that this was the last of it.
+    /// The statuses that are reported, until `last` accepts them as complete.
     async fn told(
         client: Client,
         last: impl Fn(&[CsiDriverStatus]) -> bool,

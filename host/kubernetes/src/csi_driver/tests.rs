@@ -1,4 +1,4 @@
-//! The object of each kind of driver, and what a change of it comes to.
+//! The object of each kind of driver, and the change for each difference.
 
 use super::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry};

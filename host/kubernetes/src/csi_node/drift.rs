@@ -1,4 +1,4 @@
-//! What Node and CSINode do not say of a driver.
+//! The differences between Node and CSINode and what a driver reports.
 
 use super::facts::{DriverFacts, NODE_IDS, node_ids};
 use k8s_openapi::api::core::v1::Node;
@@ -9,18 +9,18 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Drift {
     pub(super) remedy: Remedy,
-    /// For a person.
+    /// A description for people.
     pub(super) text: String,
 }
 
-/// Who can mend it.
+/// What resolves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Remedy {
-    /// Whoever writes CSINode, when it writes again.
+    /// The writer of CSINode, when it writes again.
     Rewrite,
-    /// The same, and it may do so by itself after its period (`nodeAllocatableUpdatePeriodSeconds`).
+    /// The same, and it may do so without being triggered, after its period (`nodeAllocatableUpdatePeriodSeconds`).
     Refresh,
-    /// A person: kubelet would refuse the driver, and take its entry away.
+    /// A person: kubelet would reject the driver and remove its entry.
     Person,
 }
 
@@ -31,7 +31,7 @@ impl Drift {
     }
 }
 
-/// Everything that the objects, as they are now, do not say as the driver does.
+/// All differences between the current objects and what the driver reports.
 pub(super) fn drifts(
     facts: &DriverFacts,
     node: Option<&Node>,
@@ -64,7 +64,7 @@ pub(super) fn drifts(
     found
 }
 
-/// The differences for which kubelet refuses a driver before it writes anything.
+/// The differences for which kubelet rejects a driver before it writes anything.
 pub(super) fn collisions(facts: &DriverFacts, node: &Node) -> Vec<Drift> {
     let all = drifts(facts, Some(node), None);
     all.into_iter()
@@ -72,7 +72,7 @@ pub(super) fn collisions(facts: &DriverFacts, node: &Node) -> Vec<Drift> {
         .collect()
 }
 
-/// All of them as one sentence.
+/// All differences as one sentence.
 pub(super) fn sentence(drifts: &[Drift]) -> String {
     let texts: Vec<_> = drifts.iter().map(|it| it.text.as_str()).collect();
     texts.join("; ")
@@ -89,13 +89,13 @@ pub(super) fn count_of(entry: &CSINodeDriver) -> Option<i32> {
     entry.allocatable.as_ref().and_then(|it| it.count)
 }
 
-/// `topologyKeys` of an entry: their order means nothing.
+/// `topologyKeys` of an entry: their order has no meaning.
 pub(super) fn keys_of(entry: &CSINodeDriver) -> BTreeSet<&str> {
     let keys = entry.topology_keys.iter().flatten();
     keys.map(String::as_str).collect()
 }
 
-/// Whether a CSINode belongs to this very Node, not to an earlier one of its name.
+/// Whether a CSINode belongs to this Node, not to an earlier one of the same name.
 pub(super) fn owned_by(csi_node: &CSINode, node: &Node) -> bool {
     let mut owners = csi_node.metadata.owner_references.iter().flatten();
     owners.any(|owner| {

@@ -1,66 +1,66 @@
-//! When a difference is acted on. Kubelet writes Node and CSINode one after the other, takes an entry away before it writes it anew, and refreshes
-//! limits at its own pace; none of that is drift.
+//! When a difference is acted on. kubelet writes Node and CSINode one after the other, removes an entry before it writes it again, and refreshes
+//! limits at its own interval; none of that is drift.
 
 use super::drift::{Drift, Remedy, sentence};
 use crate::status::ListingStatus;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long differences may last, and how often they are mended.
+/// How long differences may last, and how often they are corrected.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DriftPolicy {
-    /// Any.
+    /// Any difference.
     pub(super) settling: Duration,
-    /// A limit alone.
+    /// A difference of a limit only.
     pub(super) counting: Duration,
-    /// From the first mending to the second; doubled after each.
+    /// From the first correction to the second; doubled after each.
     pub(super) first_pause: Duration,
-    /// And at most so long. Who stayed listed for this long starts anew.
+    /// The longest pause. A driver that stayed listed for this long starts with the first pause again.
     pub(super) longest_pause: Duration,
 }
 
 /// Whether the driver should be listed by now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Registered {
-    /// Whoever writes was told of the driver.
+    /// The writer knows the driver.
     Yes,
-    /// Not yet, or not now: no entry is what is to be expected.
+    /// Not yet, or not now: a missing entry is expected.
     No,
-    /// Somebody else registers, and cannot be asked.
+    /// Another process registers the driver, and cannot be asked.
     Unknown,
 }
 
-/// How a driver stands, over time.
+/// The state of a driver over time.
 #[derive(Debug)]
 pub(super) struct DriverState {
     policy: DriftPolicy,
     status: ListingStatus,
-    /// Since when there is any difference besides a limit, and since when in the limit.
+    /// Since when there is a difference besides a limit, and since when in a limit.
     since: [Option<Instant>; 2],
-    /// A difference that lasted was told.
+    /// A difference that lasted was reported.
     told: bool,
     listed_since: Option<Instant>,
     pause: Duration,
     next_mending: Option<Instant>,
 }
 
-/// What is to be done now.
+/// The next action.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// To be told to people.
+    /// What to report.
     pub(super) tell: Option<Tell>,
-    /// The writer is to write again.
+    /// The writer must write again.
     pub(super) mend: bool,
-    /// When to look again, if nothing changes before.
+    /// When to check again, if nothing changes before.
     pub(super) wake: Option<Instant>,
 }
 
-/// What is told to people.
+/// A report for people.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Tell {
     /// A difference lasts.
     Drifted(String),
-    /// All is as the driver says, again.
+    /// The objects match the driver again.
     Listed,
 }
 
@@ -77,18 +77,18 @@ impl DriverState {
         }
     }
 
-    /// For readiness.
+    /// The status for readiness.
     pub(super) fn status(&self) -> &ListingStatus {
         &self.status
     }
 
-    /// Nothing can be compared, or written.
+    /// The objects cannot be compared, or written.
     pub(super) fn not_listed(&mut self, reason: String) {
         self.status.listed = false;
         self.status.reason = Some(reason);
     }
 
-    /// Takes what is different now.
+    /// Handles the current differences.
     pub(super) fn step(&mut self, now: Instant, drifts: &[Drift], registered: Registered) -> Step {
         if drifts.is_empty() {
             return self.listed(now);
@@ -148,7 +148,7 @@ impl DriverState {
         }
     }
 
-    /// Who was listed long enough is mended at once, and then with short pauses again.
+    /// A driver that was listed long enough is corrected at once, and then with short pauses again.
     fn begin_mending(&mut self, now: Instant) {
         let listed_for = self.listed_since.map(|since| now.duration_since(since));
         if listed_for.is_none_or(|time| time >= self.policy.longest_pause) {

@@ -1,4 +1,4 @@
-//! What a driver says of its node, in the form that Node and CSINode have it, and the annotation with the node ids of all drivers.
+//! What a driver reports about its node, in the form of Node and CSINode, and the annotation with the node ids of all drivers.
 
 use k8s_openapi::api::core::v1::Node;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +15,8 @@ pub(super) struct DriverFacts {
 }
 
 impl DriverFacts {
-    /// As kubelet takes an answer: no limit is no count, nor is 0; one beyond what the field holds becomes the largest that it does
-    /// (`nodeinfomanager`, `installDriverToCSINode`).
+    /// As kubelet reads an answer: no limit gives no count, nor does 0; a limit above the field's maximum becomes that maximum (`nodeinfomanager`,
+    /// `installDriverToCSINode`).
     pub(super) fn new(driver: DriverName, info: NodeInfo) -> Self {
         let count = info.max_volumes.filter(|&limit| limit > 0);
         Self {
@@ -57,7 +57,7 @@ impl DriverFacts {
 /// The annotation of a Node that holds each driver's node id: one JSON map for all drivers.
 pub(super) const NODE_IDS: &str = "csi.volume.kubernetes.io/nodeid";
 
-/// The map; none where the annotation is no such map, which kubelet refuses to write into.
+/// The map; none if the annotation is not such a map: kubelet refuses to write into it then.
 pub(super) fn node_ids(node: &Node) -> Option<BTreeMap<String, String>> {
     let annotations = node.metadata.annotations.as_ref();
     match annotations
@@ -65,7 +65,7 @@ pub(super) fn node_ids(node: &Node) -> Option<BTreeMap<String, String>> {
         .map(String::as_str)
     {
         None | Some("") => Some(BTreeMap::new()),
-        // `null` is an empty map to Go's reader.
+        // Go's JSON decoder reads `null` as an empty map.
         Some(text) => serde_json::from_str::<Option<BTreeMap<_, _>>>(text)
             .ok()
             .map(Option::unwrap_or_default),
@@ -88,7 +88,7 @@ pub(super) mod tests {
     use wasmount_core::names::NodeId;
     use wasmount_core::topology::Topology;
 
-    /// Facts for tests of the modules beside this one.
+    /// Facts for tests of the sibling modules.
     pub(in super::super) fn facts(
         driver: &str,
         id: &str,

@@ -1,8 +1,8 @@
-//! What to write into Node and CSINode, where the host does it (`--csinode manage`): kubelet's algorithm (`pkg/volume/csi/nodeinfomanager`), as the
-//! next patch for an object as it was read.
+//! What to write into Node and CSINode where the host does it (`--csinode manage`): kubelet's algorithm (`pkg/volume/csi/nodeinfomanager`), as the
+//! next patch for an object that was read.
 //!
-//! It differs from kubelet where kubelet may lose what others wrote: patches instead of whole objects, and a CSINode of an earlier Node of this name
-//! gets a new owner instead of being deleted with all of its entries.
+//! It differs from kubelet where kubelet may lose changes of others: it sends patches instead of whole objects, and a CSINode of an earlier Node of
+//! this name gets a new owner instead of being deleted with all of its entries.
 
 use super::drift::{collisions, count_of, entry, keys_of, owned_by, sentence};
 use super::facts::{DriverFacts, NODE_IDS, node_ids, node_ids_text};
@@ -14,10 +14,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which in-tree plugins were replaced by CSI drivers.
+/// The annotation with the in-tree plugins that were replaced by CSI drivers.
 const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
-/// All that there were, in order: kubelet 1.36 has migrated them without condition (`csi_plugin.go`, `Init`), and scheduler and controllers
-/// take a node without this word for one that mounts in-tree volumes itself.
+/// All in-tree plugins, in order: kubelet 1.36 has migrated them without condition (`csi_plugin.go`, `Init`). Scheduler and controllers treat a node
+/// without this annotation as one that mounts in-tree volumes itself.
 const MIGRATED: [&str; 7] = [
     "kubernetes.io/aws-ebs",
     "kubernetes.io/azure-disk",
@@ -28,7 +28,7 @@ const MIGRATED: [&str; 7] = [
     "kubernetes.io/vsphere-volume",
 ];
 
-/// The next patch of the Node; none: it says all of it. Refused where a label or the annotation says something else already.
+/// The next patch of the Node; none: nothing is missing. Rejected where a label or the annotation already has another value.
 pub(super) fn next_node_patch(
     facts: &DriverFacts,
     node: &Node,
@@ -59,7 +59,7 @@ pub(super) fn next_node_patch(
     Ok(patch.if_any())
 }
 
-/// A CSINode for this Node, with the driver in it.
+/// A CSINode for this Node, with the driver's entry.
 pub(super) fn new_csi_node(facts: &DriverFacts, node: &Node) -> CSINode {
     let annotation = (MIGRATED_PLUGINS.to_owned(), MIGRATED.join(","));
     CSINode {
@@ -75,8 +75,8 @@ pub(super) fn new_csi_node(facts: &DriverFacts, node: &Node) -> CSINode {
     }
 }
 
-/// The next patch of CSINode; none: it says all of it. Node id and topology keys of an entry cannot be changed (API validation), so an entry
-/// with others is taken away first, and added by the patch after that.
+/// The next patch of CSINode; none: nothing is missing. Node id and topology keys of an entry cannot be changed (API validation), so an entry with
+/// other ones is removed first, and added by the patch after that.
 pub(super) fn next_csi_node_patch(
     facts: &DriverFacts,
     node: &Node,
@@ -109,21 +109,21 @@ pub(super) fn next_csi_node_patch(
                 patch.add(["spec", "drivers", &at, "allocatable"], allocatable);
             }
         }
-        // The API server gives an empty list as `null`, which has no end to add to.
+        // The API server returns an empty list as `null`, which has no end to append to.
         _ if drivers.is_empty() => patch.add(["spec", "drivers"], json!([new_entry(facts)])),
         _ => patch.add(["spec", "drivers", "-"], json!(new_entry(facts))),
     }
     patch.if_any()
 }
 
-/// Takes entries of these drivers away.
+/// Removes entries of these drivers.
 pub(super) fn csi_node_without(
     csi_node: &CSINode,
     gone: &BTreeSet<String>,
 ) -> Option<GuardedPatch> {
     let mut patch = GuardedPatch::of_version(&csi_node.metadata);
     let entries = csi_node.spec.drivers.iter().enumerate();
-    // From the end: each removal moves what follows.
+    // From the end: each removal moves the entries after it.
     for (at, entry) in entries.rev() {
         if gone.contains(&entry.name) {
             patch.remove(["spec", "drivers", &at.to_string()]);
@@ -132,7 +132,7 @@ pub(super) fn csi_node_without(
     patch.if_any()
 }
 
-/// Takes the node ids of these drivers away; labels stay, as kubelet leaves them.
+/// Removes the node ids of these drivers; labels stay, as kubelet leaves them.
 pub(super) fn node_without(node: &Node, gone: &BTreeSet<String>) -> Option<GuardedPatch> {
     let mut ids = node_ids(node)?;
     let before = ids.len();
@@ -149,8 +149,8 @@ pub(super) fn node_without(node: &Node, gone: &BTreeSet<String>) -> Option<Guard
     patch.if_any()
 }
 
-/// Drivers whose entries this field manager made, and nobody else has written since: from the managed fields of the object, so that nothing
-/// needs to be remembered elsewhere.
+/// Drivers with entries that this field manager created and no other one has changed since: read from the managed fields of the object, so that
+/// nothing needs to be stored elsewhere.
 pub(super) fn made_by(csi_node: &CSINode, manager: &str) -> BTreeSet<String> {
     let managed = csi_node.metadata.managed_fields.iter().flatten();
     let (mut own, mut others) = (BTreeSet::new(), BTreeSet::new());

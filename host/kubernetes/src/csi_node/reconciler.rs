@@ -20,59 +20,59 @@ use tokio::time::{Instant, sleep_until, timeout};
 use wasmount_core::driver::NodeInfo;
 use wasmount_core::names::DriverName;
 
-/// How long differences may last beside a kubelet. 5 s: it unregisters and registers in rounds of 1 s, and writes Node and CSINode with up to
-/// 0.3 s of retries each.
+/// How long differences may last beside a kubelet. 5 s: it unregisters and registers in rounds of 1 s, and writes Node and CSINode with up to 0.3 s
+/// of retries each.
 const SETTLING: Duration = Duration::from_secs(5);
-/// Between registrations of one driver that do not help, at first and at last: each takes the entry away for a moment.
+/// Between registrations of one driver that do not help, at first and at last: each removes the entry for a moment.
 const FIRST_RENEWAL_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_RENEWAL_PAUSE: Duration = Duration::from_secs(300);
-/// The same for the host's own writing, which disturbs nobody.
+/// The same for the host's own writing, which removes no entry and disturbs no other process.
 const FIRST_WRITING_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_WRITING_PAUSE: Duration = Duration::from_secs(60);
-/// How many of kubelet's periods a limit may be behind. 2: the driver and kubelet ask in turn, each once a period.
+/// How many of kubelet's periods a limit may be outdated. 2: the driver and kubelet each ask once a period, in turn.
 const PERIODS: u32 = 2;
-/// Until the taint is tried again, when its removal was refused.
+/// Pause before the taint is removed again, when its removal was rejected.
 const TAINT_PAUSE: Duration = Duration::from_secs(10);
-/// How long registration waits for the API server to say what the Node is. 5 s: kubelet does without it as well.
+/// How long registration waits for the API server to return the Node. 5 s: kubelet registers without it as well.
 const PREFLIGHT: Duration = Duration::from_secs(5);
 
 /// How a driver is registered again.
 #[derive(Clone)]
 pub struct Renewal {
-    /// Whether kubelet has it.
+    /// Whether kubelet has registered it.
     pub registration: watch::Receiver<RegistrationStatus>,
-    /// Takes the registration socket away and binds it again.
+    /// Removes the registration socket and binds it again.
     pub renew: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// Who writes the objects.
+/// What writes the objects.
 #[derive(Clone)]
 pub enum NodeWriter {
-    /// kubelet; none: somebody else registers the driver, and differences are only told.
+    /// kubelet; none: another process registers the driver, and differences are only reported.
     Kubelet(Option<Renewal>),
     /// The host.
     Own(Arc<Writer>),
 }
 
-/// One driver's.
+/// The reconciler of one driver.
 pub struct CsiNodeReconciler {
     /// The driver.
     pub driver: DriverName,
     /// Name of Node and CSINode.
     pub node_name: String,
-    /// What it answers ([`wasmount_core::driver::Driver::node_info_answers`]).
+    /// Its answers to NodeGetInfo ([`wasmount_core::driver::Driver::node_info_answers`]).
     pub answers: watch::Receiver<Option<NodeInfo>>,
     /// The objects ([`super::watch()`]).
     pub seen: watch::Receiver<Seen>,
-    /// Who writes them.
+    /// What writes them.
     pub writer: NodeWriter,
     /// `nodeAllocatableUpdatePeriodSeconds`.
     pub update_period: Option<Duration>,
-    /// For the taint.
+    /// Used to remove the taint.
     pub client: Client,
-    /// For people.
+    /// Used to report to people.
     pub events: Events,
-    /// For readiness.
+    /// Used to report to readiness.
     pub tell: Arc<dyn Fn(ListingStatus) + Send + Sync>,
 }
 
@@ -128,7 +128,7 @@ impl CsiNodeReconciler {
         }
     }
 
-    /// What differs from what the driver says; or why that is not known.
+    /// The differences between the objects and what the driver reports; or why they are not known.
     fn compare(&mut self, seen: &Seen) -> Result<(DriverFacts, Vec<Drift>), String> {
         let Some(info) = self.answers.borrow_and_update().clone() else {
             return Err("the driver has not answered NodeGetInfo yet".to_owned());
@@ -171,7 +171,7 @@ impl CsiNodeReconciler {
     async fn write_event(&self, tell: Tell, state: &DriverState) {
         let driver = &self.driver;
         match tell {
-            // The host's first own writing is no news of that kind.
+            // The host's own first write is not an event of that kind.
             Tell::Drifted(reason)
                 if matches!(self.writer, NodeWriter::Own(_)) && state.status().drifts == 0 =>
             {
@@ -215,7 +215,7 @@ impl CsiNodeReconciler {
         }
     }
 
-    /// False when the removal is to be tried again later: of what changes meanwhile, the watch tells.
+    /// Removes the taint. False when the removal is to be tried again later: of changes in between, the watch notifies.
     async fn untaint(&self, seen: &Seen) -> bool {
         let Observed::Present(node) = &seen.node else {
             return true;
@@ -242,7 +242,7 @@ impl CsiNodeReconciler {
         }
     }
 
-    /// Returns when there is something to look at. A sender that is gone says nothing any more.
+    /// Returns when something may have changed. A sender that was dropped is ignored.
     async fn changed(&mut self, wake: Option<Instant>) {
         let registration = async {
             match &mut self.writer {
@@ -265,8 +265,8 @@ impl CsiNodeReconciler {
     }
 }
 
-/// Returns when nothing that is known stands in the way of registering with kubelet. A topology label with another value does: kubelet would
-/// refuse the driver, and take its entry away; that is said once, and waited out. With a silent API server it returns soon.
+/// Returns when no known difference prevents the registration with kubelet. A topology label with another value does: kubelet would reject the driver
+/// and remove its entry. That is reported once, and this waits until it is resolved. Without an answer of the API server it returns soon.
 pub async fn clear_to_register(
     driver: DriverName,
     mut answers: watch::Receiver<Option<NodeInfo>>,

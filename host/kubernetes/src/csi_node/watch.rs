@@ -15,11 +15,11 @@ use tokio::sync::watch;
 /// One object.
 #[derive(Debug, Clone)]
 pub enum Observed<K> {
-    /// The API server has not said yet; why.
+    /// The API server has not answered yet; why.
     Unknown(String),
-    /// There is none.
+    /// There is no such object.
     Absent,
-    /// It is so.
+    /// The object.
     Present(Arc<K>),
 }
 
@@ -33,7 +33,7 @@ pub struct Seen {
 }
 
 impl<K> Observed<K> {
-    /// The object, where there is one; or why nobody knows.
+    /// The object, if there is one; or why that is not known.
     pub(super) fn known(&self) -> Result<Option<&K>, &str> {
         match self {
             Observed::Unknown(reason) => Err(reason),
@@ -43,7 +43,7 @@ impl<K> Observed<K> {
     }
 }
 
-/// Watches both; the work is the future, to be run as a task.
+/// Watches both objects. The returned future does the work and is run as a task.
 pub fn watch(
     client: Client,
     node_name: String,
@@ -66,7 +66,7 @@ pub fn watch(
 }
 
 impl<K> Observed<K> {
-    /// A watch that broke makes nothing unknown that was seen.
+    /// After a watch breaks, the last observed object stays known.
     fn or(self, last: &Self) -> Self
     where
         K: Clone,
@@ -78,7 +78,7 @@ impl<K> Observed<K> {
     }
 }
 
-/// Never ends: the library lists again after an expired version (410), and connects again, with pauses of at most 30 s.
+/// Never returns: the library lists again after an expired version (410), and reconnects, with pauses of at most 30 s.
 async fn follow<K>(client: Client, name: &str, mut report: impl FnMut(Observed<K>))
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,

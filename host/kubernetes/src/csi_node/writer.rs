@@ -1,6 +1,7 @@
-//! Writes Node and CSINode, where nobody else does.
+//! Writes Node and CSINode, where no kubelet does.
 //!
-//! Entries stay when the host stops, as they do when kubelet stops. What it made for drivers that it no longer serves goes at its next start.
+//! Entries stay when the host stops, as they do when kubelet stops. At its next start the host removes entries that it created for drivers that it no
+//! longer serves.
 
 use super::facts::DriverFacts;
 use super::install::{
@@ -22,19 +23,19 @@ use std::time::Duration;
 use tokio::time::sleep;
 use wasmount_core::names::DriverName;
 
-/// How often one write is tried at a time, and the pause after the first: kubelet's (`nodeinfomanager`, `updateBackoff`).
+/// How often one write is tried in a row, and the pause after the first: kubelet's (`nodeinfomanager`, `updateBackoff`).
 const TRIES: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_FACTOR: u32 = 5;
-/// Most patches of one CSINode at a time: an entry is taken away and added. What still differs then was changed on the way in (an admission
-/// webhook), and is for the comparison to tell.
+/// Most patches of one CSINode in a row: an entry is removed and added. A difference that remains was made on the way in (an admission webhook), and
+/// the comparison reports it.
 const PATCHES: usize = 2;
-/// Between attempts to take away what is no longer served. 30 s: nothing waits for it.
+/// Between attempts to remove entries of drivers that are no longer served. 30 s: nothing waits for it.
 const RETIRE_PAUSE: Duration = Duration::from_secs(30);
 /// Bytes of the data directory's digest in the name of the field manager: enough for the hosts of one node.
 const IDENTITY_BYTES: usize = 8;
 
-/// Who writes.
+/// Writes Node and CSINode.
 pub struct Writer {
     nodes: Api<Node>,
     csi_nodes: Api<CSINode>,
@@ -43,8 +44,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// The data directory tells apart the hosts of one node: its lock sees to it that there is one host for each, and what one made, another
-    /// must not take for its own.
+    /// The data directory distinguishes the hosts of one node: its lock ensures that each has one host, and a host must not take another's entries
+    /// for its own.
     pub fn new(client: Client, node_name: String, data_dir: &Path) -> Self {
         let digest = Sha256::digest(data_dir.as_os_str().as_bytes());
         let identity: String = digest
@@ -60,7 +61,7 @@ impl Writer {
         }
     }
 
-    /// Has Node and CSINode say what the driver says.
+    /// Writes what the driver reports into Node and CSINode.
     pub(super) async fn install(&self, facts: &DriverFacts) -> Result<(), KubernetesError> {
         let mut pause = FIRST_PAUSE;
         for _ in 1..TRIES {
@@ -99,7 +100,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes away what this host made for drivers that are no longer served; tries until it is done.
+    /// Removes what this host created for drivers that are no longer served; tries until it succeeds.
     pub async fn retire_all_but(&self, served: &BTreeSet<DriverName>) {
         loop {
             match self.try_retire(served).await {
@@ -125,7 +126,7 @@ impl Writer {
         gone.retain(|name| !served.iter().any(|driver| driver.as_str() == name));
         let entries = csi_node_without(&csi_node, &gone);
         if let Some(entries) = entries {
-            // First, while CSINode still tells who made them.
+            // First, while CSINode still shows which manager created the entries.
             if let Some(ids) = node_without(&self.node().await?, &gone) {
                 self.patch_node(ids.into_patch()).await?;
             }
@@ -144,7 +145,7 @@ impl Writer {
         answered(what, self.csi_nodes.get_opt(&self.node_name)).await
     }
 
-    /// By the status, as kubelet does: the right to change a Node's status cannot make it unschedulable.
+    /// Uses the `status` subresource, as kubelet does: the right to change a Node's status cannot make the Node unschedulable.
     async fn patch_node(&self, patch: kube::api::Patch<()>) -> Result<(), KubernetesError> {
         let what = format!(
             "write the labels and annotations of Node {}",

@@ -1,17 +1,17 @@
-//! What one driver has in an election: its lease, and the way out of it.
+//! One driver's part of an election: its lease, and its withdrawal.
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// A lease that is asked for, or held, until it is wanted no more.
+/// A lease that is requested or held until it is withdrawn.
 pub(super) struct DriverLease {
     pub(super) lease: String,
     withdrawn: CancellationToken,
-    /// The lease may be ours. What waits for that to end also ends when this is dropped.
+    /// This host may hold the lease. Code that waits for that to end also continues when this is dropped.
     taken: watch::Sender<bool>,
 }
 
-/// Takes one driver out of an election, whether or not that is won.
+/// Withdraws one driver from an election, before or after it is won.
 #[derive(Clone)]
 pub struct Withdrawal {
     withdrawn: CancellationToken,
@@ -34,28 +34,28 @@ impl DriverLease {
         }
     }
 
-    /// Whether the lease may be asked for. If so, who withdraws waits from now on until this is dropped.
+    /// Whether the lease may be requested. If so, a withdrawal waits from now on until this is dropped.
     pub(super) fn take(&self) -> bool {
-        // First: who withdraws in between waits, or is seen here.
+        // First: a withdrawal in between waits, or is seen here.
         self.taken.send_replace(true);
         !self.withdrawn.is_cancelled()
     }
 
-    /// Returns when the lease is wanted no more.
+    /// Returns when the lease is withdrawn.
     pub(super) async fn withdrawn(&self) {
         self.withdrawn.cancelled().await;
     }
 }
 
 impl Withdrawal {
-    /// Wants the lease no more. Returns once it was given back, or the attempt at that has ended; at once if it was never asked for.
+    /// Withdraws the lease. Returns once it was released, or that attempt has ended; at once if it was never requested.
     pub async fn withdraw(mut self) {
         self.withdrawn.cancel();
-        // Fails once the seat is gone, which is the end of it too.
+        // Fails once the `DriverLease` is dropped, which also ends the lease.
         let _ = self.taken.wait_for(|taken| !taken).await;
     }
 
-    /// Whether the lease is wanted no more.
+    /// Whether the lease is withdrawn.
     pub fn is_asked(&self) -> bool {
         self.withdrawn.is_cancelled()
     }

@@ -1,6 +1,6 @@
-//! The rules of a lease: who may take it, until when it is held, and what is written.
+//! The rules of a lease: which host may take it, how long it is held, and what is written.
 //!
-//! Times of others are never compared with ours: a lease is free when it has not changed for as long as it says, by our own clock.
+//! Times of other hosts are never compared with ours: a lease is free when it has not changed for its own duration, by our clock.
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -9,38 +9,38 @@ use kube::api::ObjectMeta;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a lease that nobody renews is somebody's. 15 s, as the sidecars have it by default (csi-lib-utils, leaderelection).
+/// How long a lease belongs to a holder that does not renew it. 15 s, the default of the sidecars (csi-lib-utils, leaderelection).
 pub(super) const DURATION: Duration = Duration::from_secs(15);
 
-/// How long a holder goes on without having renewed. 10 s, as the sidecars: what is left of [`DURATION`] is for calls to end.
+/// How long a holder continues without a renewal. 10 s, as the sidecars: the rest of [`DURATION`] is for calls to end.
 pub(super) const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Between two looks. 2 s, as client-go by default: some attempts fit into [`RENEW_DEADLINE`].
+/// Between two reads. 2 s, the default of client-go: several attempts fit into [`RENEW_DEADLINE`].
 pub(super) const RETRY: Duration = Duration::from_secs(2);
 
-/// A lease that was given back: client-go's word for "at once".
+/// The duration in a released lease: client-go's value for "at once".
 const RELEASED_SECONDS: i32 = 1;
 
-/// The lease of another as we have seen it.
+/// The lease of another holder, as it was last observed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Observed {
     version: Option<String>,
     since: Instant,
 }
 
-/// What a look at a lease says.
+/// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nobody's, or its holder is gone, or it is ours.
+    /// It has no holder, its holder is gone, or this host holds it.
     Free,
-    /// Another's.
+    /// Another host holds it.
     Held {
-        /// Whose.
+        /// The holder.
         by: String,
     },
 }
 
-/// Looks at a lease that is there. `observed` is what the look before left, and is brought up to date.
+/// Evaluates an existing lease. `observed` is the result of the last read, and is updated.
 pub(super) fn look(
     lease: &Lease,
     me: &str,
@@ -63,7 +63,7 @@ pub(super) fn look(
     Verdict::Held { by: holder }
 }
 
-/// A lease that is taken, over the one that was there. Its resource version stays: whoever writes first has it.
+/// The lease with this host as its holder, based on the existing one. Its resource version is kept: the first writer wins.
 pub(super) fn taken(name: &str, before: Option<Lease>, me: &str, at: Timestamp) -> Lease {
     let mut lease = before.unwrap_or_else(|| Lease {
         metadata: ObjectMeta {
@@ -74,7 +74,7 @@ pub(super) fn taken(name: &str, before: Option<Lease>, me: &str, at: Timestamp) 
     });
     let spec = lease.spec.get_or_insert_default();
     if spec.holder_identity.as_deref() != Some(me) {
-        // The first holder is no transition.
+        // The first holder does not count as a transition.
         let transitions = match (&spec.holder_identity, spec.lease_transitions) {
             (None, _) => 0,
             (Some(_), before) => before.unwrap_or_default().saturating_add(1),
@@ -87,7 +87,7 @@ pub(super) fn taken(name: &str, before: Option<Lease>, me: &str, at: Timestamp) 
     lease
 }
 
-/// A lease that is given back, if it is still ours.
+/// The released lease, if this host still holds it.
 pub(super) fn released(mut lease: Lease, me: &str, at: Timestamp) -> Option<Lease> {
     let spec = lease.spec.as_mut()?;
     if spec.holder_identity.as_deref() != Some(me) {
@@ -147,7 +147,7 @@ mod tests {
             let now = start + Duration::from_secs(seconds);
             look(&held(Some("other"), version), "me", now, &mut observed)
         };
-        // However old it says to be, it is held when it is first seen.
+        // Whatever time it contains, it is held when it is first seen.
         assert_eq!(at(0, "1"), held_by_other());
         assert_eq!(at(14, "1"), held_by_other());
         assert_eq!(at(16, "2"), held_by_other(), "it was renewed");

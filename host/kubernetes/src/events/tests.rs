@@ -1,4 +1,4 @@
-//! What is sent to the API server, and what when it does not answer.
+//! What is sent to the API server, and what happens when it does not answer.
 
 use super::*;
 use crate::api_double::{Reply, api_double};
@@ -50,7 +50,7 @@ async fn notes_become_events_and_repeated_ones_are_counted() {
     for note in ["a.b: no entry", "c.d: no entry", "a.b: no label"] {
         assert!(warn(&events, note).await);
     }
-    // Of the same host, by another part of it.
+    // From the same host, by another component of it.
     assert!(warn(&events.clone(), "c.d: no entry").await);
     let asked = asked.lock().unwrap();
     let told: Vec<_> = asked

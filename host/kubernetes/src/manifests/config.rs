@@ -1,4 +1,4 @@
-//! What a backend brings as a whole: its CSIDriver object, its document with component and files in a ConfigMap, and its StorageBackend object.
+//! The backend's CSIDriver object, its ConfigMap with document, component and files, and its StorageBackend object.
 
 use super::{Backend, Choices, Component, Manifest, ManifestsError};
 use base64::Engine;
@@ -7,27 +7,27 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Bytes of all values of a ConfigMap (`MaxSecretSize` in the API's validation, which holds for both).
+/// Most bytes of all values of a ConfigMap (`MaxSecretSize` in the API's validation, which applies to both).
 pub const CONFIG_MAP_BYTES: usize = 1 << 20;
-/// Up to where `kubectl apply` finds room for a copy of the object, in bytes: annotations hold 256 KiB (`TotalAnnotationSizeLimitB`), of which
-/// base64 takes a quarter, and the rest of the object some.
+/// Largest object of which `kubectl apply` can store a copy, in bytes: annotations hold 256 KiB (`TotalAnnotationSizeLimitB`), of which base64 takes
+/// a quarter, and the rest of the object some.
 const ANNOTATED_BYTES: usize = 180 << 10;
 
 /// Directory of the document in a pod.
 pub(super) const CONFIG_DIR: &str = "/etc/wasmount";
 /// Key of the component, and its path in the document.
 pub const PLUGIN_IN_CONFIG: &str = "plugin.wasm";
-/// Key of the certificates that a registry is trusted by, and their path in the document.
+/// Key of the certificates of a registry, and their path in the document.
 pub const CERTIFICATES_IN_CONFIG: &str = "registry-ca.pem";
 /// Directory of the secrets in a pod.
 pub(super) const SECRETS_DIR: &str = "/etc/wasmount-secrets";
 
-/// Where a secret is in a pod.
+/// The path of a secret in a pod.
 pub fn secret_path(name: &str) -> String {
     Path::new(SECRETS_DIR).join(name).display().to_string()
 }
 
-/// Where a key of the ConfigMap is in a pod.
+/// The path of a key of the ConfigMap in a pod.
 pub fn path_in_config(key: &str) -> String {
     Path::new(CONFIG_DIR).join(key).display().to_string()
 }
@@ -78,8 +78,8 @@ pub(super) fn config_map(backend: &Backend, choices: &Choices) -> Result<Manifes
     Manifest::new(about, &map)
 }
 
-/// The object that hosts follow. The mounter keeps its document in the ConfigMap: who may write an object does not decide what may be mounted on a
-/// node.
+/// The object that hosts follow. The mounter reads its document from the ConfigMap: the right to write an object must not decide what may be mounted
+/// on a node.
 pub(super) fn followed(object: &Value) -> Result<Manifest, ManifestsError> {
     Manifest::new(
         "The backend: what is changed here is served within seconds, by all hosts, without a restart. What of the node may be mounted is the \

@@ -1,6 +1,6 @@
-//! What all backends of a cluster share: the namespace, and the definitions of our kinds.
+//! The objects that all backends of a cluster share: the namespace, and the definitions of our kinds.
 //!
-//! It knows no backend, and what is printed for a backend holds none of it.
+//! They depend on no backend, and the manifests of a backend contain none of them.
 
 use super::{Manifest, ManifestsError};
 use crate::RECORD_DEFINITION;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Against pruning, by Argo CD, Helm and Flux. `kubectl apply --prune` goes by a label, and a shared object has none of any backend.
+/// Against pruning by Argo CD, Helm and Flux. `kubectl apply --prune` selects by label, and a shared object has no backend's label.
 const KEPT: [(&str, &str); 3] = [
     (
         "argocd.argoproj.io/sync-options",
@@ -19,7 +19,7 @@ const KEPT: [(&str, &str); 3] = [
     ("kustomize.toolkit.fluxcd.io/prune", "disabled"),
 ];
 
-/// All of it, as `wasmount manifests --shared` prints it.
+/// All shared objects, as `wasmount manifests --shared` prints them.
 pub fn shared_manifests(namespace: &str) -> Result<Vec<Manifest>, ManifestsError> {
     let object = json!({
         "apiVersion": "v1",
@@ -43,7 +43,7 @@ pub fn shared_manifests(namespace: &str) -> Result<Vec<Manifest>, ManifestsError
     Ok(all)
 }
 
-/// The definitions of StorageBackend objects alone, as `wasmount manifests --crd` prints them.
+/// The definitions of StorageBackend objects only, as `wasmount manifests --crd` prints them.
 pub fn definition_manifests() -> Result<Vec<Manifest>, ManifestsError> {
     let [backends, reports] =
         definitions().map_err(|error| ManifestsError::Template(error.to_string()))?;

@@ -1,7 +1,7 @@
-//! The templates of the manifests: the values that they read, and the objects that they print.
+//! The templates of the manifests: their values, and the rendered objects.
 //!
-//! Each `{{ expression }}` is a whole YAML value and is printed as JSON, so no value of a user ends a string or adds a field. Objects that a user
-//! wrote never pass through a template.
+//! Each `{{ expression }}` is a whole YAML value and is rendered as JSON, so no value of a user can end a string or add a field. Objects that a user
+//! wrote are not rendered by a template.
 
 use super::config::{CONFIG_DIR, SECRETS_DIR, secret_object};
 use super::{Backend, Choices, Form, Manifest, ManifestsError};
@@ -20,7 +20,7 @@ pub(super) const PODS: &str = include_str!("templates/pods.yaml");
 const NODE: &str = "node";
 const CONTROLLER: &str = "controller";
 
-/// A rule of a role, as a template has it.
+/// A rule of a role, for a template.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Rule {
@@ -33,7 +33,7 @@ struct Rule {
     why: String,
 }
 
-/// The values that all templates read. `parts` are the driver's kinds of pods; those of `sidecar_part` hold the sidecars.
+/// The values that all templates read. `parts` are the driver's kinds of pods; those of `sidecar_part` contain the sidecars.
 pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
     let controls = |capability| backend.controls(capability);
     let node_local = choices.form == Form::NodeLocal;
@@ -51,9 +51,9 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
     let follows = backend.object.is_some();
     let selector = format!("app.kubernetes.io/instance={}", backend.name);
 
-    // A sidecar that every node has is elected, if it has no form for nodes. In a controller's pods the host itself is elected: a sidecar beside
-    // a host that stands by waits for its Probe, and one that were elected there would be refused for ever. The Lease has the name that the
-    // sidecar gives it (csi-lib-utils 0.24, leaderelection).
+    // A sidecar that runs on every node uses leader election, if it has no mode for nodes. In a controller's pods the host itself is elected: a
+    // sidecar beside a standby host waits for its Probe, and a sidecar that was elected there would be rejected endlessly. The Lease has the name
+    // that the sidecar gives it (csi-lib-utils 0.24, leaderelection).
     let label = backend
         .driver
         .as_str()
@@ -87,7 +87,7 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
     let has_own_secret = !backend.secrets.is_empty();
     let own_secret = has_own_secret.then(|| secret_object(&backend.name));
     let read_secrets = own_secret.into_iter().chain(backend.named_secrets.clone());
-    // The host reads an object's secrets from the API server; those of a file are mounted.
+    // The host reads an object's secrets from the API server; secrets of a file are mounted.
     let read_secrets: Vec<_> = read_secrets.filter(|_| follows).collect();
     let pools = backend.pools.iter().filter(|(_, path)| path.is_absolute());
     let pools = pools.map(|(pool, path)| {
@@ -137,7 +137,7 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
     }
 }
 
-/// The objects that a template prints with these values.
+/// The objects that a template renders with these values.
 pub(super) fn objects(template: &str, values: &Value) -> Result<Vec<Manifest>, ManifestsError> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Json);
@@ -145,7 +145,7 @@ pub(super) fn objects(template: &str, values: &Value) -> Result<Vec<Manifest>, M
     let text = environment
         .render_str(template, values)
         .map_err(|error| ManifestsError::Template(error.to_string()))?;
-    // No value holds a line of its own: JSON has no raw line breaks.
+    // No value contains a line break: JSON escapes them.
     let documents = text.split("---\n").skip(1);
     documents.map(object).collect()
 }
@@ -167,7 +167,7 @@ fn object(document: &str) -> Result<Manifest, ManifestsError> {
     Ok(Manifest { comment, object })
 }
 
-/// One rule for the same objects, with all verbs and reasons.
+/// Merges rules for the same objects into one, with all verbs and reasons.
 fn merged(rules: Vec<Rule>) -> Vec<Rule> {
     let mut merged: Vec<Rule> = Vec::new();
     for rule in rules {

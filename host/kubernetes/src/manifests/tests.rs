@@ -49,7 +49,7 @@ fn choices(form: Form) -> Choices {
     }
 }
 
-/// What the workloads make pods of.
+/// The pod templates of the workloads.
 fn pods(objects: &[Value]) -> Vec<&Value> {
     let workloads = ["DaemonSet", "Deployment"].map(|kind| of_kind(objects, kind));
     let workloads = workloads.concat().into_iter();
@@ -98,7 +98,7 @@ fn the_mounter_alone_is_privileged_limited_and_without_a_token() {
                 let mounts = container["volumeMounts"].as_array().unwrap();
                 let token = mounts.iter().any(|mount| mount["name"] == "api-token");
                 assert_eq!(token, !mounter, "{}", container["name"]);
-                // A host that is killed in the middle of a call costs more than its memory.
+                // A host that is killed during a call loses more than its memory.
                 let limit = &container["resources"]["limits"]["memory"];
                 assert_eq!(*limit == "1Gi", mounter, "{}", container["name"]);
             }
@@ -195,7 +195,7 @@ fn a_component_beyond_a_config_map_is_refused_with_the_way_out() {
     assert!(refused.contains("--plugin-in-image"), "{refused}");
     large.component = Component::InConfigMap(vec![0; CONFIG_MAP_BYTES - large.document.len()]);
     assert!(manifests(&large, &choices(Form::Network)).is_ok());
-    // What lies beside it counts.
+    // Files beside the component count as well.
     large.files = [("plugin.wasm.sig".to_owned(), vec![0])].into();
     assert!(manifests(&large, &choices(Form::Network)).is_err());
 }

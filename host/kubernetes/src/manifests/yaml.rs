@@ -20,13 +20,13 @@ pub fn to_yaml(manifests: &[Manifest]) -> Result<String, ManifestsError> {
         let yaml = serde_saphyr::to_string(&without_nothing(object.clone()));
         let yaml = yaml.map_err(|error| serde::ser::Error::custom(error.to_string()));
         let yaml: Result<String, serde_json::Error> = yaml;
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "{}", yaml?.trim_end());
     }
     Ok(text)
 }
 
-/// Empty maps stay: `emptyDir: {}` says something.
+/// Removes nulls. Empty maps stay: `emptyDir: {}` has a meaning.
 fn without_nothing(value: Value) -> Value {
     match value {
         Value::Object(fields) => fields

@@ -1,4 +1,4 @@
-//! Whom a fault is told, and in which words.
+//! The object and the text of the event of each fault.
 
 use super::*;
 use wasmount_core::names::DriverName;

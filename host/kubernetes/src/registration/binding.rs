@@ -1,4 +1,4 @@
-//! The registration socket while it is there, and what kubelet says on it.
+//! The bound registration socket, and the requests of kubelet on it.
 
 use crate::wire::pluginregistration::registration_server::{Registration, RegistrationServer};
 use crate::wire::pluginregistration::{
@@ -16,27 +16,27 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 use wasmount_socket::{BoundSocket, Connections, SocketError, SocketFile, SocketState};
 
-/// How long an answer may take to leave after the socket is gone: kubelet's own patience with NotifyRegistrationStatus.
+/// How long an answer may take to be sent after the socket is removed: kubelet's own time limit of NotifyRegistrationStatus.
 const ANSWERING: Duration = Duration::from_secs(5);
 
-/// How long not to accept after accepting failed: it fails for want of descriptors or memory, and at once again if asked at once.
+/// Pause after accept(2) failed: it fails for want of descriptors or memory, and would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Of kubelet's words: the note of an Event takes 1024 bytes with what is said around them.
+/// Longest message of kubelet, in bytes: the note of an event holds 1024 bytes, including the text around the message.
 const WORDS_BYTES: usize = 700;
 
-/// What kubelet did.
+/// A request of kubelet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Message {
-    /// It asked who we are.
+    /// It asked for the plugin's information.
     Asked,
-    /// It has taken the driver.
+    /// It has registered the driver.
     Registered,
-    /// It has not.
+    /// It has rejected the driver.
     Refused(String),
 }
 
-/// One appearance of the socket. The name goes first when it is dropped; what is being answered may end.
+/// One bind of the socket. When it is dropped the name is removed first; answers under way may end.
 #[derive(Debug)]
 pub(super) struct Binding {
     file: SocketFile,
@@ -44,7 +44,7 @@ pub(super) struct Binding {
     _closing: DropGuard,
 }
 
-/// Why there is none.
+/// Why there is no binding.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BindingError {
     #[error(transparent)]
@@ -59,8 +59,8 @@ struct RegistrationService {
 }
 
 impl Binding {
-    /// Binds and serves. Not by a name of its own before: kubelet's watch looks at each name that appears before it passes over those with a
-    /// dot, and logs an error for one that is renamed by then (`handleCreateEvent` of its `pluginwatcher`).
+    /// Binds and serves. Not under a temporary name first: kubelet's watch reads each name that appears before it ignores those with a dot, and logs
+    /// an error for one that has been renamed by then (`handleCreateEvent` of its `pluginwatcher`).
     pub(super) fn make(path: &Path, info: PluginInfo) -> Result<Self, BindingError> {
         let (listener, file) = BoundSocket::bind_in_place(path, Connections::Stream)?.into_parts();
         let listener = UnixListener::from_std(listener.into()).map_err(BindingError::Watch)?;
@@ -78,12 +78,12 @@ impl Binding {
         })
     }
 
-    /// What kubelet does next; none: the socket is not served any more.
+    /// The next request of kubelet; none: the socket is not served any more.
     pub(super) async fn message(&mut self) -> Option<Message> {
         self.messages.recv().await
     }
 
-    /// What lies under its name.
+    /// What exists under its name.
     pub(super) fn state(&self) -> io::Result<SocketState> {
         self.file.standing()
     }
@@ -114,7 +114,7 @@ impl Registration for RegistrationService {
 
 impl RegistrationService {
     fn send(&self, message: Message) {
-        // Nobody listens any more once the socket is to go.
+        // There is no receiver once the socket is to be removed.
         let _ = self.messages.send(message);
     }
 }
@@ -153,7 +153,7 @@ fn incoming(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream>
     })
 }
 
-/// For a log line, and short enough for an Event.
+/// One line for the log, and short enough for an event.
 fn in_one_line(words: &str) -> String {
     let line: String = words
         .chars()

@@ -1,6 +1,6 @@
-//! Notices when names in a directory come and go.
+//! Notices when names in a directory appear and disappear.
 //!
-//! It says that something may have changed; what, is the looker's to see.
+//! It reports that something may have changed; the caller checks what.
 
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use rustix::io::Errno;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::time::sleep;
 
-/// Between two looks without an event: one system call each.
+/// Between two checks without an event: one system call each.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Several events: `struct inotify_event` and a name of at most 255 bytes each (inotify(7)).
@@ -21,7 +21,7 @@ const EVENTS_BYTES: usize = 4096;
 pub(super) struct DirectoryWatch(Option<AsyncFd<OwnedFd>>);
 
 impl DirectoryWatch {
-    /// From here on. It cannot fail: without events there are the looks.
+    /// Watches from now on. It cannot fail: without events there are the periodic checks.
     pub(super) fn begin(directory: &Path) -> Self {
         match watched(directory) {
             Ok(events) => Self(Some(events)),
@@ -35,7 +35,7 @@ impl DirectoryWatch {
         }
     }
 
-    /// Returns when it is time to look.
+    /// Returns when it is time to check.
     pub(super) async fn may_have_changed(&self) {
         let Some(events) = &self.0 else {
             return sleep(LOOK).await;
@@ -54,7 +54,7 @@ impl DirectoryWatch {
 
 fn watched(directory: &Path) -> std::io::Result<AsyncFd<OwnedFd>> {
     let events = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-    // A name that exists is taken away or replaced in these ways only; a new one does not matter.
+    // An existing name is removed or replaced in these ways only; a new name does not matter.
     let changes = WatchFlags::DELETE
         | WatchFlags::MOVED_FROM
         | WatchFlags::MOVED_TO

@@ -1,12 +1,12 @@
-//! What ends a binding of the registration socket, what it is called, and how long to wait before the next one.
+//! Why a binding of the registration socket ends, the reason of its event, and how long to wait before the next one.
 
 use std::time::Duration;
 
-/// Pause after the first trouble; doubled after each further one. 1 s is kubelet's own period between two looks at its plugins.
+/// Pause after the first problem; doubled after each further one. 1 s is kubelet's own period between two checks of its plugins.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Longest pause, and how long a registration must have stood for the next trouble to be a first one again. 60 s: what a person who mends a
-/// node waits for, and no load for kubelet.
+/// Longest pause, and how long a registration must have lasted for the next problem to be a first one again. 60 s: how long a person who repairs a
+/// node waits, and no load for kubelet.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Doublings of the first pause that reach the longest.
@@ -17,7 +17,7 @@ const MOST_DOUBLINGS: u32 = 6;
 pub(super) enum RegistrationError {
     #[error("kubelet refused it: {0}")]
     Refused(String),
-    /// There is no socket to be had, or nothing to serve it with.
+    /// No socket can be bound, or it cannot be served.
     #[error("{0}")]
     NotBound(String),
     #[error("somebody removed its registration socket")]
@@ -27,7 +27,7 @@ pub(super) enum RegistrationError {
     /// kubelet may have missed that the socket appeared.
     #[error("kubelet does not take it, and does not say why")]
     Silent,
-    /// kubelet is to ask again, because of what the API server says.
+    /// kubelet must ask again, because of the objects in the API server.
     #[error("it is being registered again")]
     Renewed,
 }
@@ -39,7 +39,7 @@ pub(super) struct Pauses {
 }
 
 impl RegistrationError {
-    /// Reason of the Event on the Node, for what a person has to look at.
+    /// Reason of the event on the Node, for problems that a person must look at.
     pub(super) fn event(&self) -> Option<&'static str> {
         match self {
             RegistrationError::Refused(_) => Some("DriverRegistrationRefused"),
@@ -54,14 +54,14 @@ impl RegistrationError {
 }
 
 impl Pauses {
-    /// How long to wait before binding again. `stood`: how long kubelet had taken the driver.
+    /// How long to wait before binding again. `stood`: how long kubelet had the driver registered.
     pub(super) fn after(&mut self, error: &RegistrationError, stood: Duration) -> Duration {
         if stood >= LONGEST_PAUSE {
             self.troubles = 0;
         }
         let before = self.troubles;
         match error {
-            // Whoever asks for it has its own pauses, and kubelet's silence was long.
+            // The code that requests a renewal has its own pauses, and kubelet's silence was long.
             RegistrationError::Renewed | RegistrationError::Silent => return Duration::ZERO,
             RegistrationError::Refused(_)
             | RegistrationError::NotBound(_)
@@ -70,7 +70,7 @@ impl Pauses {
                 self.troubles = before.saturating_add(1);
             }
         }
-        // A slip of somebody's hand costs pods nothing; who does it again and again is not fought.
+        // Removing the socket by mistake must cost pods nothing; a process that does it repeatedly is not fought.
         if before == 0 && *error == RegistrationError::Removed {
             return Duration::ZERO;
         }

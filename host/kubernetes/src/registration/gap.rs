@@ -1,19 +1,19 @@
-//! Since when nobody served a driver.
+//! How long no host served a driver.
 
 use crate::status::{Gap, GapStart};
 use std::time::SystemTime;
 use wasmount_core::driver::LastService;
 
-/// What this host knows of its own beginning.
+/// How this host began.
 #[derive(Debug, Clone, Copy)]
 pub struct Beginning {
     /// When its process started.
     pub started: SystemTime,
-    /// When another host, which it waited for, let go of the data directory; none: there was no other.
+    /// When another host, for which this one waited, released the data directory; none: there was no other.
     pub succeeded: Option<SystemTime>,
 }
 
-/// The beginning of a gap.
+/// The start of a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Since {
     at: SystemTime,
@@ -21,7 +21,7 @@ pub(super) struct Since {
 }
 
 impl Since {
-    /// None: nobody served before, so nobody missed anything.
+    /// None: no host served the driver before, so there is no gap.
     pub(super) fn of(last: Option<LastService>, beginning: Beginning) -> Option<Self> {
         let (at, from) = match (last?, beginning.succeeded) {
             (LastService::Until(stopped), _) => (stopped, GapStart::Stopped),
@@ -31,7 +31,7 @@ impl Since {
         Some(Self { at, from })
     }
 
-    /// A clock that was set back makes a gap of nothing.
+    /// If the clock was set back the gap is zero.
     pub(super) fn until(self, now: SystemTime) -> Gap {
         Gap {
             length: now.duration_since(self.at).unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! The task, over a real socket and a real directory, in time that passes only when everybody waits.
+//! The registration task, over a real socket and a real directory, with paused time.
 
 use super::*;
 use crate::api_double::{Reply, api_double};
@@ -61,7 +61,7 @@ impl Scene {
             .clone()
     }
 
-    /// As kubelet does it: a connection of its own each time.
+    /// As kubelet does it: a new connection each time.
     async fn kubelet(&self) -> RegistrationClient<Channel> {
         let uri = format!("unix://{}", self.socket().display());
         let endpoint = Endpoint::from_shared(uri).unwrap();
@@ -102,7 +102,7 @@ fn names_of_documented_length_fit_kubelet_directories() {
             socket.as_os_str().len()
         };
         assert!(length(longest) <= SOCKET_PATH_BYTES, "{kubelet_dir}");
-        // 63: CSI's own limit.
+        // 63: the limit of CSI.
         assert!(
             longest == 63 || length(longest + 1) > SOCKET_PATH_BYTES,
             "{kubelet_dir}"
@@ -172,7 +172,7 @@ async fn a_kubelet_that_says_nothing_is_shown_the_socket_anew() {
         .unwrap();
     scene.until(|status| status.rebinds == 2).await;
     assert_eq!(begun.elapsed().as_secs(), 600);
-    // One that has taken the driver is left alone.
+    // A kubelet that has registered the driver is left alone.
     scene.notify(true, "").await;
     scene.until(|status| status.registered).await;
     sleep(SILENCE * 3).await;
@@ -224,7 +224,7 @@ async fn another_process_is_not_fought_and_its_socket_stays() {
     assert!(!status.registered);
     sleep(Duration::from_secs(600)).await;
     assert!(scene.socket().exists());
-    // Killed: its file is a leftover now.
+    // Killed: its socket file is stale now.
     drop(other);
     scene.notify(true, "").await;
     scene.until(|status| status.registered).await;
@@ -298,7 +298,7 @@ async fn recovery_is_reported_only_for_reported_errors() {
     scene.notify(true, "").await;
     scene.until(|it| it.registrations == 1).await;
     told(2).await;
-    // Nobody heard of this one.
+    // This one has no receiver.
     scene.registrar.renew();
     scene.until(|it| it.rebinds == 1 && !it.registered).await;
     scene.notify(true, "").await;

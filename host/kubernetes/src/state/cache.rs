@@ -1,7 +1,7 @@
 //! One keyspace kept in memory: listed once, then watched.
 //!
-//! What this process wrote is in it before the writer is told; what another wrote follows with the watch. It decides no conflict: that does the API
-//! server.
+//! It contains a write of this process before the caller returns; writes of others follow with the watch. It decides no conflict: the API server
+//! does.
 
 use super::index::Index;
 use super::record::{self, BackendRecord};
@@ -15,11 +15,11 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use wasmount_core::state::Keyspace;
 
-/// Records of one answer of the first listing. 64: with values of the largest size that is 90 MiB of JSON, with small ones 10,000 records take
-/// 160 requests, less than two seconds.
+/// Records of one page of the first listing. 64: with values of the largest size that is 90 MiB of JSON, with small ones 10,000 records take 160
+/// requests, less than two seconds.
 const LIST_PAGE: u32 = 64;
 
-/// A watched keyspace. The watch ends with it.
+/// A watched keyspace. The watch ends when this is dropped.
 pub(super) struct Cache {
     index: Arc<Mutex<Index>>,
     listed: watch::Receiver<bool>,
@@ -27,7 +27,7 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// Begins to list, and to watch. To be called in a runtime.
+    /// Starts to list and to watch. Call it in a runtime.
     pub(super) fn start(records: Api<BackendRecord>, space: &Keyspace) -> Self {
         let index = Arc::new(Mutex::new(Index::default()));
         let (told, listed) = watch::channel(false);
@@ -39,13 +39,13 @@ impl Cache {
         }
     }
 
-    /// Returns when all that was there at the start has been listed.
+    /// Returns when all records that existed at the start have been listed.
     pub(super) async fn listed(&self) {
-        // The sender lives as long as the task, which never ends by itself.
+        // The sender lives as long as the task, which does not end until it is aborted.
         let _ = self.listed.clone().wait_for(|listed| *listed).await;
     }
 
-    /// The records. Held for as long as a page takes to copy.
+    /// The records. The lock is held for as long as a page takes to copy.
     pub(super) fn index(&self) -> MutexGuard<'_, Index> {
         lock(&self.index)
     }
@@ -75,7 +75,7 @@ async fn follow(
                     listed.send_replace(true);
                 }
             }
-            // It goes on from where it was, or lists again.
+            // It continues from where it was, or lists again.
             Err(error) => {
                 tracing::warn!(driver = %space.driver, %error, "watch of records lost: retrying");
             }

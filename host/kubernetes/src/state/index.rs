@@ -1,23 +1,23 @@
-//! The records of one keyspace in key order, as they were last seen.
+//! The records of one keyspace in key order, as they were last observed.
 //!
-//! It holds values in memory, at most `limits.stateBytes` of them. It knows no request and no task.
+//! It holds values in memory, at most `limits.stateBytes` of them. It has no requests and no tasks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use wasmount_core::state::{STATE_SCAN_ENTRIES, StateEntry, record_bytes};
 
-/// Most bytes of one scan answer: half of what one guest call may carry by default, as one entry may still come on top.
+/// Most bytes of one scan answer: half of what one guest call may carry by default, as one more entry may follow.
 const SCAN_BYTES: usize = 2 << 20;
 
-/// How many removed keys are remembered, so that what is told late does not bring them back. 4096: far more than are removed while one answer
-/// is under way.
+/// How many removed keys are remembered, so that a late notification does not restore them. 4096: far more than are removed while one answer is under
+/// way.
 const REMOVED_KEYS: usize = 4096;
 
 /// Records of a keyspace.
 #[derive(Default)]
 pub(super) struct Index {
     slots: BTreeMap<String, Slot>,
-    /// Of all that are there, as [`record_bytes`] counts.
+    /// Of all existing records, as [`record_bytes`] counts.
     bytes: u64,
     removed: VecDeque<String>,
     listing: u64,
@@ -27,18 +27,18 @@ struct Slot {
     revision: u64,
     /// None: removed.
     value: Option<Vec<u8>>,
-    /// The last listing during or after which somebody told of it.
+    /// The last listing during or after which the key was reported.
     told: u64,
 }
 
 impl Index {
-    /// A key was seen with a value, or without one, at a revision.
+    /// Records that a key was observed with a value, or without one, at a revision.
     pub(super) fn learn(&mut self, key: String, revision: u64, value: Option<Vec<u8>>) {
         let told = self.listing;
         let removed = value.is_none();
         if let Some(slot) = self.slots.get_mut(&key) {
             slot.told = told;
-            // Our own removals have the revision that was removed.
+            // Our own removals have the revision of the removed record.
             if revision < slot.revision || (revision == slot.revision && !removed) {
                 return;
             }
@@ -56,19 +56,19 @@ impl Index {
         self.slots.insert(key, slot);
     }
 
-    /// From now on all that is there is told.
+    /// A listing starts: all existing records are reported from now on.
     pub(super) fn begin_listing(&mut self) {
         self.listing = self.listing.wrapping_add(1);
     }
 
-    /// All was told; what was not is no longer there.
+    /// The listing is complete: records that it did not report no longer exist.
     pub(super) fn end_listing(&mut self) {
         let listing = self.listing;
         self.slots.retain(|_, slot| slot.told == listing);
         self.bytes = self.slots.iter().map(|(key, slot)| weight(key, slot)).sum();
     }
 
-    /// What all that is there takes.
+    /// The size of all existing records.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -140,7 +140,7 @@ mod tests {
         told(&mut index, "k", 4, Some("old"));
         told(&mut index, "k", 4, None);
         assert_eq!(seen(&index), [("k".to_owned(), 5)]);
-        // Removed by us, at the revision that it had; the watch tells of that one afterwards.
+        // Removed by this process, at the revision that it had; the watch reports the removal afterwards.
         told(&mut index, "k", 5, None);
         told(&mut index, "k", 5, Some("new"));
         assert_eq!((seen(&index), index.bytes()), (vec![], 0));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order in which changes are told, the last one stands.
+        /// In whatever order changes are reported, the last one wins.
         #[test]
         fn the_order_of_what_is_told_does_not_matter(
             changes in proptest::collection::vec((0..4_u8, any::<bool>()), 1..40).prop_flat_map(|changes| {

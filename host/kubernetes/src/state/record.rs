@@ -1,7 +1,7 @@
-//! A record as an object of the API server: `BackendRecord`, a kind of our own.
+//! A record as an object of the API server: `BackendRecord`, a kind of this project.
 //!
-//! A kind of our own, not a ConfigMap: a role can then name these objects and nothing else, the ClusterRole `view` does not show them, and no
-//! controller of Kubernetes keeps them all in its memory. It knows no request.
+//! Not a ConfigMap: with its own kind, a role can name these objects and nothing else, the ClusterRole `view` does not show them, and no controller
+//! of Kubernetes caches all of them. It sends no request.
 
 use super::RECORD_API_VERSION;
 use crate::error::KubernetesError;
@@ -14,27 +14,27 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use wasmount_core::state::{Keyspace, KeyspaceOwner, StateEntry};
 
-/// Whose driver's records; the value is its name, which every label can hold (63 letters, digits, `-` and `.`).
+/// Label of the driver; the value is its name, which every label can hold (63 letters, digits, `-` and `.`).
 pub(crate) const DRIVER: &str = "wasmount.io/driver";
-/// Which of a driver's keyspaces.
+/// Label of the owner, which selects one of a driver's keyspaces.
 const OWNER: &str = "wasmount.io/owner";
 
 /// An object of the API server.
 pub(super) type BackendRecord = Object<RecordSpec, NotUsed>;
 
-/// What it holds. Its keyspace is in the labels, by which it is found.
+/// Its content. Its keyspace is in the labels, by which it is selected.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct RecordSpec {
-    /// The key, which no object's name can hold.
+    /// The key, which may not be a valid object name.
     key: String,
     /// The value.
     value: ByteString,
-    /// Another one for every write. The API server takes an update that changes nothing for none, and would keep the revision.
+    /// A different value for every write. The API server ignores an update that changes nothing, and would keep the revision.
     write: String,
 }
 
 impl fmt::Debug for RecordSpec {
-    /// Without the value, which is the vendor's.
+    /// Omits the value, which belongs to the vendor.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecordSpec")
             .field("key", &self.key)
@@ -53,7 +53,7 @@ impl RecordSpec {
     }
 }
 
-/// The kind, as the API server is asked for it.
+/// The kind in requests to the API server.
 pub(super) fn resource() -> ApiResource {
     ApiResource {
         group: "wasmount.io".to_owned(),
@@ -64,7 +64,7 @@ pub(super) fn resource() -> ApiResource {
     }
 }
 
-/// A record that is not there yet.
+/// An object for a new record.
 pub(super) fn object(space: &Keyspace, name: &str, spec: RecordSpec) -> BackendRecord {
     let kind = resource();
     let labels = labels(space).map(|(label, value)| (label.to_owned(), value.to_owned()));
@@ -83,30 +83,30 @@ pub(super) fn object(space: &Keyspace, name: &str, spec: RecordSpec) -> BackendR
     }
 }
 
-/// The name of the object of a key: a hash, since a key is longer than a name may be, and any text.
+/// The name of the object of a key: a hash, since a key may be longer than a name, and any text.
 pub(super) fn name(space: &Keyspace, key: &str) -> String {
     let mut hash = Sha256::new();
-    // No part contains a NUL byte but perhaps the last, so that no two records are the same bytes.
+    // Only the last part may contain a NUL byte, so different records never give the same bytes.
     for part in [space.driver.as_str(), "\0", owner(space), "\0", key] {
         hash.update(part.as_bytes());
     }
     let mut name = String::new();
     for byte in hash.finalize() {
-        // A String takes all that is written to it.
+        // Writing to a String cannot fail.
         let _ = write!(name, "{byte:02x}");
     }
     name
 }
 
-/// Finds the records of a keyspace, and no others.
+/// Selects the records of a keyspace, and no others.
 pub(super) fn selector(space: &Keyspace) -> String {
     labels(space)
         .map(|(label, value)| format!("{label}={value}"))
         .join(",")
 }
 
-/// As a record is read. One without the labels of its keyspace was made by another account, which can make it under any name, but cannot label it
-/// as ours (`manifests/templates/policies.yaml`).
+/// The record in an object. An object without the labels of its keyspace was created by another account, which can use any name, but cannot set our
+/// labels (`manifests/templates/policies.yaml`).
 pub(super) fn entry(
     space: &Keyspace,
     record: BackendRecord,
@@ -132,7 +132,7 @@ pub(super) fn entry(
     })
 }
 
-/// The revision of an object. Opaque in Kubernetes until 1.34; from 1.35 on a number that grows, as it always was with etcd.
+/// The revision of an object. Opaque in Kubernetes until 1.34; from 1.35 on a number that increases, as it always was with etcd.
 pub(super) fn revision(metadata: &ObjectMeta) -> Result<u64, KubernetesError> {
     let said = metadata.resource_version.as_deref().unwrap_or_default();
     said.parse().map_err(|_| KubernetesError::Revision {

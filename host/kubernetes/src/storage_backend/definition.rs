@@ -1,4 +1,4 @@
-//! The definitions of the two kinds, for the API server, and a document as an object.
+//! The definitions of the two kinds, and a document as an object.
 
 use super::schema;
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub fn definitions() -> Result<[Value; 2], serde_saphyr::Error> {
     Ok([backends, serde_saphyr::from_str(REPORTS)?])
 }
 
-/// A document as an object: the same type, without what only a file has.
+/// A document as an object: the same fields, without those of files only.
 pub fn object_of(mut document: Value) -> Value {
     if let Some(fields) = document.as_object_mut() {
         fields.retain(|key, _| ["apiVersion", "kind", "metadata", "spec"].contains(&key.as_str()));
@@ -34,7 +34,7 @@ mod tests {
     use serde_json::json;
     use std::collections::BTreeSet;
 
-    /// One with every key: a new one does not compile without being here.
+    /// A status with every key: a new key does not compile without being added here.
     fn full_status() -> Status {
         let text = || "x".to_owned();
         Status {
@@ -68,7 +68,7 @@ mod tests {
         }
     }
 
-    /// The same of a report.
+    /// The same for a report.
     fn full_report() -> ReportSpec {
         let text = || "x".to_owned();
         ReportSpec {
@@ -89,7 +89,7 @@ mod tests {
         }
     }
 
-    /// The schema has the keys of the value and no others, and of each its type: the API server drops what it does not know.
+    /// The schema has the keys of the value and no others, each with its type: the API server drops unknown keys.
     fn has_all_of(schema: &Value, value: &Value, at: &str) {
         let kind = match value {
             Value::Object(fields) => {
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(schema["type"], kind, "{at}");
     }
 
-    /// What the path of a column leads to; of a list, to one of its items.
+    /// The schema at the path of a column; for a list, that of its items.
     fn at_path<'a>(schema: &'a Value, path: &str) -> &'a Value {
         let mut filters = path.split(['[', ']']);
         let mut at = schema;

@@ -1,6 +1,6 @@
-//! The objects as they were seen last, on disk: a host that starts while the API server is away serves them.
+//! A copy of the objects on disk, as they were last observed: a host that starts without the API server serves them.
 //!
-//! It keeps no status and no managed fields, and never a secret: objects name those.
+//! It contains no status, no managed fields, and never a secret: objects only name secrets.
 
 use super::BackendObject;
 use crate::storage_backend::FORCE_DELETE;
@@ -12,7 +12,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Of the file: it tells where secrets lie, and whoever writes it decides what is served.
+/// Mode of the file: it shows where secrets are, and a process that can write it decides what is served.
 const MODE: u32 = 0o600;
 /// Largest file that is read, in bytes: a hundred objects of the largest size (etcd, 1.5 MiB).
 const BYTES: u64 = 150 << 20;
@@ -20,7 +20,7 @@ const BYTES: u64 = 150 << 20;
 /// One object.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Kept {
-    /// The API server has it no more, and the host is not done with it.
+    /// The API server no longer has it, and the host has not finished with it.
     pub(super) gone: bool,
     object: BackendObject,
 }
@@ -57,7 +57,7 @@ impl Kept {
     }
 }
 
-/// All that were kept; none where there is no file.
+/// All objects of the file; none if there is no file.
 pub(super) fn read(path: &Path) -> io::Result<Vec<Kept>> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -68,10 +68,10 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<Kept>> {
     serde_json::from_slice(&bytes).map_err(io::Error::from)
 }
 
-/// Writes aside and renames: a crash leaves the old file or the new one.
+/// Writes another file and renames it: a crash leaves the old file or the new one.
 pub(super) fn write(path: &Path, all: &[Kept]) -> io::Result<()> {
     let aside = path.with_extension("new");
-    // Whatever a crash left; another user's file would keep its mode.
+    // Removes the file that a crash left; another user's file would keep its mode.
     match fs::remove_file(&aside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -1,40 +1,40 @@
-//! From an object to the checked words, by the same rules as from a file. A generation, an owner who deletes it, and no folder from which a relative
-//! path could begin.
+//! Parses an object by the same rules as a file. An object also has a generation, may be deleted by its owner, and has no folder that relative paths
+//! could start from.
 //!
-//! It asks nobody.
+//! It sends no request.
 
 use super::{BackendObject, FORCE_DELETE};
 use serde::Deserialize;
 use std::path::Path;
 use wasmount_core::document::{KeyPath, PluginPlace, PublicKey, SecretSource, StorageBackend, raw};
 
-/// A backend that an object asks for.
+/// A backend that is desired by an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WantedBackend {
     /// Its name.
     pub name: String,
-    /// The object's identity: another object of the same name has another.
+    /// The object's uid: another object of the same name has another one.
     pub uid: String,
-    /// Which version of its `spec` this is.
+    /// The generation of its `spec`.
     pub generation: i64,
-    /// What it asks for; or what is wrong with it, in words.
+    /// The parsed document; or why it is invalid, as a sentence.
     pub document: Result<Box<StorageBackend>, String>,
-    /// It is to go.
+    /// Its deletion, if it is being deleted.
     pub leaving: Option<Leaving>,
-    /// The API server has it still.
+    /// The API server still has it.
     pub there: bool,
 }
 
-/// How a backend goes.
+/// How a backend is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaving {
     /// When none of its volumes is staged any more.
     WhenUnused,
-    /// Whatever is staged.
+    /// At once, even with staged volumes.
     AtOnce,
 }
 
-/// Reads an object. `there` is false for one that the API server has no more.
+/// Parses an object. `there` is false for one that the API server no longer has.
 pub(super) fn wanted(object: &BackendObject, there: bool) -> WantedBackend {
     let metadata = &object.metadata;
     let name = metadata.name.clone().unwrap_or_default();
@@ -81,7 +81,7 @@ fn document(name: &str, object: &BackendObject) -> Result<StorageBackend, String
     }
 }
 
-/// The key of the first path that begins nowhere. Pools may be relative: those begin in the data directory.
+/// The key of the first relative path. Pools may be relative: those start from the data directory.
 fn relative_path(document: &StorageBackend) -> Option<KeyPath> {
     let relative = |path: &Path| path.is_relative();
     let plugin = KeyPath::of("spec.plugin");
@@ -193,7 +193,7 @@ pub(super) mod tests {
         assert_eq!(wanted(&deleted, true).leaving, Some(Leaving::WhenUnused));
         deleted.metadata.annotations = said("true");
         assert_eq!(wanted(&deleted, true).leaving, Some(Leaving::AtOnce));
-        // The word alone deletes nothing.
+        // The annotation alone deletes nothing.
         deleted.metadata.deletion_timestamp = None;
         assert_eq!(wanted(&deleted, true).leaving, None);
     }

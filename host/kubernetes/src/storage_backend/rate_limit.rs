@@ -1,22 +1,22 @@
-//! How often a host asks and writes, by how many hosts there are: what all of them together ask of the API server stays the same.
+//! How often a host sends requests, depending on the number of hosts: the total load on the API server stays constant.
 
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Share of each host. 10 ms: a hundred requests a second of all hosts together, a twentieth of what an API server with default limits takes
+/// Share of each host. 10 ms: a hundred requests a second of all hosts together, a twentieth of what an API server with default limits accepts
 /// (`--max-requests-inflight`, 400 at a time).
 const SHARE: Duration = Duration::from_millis(10);
-/// Least pause. 1 s: a person who watches sees that as at once.
+/// Shortest pause. 1 s: to a person who watches, that is immediate.
 const LEAST: Duration = Duration::from_secs(1);
-/// Longest pause: 2 min. Above 12,000 hosts the sum grows; Kubernetes ends at 5,000 nodes.
+/// Longest pause: 2 min. Above 12,000 hosts the total load increases; Kubernetes supports 5,000 nodes.
 const MOST: Duration = Duration::from_secs(120);
 
-/// How many hosts there are, as far as it is known.
+/// The number of hosts, if it is known.
 #[derive(Debug, Clone)]
 pub struct RateLimit(watch::Receiver<u64>);
 
 impl RateLimit {
-    /// By a number that changes.
+    /// With a number that changes.
     pub(super) fn of(hosts: watch::Receiver<u64>) -> Self {
         Self(hosts)
     }
@@ -26,7 +26,7 @@ impl RateLimit {
         pause(*self.0.borrow())
     }
 
-    /// Some part of that, another one each time, so that hosts that learn the same at once do not say so at once.
+    /// A random part of that pause, so that hosts that are notified at the same time do not send requests at the same time.
     pub(super) fn some(&self) -> Duration {
         part(self.pause(), random())
     }
@@ -37,12 +37,12 @@ fn pause(hosts: u64) -> Duration {
     SHARE.saturating_mul(hosts).clamp(LEAST, MOST)
 }
 
-/// `share` of 65,535 parts.
+/// The `share` of the pause, in parts of 65,535.
 fn part(pause: Duration, share: u16) -> Duration {
     pause.mul_f64(f64::from(share) / f64::from(u16::MAX))
 }
 
-/// The same for all if the kernel gives no randomness: slower, not wrong.
+/// The same for all hosts if the kernel returns no randomness: slower, not wrong.
 pub(super) fn random() -> u16 {
     let mut bytes = [0; 2];
     let flags = rustix::rand::GetRandomFlags::empty();

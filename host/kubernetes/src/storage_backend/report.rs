@@ -1,6 +1,6 @@
-//! What one host says of its backends: an object for each, small, and written only when it changes or as a rare sign of life.
+//! The reports of one host: a small object for each backend, written only when it changes or as a rare heartbeat.
 //!
-//! Objects of their own, not a list in the status: no two hosts then write the same object.
+//! Separate objects instead of a list in the status: no two hosts write the same object.
 
 use super::{API_VERSION, BackendObject, KIND, Phase, REPORT_KIND, RateLimit, reports};
 use crate::FIELD_MANAGER;
@@ -18,39 +18,39 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Whose report it is: the uid of the backend.
+/// Label with the uid of the backend.
 pub(super) const BACKEND_UID: &str = "wasmount.io/backend-uid";
-/// Longest reason, in bytes: what the definition allows.
+/// Longest reason, in bytes: the limit of the definition.
 const REASON_BYTES: usize = 1024;
-/// Longest part of a backend's name in that of a report, in bytes: with the hash it stays below 253.
+/// Longest part of a backend's name in the name of a report, in bytes: with the hash the name stays below 253.
 const NAME_BYTES: usize = 230;
 /// Hexadecimal digits of the hash: 64 bits, for some thousand hosts.
 const HASH_DIGITS: usize = 16;
-/// Between two signs of life. 5 min: 17 writes a second of 5,000 nodes, beside 500 that their kubelets make for the same purpose.
+/// Between two heartbeats. 5 min: 17 writes a second of 5,000 nodes, beside 500 that their kubelets make for the same purpose.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(5 * 60);
 
-/// How one backend stands on this host.
+/// The state of one backend on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendReport {
-    /// Of the object that it is about.
+    /// The uid of its object.
     #[serde(skip)]
     pub uid: String,
-    /// Which version of it.
+    /// The generation of that object.
     #[serde(rename = "observedGeneration", default)]
     pub generation: i64,
-    /// In one word.
+    /// Its phase.
     pub phase: Phase,
-    /// Of the plugin that serves.
+    /// The version of the plugin that serves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Its digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// What is wrong, or awaited.
+    /// What is wrong, or what the host waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Who had the host go back, if it did.
+    /// Who triggered the rollback, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolled_back_by: Option<RolledBackBy>,
     /// How many of its volumes are staged here.
@@ -58,20 +58,20 @@ pub struct BackendReport {
     pub volumes: u64,
 }
 
-/// Who had a host go back to the version before.
+/// Who triggered a rollback on a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RolledBackBy {
     /// The host itself: the version failed too often.
     PluginFaults,
     /// An administrator of the host (`wasmount rollback`).
     Administrator,
-    /// Not known to this build: written by another one.
+    /// A value of another build that this one does not know.
     #[serde(other)]
     Unknown,
 }
 
 impl RolledBackBy {
-    /// As the reason of a condition.
+    /// The reason of a condition.
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::PluginFaults => "PluginFaults",
@@ -81,21 +81,21 @@ impl RolledBackBy {
     }
 }
 
-/// Who reports.
+/// The host that reports.
 #[derive(Clone)]
 pub struct Reporter {
     /// The API server.
     pub client: Client,
     /// The host's name: that of its Node, or of its pod.
     pub host: String,
-    /// It is one of a node.
+    /// The host runs on a node.
     pub on_node: bool,
 }
 
 /// A report as an object.
 pub(super) type ReportObject = Object<ReportSpec, NotUsed>;
 
-/// What a report says, and who says it.
+/// A report and its host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ReportSpec {
@@ -109,7 +109,7 @@ pub(super) struct ReportSpec {
     pub(super) report: BackendReport,
 }
 
-/// Writes what is reported; never returns.
+/// Writes the reports; never returns.
 pub async fn tell_reports(
     reporter: Reporter,
     mut reports: watch::Receiver<BTreeMap<String, BackendReport>>,
@@ -141,7 +141,7 @@ pub async fn tell_reports(
             }
             _ => {}
         }
-        // Not sooner than that, whatever changes.
+        // The next write is not sooner, whatever changes.
         sleep(rate_limit.pause()).await;
         if failed.is_some() {
             continue;
@@ -164,7 +164,7 @@ impl Reporter {
         let object = self.object(name, report);
         let name = object.metadata.name.clone().unwrap_or_default();
         let api = Api::<ReportObject>::all_with(self.client.clone(), &reports());
-        // Forced: nobody else has a say in what this host reports.
+        // Forced: this host alone decides what it reports.
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
         let patch = Patch::Apply(&object);
         let applied = api.patch(&name, &parameters, &patch);
@@ -194,11 +194,11 @@ impl Reporter {
     }
 }
 
-/// Of the report of a host: another one for each pair.
+/// The name of a host's report: different for each pair.
 fn name(backend: &str, host: &str) -> String {
     let mut hash = String::new();
     for byte in Sha256::digest(format!("{backend}\0{host}")) {
-        // A String takes all that is written to it.
+        // Writing to a String cannot fail.
         let _ = write!(hash, "{byte:02x}");
     }
     hash.truncate(HASH_DIGITS);
@@ -208,13 +208,13 @@ fn name(backend: &str, host: &str) -> String {
     format!("{name}.{hash}")
 }
 
-/// What the definition takes.
+/// A text that the definition accepts.
 fn cut(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(REASON_BYTES));
     text
 }
 
-/// Reports of objects that are there.
+/// Whether the report is about this object.
 pub(super) fn is_of(report: &ReportObject, object: &BackendObject) -> bool {
     let uid = object.metadata.uid.as_ref();
     let labels = report.metadata.labels.as_ref();
@@ -258,7 +258,7 @@ mod tests {
         let hosts = ["n1", "n2"].map(|host| name(&long, host));
         assert!(hosts.iter().all(|name| name.len() <= 253));
         assert_ne!(hosts[0], hosts[1]);
-        // Host and backend cannot be mistaken for one another.
+        // Different pairs of host and backend never have the same name.
         assert_ne!(name("a", "bc"), name("ab", "c"));
         assert!(name("a", "n").starts_with("a."));
     }
@@ -293,7 +293,7 @@ mod tests {
             let phase = |it: &crate::api_double::Asked| it.body["spec"]["phase"].clone();
             asked.iter().map(phase).collect::<Vec<_>>()
         };
-        // The first is refused, and tried again; then nothing changes.
+        // The first write is rejected, and repeated; then nothing changes.
         sleep(Duration::from_secs(60)).await;
         assert_eq!(phases(), ["Loading", "Loading"]);
         sender.send_replace(all(Phase::Serving));

@@ -1,4 +1,4 @@
-//! The schema of `spec` as the API server takes it: structural (KEP-1979), without what JSON Schema has beyond that.
+//! The schema of `spec` for the API server: structural (KEP-1979), without other keywords of JSON Schema.
 
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
@@ -6,10 +6,10 @@ use schemars::transform::transform_subschemas;
 use serde_json::{Map, Value, json};
 use wasmount_core::document::raw;
 
-/// Keywords that a structural schema must not have, or that would change objects: a `default` is written into each of them.
+/// Keywords that a structural schema must not have, or that would change objects: a `default` is written into each object.
 const WITHOUT: [&str; 4] = ["$schema", "default", "format", "title"];
 
-/// Of `spec`.
+/// The schema of `spec`.
 pub(super) fn of_spec() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
@@ -24,12 +24,12 @@ fn structural(schema: &mut Schema) {
     let Some(keywords) = schema.as_object_mut() else {
         return;
     };
-    // Unknown keys: the API server drops them, or refuses them where the client asks for strict validation, as kubectl does.
+    // Unknown keys: the API server drops them, or rejects them if the client requests strict validation, as kubectl does.
     if keywords.get("additionalProperties") == Some(&Value::Bool(false)) {
         keywords.remove("additionalProperties");
     }
     for keyword in WITHOUT {
-        // A key of the document may be called so as well; then its value is a schema below `properties`, which is not visited as keywords.
+        // A key of the document may have the same name; then its value is a schema below `properties`, which is not visited as keywords.
         keywords.remove(keyword);
     }
     without_null(keywords);
@@ -62,7 +62,7 @@ fn without_null(keywords: &mut Map<String, Value>) {
             let only = only.clone();
             keywords.remove(either);
             for (keyword, value) in only {
-                // What is said of the key goes before what is said of its type.
+                // The description of the key takes precedence over that of its type.
                 keywords.entry(keyword).or_insert(value);
             }
         }

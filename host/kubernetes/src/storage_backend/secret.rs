@@ -1,6 +1,6 @@
-//! Values of Secrets that documents name, and when they change.
+//! Reads the Secrets that documents name, and notices their changes.
 //!
-//! The watch asks for metadata only, and only of the Secrets that are named: no value is held for it, and an account needs no right to list them all.
+//! The watch requests metadata only, and only of named Secrets: no value is kept for it, and the account needs no right to list all of them.
 
 use crate::error::{KubernetesError, words};
 use crate::request::answered;
@@ -14,7 +14,7 @@ use kube::{Api, Client};
 use std::collections::BTreeSet;
 use zeroize::{Zeroize, Zeroizing};
 
-/// A Secret.
+/// The name of a Secret.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SecretName {
     /// Its namespace.
@@ -23,21 +23,21 @@ pub struct SecretName {
     pub name: String,
 }
 
-/// Reads values.
+/// Reads values of Secrets.
 #[derive(Clone)]
 pub struct SecretReader(Client);
 
-/// Why a value is not there. Never with it.
+/// Why a value could not be read. It never contains the value.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretUnread {
-    /// The API server says no, or nothing.
+    /// The API server rejected the request or did not answer.
     #[error("the Secret {namespace}/{name} cannot be read: {said}")]
     Unanswered {
         /// Its namespace.
         namespace: String,
         /// Its name.
         name: String,
-        /// What it says.
+        /// The error.
         said: String,
     },
     /// There is no such object.
@@ -48,35 +48,35 @@ pub enum SecretUnread {
         /// Its name.
         name: String,
     },
-    /// It has no such value.
+    /// It has no such key.
     #[error("the Secret {namespace}/{name} has no key `{key}`")]
     NoKey {
         /// Its namespace.
         namespace: String,
         /// Its name.
         name: String,
-        /// Which key.
+        /// The key.
         key: String,
     },
-    /// The contract hands secrets on as text.
+    /// The value is not text; the contract passes secrets as text.
     #[error("the value `{key}` of the Secret {namespace}/{name} is not UTF-8 text")]
     NotText {
         /// Its namespace.
         namespace: String,
         /// Its name.
         name: String,
-        /// Which key.
+        /// The key.
         key: String,
     },
 }
 
 impl SecretReader {
-    /// By the rights of this client.
+    /// Reads with the rights of this client.
     pub fn new(client: Client) -> Self {
         Self(client)
     }
 
-    /// One value. What the library has buffered of the answer is not wiped: it ends with the request.
+    /// One value. The library's buffer of the answer is not wiped: it is freed with the request.
     pub async fn read(
         &self,
         secret: &SecretName,
@@ -130,7 +130,7 @@ impl SecretReader {
     }
 }
 
-/// Calls `changed` whenever one of these may be another than before; never returns.
+/// Calls `changed` whenever one of these Secrets may have changed; never returns.
 pub async fn secrets_changed(
     client: Client,
     names: BTreeSet<SecretName>,
@@ -173,7 +173,7 @@ async fn follow(client: &Client, secret: &SecretName, changed: &impl Fn(&SecretN
         };
         lost = false;
         let before = std::mem::replace(&mut last, now);
-        // The first look is of what was read already.
+        // The first list contains what was already read.
         if !std::mem::take(&mut first) && before != last {
             changed(secret);
         }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     fn secret() -> Reply {
-        // "hunter22", and bytes that are no text.
+        // "hunter22", and bytes that are not text.
         Reply::Object(
             json!({ "metadata": { "name": "s" }, "data": { "a": "aHVudGVyMjI=", "b": "//8=" } }),
         )

@@ -1,15 +1,15 @@
-//! `status` of a backend as it is written.
+//! The `status` of a StorageBackend object.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The whole.
+/// The status.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Status {
     pub(super) observed_generation: i64,
-    /// Of the plugin that most hosts serve.
+    /// The version of the plugin that most hosts serve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) version: Option<String>,
     /// The first digits of its digest.
@@ -24,7 +24,7 @@ pub(super) struct Status {
     pub(super) conditions: Vec<Condition>,
 }
 
-/// How many hosts.
+/// Numbers of hosts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Hosts {
@@ -32,7 +32,7 @@ pub(super) struct Hosts {
     pub(super) current: u64,
 }
 
-/// A component that serves.
+/// A version that serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Version {
@@ -41,7 +41,7 @@ pub(super) struct Version {
     pub(super) hosts: u64,
 }
 
-/// A host where something is wrong.
+/// A host with a problem.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Troubled {

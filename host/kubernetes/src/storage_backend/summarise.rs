@@ -1,6 +1,6 @@
-//! The work of the one host that tells people how backends stand: reports are watched, the status is written, the finalizer is held and let go.
+//! The work of the elected host that summarises reports: it watches them, writes the status, and adds and removes the finalizer.
 //!
-//! Every host may be elected. Without one nothing else stops: hosts serve, and report.
+//! Every host is a candidate. Without an elected host everything else continues: hosts serve and report.
 
 mod round;
 
@@ -20,31 +20,31 @@ use std::fmt::Write;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Of the lease; those of drivers begin otherwise (`wasmount-`).
+/// Name of the lease; those of drivers begin otherwise (`wasmount-`).
 const LEASE: &str = "wasmount.storagebackends";
 /// Hexadecimal digits of a selector's hash in the name of a lease.
 const HASH_DIGITS: usize = 8;
-/// Reports of one answer of the first listing: some 500 bytes each.
+/// Reports of one page of the first listing: some 500 bytes each.
 const LIST_PAGE: u32 = 500;
-/// Between two looks at who is silent, when nothing else happens.
+/// Between two checks for silent hosts, when nothing else happens.
 const LOOK: Duration = Duration::from_secs(60);
-/// After an election that ended.
+/// Pause after a term ends.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Who summarises.
+/// The host that summarises.
 #[derive(Clone)]
 pub struct Summarising {
     /// The API server.
     pub client: Client,
     /// The host's name, for the lease.
     pub host: String,
-    /// Where the lease is.
+    /// The namespace of the lease.
     pub namespace: String,
-    /// Which backends these hosts serve: hosts of another selector elect another.
+    /// Which backends these hosts serve: hosts with another selector elect another host.
     pub selector: Option<String>,
 }
 
-/// A report, and since when it is as it is, by our own clock.
+/// A report, and since when it is unchanged, by our own clock.
 pub(super) struct Known {
     pub(super) report: ReportObject,
     pub(super) since: Instant,
@@ -53,7 +53,7 @@ pub(super) struct Known {
 /// Reports by the names of their objects.
 pub(super) type Reports = BTreeMap<String, Known>;
 
-/// Stands for election, and works while elected; never returns.
+/// Is a candidate, and works while elected; never returns.
 pub async fn summarise(who: Summarising, backends: &StorageBackends) {
     loop {
         if let Err(error) = elected(&who, backends).await {
@@ -75,7 +75,7 @@ async fn elected(who: &Summarising, backends: &StorageBackends) -> Result<(), Ku
         &who.namespace,
         &who.host,
         lease(who.selector.as_deref()),
-        // Of thousands of hosts one is elected, and all others look.
+        // Of thousands of hosts one is elected, and all others read the lease.
         move || patience.pause(),
     );
     let mut leadership = election
@@ -94,7 +94,7 @@ async fn elected(who: &Summarising, backends: &StorageBackends) -> Result<(), Ku
     }
 }
 
-/// Never returns.
+/// Works for one term; never returns.
 async fn work(who: &Summarising, backends: &StorageBackends, rate_limit: &RateLimit) {
     let api = Api::<ReportObject>::all_with(who.client.clone(), &reports());
     let config = watcher::Config::default().page_size(LIST_PAGE);
@@ -108,7 +108,7 @@ async fn work(who: &Summarising, backends: &StorageBackends, rate_limit: &RateLi
     let mut due = Instant::now() + LOOK;
     let mut lost = false;
     loop {
-        // What comes together is written together.
+        // Changes that arrive together are written together.
         let soon = Instant::now() + rate_limit.pause();
         tokio::select! {
             event = events.next() => match event {
@@ -130,7 +130,7 @@ async fn work(who: &Summarising, backends: &StorageBackends, rate_limit: &RateLi
                 due = due.min(soon);
             }
             () = sleep_until(due) => {
-                // A deletion that was decided on half of the reports would leave volumes behind.
+                // A deletion that was decided from a part of the reports would leave volumes behind.
                 if heard.listed {
                     let there = objects.borrow_and_update().clone();
                     round.run(&there, &heard.reports).await;
@@ -141,12 +141,12 @@ async fn work(who: &Summarising, backends: &StorageBackends, rate_limit: &RateLi
     }
 }
 
-/// All reports, as they come.
+/// All reports, as they arrive.
 #[derive(Default)]
 struct Heard {
     reports: Reports,
     listed: bool,
-    /// Those of a list that has begun.
+    /// The reports of a listing under way.
     listing: Option<Reports>,
 }
 
@@ -175,7 +175,7 @@ impl Heard {
         }
     }
 
-    /// Listed again unchanged is not heard again.
+    /// A report that is listed again unchanged keeps its time.
     fn known(&self, name: &str, report: ReportObject) -> Known {
         let same = self.reports.get(name).filter(|before| {
             before.report.metadata.resource_version == report.metadata.resource_version
@@ -187,14 +187,14 @@ impl Heard {
     }
 }
 
-/// By which the hosts of a selector elect one.
+/// The name of the lease for the hosts of a selector.
 pub(crate) fn lease(selector: Option<&str>) -> String {
     let Some(selector) = selector else {
         return LEASE.to_owned();
     };
     let mut hash = String::new();
     for byte in Sha256::digest(selector) {
-        // A String takes all that is written to it.
+        // Writing to a String cannot fail.
         let _ = write!(hash, "{byte:02x}");
     }
     hash.truncate(HASH_DIGITS);

@@ -1,6 +1,6 @@
-//! What all reports of a backend come to: counts, some names, four conditions.
+//! Summarises all reports of a backend: counts, some names, four conditions.
 //!
-//! It asks nobody and writes nothing.
+//! It sends no request and writes nothing.
 
 use super::report::ReportSpec;
 use super::status::{Condition, Hosts, Status, Troubled, Version};
@@ -10,27 +10,27 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use wasmount_core::text::short_digest;
 
-/// Named hosts, and versions: a screen's worth.
+/// Most hosts and versions that are named: one screen.
 const NAMED: usize = 10;
-/// Longest message and reason in the status, in bytes: what the definition takes.
+/// Longest message and reason in the status, in bytes: the limit of the definition.
 const TEXT_BYTES: usize = 1024;
-/// A silent host in the words of a phase.
+/// The phase that is shown for a silent host.
 const SILENT: &str = "Silent";
 
-/// What one host said, and whether it has said anything for a while.
+/// The report of one host, and whether the host is silent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Heard<'a> {
     pub(super) said: &'a ReportSpec,
     pub(super) silent: bool,
 }
 
-/// What it is about.
+/// The backend of a summary.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Subject<'a> {
     pub(super) generation: i64,
-    /// It is to go.
+    /// It is being deleted.
     pub(super) leaving: bool,
-    /// What it cannot be read for.
+    /// Why its document is invalid.
     pub(super) invalid: Option<&'a str>,
 }
 
@@ -47,12 +47,12 @@ impl Heard<'_> {
         self.silent || self.said.report.phase.is_trouble()
     }
 
-    /// Some version of the plugin answers there.
+    /// Some version of the plugin serves there.
     fn serves(&self) -> bool {
         !self.silent
             && match self.said.report.phase {
                 Phase::Serving | Phase::RolledBack => true,
-                // An earlier version may go on beside what is wrong or under way.
+                // An earlier version may serve besides a problem or a change under way.
                 Phase::Loading | Phase::Refused | Phase::Waiting | Phase::Paused => {
                     self.said.report.digest.is_some()
                 }
@@ -66,7 +66,7 @@ impl Heard<'_> {
     }
 }
 
-/// All of it. `before` is what stands there: a condition that has not changed keeps its time.
+/// The whole status. `before` is the current one: a condition that has not changed keeps its time.
 pub(super) fn summary(
     subject: Subject<'_>,
     heard: &[Heard<'_>],
@@ -123,7 +123,7 @@ pub(super) fn summary(
     }
 }
 
-/// What the conditions follow from.
+/// The facts that the conditions depend on.
 struct Facts<'a> {
     subject: Subject<'a>,
     heard: &'a [Heard<'a>],
@@ -188,7 +188,7 @@ impl Facts<'_> {
             };
             return said(true, "Deleting", message);
         }
-        // Trouble with an earlier generation says nothing of this one; who is silent says nothing at all.
+        // A problem with an earlier generation says nothing about this one; a silent host says nothing at all.
         let settled = |it: &Heard<'_>| {
             it.silent
                 || (it.said.report.generation == self.subject.generation
@@ -228,7 +228,7 @@ impl Facts<'_> {
 
     fn rolled_back(&self) -> Said {
         let is_back = |it: &Heard<'_>| it.said.report.phase == Phase::RolledBack;
-        // A version that fails is for its author to mend, on all hosts: that goes before what one administrator did.
+        // A version that fails must be fixed by its author, on all hosts: that takes precedence over one administrator's rollback.
         let by_itself = |it: &Heard<'_>| is_back(it) && back_by(it) == RolledBackBy::PluginFaults;
         let number = count(self.heard, is_back);
         match self.first(by_itself).or_else(|| self.first(is_back)) {
@@ -249,7 +249,7 @@ impl Facts<'_> {
         }
     }
 
-    /// In the order of names, so that the message stays as long as its host does.
+    /// In the order of names, so that the message stays the same as long as its host does.
     fn first(&self, wanted: impl Fn(&Heard<'_>) -> bool) -> Option<Heard<'_>> {
         let all = self.heard.iter().copied().filter(|it| wanted(it));
         all.min_by_key(|it| it.said.host.as_str())
@@ -260,7 +260,7 @@ impl Facts<'_> {
     }
 }
 
-/// Of a host that went back. Hosts of an earlier build do not say.
+/// Who triggered a host's rollback. Hosts of an earlier build do not report it.
 fn back_by(heard: &Heard<'_>) -> RolledBackBy {
     let by = heard.said.report.rolled_back_by;
     by.unwrap_or(RolledBackBy::Unknown)
@@ -278,7 +278,7 @@ fn count(heard: &[Heard<'_>], wanted: impl Fn(&Heard<'_>) -> bool) -> u64 {
     heard.iter().map(|it| u64::from(wanted(it))).sum()
 }
 
-/// Of the phases that are trouble; the first in the alphabet of several.
+/// The most frequent phase among the problems; of several the first in alphabetical order.
 fn most_frequent(heard: &[Heard<'_>]) -> &'static str {
     let mut counted: BTreeMap<&'static str, u64> = BTreeMap::new();
     for it in heard.iter().filter(|it| it.is_trouble()) {

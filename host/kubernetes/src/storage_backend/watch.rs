@@ -1,6 +1,6 @@
-//! The backends that objects ask for, as they are now.
+//! The backends that are desired by objects.
 //!
-//! What is wanted is a state, not a stream of changes: whoever follows it may look late, and finds the newest.
+//! They are published as a state, not as a stream of changes: a slow receiver finds the newest state.
 
 use super::kept::{self, Kept};
 use super::object::{WantedBackend, wanted};
@@ -16,22 +16,22 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
 
-/// Objects of one answer of the first listing: with objects of the largest size that is 75 MiB.
+/// Objects of one page of the first listing: with objects of the largest size that is 75 MiB.
 const LIST_PAGE: u32 = 50;
 
-/// Backends by name, and whether anybody has said which there are.
+/// Backends by name, and whether the list is known.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wanted {
-    /// The API server has listed them, or the disk had a list.
+    /// The API server has listed them, or a list was read from the disk.
     pub known: bool,
     /// By name.
     pub backends: BTreeMap<String, Arc<WantedBackend>>,
 }
 
-/// Objects as they came, by name.
+/// Objects as they were received, by name.
 pub(super) type Objects = BTreeMap<String, BackendObject>;
 
-/// What is wanted, watched and kept.
+/// Watches the desired backends, and keeps a copy on disk.
 pub struct StorageBackends {
     kept: PathBuf,
     state: Mutex<State>,
@@ -45,14 +45,14 @@ pub struct StorageBackends {
 struct State {
     known: bool,
     there: Objects,
-    /// The API server has them no more; the host is not done with them.
+    /// Objects that the API server no longer has, and the host has not finished with.
     gone: Objects,
-    /// Those of a list that has begun.
+    /// The objects of a listing under way.
     listing: Option<Objects>,
 }
 
 impl StorageBackends {
-    /// With what `kept`, a file in the data directory, says of the last time. Blocks.
+    /// Starts from the file `kept` in the data directory, which an earlier process wrote. Blocks.
     pub fn open(kept: PathBuf) -> Arc<Self> {
         let mut state = State::default();
         match kept::read(&kept) {
@@ -86,17 +86,17 @@ impl StorageBackends {
         Arc::new(opened)
     }
 
-    /// What is wanted, now and later.
+    /// The desired backends, now and later.
     pub fn wanted(&self) -> watch::Receiver<Wanted> {
         self.wanted.subscribe()
     }
 
-    /// By how many hosts there are.
+    /// The rate limit for the number of hosts.
     pub fn rate_limit(&self) -> RateLimit {
         RateLimit::of(self.hosts.subscribe())
     }
 
-    /// The host is done with a backend that is gone.
+    /// The host has finished with a deleted backend.
     pub fn forget(&self, name: &str, uid: &str) {
         let mut state = self.lock();
         let is_it = |object: &BackendObject| object.metadata.uid.as_deref() == Some(uid);
@@ -106,12 +106,12 @@ impl StorageBackends {
         }
     }
 
-    /// Objects that are there, for whoever writes their status.
+    /// The existing objects, for the host that writes their status.
     pub(super) fn objects(&self) -> watch::Receiver<Arc<Objects>> {
         self.objects.subscribe()
     }
 
-    /// Follows the API server, and keeps what it says; never returns.
+    /// Watches the API server, and keeps a copy of the objects; never returns.
     pub async fn follow(&self, client: Client, selector: Option<&str>) {
         let mut config = watcher::Config::default().page_size(LIST_PAGE);
         if let Some(selector) = selector {
@@ -139,7 +139,7 @@ impl StorageBackends {
                             tracing::warn!(reason, "StorageBackends are not watched for now: what was seen last is served");
                         }
                     }
-                    // The library's watches have no end.
+                    // The library's watches never end.
                     None => return std::future::pending().await,
                 },
             }
@@ -153,7 +153,7 @@ impl StorageBackends {
         }
     }
 
-    /// Says what changed, and has it kept.
+    /// Publishes changes, and writes the copy.
     fn publish(&self, state: &State) {
         let new = state.wanted();
         let changed = self.wanted.send_if_modified(|wanted| {
@@ -193,7 +193,7 @@ impl StorageBackends {
 }
 
 impl State {
-    /// Takes an event in; whether it can have changed anything.
+    /// Handles an event. Returns whether it can have changed anything.
     fn take(&mut self, event: Event<BackendObject>) -> bool {
         let name = |object: &BackendObject| object.metadata.name.clone().unwrap_or_default();
         match event {
@@ -215,7 +215,7 @@ impl State {
                         self.gone.insert(name, object);
                     }
                 }
-                // A new one of the same name takes over what the old one served.
+                // A new object of the same name replaces the old one.
                 let there = &self.there;
                 self.gone.retain(|name, _| !there.contains_key(name));
                 self.known = true;
@@ -248,7 +248,7 @@ impl State {
         }
     }
 
-    /// Of several objects of one driver the oldest is right; the others are told.
+    /// Of several objects of one driver the oldest is used; the others get an error.
     fn one_of_a_driver(&self, backends: &mut [WantedBackend]) {
         let mut owners = BTreeMap::new();
         backends.sort_by_key(|it| (self.age(it), it.name.clone()));
@@ -268,7 +268,7 @@ impl State {
         }
     }
 
-    /// What is gone serves until it is done, and goes before all others.
+    /// A deleted object is served until the host has finished with it, and precedes all others.
     fn age(&self, backend: &WantedBackend) -> Option<Timestamp> {
         if !backend.there {
             return None;
@@ -278,7 +278,7 @@ impl State {
         created.map(|time| time.0)
     }
 
-    /// The largest number that any status tells.
+    /// The largest number of hosts in any status.
     fn hosts(&self) -> u64 {
         let total =
             |object: &BackendObject| object.status.as_ref()?.pointer("/hosts/total")?.as_u64();

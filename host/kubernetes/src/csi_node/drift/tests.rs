@@ -1,4 +1,4 @@
-//! Each fact, changed by itself: it is the one difference that is found, with the right remedy. And objects as kubelet writes them have none.
+//! Each fact is changed alone: it is the only difference that is found, with the right remedy. Objects as kubelet writes them have no difference.
 
 use super::super::facts::tests::facts;
 use super::*;
@@ -108,7 +108,7 @@ fn each_fact_of_the_node_is_noticed_by_itself() {
             Remedy::Person,
             "Node has the label zone=b, the driver's topology says a: kubelet refuses",
         ),
-        // kubelet takes an empty value for another value, too.
+        // kubelet also treats an empty value as another value.
         (
             "/metadata/labels/zone",
             json!(""),

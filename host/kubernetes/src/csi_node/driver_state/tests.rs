@@ -1,11 +1,11 @@
-//! Times are given, so every promise about waiting is shown to the second.
+//! Times are passed in, so waiting is tested to the second.
 
 use super::*;
 
 const SETTLING: u64 = 5;
 const COUNTING: u64 = 20;
 
-/// A standing with its own clock.
+/// The state of a driver, with a clock.
 struct Clock {
     start: Instant,
     state: DriverState,
@@ -104,7 +104,7 @@ fn drift_of_a_listed_driver_is_healed_at_once_else_later() {
     clock.at(100, &[no_entry()], Registered::Yes);
     assert!(clock.at(105, &[no_entry()], Registered::Yes).mend);
     clock.at(106, &[], Registered::Yes);
-    // Another writer takes it away again and again.
+    // Another writer removes the entry again and again.
     clock.at(107, &[no_entry()], Registered::Yes);
     let step = clock.at(112, &[no_entry()], Registered::Yes);
     assert!(told(&step) && !step.mend);
@@ -143,7 +143,7 @@ fn what_only_a_person_can_mend_is_told_and_not_tried() {
     let step = clock.at(105, &[label(), no_entry()], Registered::Yes);
     assert!(told(&step) && !step.mend);
     assert_eq!(step.wake, None);
-    // The person has done it.
+    // The person has corrected it.
     let step = clock.at(200, &[no_entry()], Registered::Yes);
     assert!(step.mend && step.tell.is_none());
 }
@@ -159,7 +159,7 @@ fn who_is_not_registered_yet_is_unready_but_has_not_drifted() {
     }
     let status = clock.state.status();
     assert_eq!((status.listed, status.drifts), (false, 0));
-    // kubelet says that it has the driver, and CSINode has no entry.
+    // kubelet reports the driver as registered, and CSINode has no entry.
     let step = clock.at(61, &[no_entry()], Registered::Yes);
     assert_eq!(step, Step::wait(clock.after(66)));
     let step = clock.at(66, &[no_entry()], Registered::Yes);

@@ -1,5 +1,5 @@
-//! The algorithm over objects: what kubelet writes, in full; and its promises over any objects: at most two patches to an end that needs none,
-//! everything of others as it was.
+//! The algorithm over objects: what kubelet writes, in full; and its properties over any objects: at most two patches to a state that needs none,
+//! with everything of other managers unchanged.
 
 use super::super::drift::drifts;
 use super::super::facts::tests::facts;
@@ -28,7 +28,7 @@ fn csi_node(owner: &str, drivers: Value) -> CSINode {
     .unwrap()
 }
 
-/// As the writer does it; how many patches it took.
+/// Applies patches as the writer does; returns how many.
 fn written_to(facts: &DriverFacts, node: &Node, csi_node: &CSINode) -> (Node, CSINode, usize) {
     let mut node = node.clone();
     if let Some(patch) = next_node_patch(facts, &node).unwrap() {
@@ -148,7 +148,7 @@ fn csi_node_entries_are_replaced_and_limits_changed_in_place() {
         ),
     ] {
         let facts = facts("a.b", "n-1", &[("z", "1"), ("r", "2")], Some(2));
-        // What is already there besides the entry is not what is counted here.
+        // Other missing parts are not counted here.
         let mut before = csi_node("u-1", json!([entry]));
         let annotation = (MIGRATED_PLUGINS.to_owned(), MIGRATED.join(","));
         before.metadata.annotations = Some(BTreeMap::from([annotation]));
@@ -266,7 +266,7 @@ proptest! {
         prop_assert_eq!(others(&after), others(&before));
         let kept = node_ids(&node).unwrap().remove("other.driver");
         prop_assert_eq!(kept.is_some(), ids.is_some());
-        // Twice is once.
+        // A second run changes nothing.
         let (again_node, again, patches) = written_to(&facts, &node, &after);
         prop_assert_eq!((again_node, again, patches), (node, after, 0));
     }

@@ -1,4 +1,4 @@
-//! Registration's pre-flight, whatever the API server does or does not.
+//! Registration's pre-flight, for each behaviour of the API server.
 
 use super::*;
 use crate::api_double::{Reply, api_double};

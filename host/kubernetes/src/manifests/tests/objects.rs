@@ -1,4 +1,4 @@
-//! What a backend that is an object gets beside one of a file.
+//! The manifests of a backend that is an object, compared with those of a file.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn the_pods_of_an_object_follow_it_and_ask_for_its_secrets() {
     );
     assert!(args.contains("--storage-backend-status=on"), "{args}");
     assert!(!args.contains("--backend="), "{args}");
-    // The mounter keeps to what stands on its node.
+    // The mounter follows the document on its node.
     assert!(
         pod["containers"][1]["args"]
             .to_string()
@@ -47,7 +47,7 @@ fn the_pods_of_an_object_follow_it_and_ask_for_its_secrets() {
     };
     let secrets = may(&of_object, "secrets").unwrap();
     assert_eq!(secrets["resourceNames"], json!(["wasmount-a-secrets"]));
-    // Of what it may change of backends, its own alone.
+    // Among backends it may change its own only.
     let status = may(&of_object, "storagebackends/status").unwrap();
     assert_eq!(status["resourceNames"], json!(["a"]));
     let roles = of_kind(&of_object, "ClusterRole");

@@ -1,4 +1,4 @@
-//! What the accounts of a backend may write of kinds that all backends have objects of, and what of snapshots is refused to everybody.
+//! What the service accounts of a backend may write in kinds that all backends share, and which changes of snapshots are denied to every account.
 
 use super::sidecars::{sidecar, sidecars};
 use super::*;
@@ -14,7 +14,7 @@ fn rules(objects: &[Value], resource: &str) -> Vec<(Value, Value)> {
         .collect()
 }
 
-/// The policies by the end of their names: which resources they match, and what their rules are.
+/// The policies with this name suffix: the resources that they match, and their rules.
 fn policy(objects: &[Value], part: &str) -> Option<(Vec<String>, String)> {
     let policies = of_kind(objects, "ValidatingAdmissionPolicy");
     let name = format!("wasmount-a-{part}");
@@ -49,7 +49,7 @@ fn everything() -> Backend {
 fn leases_are_written_by_name_and_made_by_policy() {
     let named = |name: &str| (json!(["get", "update"]), json!([name]));
     let created = (json!(["create"]), Value::Null);
-    // Of the selector app.kubernetes.io/instance=a.
+    // For the selector app.kubernetes.io/instance=a.
     let summary = crate::storage_backend::lease(Some("app.kubernetes.io/instance=a"));
     let network = all(&everything(), Form::Network);
     assert_eq!(
@@ -96,7 +96,7 @@ fn every_kind_that_backends_have_in_common_is_guarded() {
         resources,
         ["leases", "csistoragecapacities", "storagebackendnodes"]
     );
-    // It writes none of them.
+    // It writes no such objects.
     let inline = all(&backend(&[Service::NodePublish], &[]), Form::Network);
     assert_eq!(policy(&inline, "own-objects"), None);
 }
@@ -117,7 +117,7 @@ fn snapshots_without_a_node_are_refused_in_the_node_form() {
     let network = all(&everything(), Form::Network);
     assert_eq!(policy(&network, "labelled-contents"), None);
     assert_eq!(of_kind(&network, "VolumeGroupSnapshotClass").len(), 1);
-    // Nothing tells the node of a volume: one snapshotter looks after all.
+    // The node of a volume is not known: one snapshotter handles all volumes.
     let services = [Service::Controller, Service::NodeStage, Service::Snapshots];
     let of_one_node = backend(&services, &[]);
     assert_eq!(

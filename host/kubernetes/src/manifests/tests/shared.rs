@@ -1,8 +1,8 @@
-//! What is of one backend, and what is of all.
+//! Which objects belong to one backend, and which are shared.
 
 use super::*;
 
-/// By which the API server takes two objects for one.
+/// The fields by which the API server identifies an object.
 fn identity(object: &Value) -> [String; 4] {
     [
         "/apiVersion",
@@ -16,7 +16,7 @@ fn identity(object: &Value) -> [String; 4] {
     })
 }
 
-/// A backend with everything, by name.
+/// A backend with every feature, of this name.
 fn named(name: &str) -> Backend {
     let mut backend = backend(Service::ALL, &[Feature::Topology]);
     backend.name = name.to_owned();

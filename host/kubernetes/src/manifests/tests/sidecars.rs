@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The sidecars in the pods that have any, with their flags.
+/// The sidecars in each kind of pod that has any, with their flags.
 pub(super) fn sidecars(backend: &Backend, form: Form) -> Vec<(String, Vec<String>)> {
     let names = [
         "csi-provisioner",
@@ -87,7 +87,7 @@ fn each_sidecar_and_each_flag_comes_with_its_capability() {
                 ),
             ],
         ),
-        // Capacity without topology has no objects.
+        // Capacity without topology creates no objects.
         (with(&[S::Capacity], &[]), vec![provisioner]),
         (
             with(&[S::Capacity, S::NodeInfo], &[Feature::Topology]),

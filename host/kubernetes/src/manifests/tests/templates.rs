@@ -1,4 +1,4 @@
-//! What users choose stays a value.
+//! Values of users stay values.
 
 use super::*;
 
@@ -56,7 +56,7 @@ fn no_chosen_value_ends_its_string_or_adds_a_field() {
             let expected: Vec<_> = expected.map(|it| replaced(it, "benign", hostile)).collect();
             assert_eq!(with(hostile, form).unwrap(), expected, "{hostile}");
         }
-        // Neither JSON escapes it nor YAML takes it.
+        // JSON does not escape it, and YAML does not accept it.
         let refused = with("\u{7f}", form).unwrap_err();
         assert!(matches!(refused, ManifestsError::Template(_)));
     }
@@ -69,7 +69,7 @@ fn an_expression_of_a_template_is_a_whole_value() {
         for (at, _) in template.match_indices("{{") {
             let (before, rest) = template.split_at(at);
             let (_, after) = rest.split_once("}}").unwrap();
-            // Where a value begins and ends in YAML, or a macro or a block on a line of its own.
+            // Where a value begins and ends in YAML, or a macro or a block on its own line.
             let begins = ["\n", ": ", "- ", "["]
                 .iter()
                 .any(|it| before.ends_with(it));

@@ -1,7 +1,6 @@
-//! One look at all backends: for each its status, if it is another than the one that stands there, and its finalizer; and the reports of hosts that
-//! are no more.
+//! One round over all backends: writes each status that has changed, handles the finalizers, and deletes reports of hosts that no longer exist.
 //!
-//! It decides by `summary`, and by the few rules here.
+//! The decisions are those of `summary`, and the few rules here.
 
 use super::super::object::{Leaving, WantedBackend, wanted};
 use super::super::report::{HEARTBEAT, ReportSpec, is_of};
@@ -23,19 +22,19 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A host that has said nothing for so long is silent. Three signs of life, and what the slowest pace adds.
+/// A host without a report for this long is silent. Three heartbeats, and the longest pause of the rate limit.
 const SILENCE: Duration = Duration::from_secs(4 * HEARTBEAT.as_secs());
-/// Reports of hosts that are no more, looked after in one round: each costs two requests.
+/// Reports of hosts that no longer exist, handled in one round: each costs two requests.
 const SILENT_AT_ONCE: usize = 20;
 
 /// What is remembered between rounds.
 pub(super) struct Round {
     client: Client,
-    /// What failed last, by what was tried: said once.
+    /// The last error of each operation: logged once.
     said: BTreeMap<String, String>,
 }
 
-/// What is to be done with the finalizer.
+/// The change of the finalizer.
 #[derive(Debug, PartialEq, Eq)]
 enum Finalizer {
     Leave,
@@ -51,12 +50,12 @@ impl Round {
         }
     }
 
-    /// Writes what has changed. What fails is tried in the next round.
+    /// Writes what has changed. A failed write is repeated in the next round.
     pub(super) async fn run(&mut self, there: &Objects, reports: &Reports) {
         for (name, object) in there {
             let heard = heard_of(object, reports);
             let read = wanted(object, true);
-            // First: whoever sees a status may delete, and what is staged must be waited for.
+            // First: a person who sees a status may delete the object, and deletion must wait for staged volumes.
             let what = format!("the finalizer of StorageBackend {name}");
             match finalizer(object, &read, &heard) {
                 Finalizer::Leave => {}
@@ -72,7 +71,7 @@ impl Round {
             }
             let mut before = status(object);
             let after = summary(subject(&read), &heard, &before, Timestamp::now());
-            // Others have theirs beside ours, and keep them.
+            // Conditions of other controllers are kept beside ours.
             let is_ours = |kind: &str| after.conditions.iter().any(|ours| ours.kind == kind);
             before.conditions.retain(|it| is_ours(&it.kind));
             if after != before {
@@ -117,13 +116,13 @@ impl Round {
         let patch = patch.into_patch();
         let patched = api.patch(&name, &parameters, &patch);
         match answered(format!("patch {KIND} {name}"), patched).await {
-            // The watch brings what they wrote, and with it the next round.
+            // The watch reports the other change, and causes the next round.
             Err(KubernetesError::Api { source, .. }) if somebody_else_wrote(&source) => Ok(()),
             outcome => outcome.map(drop),
         }
     }
 
-    /// Of a host whose Node is gone, or which was none of a node. One that comes back writes it anew.
+    /// Deletes the report of a host that no longer has a Node, or never had one. A host that returns writes it again.
     async fn take_away(&self, name: &str, spec: &ReportSpec) -> Result<(), KubernetesError> {
         if spec.on_node {
             let nodes = Api::<Node>::all(self.client.clone());
@@ -179,7 +178,7 @@ fn subject(read: &WantedBackend) -> Subject<'_> {
     }
 }
 
-/// What stands there; what cannot be read is written anew.
+/// The current status; one that cannot be parsed is written anew.
 fn status(object: &BackendObject) -> Status {
     let there = object.status.as_ref();
     there
@@ -190,7 +189,7 @@ fn status(object: &BackendObject) -> Status {
 fn finalizer(object: &BackendObject, read: &WantedBackend, heard: &[Heard<'_>]) -> Finalizer {
     let finalizers = object.metadata.finalizers.as_ref();
     let is_held = finalizers.is_some_and(|all| all.iter().any(|it| it == FINALIZER));
-    // A host that is silent may have volumes staged: only its Node's end, or a person's word, says otherwise.
+    // A silent host may have volumes staged: only the end of its Node, or the annotation of a person, says otherwise.
     let unused = heard
         .iter()
         .all(|it| it.said.report.phase == Phase::Removed);
@@ -239,7 +238,7 @@ mod tests {
         let mut made = object("a", spec());
         let time = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
         made.metadata.deletion_timestamp = Some(time);
-        // Whoever deletes with no finalizer of ours held does not get one.
+        // An object that is deleted without our finalizer does not get it.
         assert_eq!(decided(&made, &[Phase::Serving]), Finalizer::Leave);
         made.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
         for (phases, finalizer) in [
@@ -282,7 +281,7 @@ mod tests {
         made.metadata.generation = Some(4);
         assert_eq!(run(&mut round, &made).await, 1);
         let asked = asked.lock().unwrap();
-        // What is written are ours: the server merges by `type`.
+        // Only our conditions are written: the server merges them by `type`.
         let written = asked[0].body["status"]["conditions"].as_array().unwrap();
         assert_eq!(written.len(), 4);
     }

@@ -1,4 +1,4 @@
-//! What people see of each mixture of reports.
+//! The status for each mixture of reports.
 
 use super::*;
 use crate::storage_backend::report::BackendReport;
@@ -114,7 +114,7 @@ fn trouble_with_an_earlier_generation_is_no_end_of_this_one() {
         let status = of(SUBJECT, &[serving.clone(), late]);
         assert_eq!(status.observed_generation, 2);
         says(&status, "Progressing", "True", "Converging");
-        // It is told until the host says something else.
+        // It is shown until the host reports something else.
         says(&status, "Degraded", "True", phase.name());
         let known = of(SUBJECT, &[serving, said("n2", phase)]);
         says(&known, "Progressing", "False", "Converged");
@@ -147,12 +147,12 @@ fn a_roll_back_by_hand_is_no_fault_of_the_plugin() {
     by_hand.report.rolled_back_by = Some(RolledBackBy::Administrator);
     let status = of(SUBJECT, &[by_hand.clone(), said("n2", Phase::Serving)]);
     says(&status, "RolledBack", "True", "RolledBackByAdministrator");
-    // Faults go before it, with the words of the host that had them.
+    // Faults take precedence, with the message of the host that reported them.
     let status = of(SUBJECT, &[by_hand.clone(), said("n2", Phase::RolledBack)]);
     says(&status, "RolledBack", "True", "PluginFaults");
     let (_, _, message) = condition(&status, "RolledBack");
     assert_eq!(message, "2 of 2 hosts: n2: n2 is in trouble");
-    // A host of an earlier build does not say, and nothing is made up for it.
+    // A host of an earlier build does not report it, and no value is assumed.
     by_hand.report.rolled_back_by = None;
     says(&of(SUBJECT, &[by_hand]), "RolledBack", "True", "Unknown");
 }

@@ -1,4 +1,4 @@
-//! What is wanted after each event, and after a start without the API server.
+//! The desired backends after each event, and after a start without the API server.
 
 use super::super::object::Leaving;
 use super::super::object::tests::{object, spec};
@@ -64,7 +64,7 @@ async fn cached_objects_are_desired_after_a_start_without_api_server() {
     let before = backends.wanted().borrow().clone();
     let again = StorageBackends::open(directory.path().join("kept.json"));
     assert_eq!(*again.wanted().borrow(), before);
-    // Until the host is done with what is gone.
+    // Until the host has finished with the deleted one.
     assert_eq!(leaving(&again).len(), 2);
     again.forget("b", "another");
     assert_eq!(leaving(&again).len(), 2);
