@@ -1,4 +1,4 @@
-//! The side of the command: one connection for each question.
+//! The client of the admin socket: one connection for each request.
 
 use crate::error::{ControlError, Refusal, RefusalKind};
 
@@ -17,21 +17,21 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// The name of the other end, which HTTP requires and no server here reads.
+/// The `Host` header, which HTTP requires and the server here does not read.
 const HOST: &str = "wasmount";
-/// How long an answer from memory may take.
+/// Time limit of a request that the host answers from memory.
 const SHORT: Duration = Duration::from_secs(10);
-/// How long a change may take: a component may be fetched, compiled and asked whether it is ready.
+/// Time limit of a request that changes something: a component may be fetched, compiled and probed.
 const LONG: Duration = Duration::from_secs(20 * 60);
 
-/// Asks one host.
+/// A client of one host.
 #[derive(Debug, Clone)]
 pub struct Client {
     socket: PathBuf,
 }
 
 impl Client {
-    /// Of the host at a socket. Connects at each question.
+    /// A client of the host at this socket. Each request connects anew.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
         Self {
             socket: socket.into(),
@@ -60,19 +60,19 @@ impl Client {
         self.ask(&path, None::<&()>, SHORT).await
     }
 
-    /// Has it load what its document says, or another component.
+    /// Swaps to what the document says, or to another component.
     pub async fn swap(&self, driver: &str, swap: &Swap) -> Result<Done, ControlError> {
         let path = path(paths::SWAP, driver)?;
         self.ask(&path, Some(swap), LONG).await
     }
 
-    /// Has it go back.
+    /// Rolls the driver back.
     pub async fn rollback(&self, driver: &str, to: &Rollback) -> Result<Done, ControlError> {
         let path = path(paths::ROLLBACK, driver)?;
         self.ask(&path, Some(to), LONG).await
     }
 
-    /// Has it change nothing by itself.
+    /// Pauses the driver: it changes nothing without a command.
     pub async fn pause(&self, driver: &str) -> Result<Done, ControlError> {
         let path = path(paths::PAUSE, driver)?;
         self.ask(&path, Some(&()), SHORT).await
@@ -84,20 +84,20 @@ impl Client {
         self.ask(&path, Some(&()), SHORT).await
     }
 
-    /// Has it take no new work.
+    /// Drains the driver: it takes no new work.
     pub async fn drain(&self, driver: &str, drain: &Drain) -> Result<Drained, ControlError> {
         let path = path(paths::DRAIN, driver)?;
         let patience = Duration::from_secs(drain.patience_seconds) + SHORT;
         self.ask(&path, Some(drain), patience).await
     }
 
-    /// Has the host serve it no more.
+    /// Deletes the driver from the host.
     pub async fn delete(&self, driver: &str, delete: &Delete) -> Result<Done, ControlError> {
         let path = path(paths::DELETE, driver)?;
         self.ask(&path, Some(delete), LONG).await
     }
 
-    /// With words it is a change (POST).
+    /// Sends one request: a change (POST) if it has a body.
     async fn ask<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -150,7 +150,7 @@ impl Client {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| self.broken(error))?;
-        // It ends with the answer, or with this call.
+        // The connection ends with the answer, or when this call is dropped.
         let mut connection = std::pin::pin!(connection);
         let mut asked = std::pin::pin!(async {
             let response = sender.send_request(request).await;
@@ -165,7 +165,7 @@ impl Client {
         loop {
             tokio::select! {
                 answer = &mut asked => return answer,
-                // Its errors are the question's as well.
+                // An error of the connection is also an error of the request.
                 _ = &mut connection, if is_open => is_open = false,
             }
         }

@@ -1,4 +1,4 @@
-//! Why a command has no answer, and how a host refuses. Every message says what to do.
+//! Why a command failed, and how a host rejects a request. Every message says what to do.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -8,10 +8,10 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a command has no answer.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// Nobody listens.
+    /// No host listens on the socket.
     #[error(
         "no host serves at {}: start `wasmount serve`, or name its data directory (--data-dir) or admin socket (--admin-socket)", .path.display()
     )]
@@ -19,7 +19,7 @@ pub enum ControlError {
         /// The socket.
         path: PathBuf,
     },
-    /// Another user's host.
+    /// The socket belongs to another user's host.
     #[error(
         "the admin socket {} is not this user's: only root, and the user that the host runs as, may ask it", .path.display()
     )]
@@ -32,10 +32,10 @@ pub enum ControlError {
     Connection {
         /// The socket.
         path: PathBuf,
-        /// What it said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The host stopped in the middle, or speaks otherwise.
+    /// The host stopped before it answered, or its answer cannot be parsed.
     #[error("the host at {} did not answer as it should: {reason}; its log says more", .path.display())]
     Broken {
         /// The socket.
@@ -43,58 +43,58 @@ pub enum ControlError {
         /// What happened.
         reason: String,
     },
-    /// It takes too long.
+    /// The answer did not arrive in time.
     #[error("the host at {} has not answered for {} s; what was asked may still be done", .path.display(), .patience.as_secs())]
     TooSlow {
         /// The socket.
         path: PathBuf,
-        /// How long was waited.
+        /// The time limit.
         patience: Duration,
     },
     /// No driver has such a name.
     #[error("`{word}` cannot be a driver's name, which has letters, digits, `-` and `.` only")]
     NoDriver {
-        /// What was given.
+        /// The name that was given.
         word: String,
     },
-    /// The host says no.
+    /// The host rejected the request.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
 
-/// What a host answers in place of what was asked.
+/// The answer of a host that rejects a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
 #[error("{message}")]
 pub struct Refusal {
-    /// What kind.
+    /// The kind.
     pub kind: RefusalKind,
-    /// In words, with what to do.
+    /// A message that says what to do.
     pub message: String,
 }
 
-/// What kind of no.
+/// Why a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RefusalKind {
-    /// The request makes no sense.
+    /// The request is malformed.
     Malformed,
-    /// Whoever asks may not.
+    /// The client is not allowed to connect.
     Forbidden,
     /// No driver of that name, or no version of that number.
     NotFound,
-    /// A version may not serve, or nothing is there to go back to.
+    /// A version may not serve, or there is no version to roll back to.
     Refused,
     /// Volumes are in use.
     InUse,
-    /// Too much is asked at a time, or the host is going down.
+    /// Too many requests at a time, or the host is shutting down.
     Busy,
     /// A fault of the host.
     Failed,
 }
 
 impl Refusal {
-    /// One of a kind.
+    /// A rejection of this kind.
     pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
         Self {
             kind,

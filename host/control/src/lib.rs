@@ -1,7 +1,7 @@
-//! The words of the admin socket: what an administrator may ask a running host, what it answers, how both cross a Unix socket as HTTP and JSON.
+//! The API of the admin socket: requests, answers, and their transport as HTTP and JSON over a Unix socket.
 //!
-//! It is apart so that commands and host agree on these files and on nothing else. It knows what is said, never what is done: a host joins
-//! [`serve`] to its own routes, a command has a [`Client`].
+//! Commands and host share these files and nothing else, so this is a crate. It defines the messages and carries out none: the host passes its routes
+//! to [`serve`], a command uses a [`Client`].
 //!
 //! ```text
 //! command ──▶ client ══ one connection, one request ══▶ serve ──▶ the host's routes

@@ -1,4 +1,4 @@
-//! Where each thing is asked for.
+//! The paths of the requests.
 
 /// GET: [`crate::words::HostStatus`].
 pub const STATUS: &str = "/v1/status";
@@ -24,7 +24,7 @@ pub fn of(path: &str, driver: &str) -> String {
     path.replace("{driver}", driver)
 }
 
-/// Whether a word can be the name of a driver; else it is not put into a path. CSI: at most 63 characters, letters, digits, `-` and `.`.
+/// Whether a string can be the name of a driver; otherwise it is not put into a path. CSI: at most 63 characters, letters, digits, `-` and `.`.
 pub fn is_driver(word: &str) -> bool {
     /// Longest name (CSI, GetPluginInfo).
     const MOST: usize = 63;

@@ -1,6 +1,7 @@
-//! The side of the host: who may connect, and how long anybody may take.
+//! The server of the admin socket: who may connect, and the limits of a connection.
 //!
-//! A connection carries one request. One that says nothing, or does not read, costs its own place for some seconds and nobody else anything.
+//! A connection carries one request. A client that sends nothing, or does not read, occupies its own place for some seconds and delays no other
+//! client.
 
 use crate::error::{Refusal, RefusalKind};
 use axum::Router;
@@ -24,28 +25,28 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// How long not to accept after accepting failed: it fails for want of descriptors or memory, and at once again if asked at once.
+/// Pause after accept(2) failed: it fails for want of descriptors or memory, and would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Largest request, in bytes. 64 KiB: a path and some flags.
 const REQUEST_BYTES: usize = 64 << 10;
-/// Largest no of the library that reads requests, in bytes: a sentence with a word or two of the request in it.
+/// Largest rejection of the HTTP library, in bytes: a sentence with a part of the request in it.
 const LIBRARY_WORDS_BYTES: usize = 4 << 10;
-/// Root's number.
+/// Root's user id.
 const ROOT: u32 = 0;
 
-/// What a connection may take.
+/// Limits of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
-    /// At a time; further ones wait.
+    /// Connections at a time; further ones wait.
     pub connections: usize,
-    /// To send the words of a request, headers and body.
+    /// Time to send a request, headers and body.
     pub asking: Duration,
-    /// To read the answer.
+    /// Time to read the answer.
     pub reading: Duration,
 }
 
 impl Default for ServerLimits {
-    /// 64 places: as many commands at a time as no person starts. 5 s to ask and 10 s to read: both are some packets on the same machine.
+    /// 64 connections: more commands at a time than a person starts. 5 s to send and 10 s to read: both are some packets on the same machine.
     fn default() -> Self {
         Self {
             connections: 64,
@@ -62,7 +63,7 @@ pub async fn serve(listener: OwnedFd, routes: Router, limits: ServerLimits) -> i
     let own = rustix::process::geteuid().as_raw();
     let places = Arc::new(Semaphore::new(limits.connections));
     let mut connections = JoinSet::new();
-    // Fails only if the semaphore is closed, which nobody does.
+    // Fails only if the semaphore is closed, which never happens.
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         while connections.try_join_next().is_some() {}
         let stream = accepted(&listener).await;
@@ -87,12 +88,12 @@ async fn accepted(listener: &UnixListener) -> UnixStream {
     }
 }
 
-/// The mode of the socket keeps others out; this holds also for one that was handed a descriptor.
+/// The mode of the socket file keeps other users out; this check also covers a process that inherited or received a descriptor.
 fn may_ask(uid: u32, own: u32) -> bool {
     uid == ROOT || uid == own
 }
 
-/// Routes of somebody who may ask nothing.
+/// Routes for a client that is not allowed to connect: each request is rejected.
 fn refusing(uid: Option<u32>) -> Router {
     let who = uid.map_or_else(
         || "somebody whose user is unknown".to_owned(),
@@ -104,7 +105,7 @@ fn refusing(uid: Option<u32>) -> Router {
     })
 }
 
-/// A no of the library that reads requests (a body that is no JSON, a method that a route lacks) as any other no: with kind and message.
+/// Turns a rejection of the HTTP library (a body that is not JSON, a method that a route lacks) into the same form as the others: kind and message.
 async fn in_our_words(response: Response) -> Response {
     let status = response.status();
     let json = HeaderValue::from_static("application/json");
@@ -147,7 +148,7 @@ async fn converse(stream: UnixStream, routes: Router, limits: ServerLimits) {
         .header_read_timeout(limits.asking)
         .serve_connection(TokioIo::new(stream), service);
     tokio::select! {
-        // However it ends, nobody is left to be told.
+        // The result is ignored: no client is left to report it to.
         _ = connection => {}
         () = async {
             answered.notified().await;
@@ -156,7 +157,7 @@ async fn converse(stream: UnixStream, routes: Router, limits: ServerLimits) {
     }
 }
 
-/// The request with all of its body: routes wait for no client.
+/// Reads the request with its whole body, so that routes wait for no client.
 async fn whole(
     request: Request<Incoming>,
     within: Duration,

@@ -1,6 +1,6 @@
-//! What crosses: requests and answers.
+//! Requests and answers.
 //!
-//! Times are RFC 3339 in UTC. No value of a setting or a secret is ever among these words.
+//! Times are RFC 3339 in UTC. No value of a setting or a secret is ever among them.
 
 use serde::{Deserialize, Serialize};
 use wasmount_core::status::camel_case;
@@ -13,13 +13,13 @@ pub use wasmount_core::status::{Draining, Phase};
 pub struct HostStatus {
     /// The host's version.
     pub version: String,
-    /// CSI's name of the node.
+    /// The node's name in CSI.
     pub node: String,
     /// `all`, `node` or `controller`.
     pub role: String,
-    /// Why no driver can be ready; none: nothing stands in the way.
+    /// Why no driver can be ready; none: no such reason.
     pub not_ready: Option<String>,
-    /// In the order of their names.
+    /// Sorted by name.
     pub drivers: Vec<DriverStatus>,
 }
 
@@ -27,36 +27,36 @@ pub struct HostStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DriverStatus {
-    /// CSI's name of it.
+    /// The driver's name in CSI.
     pub driver: String,
     /// `metadata.name` of its document.
     pub backend: String,
-    /// Where that stands: a path, or the object's kind and name.
+    /// Where the document is: a path, or the object's kind and name.
     pub document: String,
-    /// How it stands.
+    /// Its phase.
     #[serde(with = "camel_case")]
     pub phase: Phase,
-    /// Nothing is loaded by itself until `resume`.
+    /// No version is loaded without a command until `resume`.
     pub paused: bool,
-    /// Why it is not as its document says, or does not take new work; none: all is well.
+    /// Why it is not as its document says, or does not take new work; none: no such reason.
     pub reason: Option<String>,
-    /// Why it cannot do all that it is asked for; none: it can.
+    /// Why it cannot serve all that it should; none: it can.
     pub not_ready: Option<String>,
-    /// What serves; none: nothing does.
+    /// The version that serves; none: no version does.
     pub version: Option<Version>,
-    /// What was refused last, if that is still so.
+    /// The last rejected candidate, if it is still rejected.
     pub refused: Option<Refused>,
-    /// Since when it takes no new work by `wasmount drain`; none: it does.
+    /// Since when it takes no new work because of `wasmount drain`; none: it takes work.
     pub drained_since: Option<String>,
     /// Calls that are not answered yet.
     pub calls_in_flight: u64,
     /// Old versions that still have calls.
     pub draining: Vec<Draining>,
-    /// Volumes that are staged or published on this node; none: it cannot be told now.
+    /// Volumes that are staged or published on this node; none: not known now.
     pub volumes_in_use: Option<u64>,
-    /// Failures by a fault of the plugin since the host began.
+    /// Faults of the plugin since the host started.
     pub faults: u64,
-    /// The last of them.
+    /// The last fault.
     pub last_fault: Option<Fault>,
 }
 
@@ -66,15 +66,15 @@ pub struct DriverStatus {
 pub struct Version {
     /// Its number among the versions of this driver on this host.
     pub number: u64,
-    /// How the plugin calls itself.
+    /// The name that the plugin reports.
     pub plugin: String,
     /// `sha256:..` of the component.
     pub digest: String,
-    /// Path, or reference with the digest of its manifest.
+    /// A path, or a reference with the digest of its manifest.
     pub origin: String,
-    /// Tells two sets of settings apart, and nothing of their values.
+    /// Distinguishes two sets of settings without revealing their values.
     pub settings_digest: String,
-    /// Names of the keys that have signed it.
+    /// Names of the keys that signed it.
     pub signed_by: Vec<String>,
     /// Since when it serves.
     pub since: String,
@@ -84,75 +84,75 @@ pub struct Version {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refused {
-    /// `sha256:..` of the component, where it was read.
+    /// `sha256:..` of the component, if it was read.
     pub digest: Option<String>,
     /// One word, such as `signature`.
     pub kind: String,
-    /// In words, with what to do.
+    /// A message that says what to do.
     pub reason: String,
     /// When.
     pub at: String,
 }
 
-/// A failure by a fault of a plugin.
+/// A fault of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fault {
     /// When.
     pub at: String,
-    /// In which call.
+    /// The RPC.
     pub rpc: String,
     /// One word, such as `trapped`.
     pub kind: String,
-    /// Name, version and digest of the plugin, where they are known.
+    /// Name, version and digest of the plugin, if they are known.
     pub plugin: Option<String>,
 }
 
-/// All versions of a driver that the host remembers, the newest first, and what was refused.
+/// The versions of a driver that the host remembers, the newest first, and the rejected candidates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct History {
-    /// CSI's name of the driver.
+    /// The driver's name in CSI.
     pub driver: String,
     /// Its versions.
     pub versions: Vec<PastVersion>,
-    /// Candidates that did not become one, the newest first.
+    /// Candidates that were rejected, the newest first.
     #[serde(default)]
     pub refusals: Vec<PastRefusal>,
 }
 
-/// Something that was refused, once or again and again.
+/// A candidate that was rejected, once or several times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PastRefusal {
-    /// `sha256:..` of the component, where it was read.
+    /// `sha256:..` of the component, if it was read.
     pub digest: Option<String>,
     /// Path or reference.
     pub origin: String,
     /// One word, such as `signature`.
     pub kind: String,
-    /// The first line of what was said.
+    /// The first line of the reason.
     pub reason: String,
-    /// When for the first time.
+    /// The first time.
     pub first: String,
-    /// When for the last time.
+    /// The last time.
     pub last: String,
     /// How often.
     pub times: u64,
 }
 
-/// One of them.
+/// A version of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PastVersion {
-    /// What it was.
+    /// The version.
     #[serde(flatten)]
     pub version: Version,
-    /// When it ceased to serve; none: it serves.
+    /// When it stopped serving; none: it serves.
     pub until: Option<String>,
-    /// What became of it: `serving`, `replaced` or `rolledBack`.
+    /// `serving`, `replaced` or `rolledBack`.
     pub state: String,
-    /// Why it ended, where there is something to say.
+    /// Why it stopped serving, if there is a reason.
     pub reason: Option<String>,
 }
 
@@ -160,17 +160,17 @@ pub struct PastVersion {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Volumes {
-    /// CSI's name of the driver.
+    /// The driver's name in CSI.
     pub driver: String,
-    /// In the order of their ids.
+    /// Sorted by id.
     pub volumes: Vec<Volume>,
 }
 
-/// One of them.
+/// A volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Volume {
-    /// CSI's id.
+    /// Its id in CSI.
     pub id: String,
     /// Where it is staged.
     pub staged: Option<String>,
@@ -178,36 +178,36 @@ pub struct Volume {
     pub published: Vec<String>,
 }
 
-/// Loads what the document says now, or another component in its place, at once.
+/// Swaps at once to what the document says now, or to another component.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Swap {
     /// A version may lack services of the one before.
     #[serde(default)]
     pub allow_service_change: bool,
-    /// Another component for the document, until that changes.
+    /// A component instead of the document's, until the document changes.
     #[serde(default)]
     pub plugin: Option<Plugin>,
 }
 
-/// Where a component lies.
+/// Where a component is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Plugin {
-    /// An absolute path, as the host sees it.
+    /// An absolute path in the host's file system.
     File(String),
     /// `oci://..`
     Reference(String),
 }
 
-/// Goes back to an earlier version.
+/// Rolls back to an earlier version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rollback {
-    /// To which; none: to the one before.
+    /// The number of that version; none: the one before.
     #[serde(default)]
     pub to: Option<u64>,
-    /// Only if this one serves; none: whichever does.
+    /// Only if this version serves; none: whichever serves.
     #[serde(default)]
     pub from: Option<u64>,
 }
@@ -216,43 +216,43 @@ pub struct Rollback {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Drain {
-    /// What clients are told.
+    /// The reason that clients see in errors.
     #[serde(default)]
     pub reason: Option<String>,
     /// How long to wait, in seconds.
     pub patience_seconds: u64,
 }
 
-/// Takes a driver off this host.
+/// Deletes a driver from this host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Delete {
-    /// Also while volumes are in use.
+    /// Deletes it even if volumes are in use.
     #[serde(default)]
     pub force: bool,
 }
 
-/// It was done.
+/// The answer to a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Done {
-    /// In words.
+    /// What was done, as a sentence.
     pub said: String,
     /// Whether anything changed.
     pub changed: bool,
-    /// What serves now.
+    /// The version that serves now.
     pub version: Option<Version>,
     /// What an administrator should know.
     pub warnings: Vec<String>,
 }
 
-/// No new work is taken.
+/// The answer to a drain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Drained {
-    /// Calls that had not ended when the patience did.
+    /// Calls that had not ended after `patience_seconds`.
     pub calls_in_flight: u64,
-    /// Volumes that are still in use; none: it cannot be told now.
+    /// Volumes that are still in use; none: not known now.
     pub volumes_in_use: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Group commit: one thread makes durable what waits, once for all who wait.
+//! Group commit: one thread makes all waiting writes durable, once for all callers that wait.
 //!
 //! It knows nothing of keys and values.
 
@@ -26,7 +26,7 @@ impl Shared {
         }
     }
 
-    /// The writes that wait. Held for microseconds.
+    /// The writes that wait. The lock is held for microseconds.
     pub(crate) fn pending(&self) -> MutexGuard<'_, Pending> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -48,7 +48,7 @@ impl Shared {
     }
 }
 
-/// The thread, and the way to it. Ends, after a last commit, when it is dropped.
+/// The thread and its channel. When it is dropped, the thread makes a last commit and ends.
 #[derive(Debug)]
 pub(crate) struct Committer {
     requests: Option<Sender<Waiter>>,
@@ -57,7 +57,7 @@ pub(crate) struct Committer {
 
 type Waiter = oneshot::Sender<Result<(), Arc<StateError>>>;
 
-/// One failure, told to all who waited.
+/// One failure, shared by all callers that waited.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 struct SharedFailure(Arc<StateError>);
@@ -111,11 +111,11 @@ impl Drop for Committer {
 
 fn run(shared: &Shared, waiting: &Receiver<Waiter>) {
     while let Ok(first) = waiting.recv() {
-        // Whoever asked before the batch is taken is served by it.
+        // A caller that asked before the batch is taken is served by it.
         let waiters: Vec<Waiter> = std::iter::once(first).chain(waiting.try_iter()).collect();
         let result = shared.commit().map_err(Arc::new);
         for waiter in waiters {
-            // A caller that gave up is gone.
+            // Fails if the caller no longer waits.
             let _ = waiter.send(result.clone());
         }
     }

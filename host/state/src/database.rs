@@ -20,13 +20,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use wasmount_core::state::{Keyspace, KeyspaceOwner, StateEntry, StateError, record_bytes};
 
-/// A new value is refused when the file system has less free, in bytes, so that what waits for a commit and every removal still finds
-/// space. A commit copies the pages it changes: four times [`crate::pending::PENDING_BYTES`].
+/// A new value is rejected when the file system has less than this free, in bytes, so that waiting writes and every removal still find space. A
+/// commit copies the pages it changes: four times [`crate::pending::PENDING_BYTES`].
 const FREE_BYTES: u64 = 16 << 20;
 
 const STORE: TableDefinition<'_, &str, u64> = TableDefinition::new("store");
 const STORE_REVISION: &str = "last revision";
-/// There in a store that was made though there should have been one.
+/// Key that is present in a store that was created although one should have existed.
 const STORE_LOST: &str = "lost";
 
 type Records<'a> = TableDefinition<'a, &'static str, (u64, &'static [u8])>;
@@ -41,15 +41,16 @@ pub(crate) struct Database {
     open: RwLock<Option<redb::Database>>,
 }
 
-/// What the records of a space take is kept beside them, under this and the space's own name. Absent: written before it was kept.
+/// The size of the records of a keyspace is stored beside them, under this and the keyspace's name. Absent in stores written before the size was
+/// stored.
 const STORE_SIZE_OF: &str = "size of ";
 
-/// A view of one keyspace that later commits do not change.
+/// A snapshot of one keyspace that later commits do not change.
 pub(crate) struct Snapshot(Option<OpenRecords>);
 
 impl Database {
-    /// Opens the store of a data directory that the caller has locked; makes it if there is none, and notes then whether there should have been
-    /// one. Also the last revision in it.
+    /// Opens the store of a data directory that the caller has locked. Creates it if there is none, and notes then whether one should have existed.
+    /// Also returns the last revision in it.
     pub(crate) fn open(directory: &Path, is_expected: bool) -> Result<(Self, u64), OpenError> {
         let path = directory.join(open::FILE_NAME);
         let failed = |source: io::Error| OpenError::Io {
@@ -97,12 +98,12 @@ impl Database {
         })
     }
 
-    /// What the durable records of a keyspace take.
+    /// The size of the durable records of a keyspace.
     pub(crate) fn size(&self, space: &Keyspace) -> Result<u64, StateError> {
         self.with("read", |database| kept_size(database, space))
     }
 
-    /// Whether it was made empty though there should have been one, and nobody has accepted that.
+    /// Whether the store was created empty although one should have existed, and no administrator has accepted that.
     pub(crate) fn is_lost(&self) -> Result<bool, StateError> {
         self.with("read", |database| {
             let store = database.begin_read()?.open_table(STORE)?;
@@ -110,7 +111,7 @@ impl Database {
         })
     }
 
-    /// It is right that it is empty. Durable on return.
+    /// Accepts that the store is empty. Durable on return.
     pub(crate) fn accept_loss(&self) -> Result<(), StateError> {
         self.with("write to", |database| {
             let transaction = database.begin_write()?;
@@ -133,7 +134,7 @@ impl Database {
 
     /// Whether the file system has space for new values, beyond what commits and removals need. redb may double the file when it grows.
     pub(crate) fn has_space(&self) -> bool {
-        // A file system that cannot say is taken at its word when it is full.
+        // A file system that does not report its free space fails the write when it is full.
         let Ok(disk) = rustix::fs::fstatvfs(&self.directory) else {
             return true;
         };
@@ -144,7 +145,7 @@ impl Database {
     pub(crate) fn commit(&self, batch: &Batch) -> Result<(), StateError> {
         let result = self.with("commit", |database| write(database, batch));
         if result.is_err() {
-            // After an I/O error redb refuses everything until it is opened again.
+            // After an I/O error redb rejects every operation until it is opened again.
             self.reopen();
         }
         result
@@ -221,7 +222,7 @@ fn write(database: &redb::Database, batch: &Batch) -> Result<(), redb::Error> {
     Ok(transaction.commit()?)
 }
 
-/// Gives what the record that was there took.
+/// Applies a change. Returns the size of the record that was there.
 fn change(
     records: &mut Table<'_, &'static str, (u64, &'static [u8])>,
     key: &str,
@@ -276,7 +277,7 @@ fn entry(key: &str, (revision, value): (u64, &[u8])) -> StateEntry {
     }
 }
 
-/// redb trusts what it reads and panics where that makes no sense: a wrong bit on the disk must cost a call and not a thread.
+/// redb trusts what it reads and panics on inconsistent data: a flipped bit on the disk must fail a call and not end a thread.
 fn guarded<T>(
     operation: &'static str,
     work: impl FnOnce() -> Result<T, redb::Error>,

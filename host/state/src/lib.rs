@@ -5,7 +5,7 @@
 //! get, scan   ──▶ pending over redb
 //! ```
 //!
-//! It is apart because a second store, on Kubernetes objects, answers the same trait. It does not know what is stored.
+//! A second store, on Kubernetes objects, implements the same trait, so this is a crate. It does not know what is stored.
 
 #![forbid(unsafe_code)]
 

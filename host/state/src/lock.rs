@@ -1,6 +1,6 @@
 //! The lock of a data directory: two hosts must never write one store.
 //!
-//! It is an advisory `flock` on the directory itself: the kernel lets go of it when the process dies, however it dies.
+//! It is an advisory `flock` on the directory itself: the kernel releases it when the process ends, even if it is killed.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -20,25 +20,25 @@ pub struct DataDirLock {
 /// Why a data directory could not be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another host has it.
+    /// Another host holds the lock.
     #[error("data directory {} is in use by another host: stop that one, or name another directory", .directory.display())]
     Held {
         /// Which directory.
         directory: PathBuf,
     },
-    /// It could not be made or opened.
+    /// The directory could not be created or opened.
     #[error("cannot lock data directory {}", .directory.display())]
     Io {
         /// Which directory.
         directory: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         #[source]
         source: io::Error,
     },
 }
 
 impl DataDirLock {
-    /// Makes the directory if need be (its parents too) and locks it. Without `wait` a lock that is held is [`LockError::Held`]; with it
+    /// Creates the directory and its parents if they are missing, and locks it. Without `wait` a lock that is held is [`LockError::Held`]; with it
     /// the call blocks until the other host has ended.
     pub fn acquire(directory: &Path, wait: bool) -> Result<Self, LockError> {
         let failed = |source: io::Error| LockError::Io {

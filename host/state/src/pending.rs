@@ -1,26 +1,26 @@
-//! Writes that are visible and not yet durable, and the revision counter. What a batch is, when it is settled and how large it may grow can be read
-//! and tested without a file.
+//! Writes that are visible and not yet durable, and the revision counter. Separate from the database so that batches, their settling and their limits
+//! can be tested without a file.
 //!
-//! redb has writes of its own that are visible before they are durable, but an I/O error makes it forget them; a write that somebody has seen must
-//! outlive a full disk.
+//! redb has its own writes that are visible before they are durable, but it drops them after an I/O error. A write that a reader has seen must
+//! survive a full disk.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 use wasmount_core::state::{Keyspace, record_bytes};
 
-/// Weight of writes that may wait for a commit before a writer has to wait too, in bytes: four values of the largest size.
+/// Total weight of waiting writes above which a writer waits for a commit, in bytes: four values of the largest size.
 pub(crate) const PENDING_BYTES: usize = 4 << 20;
-/// What a write weighs beside its key and value, in bytes: about what its entry takes in memory.
+/// The weight of a write besides its key and value, in bytes: about what its entry takes in memory.
 const WRITE_OVERHEAD_BYTES: usize = 128;
-/// How far revisions jump at each start. Those of writes that were seen but lost with the process must not be given out again for other
-/// content; between two commits there are at most `2 * PENDING_BYTES / WRITE_OVERHEAD_BYTES` = 65,536 of them.
+/// How far revisions jump at each start. A revision of a write that was seen but lost with the process must not be reused for other content; between
+/// two commits there are at most `2 * PENDING_BYTES / WRITE_OVERHEAD_BYTES` = 65,536 of them.
 pub(crate) const REVISIONS_AHEAD: u64 = 1 << 20;
 
 /// One change of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Write {
-    /// Of this change; no two have the same.
+    /// The revision of this change; unique.
     pub(crate) revision: u64,
     /// None: removed.
     pub(crate) value: Option<Arc<[u8]>>,
@@ -32,14 +32,14 @@ type Writes = HashMap<Keyspace, BTreeMap<String, Write>>;
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     writes: Writes,
-    /// What the records of each space take that wait.
+    /// The size of the waiting records of each keyspace.
     sizes: HashMap<Keyspace, u64>,
     weight: usize,
     last_revision: u64,
     failing: bool,
 }
 
-/// What one commit makes durable.
+/// The writes of one commit.
 #[derive(Debug)]
 pub(crate) struct Batch {
     /// The last change of each key.
@@ -50,7 +50,7 @@ pub(crate) struct Batch {
 }
 
 impl Pending {
-    /// Nothing waits; revisions go on above those of earlier processes.
+    /// Nothing waits; revisions continue above those of earlier processes.
     pub(crate) fn after(last_durable_revision: u64) -> Self {
         Self {
             last_revision: last_durable_revision.saturating_add(REVISIONS_AHEAD),
@@ -58,12 +58,12 @@ impl Pending {
         }
     }
 
-    /// The write of a key that waits, if one does.
+    /// The waiting write of a key, if there is one.
     pub(crate) fn get(&self, space: &Keyspace, key: &str) -> Option<&Write> {
         self.writes.get(space)?.get(key)
     }
 
-    /// Writes of a range that wait, in key order.
+    /// Waiting writes of a range, in key order.
     pub(crate) fn range(
         &self,
         space: &Keyspace,
@@ -80,7 +80,7 @@ impl Pending {
             .collect()
     }
 
-    /// What the records of a space take that wait, each as often as it changed.
+    /// The size of the waiting records of a keyspace; a record counts as often as it changed.
     pub(crate) fn size(&self, space: &Keyspace) -> u64 {
         self.sizes.get(space).copied().unwrap_or(0)
     }
@@ -112,7 +112,7 @@ impl Pending {
         self.failing || self.weight >= PENDING_BYTES
     }
 
-    /// All that waits. It stays visible here until [`Pending::settle`].
+    /// All waiting writes. They stay visible here until [`Pending::settle`].
     pub(crate) fn batch(&mut self) -> Batch {
         Batch {
             writes: self.writes.clone(),
@@ -121,7 +121,7 @@ impl Pending {
         }
     }
 
-    /// The batch is durable: forgets it, but for keys that have changed since.
+    /// The batch is durable: drops it, except for keys that have changed since.
     pub(crate) fn settle(&mut self, batch: &Batch) {
         self.failing = false;
         for (space, settled) in &batch.writes {
@@ -140,14 +140,14 @@ impl Pending {
         }
     }
 
-    /// The batch is not durable: it waits on.
+    /// The batch is not durable: its writes keep waiting.
     pub(crate) fn keep(&mut self, batch: &Batch) {
         self.failing = true;
         self.weight += batch.weight;
     }
 }
 
-/// What a record takes; a removed one nothing.
+/// The size of a record; 0 if it was removed.
 fn size(key: &str, value: Option<&[u8]>) -> u64 {
     value.map_or(0, |value| record_bytes(key, value.len()))
 }

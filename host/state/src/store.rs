@@ -1,7 +1,7 @@
-//! The store itself: expectations, limits, and the merge of what waits with what is durable. It decides nothing about files or threads.
+//! The store: expectations, limits, and the merge of waiting writes with durable records. It knows nothing of files or threads.
 //!
-//! Reads and writes are done where they are called: they touch memory and take microseconds, a hop to another thread costs more. A scan
-//! may be long and goes to a blocking thread; a sync waits for the committer.
+//! Reads and writes run on the caller's thread: they touch memory and take microseconds, a hop to another thread costs more. A scan may be long and
+//! runs on a blocking thread; a sync waits for the committer.
 
 use crate::committer::{Committer, Shared};
 use crate::database::{Database, OpenError, Snapshot};
@@ -16,30 +16,30 @@ use wasmount_core::state::{
     check_key, check_value,
 };
 
-/// Most bytes of one scan answer: half of what one guest call may carry by default, as one entry may still come on top.
+/// Most bytes of one scan answer: half of what one guest call may carry by default, as one more entry may follow.
 const SCAN_BYTES: usize = 2 << 20;
 
-/// Most writes of one transaction: with what puts them back a quarter of how far revisions jump at each start
+/// Most writes of one transaction: together with the writes that undo it, a quarter of how far revisions jump at each start
 /// ([`crate::pending::REVISIONS_AHEAD`]).
 const TRANSACTION_WRITES: usize = 1 << 17;
 
 /// The store in a file of the data directory.
 #[derive(Debug)]
 pub struct RedbStore {
-    // Dropped in this order: the last commit comes before the lock is let go.
+    // Dropped in this order: the last commit is made before the lock is released.
     committer: Committer,
     shared: Arc<Shared>,
     _lock: DataDirLock,
 }
 
 impl RedbStore {
-    /// Locks the data directory (without waiting) and opens its store; makes both if need be. Blocks for the disk.
+    /// Locks the data directory (without waiting) and opens its store; creates both if they are missing. Blocks for the disk.
     pub fn open(data_dir: &Path) -> Result<Arc<RedbStore>, OpenError> {
         Self::open_locked(DataDirLock::acquire(data_dir, false)?, false)
     }
 
-    /// The same for a directory that is locked already, for callers that waited for the lock. `is_expected`: what else is in the directory says
-    /// that there was a store; one that is made then is [`RedbStore::is_lost`].
+    /// The same for a directory that is already locked, for callers that waited for the lock. `is_expected`: other files in the directory show that
+    /// there was a store; one that is created then is [`RedbStore::is_lost`].
     pub fn open_locked(lock: DataDirLock, is_expected: bool) -> Result<Arc<RedbStore>, OpenError> {
         let (database, last_revision) = Database::open(lock.directory(), is_expected)?;
         let shared = Arc::new(Shared::new(database, Pending::after(last_revision)));
@@ -54,17 +54,17 @@ impl RedbStore {
         }))
     }
 
-    /// Whether it was made empty in the place of one that is gone, in this start or an earlier one, and nobody has accepted that.
+    /// Whether the store was created empty in place of a lost one, in this start or an earlier one, and no administrator has accepted that.
     pub fn is_lost(&self) -> Result<bool, StateError> {
         self.shared.database.is_lost()
     }
 
-    /// An administrator says that it is right that it was made empty. Durable on return; blocks for the disk.
+    /// An administrator accepts that the store was created empty. Durable on return; blocks for the disk.
     pub fn accept_loss(&self) -> Result<(), StateError> {
         self.shared.database.accept_loss()
     }
 
-    /// Writes under the lock of what waits, so that nobody writes between the check and the change.
+    /// Writes under the lock of the waiting writes, so that no other write happens between the check and the change.
     fn change(
         &self,
         space: &Keyspace,
@@ -73,7 +73,7 @@ impl RedbStore {
         expect: Expect,
     ) -> Result<Outcome, StateError> {
         let mut pending = self.shared.pending();
-        // A value without an expectation needs no look at what is there.
+        // A value without an expectation does not need the current record.
         let current = if value.is_some() && expect == Expect::Any {
             None
         } else {
@@ -126,7 +126,7 @@ impl StateStore for RedbStore {
         check_key(key)?;
         check_value(&value)?;
         if !self.shared.database.has_space() {
-            // What takes no more than before is as good as a removal: a list that loses an entry, say.
+            // A value that is not larger than before is allowed like a removal: a list that loses an entry, for example.
             let there = self.get(space, key).await?;
             if there.is_none_or(|there| there.value.len() < value.len()) {
                 return Err(StateError::Full);
@@ -145,7 +145,7 @@ impl StateStore for RedbStore {
         expect: Expect,
     ) -> Result<Outcome, StateError> {
         check_key(key)?;
-        // Never refused for lack of space: it is what makes some.
+        // Never rejected for lack of space: a removal frees some.
         self.change(space, key, None, expect)
     }
 
@@ -218,7 +218,7 @@ impl StateStore for RedbStore {
             operation: "write to",
             source: Box::new(error),
         })??;
-        // One commit takes all that waits, so the disk has all of it or nothing.
+        // One commit contains all waiting writes, so the disk has all of the transaction or nothing.
         let committed = self.committer.commit().await;
         if committed.is_err() {
             let mut pending = self.shared.pending();
@@ -230,7 +230,7 @@ impl StateStore for RedbStore {
     }
 }
 
-/// Writes all under one lock. Returns what puts back what was there.
+/// Writes all under one lock. Returns the writes that undo them.
 fn write_all(shared: &Shared, writes: Vec<StateWrite>) -> Result<Vec<StateWrite>, StateError> {
     let mut pending = shared.pending();
     let mut before = Vec::new();
@@ -268,7 +268,7 @@ fn written(key: &str, write: &Write) -> Option<StateEntry> {
     })
 }
 
-/// Two runs in key order become one; of a key in both, what waits is newer.
+/// Merges two runs in key order; for a key in both, the waiting write is newer.
 fn merge(
     waiting: Vec<(String, Write)>,
     durable: &Snapshot,

@@ -1,4 +1,4 @@
-//! A host that is killed at any moment has lost nothing that it acknowledged. A process of its own, since only that can be killed.
+//! A host that is killed at any moment loses nothing that it acknowledged. A separate process, since only that can be killed.
 
 #![allow(
     clippy::unwrap_used,

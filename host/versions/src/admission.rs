@@ -1,6 +1,6 @@
-//! Admission: everything that must hold before a component serves, in the order in which it is cheapest to refuse. Nothing is changed by it.
+//! Admission: the checks that a component passes before it serves, the cheapest first. It changes nothing.
 //!
-//! The bytes were read before, see [`crate::Sources`], which also takes the first three steps.
+//! The bytes are read before, see [`crate::Sources`], which also does the first three steps.
 
 mod report;
 
@@ -20,41 +20,42 @@ use wasmount_core::rpc::Rpc;
 use wasmount_core::services::{Feature, ServiceSet};
 use wasmount_engine::{BackendParts, Candidate, Engine, LoadedComponent, PluginInfo, WasmBackend};
 
-/// Features under this prefix are anybody's: taken, and never acted on.
+/// A feature with this prefix is experimental: accepted and never acted on.
 const EXPERIMENTAL: &str = "x-";
-/// Likeness from which a known feature is offered in place of an unknown one (Jaro-Winkler; 1 is the same word).
+/// Least similarity at which a known feature is suggested for an unknown one (Jaro-Winkler; 1 is the same word).
 const ALIKE: f64 = 0.8;
-/// Stands in log lines of calls that no client made.
+/// The request id in log lines of calls that no client made.
 const REQUEST_ID: &str = "admission";
 const NOT_READY: &str = "the plugin says that it is not ready yet";
 
-/// What a component is proved against.
+/// What a component is checked against.
 pub struct Proof<'a> {
-    /// What of WASI it may import.
+    /// The WASI imports that it may have.
     pub wasi: Wasi,
-    /// What it is granted.
+    /// Its grants.
     pub grants: &'a Grants,
-    /// What it is given.
+    /// Its settings, secrets and other parts.
     pub parts: BackendParts,
-    /// What of it will be hidden.
+    /// The services that will be hidden.
     pub hidden: &'a Hidden,
-    /// What the running version offers, which must not be taken away; none: nothing runs, or it may.
+    /// What the running version offers, which must not be removed; none: no version runs, or services may be removed.
     pub kept: Option<&'a Kept>,
-    /// It was admitted before, just so: then it is not refused again for its settings or for its probe, which ask a world that may have changed.
+    /// The same version was admitted before: then its settings and its probe do not reject it again, since both depend on the environment, which may
+    /// have changed.
     pub admitted_before: bool,
 }
 
-/// A plugin that may serve.
+/// A version that may serve.
 pub struct Admitted {
-    /// Ready to be put to use.
+    /// The backend, ready to be activated.
     pub backend: Arc<WasmBackend>,
-    /// For the administrator; none keeps it from serving.
+    /// Warnings for the administrator; none of them keeps it from serving.
     pub warnings: Vec<String>,
-    /// Whether it can ask for pools at all.
+    /// Whether it imports the pool interface.
     pub imports_pool: bool,
 }
 
-/// Proves a component, step by step.
+/// Runs the admission of a component, step by step.
 pub async fn run_admission(
     engine: &Arc<Engine>,
     wasm: Vec<u8>,
@@ -68,7 +69,7 @@ pub async fn run_admission(
     prove_loaded(loaded, proof, report).await
 }
 
-/// The same for one that is compiled.
+/// The same for a component that is already compiled.
 pub(crate) async fn prove_loaded(
     component: LoadedComponent,
     proof: Proof<'_>,
@@ -122,7 +123,7 @@ pub(crate) async fn prove_loaded(
     let ready = match candidate.probe(&call_at_admission(Rpc::Probe, time)).await {
         Ok(true) => Ok(None),
         Ok(false) => Ok(Some(NOT_READY.to_owned())),
-        // Its storage may be away for a while: to be without a plugin then would be no better.
+        // Its storage may be unavailable for a while: a driver without a plugin would be no better.
         Err(BackendError::Answered { message, .. }) => Ok(Some(format!("{NOT_READY}: {message}"))),
         Err(error) if admitted_before => Ok(Some(format!("{NOT_READY}: {error}"))),
         Err(error) => Err(Refusal::Probe(error)),
@@ -154,7 +155,7 @@ async fn try_load(
     Ok((candidate.named(&info), info))
 }
 
-/// What it offers, if it does not contradict itself.
+/// The services that it offers, if they do not contradict each other.
 fn offer(candidate: &Candidate, info: &PluginInfo) -> Result<ServiceSet, Refusal> {
     let plugin = candidate.label();
     let features = known_features(&info.features).map_err(|unknown| Refusal::UnknownFeature {
@@ -181,7 +182,7 @@ pub(crate) fn call_at_admission(rpc: Rpc, time: Duration) -> Call {
     Call::within(rpc, REQUEST_ID, time)
 }
 
-/// The features that this host acts on, or the first that is unknown: it would be a promise that nobody keeps.
+/// The features that this host acts on, or the first unknown one: accepting it would be a promise that the host does not keep.
 fn known_features(words: &[String]) -> Result<Vec<Feature>, String> {
     let words = words.iter().filter(|word| !word.starts_with(EXPERIMENTAL));
     words

@@ -1,4 +1,4 @@
-//! What is wanted, and where its parts come from.
+//! The desired revision of a backend, and the sources of its parts.
 
 use crate::plugin_file::Component;
 use crate::refusal::Refusal;
@@ -14,9 +14,9 @@ use wasmount_core::secrets::Secrets;
 pub struct Desired {
     /// Its document.
     pub document: StorageBackend,
-    /// Where relative paths of the document begin.
+    /// The folder that relative paths of the document start from.
     pub folder: PathBuf,
-    /// Where the document comes from.
+    /// Where the document is.
     pub from: DesiredFrom,
 }
 
@@ -30,7 +30,7 @@ impl Desired {
     }
 }
 
-/// Where a document comes from.
+/// Where a document is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DesiredFrom {
     /// A file.
@@ -39,36 +39,37 @@ pub enum DesiredFrom {
     Object(String),
 }
 
-/// What begins as a component, was had from where its document says, and whose digest and signatures are as the document wants.
+/// A component that was fetched from where its document says: its bytes begin as a component does, and its digest and signatures are as the document
+/// requires.
 #[derive(Debug, Clone)]
 pub struct Fetched {
     /// Its bytes, and their digest.
     pub component: Component,
-    /// Where from.
+    /// Where it was fetched from.
     pub origin: Origin,
-    /// Names of keys that signed it, of those that the document names.
+    /// Names of the document's keys that signed it.
     pub signed_by: Vec<String>,
 }
 
-/// Where a component came from.
+/// Where a component was fetched from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
     /// A file.
     File(PathBuf),
     /// An artifact.
     Registry {
-        /// Its name, pinned to the digest of its manifest.
+        /// Its name with the digest of its manifest.
         reference: String,
-        /// As the document names it.
+        /// The reference in the document.
         asked: String,
     },
 }
 
-/// Gets what a document points to.
+/// Fetches what a document refers to.
 #[async_trait]
 pub trait Sources: Send + Sync + 'static {
-    /// The component: found, of bearable size, with the digest and the signatures that the document wants, and no other kind of file; it is
-    /// refused for the first of these that is not so.
+    /// The component: found, small enough, with the digest and the signatures that the document requires, and of the right kind. It is rejected for
+    /// the first of these that does not hold.
     async fn component(&self, desired: &Desired) -> Result<Fetched, Refusal>;
     /// The backend's secrets, as they are now.
     async fn secrets(&self, desired: &Desired) -> Result<Secrets, Refusal>;
@@ -83,11 +84,11 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Where to go back to.
+/// The target of a rollback.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RollbackRequest {
     /// None: to the version before.
     pub to: Option<u64>,
-    /// Only if this version serves; none: whichever does.
+    /// Only if this version serves; none: whichever serves.
     pub from: Option<u64>,
 }

@@ -1,5 +1,5 @@
-//! The reconciler's files: the history, and a component for each version that can be rolled back to. A component is written aside, made durable and
-//! renamed, the history is written in two files in turn, so that there is all of it or nothing.
+//! The reconciler's files: the history, and a component for each version that can be rolled back to. A component is written aside, synced and
+//! renamed; the history is written to two files in turn. So each is on disk whole or not at all.
 
 mod slots;
 
@@ -19,20 +19,20 @@ use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 use wasmount_core::secrets::Secrets;
 
-/// The host's own: documents name paths and servers.
+/// Only the host reads it: documents name paths and servers.
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 const KEY: &str = "secrets.key";
 const REFUSALS: &str = "refusals.json";
 const COMPONENT: &str = "wasm";
-/// Ends the name of a file that is being written.
+/// Suffix of a file that is being written.
 const UNFINISHED: &str = "unfinished";
 
-/// A directory of the reconciler's.
+/// The directory of one reconciler.
 #[derive(Debug)]
 pub(crate) struct Disk {
     directory: PathBuf,
-    /// Made when it is first needed.
+    /// Created when it is first needed.
     key: OnceCell<Key>,
     history: Mutex<Slots>,
 }
@@ -46,7 +46,7 @@ impl Disk {
         })
     }
 
-    /// Makes the directory if need be, removes what a killed host left half written, and reads the history.
+    /// Creates the directory if it is missing, removes files that a killed host left incomplete, and reads the history.
     pub(crate) async fn open(self: &Arc<Self>) -> Result<History, Refusal> {
         let disk = Arc::clone(self);
         blocking(self.directory.clone(), move |directory| {
@@ -56,7 +56,7 @@ impl Disk {
         .await
     }
 
-    /// Writes down what serves: from here on a restart finds it. How long the disk took.
+    /// Writes the history: from here on a restart serves its current version. Returns how long the disk took.
     pub(crate) async fn write(self: &Arc<Self>, history: &History) -> Result<Duration, Refusal> {
         let write_down = "write down the versions in";
         let text = serde_json::to_vec(history)
@@ -71,7 +71,7 @@ impl Disk {
         .await
     }
 
-    /// Keeps a component, if it is not there.
+    /// Stores a component, if it is not there.
     pub(crate) async fn keep(
         self: &Arc<Self>,
         digest: &str,
@@ -79,7 +79,7 @@ impl Disk {
     ) -> Result<(), Refusal> {
         let disk = Arc::clone(self);
         blocking(self.component(digest), move |path| {
-            // Whatever lies there under this name was written whole, and is compared when it is read.
+            // A file of this name was written completely, and its digest is checked when it is read.
             match path.exists() {
                 true => Ok(()),
                 false => disk.put(path, &wasm),
@@ -88,7 +88,7 @@ impl Disk {
         .await
     }
 
-    /// A component that was kept. Other bytes than were kept are refused, and removed.
+    /// A stored component. Bytes with another digest are rejected and removed.
     pub(crate) async fn component_of(&self, digest: &str) -> Result<Vec<u8>, Refusal> {
         let wanted = digest.to_owned();
         blocking(self.component(digest), move |path| {
@@ -97,14 +97,14 @@ impl Disk {
             if found == wanted {
                 return Ok(wasm);
             }
-            // Best effort: it is refused whether or not it goes.
+            // Best effort: it is rejected whether or not the file is removed.
             let _ = fs::remove_file(path);
             Err(Refusal::OtherDigest { wanted, found })
         })
         .await
     }
 
-    /// Removes components of other digests than these.
+    /// Removes components with other digests than these.
     pub(crate) async fn remove_others(&self, digests: BTreeSet<String>) {
         let keep: BTreeSet<PathBuf> = digests.iter().map(|it| self.component(it)).collect();
         let removed = blocking(self.directory.clone(), move |directory| {
@@ -121,7 +121,7 @@ impl Disk {
         }
     }
 
-    /// What was refused; nothing, where it cannot be read.
+    /// The rejected candidates; none if the file cannot be read.
     pub(crate) async fn refusals(&self) -> PastRefusals {
         let path = self.directory.join(REFUSALS);
         let read = blocking(path, |path| {
@@ -136,7 +136,7 @@ impl Disk {
         refusals.unwrap_or_default()
     }
 
-    /// Remembers it.
+    /// Stores the rejected candidates.
     pub(crate) async fn write_refusals(
         self: &Arc<Self>,
         refusals: &PastRefusals,
@@ -149,8 +149,8 @@ impl Disk {
         .await
     }
 
-    /// Tells two sets of secrets apart, and nothing of their values without the key. That is made when it is first needed. Where the disk does not
-    /// take it, it lasts as long as this process: after that the same secrets look like others, once.
+    /// A mark that distinguishes two sets of secrets and reveals nothing of their values without the key. The key is created when it is first needed.
+    /// If it cannot be written to disk, it lasts as long as this process: after that the same secrets seem changed, once.
     pub(crate) async fn mark(self: &Arc<Self>, secrets: &Secrets) -> String {
         if secrets.is_empty() {
             return String::new();
@@ -182,7 +182,7 @@ impl Disk {
     }
 
     fn component(&self, digest: &str) -> PathBuf {
-        // A digest of our own making: `sha256:` and digits.
+        // A digest made by this host: `sha256:` and digits.
         let digits = digest.rsplit(':').next().unwrap_or(digest);
         self.directory.join(format!("{digits}.{COMPONENT}"))
     }
@@ -204,7 +204,7 @@ impl Disk {
             .and_then(|()| fs::rename(&aside, path))
             .and_then(|()| File::open(&self.directory)?.sync_all());
         if written.is_err() {
-            // Half a file on a full disk is of no use to anybody.
+            // An incomplete file is useless and takes space on a full disk.
             let _ = fs::remove_file(&aside);
         }
         written.map_err(failed("write", path))
@@ -242,7 +242,7 @@ fn open_blocking(directory: &Path, slots: &mut Slots) -> Result<History, Refusal
     Ok(History::default())
 }
 
-/// Removes the whole directory of a backend that is gone.
+/// Removes the directory of a backend that is deleted.
 pub(crate) async fn remove(directory: PathBuf) -> Result<(), Refusal> {
     blocking(directory, |directory| match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -1,5 +1,4 @@
-//! Which versions a backend had, which serves, and to which it can go back. Each decision here can be tested without a disk, and what is written to
-//! disk is exactly this.
+//! The versions of a backend, which one serves, and to which it can roll back. The decisions here need no disk; this type is also the stored form.
 //!
 //! It holds documents and no secrets.
 
@@ -19,10 +18,10 @@ use wasmount_core::capabilities::Profile;
 use wasmount_core::document::{PluginPlace, PluginSource};
 use wasmount_core::services::{Feature, Service, ServiceSet};
 
-/// The form in which it is written. A host that meets another one starts anew, and says so.
+/// The version of the stored form. A host that finds another one starts with an empty history, and logs it.
 pub(crate) const FORMAT: u32 = 1;
-/// Versions that are remembered, most of them without their component. 30: three times what Helm and Deployments do; each is written again with
-/// every swap, and a hundred made it a fifth slower.
+/// Versions that are remembered, most of them without their component. 30: three times what Helm and Deployments keep; each is written again with
+/// every swap, and a hundred made a swap a fifth slower.
 const REMEMBERED: usize = 30;
 
 /// All that is known of a backend's versions.
@@ -35,10 +34,10 @@ pub(crate) struct History {
     pub(crate) held: Option<Hold>,
     #[serde(default)]
     pub(crate) drained: Option<Drained>,
-    /// The oldest first. Shared with the histories before this one: a swap changes two of them.
+    /// The oldest first. Shared with the histories before this one: a swap changes two entries.
     #[serde(serialize_with = "write_entries", deserialize_with = "read_entries")]
     entries: Vec<Arc<Entry>>,
-    /// What this becomes if the records were changed: they say so.
+    /// The history that replaces this one if the records were changed; the records say whether they were.
     #[serde(default)]
     prepared: Option<Box<History>>,
 }
@@ -47,14 +46,14 @@ pub(crate) struct History {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) record: VersionRecord,
-    /// What it takes to serve it again.
+    /// What is needed to serve it again.
     kept: Option<Snapshot>,
-    /// The mark of its secrets; none: nobody knows.
+    /// The mark of its secrets; none: not known.
     #[serde(default)]
     secrets: Option<String>,
 }
 
-/// What a version was made of, beside its component.
+/// What a version consists of, besides its component.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Snapshot {
     desired: Desired,
@@ -62,7 +61,7 @@ struct Snapshot {
     features: Vec<String>,
 }
 
-/// A version that is to serve for the first time.
+/// A version that will serve for the first time.
 #[derive(Debug, Clone)]
 pub(crate) struct NewVersion {
     pub(crate) key: CandidateKey,
@@ -73,7 +72,7 @@ pub(crate) struct NewVersion {
     pub(crate) offer: ServiceSet,
 }
 
-/// An artifact that was resolved before, so that nobody need be asked again.
+/// An artifact that was resolved before, so that the registry need not be asked again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) digest: String,
@@ -117,14 +116,14 @@ impl Entry {
         }
     }
 
-    /// What it was made of; none: only remembered.
+    /// The desired revision that it was made from; none: its component is no longer kept.
     pub(crate) fn desired(&self) -> Option<&Desired> {
         self.kept.as_ref().map(|kept| &kept.desired)
     }
 }
 
 impl History {
-    /// Whether this host can read what was written so.
+    /// Whether this host can read the stored form.
     pub(crate) fn is_readable(&self) -> bool {
         self.format == FORMAT
     }
@@ -134,7 +133,7 @@ impl History {
         self.entries.is_empty()
     }
 
-    /// The same, which names what it becomes if the records are changed.
+    /// The same history, with the one that replaces it if the records are changed.
     pub(crate) fn preparing(&self, next: History) -> Self {
         Self {
             prepared: Some(Box::new(next)),
@@ -142,12 +141,12 @@ impl History {
         }
     }
 
-    /// The number of the version that was to come when the host ended, if one was.
+    /// The number of the version that was being activated when the host ended, if there was one.
     pub(crate) fn prepared(&self) -> Option<u64> {
         self.prepared.as_ref()?.current
     }
 
-    /// What it is, now that it is known whether the records were changed for that version.
+    /// The history that applies, once it is known whether the records were changed for that version.
     pub(crate) fn settled(self, changed: bool) -> Self {
         match self.prepared {
             Some(next) if changed => *next,
@@ -173,7 +172,7 @@ impl History {
         entries.find(|entry| entry.record.number == number)
     }
 
-    /// The newest first.
+    /// The versions, the newest first.
     pub(crate) fn records(&self) -> Vec<VersionRecord> {
         let records = self.entries.iter().rev();
         records.map(|entry| entry.record.clone()).collect()
@@ -198,7 +197,7 @@ impl History {
         })
     }
 
-    /// What a tag was resolved to, the last time it was asked for just so.
+    /// What a tag was resolved to, the last time with the same `plugin` section of the document.
     pub(crate) fn known(&self, plugin: &PluginSource) -> Option<Known> {
         if !matches!(plugin.place, PluginPlace::Registry(_)) {
             return None;
@@ -216,7 +215,7 @@ impl History {
         self.entry(number)?.secrets.as_deref()
     }
 
-    /// A new version serves; nothing holds the backend any more. `proven`: the one before served well so far.
+    /// A new version serves, and any hold ends. `proven`: the version before served well so far.
     pub(crate) fn admit(&mut self, version: NewVersion, proven: bool, now: SystemTime) -> u64 {
         let NewVersion {
             key: CandidateKey { identity, secrets },
@@ -270,7 +269,7 @@ impl History {
         number
     }
 
-    /// An earlier version serves again, with the secrets of now.
+    /// An earlier version serves again, with the current secrets.
     pub(crate) fn roll_back_to(&mut self, hold: Hold, secrets: String, now: SystemTime) {
         let Hold { number, reason, .. } = hold.clone();
         if let Some(left) = self.current_mut() {
@@ -289,7 +288,7 @@ impl History {
         self.held = Some(hold);
     }
 
-    /// The current version served well. Whether that is new.
+    /// Marks the current version as proven. Returns whether that is new.
     pub(crate) fn mark_proven(&mut self) -> bool {
         match self.current_mut() {
             Some(record) => !std::mem::replace(&mut record.proven, true),
@@ -297,7 +296,7 @@ impl History {
         }
     }
 
-    /// The same version is desired in other words.
+    /// The same version is desired by another document: updates its document, origin and signers.
     pub(crate) fn reword(&mut self, desired: Desired, known: Known) {
         if let Some(entry) = self.current_entry() {
             entry.record.origin = known.origin;
@@ -308,7 +307,7 @@ impl History {
         }
     }
 
-    /// The version that an administrator goes back to.
+    /// The version that an administrator rolls back to.
     pub(crate) fn asked_back(&self, request: RollbackRequest) -> Result<u64, Refusal> {
         match request.from {
             Some(expected) if self.current != Some(expected) => Err(Refusal::OtherServes {
@@ -319,7 +318,7 @@ impl History {
         }
     }
 
-    /// The version to go back to: this one, or the last before the current one that was not taken back; of faults, one that is proven.
+    /// The version to roll back to: this one, or the last before the current one that was not rolled back; after faults, one that is proven.
     pub(crate) fn target(&self, wanted: Option<u64>, must_be_proven: bool) -> Result<u64, Refusal> {
         if let Some(number) = wanted {
             return match self.entry(number) {

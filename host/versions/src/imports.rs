@@ -1,15 +1,15 @@
-//! Names of imports and exports, judged: the line of the contract, what no plugin gets, what was granted.
+//! Checks the names of imports and exports: the line of the contract, imports that no plugin may have, and grants.
 
 use crate::refusal::Refusal;
 use wasmount_core::document::Wasi;
 use wasmount_core::text::listed;
 use wasmount_engine::{CONTRACT_LINE, CONTRACT_PACKAGE, is_known_export, is_linked, is_of_line};
 
-/// Most names that a sentence lists: more would be read by nobody, and each may be 256 bytes long.
+/// Most names that a sentence lists: a longer list would not be read, and each name may be 256 bytes long.
 const LISTED: usize = 16;
 
-/// Everything of the contract that the plugin names must be of this host's line. A newer version of the line may bring an export that this
-/// host does not know: the plugin works without it, so that is a warning.
+/// Every name of the contract in the plugin must be of this host's line. A newer version of the line may add an export that this host does not know:
+/// the plugin works without it, so that is a warning.
 pub(crate) fn check_line(imports: &[String], exports: &[String]) -> Result<Vec<String>, Refusal> {
     for name in imports.iter().chain(exports) {
         if let Some((_, version)) = of_contract(name)
@@ -30,7 +30,7 @@ pub(crate) fn check_line(imports: &[String], exports: &[String]) -> Result<Vec<S
         .collect())
 }
 
-/// Every import must be one that the host has.
+/// The host must provide every import.
 pub(crate) fn check_imports(imports: &[String], wasi: Wasi) -> Result<(), Refusal> {
     let unknown: Vec<String> = imports
         .iter()
@@ -55,7 +55,7 @@ pub(crate) fn check_imports(imports: &[String], wasi: Wasi) -> Result<(), Refusa
     })
 }
 
-/// What is imported but of no use under these grants: no fault, since some languages import all that their world names.
+/// Imports that have no use under these grants: not an error, since some languages import all of their world.
 pub(crate) fn unused_grants(imports: &[String], pools: usize) -> Vec<String> {
     if imports_pool(imports) && pools == 0 {
         let warning = "the plugin imports `pool`, but the backend document grants no pool";
@@ -64,7 +64,7 @@ pub(crate) fn unused_grants(imports: &[String], pools: usize) -> Vec<String> {
     Vec::new()
 }
 
-/// Whether a plugin can ask for pools at all.
+/// Whether a plugin imports the pool interface.
 pub(crate) fn imports_pool(imports: &[String]) -> bool {
     let mut interfaces = imports.iter().filter_map(|name| of_contract(name));
     interfaces.any(|(interface, _)| interface == "pool")

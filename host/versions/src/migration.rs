@@ -1,6 +1,6 @@
-//! Records of one version on their way to another: what is to be written, and what it takes to go back.
+//! Migrates records from one version to another: the writes, and what is needed to undo them.
 //!
-//! Marks of migrations lie in the host's own keyspace, so that they are written in one transaction with the records.
+//! Marks of migrations are in the host's own keyspace, so that they are written in one transaction with the records.
 
 mod content;
 mod notes;
@@ -22,16 +22,16 @@ use wasmount_core::state::{
 };
 use wasmount_engine::WasmBackend;
 
-/// Says for which version the records were made last.
+/// Key that holds the version for which the records were last written.
 const FORM: &str = "records";
-/// Begins the key of each mark: then comes the version's number, with zeros before it so that keys are in its order.
+/// Prefix of the key of each mark; the version's number follows, zero-padded so that keys sort by number.
 const MARKS: &str = "migration/";
-/// Begins the keys of what it replaced.
+/// Prefix of the keys of replaced records.
 const REPLACED: &str = "replaced/";
 /// Digits of the largest number.
 const DIGITS: usize = 20;
 
-/// What is to be written, by key; none: removed.
+/// The writes, by key; none: removed.
 pub(crate) type Changes = BTreeMap<String, Option<Vec<u8>>>;
 
 /// The records of a backend.
@@ -43,13 +43,13 @@ pub(crate) struct Records {
 /// A migration that the version before cannot read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mark {
-    /// The version that it was made for.
+    /// The version that it migrates to.
     pub(crate) number: u64,
-    /// The one before.
+    /// The version before it.
     pub(crate) before: u64,
-    /// Of the records right after it: as long as they are so, nothing was written since.
+    /// Fingerprint of the records right after it: while it is the same, nothing was written since.
     fingerprint: String,
-    /// Records that it changed.
+    /// How many records it changed.
     changed: usize,
 }
 
@@ -66,14 +66,14 @@ impl Records {
         }
     }
 
-    /// Migrations that were made for versions above this one, the first one first.
+    /// Migrations for versions above this one, the lowest first.
     pub(crate) async fn marks_above(&self, number: u64) -> Result<Vec<Mark>, Refusal> {
         let entries = self.own_entries(MARKS, Some(mark_key(number))).await?;
         let marks = entries.iter().map(|entry| parsed(&entry.value));
         marks.collect()
     }
 
-    /// What a version makes of all records of another one. Nothing is written.
+    /// What a version makes of all records of another version. Nothing is written.
     pub(crate) async fn changes(
         &self,
         backend: &WasmBackend,
@@ -104,8 +104,8 @@ impl Records {
         }
     }
 
-    /// Writes changes that the version before can read. Where the store has no transactions one after the other: half of them are as good.
-    /// `may`: whether this host may write still.
+    /// Writes changes that the version before can read. In a store without transactions they are written one after the other: a part of them does no
+    /// harm. `may`: whether this host may still write.
     pub(crate) async fn add(
         &self,
         changes: Changes,
@@ -132,7 +132,7 @@ impl Records {
         self.state.sync().await.map_err(unwritten)
     }
 
-    /// Writes changes that the version before cannot read, with what it takes to go back to it, in one transaction.
+    /// Writes changes that the version before cannot read, and what is needed to undo them, in one transaction.
     pub(crate) async fn rewrite(
         &self,
         changes: Changes,
@@ -172,7 +172,7 @@ impl Records {
         Ok(now.fingerprint == mark.fingerprint)
     }
 
-    /// Puts back what a migration replaced, in one transaction. The records are then those of this version, which need not be the one before it.
+    /// Restores what a migration replaced, in one transaction. The records then belong to this version, which need not be the one before it.
     pub(crate) async fn put_back(&self, mark: &Mark, number: u64) -> Result<(), Refusal> {
         let mut writes = vec![self.mark_form(number)?];
         writes.push(self.own_write(mark_key(mark.number), None));
@@ -192,7 +192,7 @@ impl Records {
         self.state.apply(writes).await.map_err(unwritten)
     }
 
-    /// Forgets how to undo migrations that no way back leads over: that of this version, or of one before it.
+    /// Drops what undoes migrations that no rollback crosses: that of this version, and those before it.
     pub(crate) async fn forget_up_to(&self, number: u64) -> Result<(), Refusal> {
         for mark in self.marks_above(0).await? {
             if mark.number > number {
@@ -203,7 +203,7 @@ impl Records {
                 let (name, value) = replaced_keys(mark.number, index);
                 keys.extend([name, value]);
             }
-            // Last: without it nobody knows of the others.
+            // Last: without the mark, the other keys are not found.
             keys.push(mark_key(mark.number));
             self.remove_own(keys).await?;
         }
@@ -262,7 +262,7 @@ impl Records {
     }
 }
 
-/// Whether a record may join those that are shown together (contract, `state-migration`).
+/// Whether a record fits into the batch that is passed to the plugin at once (contract, `state-migration`).
 fn fits(waiting: &[StateEntry], entry: &StateEntry) -> bool {
     let bytes = |entry: &StateEntry| entry.key.len() + entry.value.len();
     let together = waiting.iter().chain([entry]).map(bytes).sum::<usize>();
@@ -307,7 +307,7 @@ fn mark_key(number: u64) -> String {
     format!("{MARKS}{number:0DIGITS$}")
 }
 
-/// Where the name of a record that was changed is kept, and what it held.
+/// Keys of a replaced record: its name, and its value.
 fn replaced_keys(number: u64, index: usize) -> (String, String) {
     let place = format!("{REPLACED}{number}/{index}/");
     (format!("{place}key"), format!("{place}value"))

@@ -1,18 +1,18 @@
-//! Whether bytes are those that a document means, and a component. Signatures are checked between the two.
+//! Checks that bytes are those that a document means, and a component. Signatures are checked between the two.
 
 use crate::refusal::Refusal;
 use sha2::{Digest, Sha256};
 
 /// Largest component: three times the largest that was measured, a Python one.
 pub const PLUGIN_BYTES: u64 = 64 << 20;
-/// What every WebAssembly binary begins with (component model, `Binary.md`): the magic word, then version and layer.
+/// The first bytes of every WebAssembly binary (component model, `Binary.md`): the magic number, then version and layer.
 const MAGIC: &[u8] = b"\0asm";
 const COMPONENT: &[u8] = &[0x0d, 0x00, 0x01, 0x00];
 const CORE_MODULE: &[u8] = &[0x01, 0x00, 0x00, 0x00];
 const DIGEST_PREFIX: &str = "sha256:";
 const DIGEST_DIGITS: usize = 64;
 
-/// Bytes that a plugin may be, with their digest, which is counted once.
+/// The bytes of a plugin with their digest, which is computed once.
 #[derive(Debug, Clone)]
 pub struct Component {
     wasm: Vec<u8>,
@@ -20,13 +20,13 @@ pub struct Component {
 }
 
 impl Component {
-    /// Counts the digest. Of large bytes that takes a while, which other calls need not wait for.
+    /// Computes the digest. For large files that takes a while, so it runs on another thread and delays no other call.
     pub async fn of(wasm: Vec<u8>) -> Result<Self, Refusal> {
         let counted = tokio::task::spawn_blocking(move || Self {
             digest: digest_of(&wasm),
             wasm,
         });
-        // It ends early only with the runtime.
+        // It fails only when the runtime shuts down.
         counted.await.map_err(|_| Refusal::Stopped)
     }
 
@@ -35,7 +35,7 @@ impl Component {
         &self.wasm
     }
 
-    /// Whether it is the one that a document means; one that names no digest means any.
+    /// Checks the digest against the document's; a document without a digest accepts any.
     pub fn check_digest(&self, wanted: Option<&str>) -> Result<(), Refusal> {
         let Some(wanted) = wanted else {
             return Ok(());
@@ -54,7 +54,7 @@ impl Component {
         Ok(())
     }
 
-    /// Its bytes alone.
+    /// Its bytes, without the digest.
     pub fn into_wasm(self) -> Vec<u8> {
         self.wasm
     }
@@ -65,7 +65,7 @@ impl Component {
     }
 }
 
-/// Whether bytes are a component at all.
+/// Checks that bytes are a component at all.
 pub fn check_kind(wasm: &[u8]) -> Result<(), Refusal> {
     match wasm.strip_prefix(MAGIC) {
         Some(rest) if rest.starts_with(COMPONENT) => Ok(()),

@@ -1,4 +1,4 @@
-//! Keeps one backend at its desired version. Desired revisions and commands go in, a status comes out, and a task of its own runs the reconcile loop.
+//! Keeps one backend at its desired version. Desired revisions and commands go in, a status comes out, and a separate task runs the reconcile loop.
 
 mod activate;
 mod admit;
@@ -31,58 +31,58 @@ use wasmount_core::state::StateStore;
 use wasmount_core::status::Draining;
 use wasmount_engine::Engine;
 
-/// Commands that may wait for the loop. 16: they are people's.
+/// Commands that may wait for the loop. 16: administrators send them.
 const COMMANDS: usize = 16;
-/// Events that a slow listener may have ahead of it. 64: listeners tell people.
+/// Events that a slow receiver may be behind. 64: receivers write logs and Kubernetes events.
 const EVENTS: usize = 64;
 
-/// Has the mount room grant this from now on; in words why not.
+/// Passes grants to the mounter; an error says why it failed.
 pub type SetGrants = Arc<dyn Fn(Grants) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
-/// What a reconciler works with.
+/// The dependencies of a reconciler.
 #[derive(Clone)]
 pub struct ReconcilerParts {
-    /// Runs components.
+    /// Compiles and runs components.
     pub engine: Arc<Engine>,
     /// The driver that is served.
     pub driver: Arc<Driver>,
-    /// Records.
+    /// Stores the records.
     pub state: Arc<dyn StateStore>,
-    /// Mounts and pools.
+    /// Performs mounts and pool operations.
     pub mounter: Arc<dyn Mounter>,
-    /// Where this host runs; absent when it is a controller outside of the nodes.
+    /// The node of this host; none: a controller outside of the nodes.
     pub node_name: Option<String>,
-    /// Where components and secrets come from.
+    /// Fetches components and secrets.
     pub sources: Arc<dyn Sources>,
-    /// The reconciler's own directory: `<data>/versions/<driver>`. Made if need be; its parent must be there.
+    /// The reconciler's own directory: `<data>/versions/<driver>`. Created if it is missing; its parent must exist.
     pub directory: PathBuf,
-    /// Who changes the backend's records when a version wants another form of them.
+    /// Which process changes the backend's records when a version migrates them.
     pub migrates: Migrates,
-    /// Puts grants to use.
+    /// Applies grants.
     pub grants: SetGrants,
 }
 
-/// Who changes records: one process of a cluster.
+/// Which process changes records: one of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Migrates {
     /// Another process.
     AnotherProcess,
-    /// This one: it is alone with them.
+    /// This process: it does not share them.
     ThisProcess,
-    /// Of several that share them, the one that works ([`Driver::works`]).
+    /// Of several processes that share them, the elected one ([`Driver::works`]).
     TheElected,
 }
 
-/// What is to be swapped to.
+/// A swap.
 #[derive(Debug, Clone, Default)]
 pub struct SwapRequest {
-    /// Services and features may go.
+    /// Services and features may be removed.
     pub allow_service_change: bool,
-    /// Other than the document; held there until the next swap.
+    /// Another revision than the document's; held until the next swap.
     pub desired: Option<Desired>,
 }
 
-/// Keeps one backend. Dropped, it stops; what serves goes on.
+/// Keeps one backend at its desired version. When it is dropped, it stops; the running version continues.
 pub struct VersionReconciler {
     driver: Arc<Driver>,
     engine: Arc<Engine>,
@@ -92,7 +92,7 @@ pub struct VersionReconciler {
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the reconciler and its loop both see.
+/// State that the reconciler and its loop share.
 struct Shared {
     desired: watch::Sender<DesiredRevision>,
     status: watch::Sender<ReconcilerStatus>,
@@ -103,7 +103,7 @@ struct Shared {
 }
 
 impl VersionReconciler {
-    /// Serves what served last, if anything did, and converges to what is desired, in the background.
+    /// Serves the version that served last, if there is one, and reconciles to the desired revision in the background.
     pub async fn start(parts: ReconcilerParts, desired: Desired) -> Arc<Self> {
         let driver = Arc::clone(&parts.driver);
         let (engine, directory) = (Arc::clone(&parts.engine), parts.directory.clone());
@@ -139,51 +139,51 @@ impl VersionReconciler {
         number
     }
 
-    /// Something that the document points to may have changed: component, signature, secret.
+    /// Something that the document refers to may have changed: component, signature, secret.
     pub fn look_again(&self) {
         self.shared.desired.send_modify(|_| {});
     }
 
-    /// Swaps now, and says what became of it. Lifts whatever holds the backend at another version.
+    /// Swaps now, and returns the outcome. Ends any hold at another version.
     pub async fn swap(&self, request: SwapRequest) -> Result<Outcome, Refusal> {
         self.ask(|reply| Command::Swap(Box::new(request), reply))
             .await
     }
 
-    /// Goes back, from disk. The backend is held there until a swap.
+    /// Rolls back, from disk. The backend is held at that version until a swap.
     pub async fn rollback(&self, request: RollbackRequest) -> Result<Outcome, Refusal> {
         self.ask(|reply| Command::Rollback(request, reply)).await
     }
 
-    /// Nothing changes by itself from now on, across restarts; a failing version is still taken back.
+    /// Changes nothing without a command from now on, across restarts; a failing version is still rolled back.
     pub async fn pause(&self) -> Result<(), Refusal> {
         self.ask(|reply| Command::Pause(true, reply)).await
     }
 
-    /// The document is followed again.
+    /// Follows the document again.
     pub async fn resume(&self) -> Result<(), Refusal> {
         self.ask(|reply| Command::Pause(false, reply)).await
     }
 
-    /// Takes no new work from now on, across restarts, until [`VersionReconciler::undrain`], and waits at most `patience` for running calls to end. If that
-    /// cannot be written down, work is taken as before.
+    /// Rejects new work from now on, across restarts, until [`VersionReconciler::undrain`], and waits at most `patience` for running calls to end. If
+    /// that cannot be written to disk, work is accepted as before.
     pub async fn drain(&self, reason: String, patience: Duration) -> Result<DrainOutcome, Refusal> {
         self.ask(|reply| Command::Drain(Some(reason), reply))
             .await?;
-        // What still runs then is said.
+        // Calls that still run then are reported.
         let _ = timeout(patience, self.driver.idle()).await;
         Ok(DrainOutcome {
             calls: self.driver.calls_in_flight(),
         })
     }
 
-    /// Takes work again.
+    /// Accepts work again.
     pub async fn undrain(&self) -> Result<(), Refusal> {
         self.ask(|reply| Command::Drain(None, reply)).await
     }
 
-    /// This process is about to work, where another one has: what it has of the records becomes what the version wants that serves here. Until it
-    /// succeeds no call may be made. `may`: whether its turn lasts.
+    /// This process is about to act instead of another one: migrates the records for the version that serves here. Until it succeeds no call may be
+    /// made. `may`: whether this process is still elected.
     pub async fn take_over(
         &self,
         may: impl Fn() -> bool + Send + Sync + 'static,
@@ -192,21 +192,21 @@ impl VersionReconciler {
             .await
     }
 
-    /// How it stands.
+    /// The current status.
     pub fn status(&self) -> ReconcilerStatus {
         let mut status = self.shared.status.borrow().clone();
         status.draining = self.shared.draining();
-        // After the rest: what was asked for before this call is in it, whether or not the loop has looked yet.
+        // After the rest: it includes requests made before this call, whether or not the loop has seen them.
         status.wanted = self.shared.desired.borrow().number;
         status
     }
 
-    /// The same, and each change of it, but for how many calls old versions have and what the loop has not yet looked at.
+    /// The status and each change of it, except the number of calls of old versions and requests that the loop has not seen yet.
     pub fn watch(&self) -> watch::Receiver<ReconcilerStatus> {
         self.shared.status.subscribe()
     }
 
-    /// What happens from now on.
+    /// Events from now on.
     pub fn events(&self) -> broadcast::Receiver<Arc<VersionEvent>> {
         self.shared.events.subscribe()
     }
@@ -216,29 +216,29 @@ impl VersionReconciler {
         self.shared.history.borrow().records()
     }
 
-    /// Candidates that were refused, the newest first.
+    /// Candidates that were rejected, the newest first.
     pub fn refusals(&self) -> Vec<PastRefusal> {
         self.shared.refusals.borrow().clone()
     }
 
-    /// Digests of components that this backend may need at any moment: the compiled forms of the others may go.
+    /// Digests of components that this backend may need at any moment: compiled code of others may be removed.
     pub fn kept_digests(&self) -> Vec<String> {
         let history = self.history();
         let kept = history.iter().filter(|record| record.is_kept);
         kept.map(|record| record.digest.clone()).collect()
     }
 
-    /// Stops changing anything. What serves goes on.
+    /// Stops changing anything. The running version continues.
     pub async fn stop(&self) {
         let task = self.task();
         if let Some(task) = task {
-            // Fails only if the loop has ended already.
+            // Fails only if the loop has already ended.
             let _ = self.commands.send(Command::Stop).await;
             let _ = task.await;
         }
     }
 
-    /// Stops, and forgets all versions: the backend is gone.
+    /// Stops, and removes all versions: the backend is deleted.
     pub async fn forget(&self) -> Result<(), Refusal> {
         self.stop().await;
         let driver = self.driver.name();
@@ -269,7 +269,7 @@ impl Drop for VersionReconciler {
 }
 
 impl Shared {
-    /// Old versions that have calls; the others are forgotten.
+    /// Old versions that still have calls; drops the others.
     fn draining(&self) -> Vec<Draining> {
         let mut draining = self.draining.lock().unwrap_or_else(PoisonError::into_inner);
         draining.retain(|(_, version)| version.calls_in_flight() > 0);
@@ -281,7 +281,7 @@ impl Shared {
     }
 
     fn tell(&self, event: VersionEvent) {
-        // It fails when nobody listens.
+        // It fails when there is no receiver.
         let _ = self.events.send(Arc::new(event));
     }
 }

@@ -1,48 +1,48 @@
-//! A version as it is told of: to administrators, in statuses, and across restarts.
+//! A version as administrators, statuses and the stored history show it.
 
 use crate::desired::Origin;
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 
-/// A version of a backend: code, settings, secrets, grants and limits together. It never changes; what became of it does.
+/// A version of a backend: code, settings, secrets, grants and limits together. It never changes, but its state does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionRecord {
-    /// Grows by one with each version of the backend, and is never used again.
+    /// Increases by one with each version of the backend, and is never reused.
     pub number: u64,
     /// `sha256:..` of the component.
     pub digest: String,
-    /// What the plugin calls itself, and its version.
+    /// The name and version that the plugin reports.
     pub plugin: String,
     /// `plugin-info.version`.
     pub plugin_version: String,
-    /// Where the component came from.
+    /// Where the component was fetched from.
     pub origin: Origin,
     /// Names of keys that signed it.
     pub signed_by: Vec<String>,
-    /// Of everything but the component that makes the version, except values of secrets: two versions of one configuration have the same.
+    /// Digest of everything that makes the version, except the component and values of secrets: two versions of one configuration have the same.
     pub settings_digest: String,
-    /// When it began to serve, the last time.
+    /// When it last began to serve.
     pub began: SystemTime,
-    /// When it ended; none: it serves.
+    /// When it stopped serving; none: it serves.
     pub ended: Option<SystemTime>,
-    /// Why it ended.
+    /// Why it stopped serving.
     pub why_ended: Option<String>,
-    /// What became of it.
+    /// Its state.
     pub state: VersionState,
-    /// It served well for a whole fault window: a later version that fails is rolled back to it.
+    /// It served well for a whole fault window: if a later version fails, the host rolls back to it.
     pub proven: bool,
-    /// Its component is on this host's disk: it can be rolled back to, offline.
+    /// Its component is on this host's disk: it can be rolled back to without a registry.
     pub is_kept: bool,
 }
 
-/// What became of a version.
+/// The state of a version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VersionState {
     /// It serves.
     Serving,
-    /// A newer one came.
+    /// A newer one replaced it.
     Replaced,
-    /// It was taken back.
+    /// It was rolled back.
     RolledBack {
         /// Why.
         reason: String,
@@ -54,13 +54,13 @@ pub enum VersionState {
 pub struct Hold {
     /// Which version.
     pub number: u64,
-    /// Who asked for it.
+    /// Who requested it.
     pub by: HeldBy,
     /// Why.
     pub reason: String,
     /// Since when.
     pub since: SystemTime,
-    /// What the document wanted then, in a digest; none: nobody knows.
+    /// A digest of what the document desired then; none: not known.
     #[serde(rename = "wish", default)]
     pub revision: Option<String>,
 }
@@ -68,20 +68,20 @@ pub struct Hold {
 /// Keeps a backend from taking new work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drained {
-    /// What clients are told.
+    /// The reason that clients see.
     pub reason: String,
     /// Since when.
     pub since: SystemTime,
 }
 
-/// Who keeps a backend at a version.
+/// Who holds a backend at a version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HeldBy {
-    /// An administrator went back to it: until a swap, or until an object means another version than it did then.
+    /// An administrator rolled back to it: until a swap, or until an object means another version than it did then.
     Rollback,
-    /// An administrator swapped to it without the document: the same.
+    /// An administrator swapped to it without the document: until the same.
     Swap,
-    /// The host went back to it, for faults of this version: until the document means another one, or a swap.
+    /// The host rolled back to it because of faults of this version: until the document means another version, or a swap.
     Faults {
         /// The version that failed.
         failed: u64,

@@ -1,4 +1,4 @@
-//! Why a plugin is not put to use, each with what to do about it.
+//! Why a plugin is rejected, each with what to do about it.
 
 mod kind;
 
@@ -10,7 +10,7 @@ use wasmount_core::backend::{BackendError, PluginLabel};
 use wasmount_core::capabilities::FeatureWithoutExport;
 use wasmount_engine::EngineError;
 
-/// A plugin that was not admitted. Whatever served before goes on.
+/// A plugin that was not admitted. The version that served before continues.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// The file is missing or not readable.
@@ -20,7 +20,7 @@ pub enum Refusal {
     Unreadable {
         /// Which file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// Not a regular file.
@@ -40,14 +40,14 @@ pub enum Refusal {
     /// The digest of the document is not one.
     #[error("plugin.digest is not `sha256:` and 64 hexadecimal digits")]
     BadDigest,
-    /// Another file than the document means.
+    /// Its digest is not the document's.
     #[error(
         "the plugin has the digest {found}, the document wants {wanted}; fetch the right file, or correct plugin.digest"
     )]
     OtherDigest {
-        /// As the document says.
+        /// The document's digest.
         wanted: String,
-        /// As the file is.
+        /// The file's digest.
         found: String,
     },
     /// A WebAssembly module, not yet a component.
@@ -60,10 +60,10 @@ pub enum Refusal {
         "the plugin is not WebAssembly; compiled code (.cwasm) is never taken, give the .wasm file"
     )]
     NotWasm,
-    /// The engine refused it.
+    /// The engine rejected it.
     #[error("{0}{hint}", hint = to_do(.0))]
     Engine(#[from] EngineError),
-    /// Made for another line of the contract.
+    /// Built for another line of the contract.
     #[error(
         "the plugin speaks {found} and this host the line {line}; use a plugin built for it, or another version of the host"
     )]
@@ -73,7 +73,7 @@ pub enum Refusal {
         /// This host's.
         line: &'static str,
     },
-    /// Wants what no plugin gets.
+    /// It imports what no plugin may have.
     #[error("the plugin imports what this host does not offer: {imports}; {hint}")]
     UnknownImports {
         /// The first of them, and how many more.
@@ -81,7 +81,7 @@ pub enum Refusal {
         /// What to do.
         hint: &'static str,
     },
-    /// It trapped or failed while it was asked who it is.
+    /// It trapped or failed while it was asked for its identity.
     #[error("the plugin cannot say who it is: {0}; this is a fault of the plugin")]
     Identity(#[source] BackendError),
     /// A feature that this host does not know.
@@ -89,12 +89,12 @@ pub enum Refusal {
     UnknownFeature {
         /// Which plugin.
         plugin: PluginLabel,
-        /// As the plugin spells it.
+        /// The feature as the plugin spells it.
         feature: String,
-        /// The known one that is most like it.
+        /// The known feature that is most similar.
         nearest: Option<&'static str>,
     },
-    /// A feature without the service that it is about.
+    /// A feature without the service that it belongs to.
     #[error("{plugin} contradicts itself: {source}; this is a fault of the plugin")]
     Features {
         /// Which plugin.
@@ -107,32 +107,32 @@ pub enum Refusal {
         "the plugin does not accept its settings: {0}; correct `settings`, `secrets` or `grants` of the backend document"
     )]
     Settings(#[source] BackendError),
-    /// `probe` trapped or went over a limit.
+    /// `probe` trapped or exceeded a limit.
     #[error("the plugin cannot say whether it is ready: {0}; this is a fault of the plugin")]
     Probe(#[source] BackendError),
-    /// It could not be had from where the document says.
+    /// It could not be fetched from where the document says.
     #[error("the plugin cannot be had from {place}: {reason}")]
     Source {
-        /// Where from.
+        /// The source.
         place: String,
         /// Why, and what to do.
         reason: String,
-        /// Whether it may pass by itself.
+        /// Whether trying again may succeed.
         passes: bool,
     },
-    /// Not signed as the document wants.
+    /// Not signed as the document requires.
     #[error("the signatures of the plugin do not suffice: {reason}")]
     Signature {
         /// What is missing, and what to do.
         reason: String,
     },
-    /// A secret of the document could not be had.
+    /// A secret of the document could not be read.
     #[error("{reason}")]
     Secret {
         /// Which, why, and what to do; never a value.
         reason: String,
     },
-    /// Sidecars know of capabilities that would be gone: they ask once, when they start.
+    /// Capabilities that sidecars know of would be removed: sidecars ask once, when they start.
     #[error(
         "{plugin} does not offer what the running version does: {}; build it with them, or swap with --allow-service-change and restart the sidecars",
         removed.join(", ")
@@ -140,44 +140,44 @@ pub enum Refusal {
     ServicesRemoved {
         /// Which plugin.
         plugin: PluginLabel,
-        /// What would be gone, by CSI's names and the contract's.
+        /// What would be removed, by CSI's names and the contract's.
         removed: Vec<String>,
     },
-    /// Volumes and records of the driver are another plugin's.
+    /// Volumes and records of the driver belong to another plugin.
     #[error(
         "{plugin} is another plugin than {running}, whose volumes and records the driver has: correct what `plugin` of the document names, or, if the plugin was renamed, swap with --allow-service-change"
     )]
     OtherPlugin {
         /// Which plugin.
         plugin: PluginLabel,
-        /// How the running one calls itself.
+        /// The name that the running plugin reports.
         running: String,
     },
-    /// The records of the version before cannot become those of this one.
+    /// The records of the version before cannot be migrated to this one.
     #[error("the records of the version before cannot be taken over: {reason}")]
     Migration {
         /// Why, and what to do.
         reason: String,
     },
-    /// Several hosts share the records, and another one works.
+    /// Several hosts share the records, and another one is elected.
     #[error(
         "the records must be changed for this version, which the elected controller does: once it has, this version serves here too"
     )]
     NotElected,
-    /// The mount room does not take the grants.
+    /// The mounter does not accept the grants.
     #[error("the grants of the document cannot be put to use: {reason}")]
     Grants {
         /// Why.
         reason: String,
     },
-    /// The host cannot write down which version serves, so none is put to use that a restart would not find.
+    /// The host cannot write to disk which version serves, so it activates none that a restart would not find.
     #[error("could not {operation} {path}: {source}; mend the disk of the data directory")]
     Disk {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// No such version is on disk.
@@ -186,27 +186,27 @@ pub enum Refusal {
         if kept.is_empty() { "none".to_owned() } else { list(kept) }
     )]
     NotKept {
-        /// Which was asked for.
+        /// The number that was requested.
         number: u64,
-        /// Those that are.
+        /// The versions on disk.
         kept: Vec<u64>,
     },
     /// There is no version before.
     #[error("no earlier version is kept to which this backend could go back; swap to another one")]
     NothingToGoBackTo,
-    /// It is the one that serves.
+    /// The requested version already serves.
     #[error("version {number} serves already")]
     Serves {
-        /// Which.
+        /// Its number.
         number: u64,
     },
-    /// Somebody, or the host, was faster.
+    /// An administrator or the host changed the version first.
     #[error(
         "{}, not version {expected}: it was changed meanwhile; look at `wasmount history` and ask again",
         serves.map_or_else(|| "no version serves".to_owned(), |number| format!("version {number} serves"))
     )]
     OtherServes {
-        /// The version that was to be left.
+        /// The version that was expected to serve.
         expected: u64,
         /// The one that serves.
         serves: Option<u64>,
@@ -216,15 +216,15 @@ pub enum Refusal {
         "version {number} cannot read what was written since version {since} took its records over; go forward with a mended version instead"
     )]
     Written {
-        /// The version that was to come back.
+        /// The version to roll back to.
         number: u64,
-        /// The version that took over.
+        /// The version that replaced it.
         since: u64,
     },
-    /// A rollback, or another wish, came before it was done.
+    /// A rollback, or a newer desired revision, ended it.
     #[error("something else was asked of this backend meanwhile: look at its status and ask again")]
     Overtaken,
-    /// The host, or the backend, is going away.
+    /// The host stops, or the backend is deleted.
     #[error("the backend is being taken away: nothing more is swapped")]
     Stopped,
 }
@@ -239,10 +239,10 @@ impl Refusal {
     }
 }
 
-/// What to do, where the engine cannot know.
+/// What to do, where the engine cannot know it.
 fn to_do(error: &EngineError) -> &'static str {
     match error {
-        // What was too expensive to compile says itself what to do.
+        // An error about the cost of compilation says itself what to do.
         EngineError::Compile(reason) if !reason.contains(';') => {
             "; fetch the file again, or build it anew: it is damaged, or newer than this host's engine"
         }

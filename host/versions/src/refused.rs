@@ -1,28 +1,28 @@
-//! Candidates that may not serve, as they are remembered: which, when, how often, why.
+//! Rejected candidates as they are remembered: which, when, how often, why.
 
 use crate::status::RefusedVersion;
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 
-/// Different refusals that are remembered. 20: those of a week that somebody may ask about; each is some 500 bytes.
+/// Different rejections that are remembered. 20: those of a week that an administrator may look up; each is some 500 bytes.
 const REMEMBERED: usize = 20;
-/// Longest reason, in bytes: a plugin has a word in some of them.
+/// Longest reason, in bytes: a plugin writes a part of some reasons.
 const REASON_BYTES: usize = 500;
 
-/// Something that was refused, once or again and again.
+/// A candidate that was rejected, once or several times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastRefusal {
-    /// `sha256:..` of the component; none: it was not had.
+    /// `sha256:..` of the component; none: it was not fetched.
     pub digest: Option<String>,
-    /// Where it came from, or should have.
+    /// Where it was fetched from, or should have been.
     pub origin: String,
     /// [`crate::RefusalKind::as_str`].
     pub kind: String,
-    /// The first line of what was said.
+    /// The first line of the reason.
     pub reason: String,
-    /// When for the first time.
+    /// The first time.
     pub first: SystemTime,
-    /// When for the last time.
+    /// The last time.
     pub last: SystemTime,
     /// How often.
     pub times: u64,
@@ -31,12 +31,12 @@ pub struct PastRefusal {
 /// All that are remembered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PastRefusals {
-    /// The one that was last said is last.
+    /// The most recent rejection is last.
     all: Vec<PastRefusal>,
 }
 
 impl PastRefusals {
-    /// One more; the same again is counted.
+    /// Adds a rejection; a repeated one is counted.
     pub(crate) fn note(&mut self, refused: RefusedVersion, origin: String) {
         let RefusedVersion {
             by_document: _,

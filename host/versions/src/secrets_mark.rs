@@ -1,4 +1,4 @@
-//! Marks of secrets: by them a version knows its secrets again without holding them.
+//! Marks of secrets: a version recognises its secrets by a mark without storing them.
 //!
 //! HMAC with SHA-256 (RFC 2104), under a random key that only root can read.
 
@@ -7,7 +7,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt;
 use wasmount_core::secrets::Secrets;
 
-/// As long as what it makes (RFC 2104, section 3).
+/// As long as its output (RFC 2104, section 3).
 pub(crate) const KEY_BYTES: usize = 32;
 
 /// A key. Its `Debug` shows nothing of it.
@@ -29,7 +29,7 @@ impl From<[u8; KEY_BYTES]> for Key {
 impl Key {
     pub(crate) fn random() -> Self {
         let mut bytes = [0; KEY_BYTES];
-        // Up to 256 bytes come whole, and fail only before the machine has any entropy (getrandom(2)).
+        // Requests up to 256 bytes are filled completely, and fail only before the machine has any entropy (getrandom(2)).
         let filled = getrandom(&mut bytes, GetRandomFlags::empty());
         if filled.is_err() {
             tracing::error!(
@@ -43,13 +43,13 @@ impl Key {
         &self.0
     }
 
-    /// The same for the same names and values, whatever their order was.
+    /// The mark is the same for the same names and values, in any order.
     pub(crate) fn mark(&self, secrets: &Secrets) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &self.0);
         let mut mark = hmac::Context::with_key(&key);
         for name in secrets.names() {
             for part in [name, secrets.get(name).unwrap_or_default()] {
-                // Its length first, so that no two sets are one message.
+                // The length first, so that different sets never give the same message.
                 mark.update(&(part.len() as u64).to_le_bytes());
                 mark.update(part.as_bytes());
             }

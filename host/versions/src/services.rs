@@ -1,33 +1,33 @@
-//! Whether a version is of the plugin that the one before it is of, and offers what that does. Sidecars ask for capabilities once, when they start,
-//! and a call that they then make for ever would be refused for ever.
+//! Whether a version is of the same plugin as the one before it, and offers all that it offered. Sidecars ask for capabilities once, when they start;
+//! a call that they keep making would be rejected each time.
 //!
-//! What is hidden, before or now, does not count: nobody was told of it, or the administrator has said that it goes.
+//! Services that are hidden, before or now, do not count: either no client knew of them, or the administrator has removed them.
 
 use wasmount_core::capabilities::{Capabilities, Hidden, Profile};
 use wasmount_core::driver::Role;
 use wasmount_core::services::{Service, ServiceSet};
 
-/// What the running version offers, and to whom.
+/// What the running version offers, and to which clients.
 #[derive(Debug, Clone)]
 pub struct Kept {
-    /// How its plugin calls itself.
+    /// The name that its plugin reports.
     pub plugin: String,
     /// Its services and features.
     pub offer: ServiceSet,
-    /// What of it is hidden.
+    /// The services that are hidden.
     pub hidden: Hidden,
-    /// Which CSI is spoken.
+    /// The CSI profile.
     pub profile: Profile,
 }
 
 impl Kept {
-    /// Whether this plugin can have made its volumes and records.
+    /// Whether this plugin can have created its volumes and records.
     pub(crate) fn is_of(&self, plugin: &str) -> bool {
         self.plugin == plugin
     }
 }
 
-/// What a version of `offer` would take away, by the names of CSI; services that CSI does not advertise by the contract's.
+/// What a version of `offer` would remove, by the names of CSI; services that CSI does not advertise, by the contract's names.
 pub(crate) fn removed(kept: &Kept, offer: &ServiceSet, hidden: &Hidden) -> Vec<String> {
     let everything = Hidden::default();
     let before = names(&kept.offer, kept.profile, &kept.hidden);

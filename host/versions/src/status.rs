@@ -1,99 +1,99 @@
-//! What a reconciler tells of itself.
+//! The status and events of a reconciler.
 
 use crate::record::{Drained, Hold, VersionRecord};
 use crate::refusal::RefusalKind;
 use std::time::{Duration, SystemTime};
 use wasmount_core::status::{Draining, Phase};
 
-/// How it stands with a backend.
+/// The state of a backend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReconcilerStatus {
-    /// In one word.
+    /// Its phase.
     pub phase: Phase,
     /// The version that serves; none: no version does.
     pub current: Option<VersionRecord>,
-    /// What an administrator should know of it.
+    /// Warnings for an administrator.
     pub warnings: Vec<String>,
-    /// What was refused last, if nothing was put to use since.
+    /// The last rejection, if no version was activated since.
     pub refused: Option<RefusedVersion>,
     /// Versions that were replaced and still have calls.
     pub draining: Vec<Draining>,
-    /// What keeps it from following its document.
+    /// The hold that keeps it from following its document.
     pub held: Option<Hold>,
-    /// Nothing is changed but on demand (`wasmount pause`).
+    /// Only commands change it (`wasmount pause`).
     pub paused: bool,
     /// Why no new work is taken, and since when (`wasmount drain`).
     pub drained: Option<Drained>,
-    /// How often something else was wanted, counted from the reconciler's start.
+    /// How many revisions were desired, counted from the reconciler's start.
     pub wanted: u64,
-    /// Up to which of those it is known what became of it.
+    /// The last of those with a known outcome.
     pub settled: u64,
 }
 
-/// Something that was refused.
+/// A version that was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedVersion {
-    /// It is what the document says; otherwise somebody asked for it by hand, and the document has what it wants.
+    /// It is the document's version; otherwise an administrator requested it by command, and the document says something else.
     pub by_document: bool,
-    /// Of its component; none: it was not even had.
+    /// Digest of its component; none: it was not fetched.
     pub digest: Option<String>,
     /// What kind of refusal.
     pub kind: RefusalKind,
-    /// In words, with what to do.
+    /// A message that says what to do.
     pub reason: String,
     /// When.
     pub at: SystemTime,
 }
 
-/// What a swap or a rollback came to.
+/// The result of a swap or a rollback.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The version before; none: there was none.
     pub before: Option<u64>,
     /// The version that serves now.
     pub now: VersionRecord,
-    /// False: it did already.
+    /// False: it already served.
     pub changed: bool,
-    /// What an administrator should know.
+    /// Warnings for an administrator.
     pub warnings: Vec<String>,
-    /// How long proving it took, with fetching and compiling.
+    /// Time to admit it, with fetching and compiling.
     pub proving: Duration,
-    /// How long putting it to use took, from when it was proved until calls went to it, with writing down that it serves.
+    /// Time to activate it, from its admission until calls go to it, with writing to disk that it serves.
     pub switching: Duration,
-    /// How much of that the disk took to make durable that it serves.
+    /// The part of that time that the disk took to make that durable.
     pub writing: Duration,
 }
 
-/// What a drain came to.
+/// The result of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrainOutcome {
     /// Calls that still run.
     pub calls: usize,
 }
 
-/// What happened, for those who tell people.
+/// An event, for logs and Kubernetes events.
 #[derive(Debug, Clone, PartialEq)]
 pub enum VersionEvent {
     /// Another version serves.
     Swapped(Outcome),
-    /// A version was refused; told once for the same one.
+    /// A version was rejected; reported once for the same one.
     Refused(RefusedVersion),
-    /// A version was taken back.
+    /// A version was rolled back.
     RolledBack {
-        /// Which.
+        /// Its number.
         from: u64,
-        /// The one that serves in its place.
+        /// The version that serves instead.
         to: VersionRecord,
         /// Why.
         reason: String,
-        /// The host did it, and nobody asked.
+        /// The host did it, without a command.
         by_itself: bool,
     },
-    /// A version fails, and there is none to go back to.
+    /// A version fails, and there is none to roll back to.
     CannotRollBack {
-        /// Which.
+        /// Its number.
         number: u64,
-        /// Why it should.
+        /// Why it should be rolled back.
         reason: String,
     },
     /// Calls of a version that was replaced do not end.
@@ -101,7 +101,7 @@ pub enum VersionEvent {
 }
 
 impl ReconcilerStatus {
-    /// Of a reconciler that has just begun.
+    /// The status of a reconciler that has just started.
     pub(crate) fn loading() -> Self {
         Self {
             phase: Phase::Loading,

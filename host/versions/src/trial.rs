@@ -1,10 +1,10 @@
-//! Whether a new version is rolled back: its faults within a sliding window, counted from when it began to serve.
+//! Decides whether a new version is rolled back: counts its faults within a sliding window, from when it began to serve.
 //!
-//! Many faults of one volume may be that volume's: a pod's request or what is in it. Once the version has answered the same call about another
+//! Many faults of one volume may be caused by that volume: a pod's request or its content. Once the version has answered the same call about another
 //! volume, they count as one fault.
 //!
-//! A version stands trial until it has served for one whole window and answered a call in it, with fewer faults than it may have. From then on its
-//! faults are told and change nothing: what fails after it worked has more likely another cause.
+//! A version is on trial until it has served for one whole window and answered a call in it, with fewer faults than the limit. After that its faults
+//! are reported and change nothing: a failure after success more likely has another cause.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,21 +15,21 @@ use wasmount_core::driver::VersionFault;
 /// One version on trial.
 #[derive(Debug, Clone)]
 pub(crate) struct Trial {
-    /// Faults that it may not reach; 0: any number.
+    /// Number of faults that causes a rollback; 0: none does.
     most: usize,
     window: Duration,
-    /// Those within the window, with what they were about, the oldest first; never more than `most`.
+    /// The faults within the window, with what they were about, the oldest first; never more than `most`.
     faults: VecDeque<(Instant, u64)>,
-    /// When the window that is looked at ends.
+    /// When the current window ends.
     ends: Instant,
 }
 
-/// What a window came to.
+/// The result of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It served well.
     Proven,
-    /// Nothing can be said yet.
+    /// Not decided yet.
     Open,
 }
 
@@ -43,7 +43,7 @@ impl Trial {
         }
     }
 
-    /// A fault was found. True: that is one too many.
+    /// Counts a fault. True: the limit is reached.
     pub(crate) fn fault(&mut self, fault: &VersionFault) -> bool {
         let VersionFault { at, subject, .. } = *fault;
         self.forget_before(at);
@@ -51,25 +51,25 @@ impl Trial {
             self.faults.retain(|(_, earlier)| *earlier != subject);
         }
         if self.most == 0 {
-            // Still one that keeps it from being proven.
+            // It still keeps the version from being proven.
             self.faults.clear();
         }
         self.faults.push_back((at, subject));
         self.most > 0 && self.faults.len() >= self.most
     }
 
-    /// How many there were within the window that ends now.
+    /// The number of faults within the window that ends now.
     pub(crate) fn faults_until(&mut self, now: Instant) -> usize {
         self.forget_before(now);
         self.faults.len()
     }
 
-    /// When to look.
+    /// When to check the window.
     pub(crate) fn ends(&self) -> Instant {
         self.ends
     }
 
-    /// At that time. `answered`: the calls that it has ended well, ever.
+    /// Checks the window. `answered`: all calls that it has answered well.
     pub(crate) fn look(&mut self, now: Instant, answered: u64) -> Verdict {
         if now < self.ends {
             return Verdict::Open;
@@ -144,7 +144,7 @@ mod tests {
         assert!(!trial.fault(&of(100, 2, true)));
         assert!(trial.fault(&of(101, 3, true)), "three volumes");
 
-        // Where nothing else was answered, one volume is all that there is to judge by.
+        // If no other volume was answered, this one is all that there is to judge by.
         let mut trial = Trial::new(&policy(3, 10), began);
         assert!(!trial.fault(&of(0, 1, false)));
         assert!(!trial.fault(&of(1, 1, false)));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     proptest! {
-        /// The trial and a plain count over all faults say the same at each fault.
+        /// The trial and a plain count over all faults agree at each fault.
         #[test]
         fn the_window_slides(
             most in 1_u32..6,

@@ -181,7 +181,7 @@ async fn a_component_that_is_no_plugin_is_refused() {
 async fn compiled_code_from_outside_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plugin.cwasm");
-    // What wasmtime writes is an ELF object.
+    // wasmtime's compiled code is an ELF object.
     std::fs::write(&path, b"\x7fELF\x02\x01\x01\0").unwrap();
     let refusal = refused(admit_file(&path, "").await.0);
     assert!(matches!(refusal, Refusal::NotWasm), "{refusal}");

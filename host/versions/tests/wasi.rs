@@ -1,4 +1,5 @@
-//! A plugin that imports files and sockets: refused with the key that lets it in; let in, each use of them fails and nothing happens.
+//! A plugin that imports files and sockets: rejected with a message that names the key that allows them; once allowed, each use of them fails and has
+//! no effect.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -59,7 +60,7 @@ async fn admitted(wasi: Wasi) -> Result<Arc<WasmBackend>, Refusal> {
     admitted.map(|admitted| admitted.backend)
 }
 
-/// What the plugin says came of an attempt; `None`: it succeeded.
+/// The error of the plugin's attempt; `None`: it succeeded.
 async fn refusal(backend: &WasmBackend, attempt: &str, at: &str) -> Option<String> {
     match tried(backend, attempt, at).await {
         Ok(_) => None,

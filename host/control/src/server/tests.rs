@@ -1,4 +1,4 @@
-//! Both sides over a real socket: what is asked comes through, and nobody holds anybody up.
+//! Client and server over a real socket: requests arrive, and no client delays another one.
 
 use super::*;
 use crate::words::{DriverStatus, HostStatus, Swap};
@@ -80,7 +80,7 @@ async fn a_question_is_answered_and_a_refusal_is_said_in_its_words() {
     assert_eq!(refusal, Refusal::new(RefusalKind::NotFound, "a.b true"));
 }
 
-/// What is answered to these words: the line with the status, and the body.
+/// The answer to this raw request: the status line and the body.
 async fn answered(bench: &Bench, words: &str) -> (String, String) {
     let mut stream = UnixStream::connect(bench.socket()).await.unwrap();
     stream.write_all(words.as_bytes()).await.unwrap();
@@ -133,7 +133,7 @@ async fn silent_clients_do_not_block_others_for_long() {
         paths::of(paths::SWAP, "a")
     );
     endless.write_all(head.as_bytes()).await.unwrap();
-    // Both places are taken; the third waits until they are free.
+    // Both places are taken; the third connection waits until one is free.
     assert_eq!(bench.client().status().await.unwrap(), status());
     let mut said = String::new();
     endless.read_to_string(&mut said).await.unwrap();

@@ -1,4 +1,4 @@
-//! How a store file is made, recognised and opened.
+//! Creates, recognises and opens a store file.
 
 use super::{STORE, STORE_LOST, STORE_REVISION};
 use crate::lock::LockError;
@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 
 /// The store's file in the data directory.
 pub(super) const FILE_NAME: &str = "state.redb";
-/// Where a new one is made before it is renamed: a killed host leaves no half-made store.
+/// Name of a new file before it is renamed: a killed host leaves no incomplete store.
 pub(super) const NEW_FILE_NAME: &str = "state.redb.new";
 /// What a redb file begins with (redb, docs/design.md, "Database header").
 pub(super) const MAGIC: [u8; 9] = [b'r', b'e', b'd', b'b', 0x1A, 0x0A, 0xA9, 0x0D, 0x0A];
-/// Changes with the tables; a store with another number is refused.
+/// Number of the table format; a store with another number is rejected.
 pub(super) const FORMAT: u64 = 1;
 /// redb's cache, in bytes: the hot pages of 100,000 records of a few hundred bytes. Its default is 1 GiB.
 const CACHE_BYTES: usize = 16 << 20;
@@ -24,28 +24,28 @@ const CACHE_BYTES: usize = 16 << 20;
 const FILE_MODE: u32 = 0o600;
 pub(super) const STORE_FORMAT: &str = "format";
 
-/// Why a store could not be opened. The file is never changed then.
+/// Why a store could not be opened. The file is not changed then.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The data directory is not ours.
+    /// The data directory could not be locked.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The file cannot be read or made.
+    /// The file cannot be read or created.
     #[error("cannot open state store {}", .path.display())]
     Io {
         /// Which file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         #[source]
         source: io::Error,
     },
-    /// Something else has this name.
+    /// Another kind of file has this name.
     #[error("{} is not a state store: move it away, or name another data directory", .path.display())]
     Foreign {
         /// Which file.
         path: PathBuf,
     },
-    /// Made by another version of this host.
+    /// Written by another version of this host.
     #[error("state store {} has format {found}, this host reads {FORMAT}: use the host that wrote it", .path.display())]
     Format {
         /// Which file.
@@ -53,19 +53,19 @@ pub enum OpenError {
         /// Its format.
         found: u64,
     },
-    /// redb cannot make sense of it.
+    /// redb cannot read it.
     #[error("state store {} is damaged: restore it from a copy, or move it away to begin with an empty one", .path.display())]
     Damaged {
         /// Which file.
         path: PathBuf,
-        /// What redb said.
+        /// The error of redb.
         #[source]
         source: Box<redb::Error>,
     },
 }
 
-/// An open store file. Space is reserved when it grows, so a full disk is met there, before anything is written. redb's own backend makes the file
-/// longer but sparse; then a write in the middle of a commit fails, and a store that has to be opened again on a full disk may not be able to.
+/// An open store file. Space is reserved when it grows, so a full disk is noticed there, before anything is written. redb's own backend makes the
+/// file longer but sparse: a write in the middle of a commit fails then, and the store may fail to open again on a full disk.
 #[derive(Debug)]
 struct ReservedFile(File);
 
@@ -86,7 +86,7 @@ impl StorageBackend for ReservedFile {
                 // NFS before 4.2 and some FUSE file systems cannot reserve: there a write may fail later, which is handled too.
                 Err(rustix::io::Errno::OPNOTSUPP) => {}
                 Err(errno) => {
-                    // Part of it may have been reserved; redb goes by the length that it knows.
+                    // Part of it may have been reserved; redb uses the length that it knows.
                     self.0.set_len(now)?;
                     return Err(errno.into());
                 }
@@ -104,7 +104,7 @@ impl StorageBackend for ReservedFile {
     }
 }
 
-/// Makes an empty store under another name and renames it. `is_lost`: there should have been one.
+/// Creates an empty store under another name and renames it. `is_lost`: one should have existed.
 pub(super) fn make(
     directory: &Path,
     opened: &File,
@@ -132,7 +132,7 @@ pub(super) fn make(
     opened.sync_all().map_err(failed)
 }
 
-/// Opens a store that is there; also the last revision in it.
+/// Opens an existing store; also returns the last revision in it.
 pub(super) fn open_file(path: &Path) -> Result<(redb::Database, u64), OpenError> {
     let io_failed = |source: io::Error| OpenError::Io {
         path: path.to_owned(),
@@ -150,7 +150,7 @@ pub(super) fn open_file(path: &Path) -> Result<(redb::Database, u64), OpenError>
             });
         }
     }
-    // redb writes to a file as soon as it opens it to be written. A file that needs recovery cannot be looked at before.
+    // redb writes to a file as soon as it opens it for writing. A file that needs recovery cannot be inspected before.
     let look = guarded(path, || {
         Ok(redb::Database::builder().open_read_only_with_backend(ReservedFile(file))?)
     });
@@ -167,7 +167,7 @@ pub(super) fn open_file(path: &Path) -> Result<(redb::Database, u64), OpenError>
     Ok((database, last_revision))
 }
 
-/// Refuses what is not a store of this format; the last revision in it.
+/// Rejects a file that is not a store of this format; returns the last revision in it.
 fn check(path: &Path, database: &impl ReadableDatabase) -> Result<u64, OpenError> {
     let (format, last_revision) = guarded(path, || read_store(database))?;
     match format {
@@ -182,14 +182,14 @@ fn check(path: &Path, database: &impl ReadableDatabase) -> Result<u64, OpenError
     }
 }
 
-/// A panic of redb as an error. Nothing of ours is left half done: all state is redb's own, and what it holds is opened again.
+/// Turns a panic of redb into an error. No state of this crate is left inconsistent: all state is redb's, and the file is opened again.
 pub(super) fn caught<T>(work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, redb::Error> {
     let panicked = || redb::Error::Corrupted("redb panicked, see the line before".to_owned());
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panicked()))
 }
 
-/// redb trusts what it reads and panics where that makes no sense (`Builder::set_check_integrity_on_open`; that option reads the whole file at
-/// each start).
+/// redb trusts what it reads and panics on inconsistent data (`Builder::set_check_integrity_on_open` would check it; that option reads the whole file
+/// at each start).
 fn guarded<T>(path: &Path, open: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, OpenError> {
     caught(open).map_err(|error| match error {
         redb::Error::Io(source) if source.raw_os_error().is_some() => OpenError::Io {

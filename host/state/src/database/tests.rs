@@ -1,4 +1,4 @@
-//! Files that are not, or no longer, a store: refused with words, and left as they are.
+//! Files that are not, or no longer, a store: rejected with a message, and left unchanged.
 
 use super::open::{FILE_NAME, FORMAT, MAGIC, NEW_FILE_NAME, STORE_FORMAT};
 use super::*;
@@ -113,7 +113,7 @@ fn a_store_made_in_place_of_a_lost_one_says_so_until_accepted() {
     assert!(!lost(true));
 }
 
-/// Bits that change on the disk make redb panic in places: no reason to take the host down, and a reason to say what to do.
+/// Flipped bits on the disk make redb panic in places: that must not end the host, and the error must say what to do.
 #[test]
 fn flipped_bits_are_found_at_open_or_fail_single_calls() {
     let directory = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ fn flipped_bits_are_found_at_open_or_fail_single_calls() {
             continue;
         };
         opened += 1;
-        // Every call ends with an answer; none ends the process.
+        // Every call returns; none ends the process.
         let answers = (0..40).map(|n| database.get(&space("a"), &format!("k{n}")).is_ok());
         failed += answers.filter(|is_ok| !is_ok).count();
         let snapshot = database.snapshot(&space("a"));

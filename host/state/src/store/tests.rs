@@ -164,7 +164,7 @@ fn size_of(model: &BTreeMap<String, (Vec<u8>, u64)>) -> u64 {
     sizes.sum()
 }
 
-/// A file system of its own, so that it can be filled.
+/// A separate file system, so that it can be filled.
 struct SmallDisk(TempDir);
 
 impl SmallDisk {
@@ -190,7 +190,7 @@ impl SmallDisk {
         path
     }
 
-    /// Leaves so many bytes.
+    /// Fills the file system except for this many bytes.
     fn fill_but(&self, bytes: u64) -> std::path::PathBuf {
         let path = self.fill();
         let file = std::fs::File::options().write(true).open(&path).unwrap();
@@ -223,7 +223,7 @@ async fn privileged_a_full_disk_rejects_writes_and_allows_removals() {
     assert_eq!(store.get(&space, "new").await.unwrap(), None);
     let longer = store.put(&space, "1", vec![8; 1001], Expect::Any).await;
     assert!(matches!(longer, Err(StateError::Full)), "{longer:?}");
-    // As a node's list of volumes when one goes: without this none of them could be deleted to make space.
+    // For example a node's list of volumes when one is deleted: without this, none of them could be deleted to free space.
     let shorter = store.put(&space, "1", vec![8; 999], Expect::Any).await;
     assert!(matches!(shorter, Ok(Outcome::Done(_))), "{shorter:?}");
     let removed = store.remove(&space, "0", Expect::Any).await.unwrap();
@@ -298,7 +298,7 @@ async fn privileged_a_disk_that_fills_before_the_sync_loses_nothing() {
         .await
         .unwrap();
     store.sync().await.unwrap();
-    // More than the free pages of the file, so that it has to grow.
+    // More than the free pages of the file, so that it must grow.
     for i in 0..6 {
         let value = vec![i; 600_000];
         let put = store.put(&space, &i.to_string(), value, Expect::Any).await;

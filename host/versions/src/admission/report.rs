@@ -1,29 +1,29 @@
-//! The steps of an admission as they were taken.
+//! The steps of an admission that were taken, with their results.
 
 use std::time::{Duration, Instant};
 
 /// A step, in the order of admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step {
-    /// It was had, and is not too large.
+    /// It was fetched, and is not too large.
     Size,
-    /// Its bytes are those that are meant.
+    /// Its digest is the expected one.
     Digest,
-    /// Who must have signed it did.
+    /// It has the required signatures.
     Signature,
     /// It is a component, and compiles.
     Component,
-    /// It speaks this host's line of the contract.
+    /// It uses this host's line of the contract.
     ApiLine,
-    /// It imports nothing that there is not.
+    /// It imports nothing that the host lacks.
     Imports,
-    /// It links, starts, and says who it is.
+    /// It links, starts, and reports its identity.
     TrialLoad,
-    /// It offers what the running version does.
+    /// It offers what the running version offers.
     Services,
     /// It accepts its settings.
     Settings,
-    /// It says whether it is ready.
+    /// It answers whether it is ready.
     Probe,
 }
 
@@ -32,22 +32,22 @@ pub enum Step {
 pub struct TakenStep {
     /// Which.
     pub step: Step,
-    /// What there is to say of it, or why it was refused.
+    /// A remark, or why the step rejected it.
     pub outcome: Result<String, String>,
-    /// Since the step before, or since the report began.
+    /// Time since the previous step, or since the report began.
     pub took: Duration,
 }
 
-/// All steps that were taken; the last one may be a refusal.
+/// All steps that were taken; the last one may be a rejection.
 #[derive(Debug, Clone)]
 pub struct AdmissionReport {
     steps: Vec<TakenStep>,
-    /// When the last one was taken.
+    /// When the last step was taken.
     since: Instant,
 }
 
 impl Default for AdmissionReport {
-    /// Begins now.
+    /// A report that begins now.
     fn default() -> Self {
         Self {
             steps: Vec::new(),
@@ -57,7 +57,7 @@ impl Default for AdmissionReport {
 }
 
 impl Step {
-    /// All of them, in their order.
+    /// All steps, in order.
     pub const ALL: [Step; 10] = [
         Step::Size,
         Step::Digest,
@@ -71,7 +71,7 @@ impl Step {
         Step::Probe,
     ];
 
-    /// For people and machines.
+    /// The name for people and machines.
     pub fn as_str(self) -> &'static str {
         match self {
             Step::Size => "size",
@@ -94,7 +94,7 @@ impl AdmissionReport {
         &self.steps
     }
 
-    /// Notes what a step came to.
+    /// Records the result of a step.
     pub fn take<T, E: std::fmt::Display>(
         &mut self,
         step: Step,

@@ -1,7 +1,7 @@
-//! A text that is written again and again, in two files in turn.
+//! A text that is rewritten often, in two files in turn.
 //!
-//! A file is written over where it lies, in blocks that it has already: nothing of the file system changes, so there is no journal to wait for (two
-//! commits, where a file is written aside, renamed, and its directory synced). Half a file is known by its checksum, and the other one counts. Each
+//! A file is overwritten in place, in its allocated blocks: no metadata of the file system changes, so there is no journal commit to wait for (there
+//! are two where a file is written aside, renamed, and its directory synced). A checksum detects an incomplete file; the other one is used then. Each
 //! is JSON, padded with spaces.
 
 use sha2::{Digest, Sha256};
@@ -12,35 +12,35 @@ use std::path::{Path, PathBuf};
 
 /// The two files.
 pub(super) const NAMES: [&str; 2] = ["history.0.json", "history.1.json"];
-/// What cannot be read is kept under this ending, for people.
+/// Suffix of a file that cannot be read and is kept for an administrator.
 pub(super) const UNREADABLE: &str = "unreadable";
-/// A file grows by so much at a time, since growing waits for the file system's journal: some tens of versions.
+/// A file grows by this much at a time, since growing waits for the file system's journal: some tens of versions.
 const GROWTH: usize = 64 << 10;
-/// Largest file that is read: hundreds of times what the versions that are remembered take.
+/// Largest file that is read: hundreds of times the size of the remembered versions.
 const MOST_BYTES: u64 = 64 << 20;
 /// Digits of the largest number.
 const DIGITS: usize = 20;
-/// The host's own.
+/// Only the host reads it.
 const FILE_MODE: u32 = 0o600;
 
-/// Which file is to be written, and how often there was one.
+/// Which file is written next, and how often one was written.
 #[derive(Debug)]
 pub(super) struct Slots {
     directory: PathBuf,
-    /// Of the newest text; 0: there is none.
+    /// The turn of the newest text; 0: there is none.
     turn: u64,
-    /// How much of each file is not spaces, at most.
+    /// The most bytes of each file that are not padding.
     used: [usize; 2],
 }
 
-/// What two files hold.
+/// The content of the two files.
 #[derive(Debug)]
 pub(super) enum Held {
     /// Nothing was written yet.
     Nothing,
-    /// The newest whole text.
+    /// The newest complete text.
     Text(Vec<u8>),
-    /// None of them is whole.
+    /// Neither file is complete.
     Damaged(String),
 }
 
@@ -53,7 +53,7 @@ impl Slots {
         }
     }
 
-    /// Looks into the files.
+    /// Reads both files.
     pub(super) fn read(&mut self) -> io::Result<Held> {
         *self = Self::new(&self.directory);
         let (mut newest, mut damaged) = (None, None);
@@ -79,7 +79,7 @@ impl Slots {
         })
     }
 
-    /// Puts both files aside, and begins anew.
+    /// Renames both files for an administrator, and starts with empty ones.
     pub(super) fn put_aside(&mut self) -> io::Result<()> {
         for name in NAMES {
             let path = self.directory.join(name);
@@ -93,7 +93,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Makes a text durable. If that fails, the one before stands.
+    /// Makes a text durable. If that fails, the text before stays the newest one.
     pub(super) fn write(&mut self, text: &[u8]) -> io::Result<()> {
         let turn = self.turn.saturating_add(1);
         let [even, odd] = &mut self.used;
@@ -110,14 +110,14 @@ impl Slots {
             .mode(FILE_MODE)
             .open(self.directory.join(name))?;
         let content = content(turn, text);
-        // What an earlier text left behind this one would be no JSON.
+        // The rest of a longer earlier text would make the file invalid JSON.
         let over = std::mem::replace(used, content.len());
         let written = put(&self.directory, &file, content, over);
         match written {
             Ok(()) => self.turn = turn,
             Err(_) => {
                 *used = usize::MAX;
-                // A disk that took it and said that it did not must not show it after a restart. Best effort: the disk is broken.
+                // If the disk stored the text but reported an error, a restart must not find it. Best effort: the disk is broken.
                 drop(file.write_at(b" ", 0).and_then(|_| file.sync_data()));
             }
         }
@@ -125,7 +125,7 @@ impl Slots {
     }
 }
 
-/// Writes over a file from its start, with spaces as far as there was something else, and makes it durable.
+/// Overwrites a file from its start, with spaces over the rest of an earlier text, and syncs it.
 fn put(directory: &Path, file: &File, mut content: Vec<u8>, over: usize) -> io::Result<()> {
     let has = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
     if content.len() <= has {
@@ -142,7 +142,7 @@ fn put(directory: &Path, file: &File, mut content: Vec<u8>, over: usize) -> io::
     Ok(())
 }
 
-/// What a file holds from now on.
+/// The new content of a file.
 fn content(turn: u64, text: &[u8]) -> Vec<u8> {
     let mut content = head(turn, text).into_bytes();
     content.extend(text);
@@ -150,7 +150,7 @@ fn content(turn: u64, text: &[u8]) -> Vec<u8> {
     content
 }
 
-/// Of the same length for every text.
+/// The header; it has the same length for every text.
 fn head(turn: u64, text: &[u8]) -> String {
     let bytes = text.len();
     let digest = Sha256::new()
@@ -163,7 +163,7 @@ fn head(turn: u64, text: &[u8]) -> String {
     )
 }
 
-/// The text of a file and its turn, if it is all there.
+/// The text of a file and its turn, if it is complete.
 fn whole(content: &[u8]) -> Option<(u64, &[u8])> {
     let (first, rest) = content.split_at_checked(head(0, b"").len())?;
     let numbers = std::str::from_utf8(first).ok()?;
@@ -200,7 +200,7 @@ mod tests {
         }
     }
 
-    /// Two texts, the second one the newer; the file of each.
+    /// Writes two texts, the second one newer; returns the file of each.
     fn two(folder: &Path) -> [PathBuf; 2] {
         let (mut slots, held) = opened(folder);
         assert!(matches!(held, Held::Nothing));
@@ -214,7 +214,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (mut slots, _) = opened(folder.path());
         for number in 0..7 {
-            // Longer and shorter ones, in turn.
+            // Longer and shorter texts, in turn.
             let written = format!("{:?}", vec![number; 1 + number % 3]);
             slots.write(written.as_bytes()).unwrap();
             let (again, held) = opened(folder.path());
@@ -252,7 +252,7 @@ mod tests {
             fs::write(&newer, &content).unwrap();
             let (mut slots, held) = opened(folder.path());
             assert_eq!(text(&held), b"[1]", "{garbled}");
-            // What is written next is written over the half, never over what counts.
+            // The next text overwrites the incomplete file, never the newest text.
             let before = fs::read(&older).unwrap();
             slots.write(b"[3]").unwrap();
             assert_eq!(fs::read(&older).unwrap(), before);

@@ -1,4 +1,4 @@
-//! What is on disk after each thing that can happen to it, and what is refused.
+//! What is on disk after each kind of failure, and what is rejected.
 
 use super::*;
 use crate::history::tests::{history_of, new_version};
@@ -74,7 +74,7 @@ async fn a_history_that_cannot_be_read_is_put_aside() {
         let (disk, read) = opened(folder.path()).await;
         assert_eq!(read, History::default());
         assert_eq!(names(folder.path()), [format!("{name}.unreadable")]);
-        // What comes then is read again.
+        // What is written afterwards is read again.
         disk.write(&history_of(2)).await.unwrap();
         let (_, read) = opened(folder.path()).await;
         assert_eq!(read, history_of(2));

@@ -1,7 +1,7 @@
-//! What keeps a backend from following its document and what ends that; and which versions stay on disk.
+//! Which hold keeps a backend from following its document, and what ends it; and which versions stay on disk.
 //!
-//! A hold put on by hand ends with `wasmount swap`, on the host where it was put on. An object is wanted by all hosts of a cluster, and nobody should
-//! have to go to each: it lifts the holds of those that it meant something else to. A file is of one host, whose administrator has the command.
+//! A hold by hand ends with `wasmount swap` on its host. An object applies to all hosts of a cluster, and no administrator should have to visit each:
+//! a changed object ends the holds that began when it meant another version. A file belongs to one host, whose administrator uses the command.
 
 use super::{CandidateKey, History, REMEMBERED, desired_digest};
 use crate::desired::{Desired, DesiredFrom};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl History {
-    /// Whether it is the version that failed, which must not come again by itself. If its secrets are not known, any will do.
+    /// Whether it is the version that failed, which must not serve again without a command. If its secrets are not known, any match.
     pub(crate) fn has_failed(&self, candidate: &CandidateKey) -> bool {
         let Some(HeldBy::Faults { failed }) = self.held.as_ref().map(|held| &held.by) else {
             return false;
@@ -22,13 +22,13 @@ impl History {
         })
     }
 
-    /// Whether it is held, and this was wanted already when that began.
+    /// Whether there is a hold, and this was already desired when it began.
     pub(crate) fn is_held_since(&self, desired: &Desired) -> bool {
         let revision = self.held.as_ref().and_then(|held| held.revision.as_ref());
         revision.is_some_and(|revision| *revision == desired_digest(desired))
     }
 
-    /// Whether this is followed.
+    /// Whether this desired revision is followed.
     pub(crate) fn follows(&self, desired: &Desired) -> bool {
         if self.paused {
             return false;
@@ -46,8 +46,8 @@ impl History {
         }
     }
 
-    /// Keeps so many versions on disk: the one that serves, then those that were not taken back, the newest first. The last proven one is
-    /// among them, if two are kept at all.
+    /// Keeps this many versions on disk: the one that serves, then those that were not rolled back, the newest first. The last proven one is among
+    /// them, if at least two are kept.
     pub(crate) fn prune(&mut self, keep: usize) {
         let last_proven = self.target(None, true).ok();
         let mut order: Vec<_> = self

@@ -1,4 +1,4 @@
-//! The history as a list of numbers and states, after each thing that can come next.
+//! The history as a list of numbers and states, after each operation.
 
 use super::*;
 use crate::desired::DesiredFrom;
@@ -32,7 +32,7 @@ pub(crate) fn desired(plugin: serde_json::Value, setting: &str) -> Desired {
     }
 }
 
-/// A version of this code with this setting.
+/// A version of this component with this setting.
 pub(crate) fn new_version(code: &str, setting: &str) -> NewVersion {
     let desired = desired(json!({ "path": format!("{code}.wasm") }), setting);
     NewVersion {
@@ -59,7 +59,7 @@ pub(crate) fn at(second: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(second)
 }
 
-/// So many versions, each proven, the last one serving.
+/// A history with this many versions, each proven, the last one serving.
 pub(crate) fn history_of(versions: u64) -> History {
     let mut history = History::default();
     for number in 1..=versions {
@@ -82,7 +82,7 @@ fn back_to(number: u64, by: HeldBy) -> Hold {
     }
 }
 
-/// A document of an object.
+/// The document of an object.
 fn follower() -> Desired {
     desired(json!({ "path": "code.wasm" }), "a")
 }
@@ -282,7 +282,7 @@ fn the_services_of_the_current_version_are_found_again() {
     assert!(History::default().kept_services(Profile::V1_12).is_none());
 }
 
-/// What may happen to a history.
+/// An operation on a history.
 #[derive(Debug, Clone)]
 enum Step {
     Admit(bool),
@@ -302,7 +302,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whatever happened: exactly one version serves, it is kept, and the rollback leads to a version that is kept and does not serve.
+    /// After any operations: exactly one version serves, it is kept, and a rollback leads to a version that is kept and does not serve.
     #[test]
     fn one_version_serves_and_each_way_back_leads_somewhere(steps in steps()) {
         let mut history = history_of(1);

@@ -1,19 +1,19 @@
-//! All records of a backend as one fingerprint: whether anything was written is seen by what is there, since no store tells of removals.
+//! A fingerprint of all records of a backend. It shows whether anything was written since, as no store reports removals.
 
 use super::Changes;
 use sha2::{Digest, Sha256};
 use std::iter::Peekable;
 use wasmount_core::state::{Keyspace, STATE_SCAN_ENTRIES, StateError, StateStore, record_bytes};
 
-/// What records there are.
+/// Fingerprint and size of the records.
 pub(super) struct Content {
     /// Of all keys and values.
     pub(super) fingerprint: String,
-    /// What they take, as `limits.stateBytes` counts.
+    /// Their size, as `limits.stateBytes` counts.
     pub(super) bytes: u64,
 }
 
-/// The records of a space as they will be after these changes.
+/// The records of a keyspace as they will be after these changes.
 pub(super) async fn content(
     state: &dyn StateStore,
     space: &Keyspace,
@@ -46,7 +46,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Adds the changes up to this key; whether it is among them itself.
+    /// Adds the changes up to this key. Returns whether the key is among them.
     fn take_changes<'a>(
         &mut self,
         changes: &mut Peekable<impl Iterator<Item = (&'a String, &'a Option<Vec<u8>>)>>,
@@ -65,7 +65,7 @@ impl Sum {
     }
 
     fn add(&mut self, key: &str, value: &[u8]) {
-        // With lengths, so that no two contents look alike.
+        // With lengths, so that different contents never give the same bytes.
         for part in [key.as_bytes(), value] {
             self.hash.update((part.len() as u64).to_le_bytes());
             self.hash.update(part);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     proptest! {
-        /// The fingerprint that is foretold is the one that is found, and another content has another one.
+        /// The predicted fingerprint is the one that is found afterwards, and other contents have another one.
         #[test]
         fn changes_are_foretold(
             records in proptest::collection::btree_map("[a-d]{0,2}", "[x-z]{0,2}".prop_map(String::into_bytes), 0..12),

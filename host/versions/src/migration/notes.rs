@@ -1,4 +1,4 @@
-//! What the host notes beside the records of a backend, in its own keyspace.
+//! Notes of the host beside the records of a backend, in its own keyspace.
 
 use super::{FORM, Form, MARKS, REPLACED, Records, parsed, unread, unwritten, written};
 use crate::refusal::Refusal;
@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wasmount_core::state::{Expect, StateEntry};
 
-/// Says for which version of the plugin.
+/// Key that holds the version of the plugin.
 const MAKER: &str = "made-for";
 
 #[derive(Serialize, Deserialize)]
@@ -15,14 +15,14 @@ struct Maker {
 }
 
 impl Records {
-    /// The version for which the records were made last; none: no migration rewrote them.
+    /// The version for which the records were last written; none: no migration rewrote them.
     pub(crate) async fn form(&self) -> Result<Option<u64>, Refusal> {
         let form: Option<Form> = self.own_parsed(FORM).await?;
         Ok(form.map(|form| form.version))
     }
 
-    /// Forgets, durably, the notes of a history that is gone: it was lost, or its backend was removed and is there again, on the same records. Whose
-    /// the records are is noted by the plugin's version, and stays.
+    /// Removes, durably, the notes of a history that is gone: it was lost, or its backend was removed and created again on the same records. The
+    /// owner of the records is the plugin's version, and that note stays.
     pub(crate) async fn forget_numbers(&self) -> Result<(), Refusal> {
         let mut keys = Vec::new();
         for prefix in [FORM, MARKS, REPLACED] {
@@ -36,14 +36,14 @@ impl Records {
         self.state.sync().await.map_err(unwritten)
     }
 
-    /// For which version of the plugin the records were made last, as all hosts know it that share them; none: no host has said. A host that is
-    /// alone with its records asks it when its history was lost; of several only the elected one may say it.
+    /// The version of the plugin for which the records were last written, shared by all hosts of these records; none: no host has noted it. A host
+    /// that does not share its records reads it when its history is lost; of several hosts only the elected one may write it.
     pub(crate) async fn made_for(&self) -> Result<Option<String>, Refusal> {
         let maker: Option<Maker> = self.own_parsed(MAKER).await?;
         Ok(maker.map(|maker| maker.plugin_version))
     }
 
-    /// From now on this version writes them. Durable with the first record that it writes, or before. Whether that is new.
+    /// Notes that this version writes the records from now on. Durable with the first record that it writes, or before. Returns whether that is new.
     pub(crate) async fn note_maker(&self, plugin_version: &str) -> Result<bool, Refusal> {
         if self.made_for().await?.as_deref() == Some(plugin_version) {
             return Ok(false);
@@ -64,7 +64,7 @@ impl Records {
         Ok(())
     }
 
-    /// All of the host's own.
+    /// All keys of the host.
     pub(super) async fn own_entries(
         &self,
         prefix: &str,

@@ -25,7 +25,7 @@ use wasmount_core::document::{Grants, VersionPolicy};
 use wasmount_core::driver::{Role, ServingPolicy};
 use wasmount_core::pool::PoolCall;
 
-/// Faults that the reconciler may have ahead of it. 1,024: more than any sensible number that takes a version back.
+/// Faults that may wait for the reconciler. 1,024: more than any sensible fault limit of a trial.
 const FAULTS: usize = 1024;
 
 impl ReconcileLoop {
@@ -59,7 +59,7 @@ impl ReconcileLoop {
         if history != self.history {
             match self.disk.write(&history).await {
                 Ok(took) => writing = took,
-                // The records are its own by now, and a restart will see that.
+                // The records are already those of the new version, and a restart will see that.
                 Err(refusal) if is_rewritten => {
                     tracing::error!(driver = %driver.name(), error = %refusal, "activation of the version could not be recorded");
                 }
@@ -87,7 +87,7 @@ impl ReconcileLoop {
         }
         let has_pools = admitted.imports_pool && driver.role() != Role::Node;
         let grants = document.grants.clone();
-        // A version that serves again goes by the secrets of now. Those that it was made with decide whether another one is due.
+        // A version that serves again uses the current secrets. The secrets that it was recorded with decide whether another version is due.
         let secrets = self.history.secrets_of(number).map(str::to_owned);
         self.running = Some(Running {
             number,
@@ -118,7 +118,7 @@ impl ReconcileLoop {
         })
     }
 
-    /// How versions follow one another is no part of a version: that of now counts for an earlier one too.
+    /// The `versions` settings are not part of a version: the current ones also apply to an earlier version.
     pub(super) fn policy<'a>(&'a self, goal: &Goal, desired: &'a Desired) -> &'a VersionPolicy {
         let desired = if goal.is_new() {
             desired
@@ -143,7 +143,7 @@ impl ReconcileLoop {
             history.roll_back_to(hold.clone(), ready.candidate.secrets.clone(), now);
             return (history, false);
         }
-        // Without a fault in its last window the version before can be rolled back to, even if it did not serve long.
+        // The version before can be rolled back to if it had no fault in its last window, even if it did not serve long.
         let trial = self.running.as_mut().and_then(|it| it.trial.as_mut());
         let proven = trial.is_some_and(|trial| trial.faults_until(Instant::now()) == 0);
         let label = ready.admitted.backend.label();
@@ -162,7 +162,7 @@ impl ReconcileLoop {
         (history, true)
     }
 
-    /// A hold at a version that no document names.
+    /// A hold at a version that no document asks for.
     pub(super) fn pin(&self, number: u64) -> Hold {
         Hold {
             number,
@@ -182,7 +182,7 @@ impl ReconcileLoop {
         granted.map_err(|reason| Refusal::Grants { reason })
     }
 
-    /// The running version goes on with its own.
+    /// Restores the grants of the running version.
     async fn grants_taken_back(&mut self, refusal: Refusal) -> Refusal {
         if let Some(running) = &self.running
             && let Err(reason) = (self.parts.grants)(running.serving.grants.clone()).await
@@ -192,8 +192,8 @@ impl ReconcileLoop {
         refusal
     }
 
-    /// One warning for each granted pool that cannot be opened. To open a pool is to own it, so it is done only where the calls that change pools are
-    /// served. It is apart from the swap, whose client need not wait for a disk that hangs.
+    /// One warning for each granted pool that cannot be opened. Opening a pool takes ownership of it, so this runs only where the calls that change
+    /// pools are served. It is separate from the swap, so that the client of the swap does not wait for a disk that hangs.
     fn pool_check(&self, grants: Grants, time: Duration) -> BoxFuture<'static, Vec<String>> {
         let parts = Arc::clone(&self.parts);
         let deadline = Instant::now() + time;
@@ -217,7 +217,7 @@ impl ReconcileLoop {
         })
     }
 
-    /// Says when calls of an old version do not end. They are never cut off.
+    /// Reports when calls of an old version do not end. They are never cancelled.
     fn watch_drain(&self, number: u64, patience: Duration) {
         let shared = Arc::clone(&self.shared);
         let driver = self.parts.driver.name().to_string();

@@ -1,5 +1,5 @@
-//! One attempt to have a version ready: fetch it, compare it with what is there, admit it, then wait until no call is in its way. Nothing but its
-//! component is written, so an attempt can be dropped at any moment.
+//! One attempt to prepare a version: fetch it, compare it with the running one, admit it, then quiesce calls. Only its component is written, so an
+//! attempt can be dropped at any moment.
 
 use super::state::{Admission, Attempt, Goal, NotReady, Ready, RecordsStep};
 use crate::admission::{AdmissionReport, Proof, prove_loaded, run_admission};
@@ -13,15 +13,15 @@ use wasmount_core::driver::{Held, RunningCall};
 use wasmount_core::secrets::Secrets;
 use wasmount_engine::{BackendParts, LoadedComponent};
 
-/// How long calls may take to end before other grants are put to use. 5 s: most calls end within it, and those that come meanwhile bear it.
+/// How long calls may take to end before other grants are applied. 5 s: most calls end within it, and calls that arrive meanwhile can wait so long.
 const BEFORE_GRANTS: Duration = Duration::from_secs(5);
-/// Calls that a refusal names. 5: the longest ones say what hangs.
+/// Calls that a rejection names. 5: the longest ones show what hangs.
 const NAMED: usize = 5;
 
-/// A component as it was found.
+/// A component that was found.
 struct Found {
     known: Known,
-    /// None: it is kept already.
+    /// None: it is already on disk.
     wasm: Option<Arc<Vec<u8>>>,
     compiled: Option<LoadedComponent>,
 }
@@ -63,7 +63,7 @@ impl Attempt {
         }
     }
 
-    /// Admission, the plan for the records, the component on disk, and no call in the way.
+    /// Admission, the plan for the records, the component on disk, and quiesced calls.
     async fn ready(
         &self,
         found: Found,
@@ -114,7 +114,7 @@ impl Attempt {
         };
         let forward = self.step_forward(&admitted.backend, records_of).await?;
         let proved_at = Instant::now();
-        // The document may mean what served, and nothing has come since.
+        // The document may mean the version that served, and none has replaced it since.
         let served = self.history.current().filter(|_| self.serving.is_none());
         let is_again = match self.goal {
             Goal::Restore => true,
@@ -143,7 +143,7 @@ impl Attempt {
         })
     }
 
-    /// An earlier version is on disk. A tag is resolved once: what it stood for then is on disk. If it is not any more, the registry is asked.
+    /// The component of an earlier version is on disk. A tag is resolved once: its component is on disk. If that is missing, the registry is asked.
     async fn component(&self) -> Result<Found, Refusal> {
         let known = match self.goal {
             Goal::Converge => self.history.known(&self.desired.document.plugin),
@@ -173,7 +173,7 @@ impl Attempt {
         })
     }
 
-    /// One that is on disk. Its bytes are read only if its compiled form is not there.
+    /// A component on disk. Its bytes are read only if there is no compiled code of it.
     async fn kept(&self, known: Known) -> Result<Found, Refusal> {
         let compiled = self.parts.engine.load_compiled(&known.digest).await;
         let wasm = match compiled {
@@ -187,8 +187,8 @@ impl Attempt {
         })
     }
 
-    /// Waits until no call asks the running version, if its records or grants change. Calls go on in any case: one that is cut off has done a part
-    /// of its work, and only its caller could say whether it matters.
+    /// Waits until the running version has no calls, if its records or grants change. Calls continue in any case: a cancelled call has done a part of
+    /// its work, and only its client knows whether that matters.
     async fn quiesce(&self, step: Option<&RecordsStep>) -> Result<Option<Held>, Refusal> {
         let grants = &self.desired.document.grants;
         let regrants = self.serving.as_ref().is_some_and(|it| it.grants != *grants);
@@ -211,7 +211,7 @@ impl Attempt {
             let reason = would_lose(&calls);
             return Err(Refusal::Grants { reason });
         }
-        // The rollback must not hang on a call.
+        // A rollback must not wait for a call that hangs.
         tracing::warn!(
             driver = %driver.name(),
             calls = calls.len(),
@@ -221,7 +221,7 @@ impl Attempt {
     }
 }
 
-/// For what was waited in vain.
+/// The calls that did not end in time.
 fn still_running(calls: &[RunningCall], waited: Duration) -> String {
     let mut named: Vec<String> = calls
         .iter()
@@ -241,7 +241,7 @@ fn still_running(calls: &[RunningCall], waited: Duration) -> String {
     )
 }
 
-/// The same of grants, each kind of call once and without its time: it is tried again and again, and told once.
+/// The same for grants: each kind of call once and without its duration, since the attempt is repeated and the message is reported once.
 fn would_lose(calls: &[RunningCall]) -> String {
     let mut named: Vec<&str> = Vec::new();
     for call in calls {

@@ -1,4 +1,4 @@
-//! What is asked of the reconcile loop, and the faults that it is notified of.
+//! Commands to the reconcile loop, and the faults that it is notified of.
 
 use super::reconcile::ReconcileLoop;
 use super::state::{Command, Goal, Reply};
@@ -16,9 +16,9 @@ impl ReconcileLoop {
         match command {
             Command::Swap(request, reply) => {
                 self.swaps.push_back((*request, reply));
-                // What goes on by itself gives way; the swap looks at the same.
+                // An attempt without a command is dropped; the swap considers the same revision.
                 if self.abandon_if(Goal::gives_way) {
-                    // To be looked at again, whatever comes of the swap.
+                    // Checked again, whatever the outcome of the swap.
                     self.due = Some(Instant::now());
                 }
             }
@@ -32,7 +32,7 @@ impl ReconcileLoop {
             Command::Pause(paused, reply) => drop(reply.send(self.pause(paused).await)),
             Command::Drain(reason, reply) => drop(reply.send(self.drain(reason).await)),
             Command::TakeOver(may, reply) => drop(reply.send(self.take_over(may).await)),
-            // The loop's.
+            // Handled by the loop.
             Command::Stop => {}
         }
     }
@@ -56,7 +56,7 @@ impl ReconcileLoop {
             fault.rpc,
             fault.kind.as_str()
         );
-        // The trial is over: there is a second one only if the rollback is closed for a while.
+        // The trial is over: there is a second one only if the rollback is not possible for a while.
         running.trial = None;
         let driver = self.parts.driver.name();
         match self.history.target(None, true) {
@@ -73,7 +73,7 @@ impl ReconcileLoop {
         }
     }
 
-    /// Waits for nothing: what is under way is dropped, and so are the swaps that wait, which were asked for without knowledge of this.
+    /// Does not wait: drops the attempt under way and the waiting swaps, which were requested without knowledge of this rollback.
     fn roll_back(
         &mut self,
         number: u64,
@@ -96,13 +96,13 @@ impl ReconcileLoop {
         let entry = self.history.entry(number).and_then(|entry| entry.desired());
         match (entry.cloned(), reply) {
             (Some(desired), reply) => self.start(Goal::RollBack(hold), desired, reply),
-            // `target` gives kept ones only.
+            // `target` returns kept versions only.
             (None, Some(reply)) => drop(reply.send(Err(Refusal::Overtaken))),
             (None, None) => {}
         }
     }
 
-    /// None: it takes work again. It lasts across restarts. In the loop, one after the other, so that what is in force is what is written down.
+    /// None: it accepts work again. It lasts across restarts. It runs in the loop, so that what is in force is what is on disk.
     async fn drain(&mut self, reason: Option<String>) -> Result<(), Refusal> {
         let before = self.history.drained.as_ref();
         if before.map(|drained| &drained.reason) == reason.as_ref() {
@@ -116,7 +116,7 @@ impl ReconcileLoop {
         Ok(())
     }
 
-    /// Has the driver take new work, or refuse it, as the history says.
+    /// Makes the driver accept or reject new work, as the history says.
     pub(super) fn enforce_drain(&self) {
         let drained = self.history.drained.as_ref();
         let reason = drained.map(|drained| drained.reason.clone());
@@ -131,14 +131,14 @@ impl ReconcileLoop {
         history.paused = paused;
         self.record(history).await?;
         if paused && self.abandon_if(|goal| matches!(goal, Goal::Converge)) {
-            // There may be no next attempt for long.
+            // The next attempt may be far off.
             self.clean_up().await;
         }
         self.due = Some(Instant::now());
         Ok(())
     }
 
-    /// Counts as soon as it is on disk.
+    /// Takes effect when it is on disk.
     pub(super) async fn record(&mut self, history: History) -> Result<(), Refusal> {
         self.disk.write(&history).await?;
         self.history = history;

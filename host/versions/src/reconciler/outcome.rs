@@ -1,4 +1,4 @@
-//! What an attempt came to: the version is activated or refused, clients are answered, and the next attempt is due.
+//! Handles the result of an attempt: activates or rejects the version, answers clients, and schedules the next attempt.
 
 use super::reconcile::{ReconcileLoop, Work};
 use super::state::{Admission, Goal, NotReady, Refused};
@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use wasmount_core::text::shortened;
 
-/// Longest reason of a refusal, in bytes: a plugin has a word in some of them, and the status of all drivers is one answer.
+/// Longest reason of a rejection, in bytes: a plugin writes a part of some reasons, and the status of all drivers is one answer.
 const REASON_BYTES: usize = 8 << 10;
 
 impl ReconcileLoop {
@@ -36,7 +36,7 @@ impl ReconcileLoop {
                 let origin = Some(ready.known.origin.to_string());
                 let activated = Box::pin(self.activate(*ready, &goal)).await;
                 if is_again && activated.is_ok() {
-                    // What else the document says is looked at next.
+                    // The rest of the document is considered next.
                     goal = Goal::Restore;
                 }
                 activated.map_err(|refusal| NotReady {
@@ -66,7 +66,7 @@ impl ReconcileLoop {
                 candidate,
                 origin,
             }) => {
-                // Its component may be on disk, and what was compiled of it.
+                // Its component and compiled code may be on disk.
                 self.tidied = None;
                 let origin = origin.unwrap_or(place);
                 self.remember(&goal, &refusal, candidate.as_ref(), origin)
@@ -75,7 +75,7 @@ impl ReconcileLoop {
                 Err(refusal)
             }
         };
-        // Before the answer, so that the client finds it so.
+        // Before the answer, so that the client sees the new status.
         self.publish();
         if let Some(reply) = reply {
             let _ = reply.send(answer);
@@ -83,7 +83,7 @@ impl ReconcileLoop {
         self.clean_up().await;
     }
 
-    /// Removes what only versions needed that are not kept any more. The client of the swap has been answered.
+    /// Removes files that only versions needed which are no longer kept. The client of the swap has been answered.
     pub(super) async fn clean_up(&mut self) {
         self.forget_marks().await;
         let digests = self.history.digests();
@@ -99,7 +99,7 @@ impl ReconcileLoop {
         self.tidied = Some(digests);
     }
 
-    /// What is desired serves already. An explicit swap lifts what holds the backend, and may pin it.
+    /// The desired version already serves. An explicit swap ends a hold, and may pin the version.
     async fn serves(
         &mut self,
         goal: &Goal,
@@ -112,9 +112,10 @@ impl ReconcileLoop {
         match goal {
             Goal::Swap { pinned: true, .. } => history.held = Some(self.pin(number)),
             Goal::Swap { .. } => history.held = None,
-            // What it meant when a swap by hand failed stays told as what was gone back to.
+            // After a failed swap by hand the document means the version that was rolled back to: the hold stays, so that the rollback is still
+            // reported.
             Goal::Converge if history.is_held_since(&self.desired) => {}
-            // Another than the one that failed is desired, and it serves.
+            // Another version than the failed one is desired, and it serves.
             Goal::Converge => history.held = None,
             Goal::Restore | Goal::RollBack(_) => {}
         }
@@ -124,7 +125,7 @@ impl ReconcileLoop {
         self.outcome(Some(number), false)
     }
 
-    /// Of the version that runs.
+    /// The outcome for the running version.
     pub(super) fn outcome(&self, before: Option<u64>, changed: bool) -> Result<Outcome, Refusal> {
         let running = self.running.as_ref().ok_or(Refusal::Overtaken)?;
         let entry = self.history.entry(running.number);
@@ -171,7 +172,7 @@ impl ReconcileLoop {
                     reason: hold.reason.clone(),
                     by_itself: matches!(hold.by, HeldBy::Faults { .. }),
                 });
-                // The document may mean another one than the one that failed.
+                // The document may mean another version than the failed one.
                 self.due = Some(Instant::now());
             }
         }
@@ -212,7 +213,8 @@ impl ReconcileLoop {
         }
         let event = VersionEvent::CannotRollBack { number, reason };
         self.shared.tell(event);
-        // A rollback that is closed for a while, by a full disk or a call that does not end, is tried when the version has faults again.
+        // A rollback that is not possible for a while, because of a full disk or a call that does not end, is tried when the version has faults
+        // again.
         let desired = self.history.current().and_then(|entry| entry.desired());
         if refusal.patience() != Patience::None
             && let (Some(running), Some(desired)) = (&mut self.running, desired)
@@ -222,7 +224,7 @@ impl ReconcileLoop {
         }
     }
 
-    /// What served when the host ended cannot serve yet: the document has its turn, if it is followed.
+    /// The version that served when the host ended cannot serve yet: the document is tried, if it is followed.
     fn not_restored(&mut self, refusal: &Refusal, candidate: Option<CandidateKey>, revision: u64) {
         let Some(mut restore) = self.restore.take() else {
             return;
@@ -246,7 +248,7 @@ impl ReconcileLoop {
         self.restore = Some(restore);
     }
 
-    /// What is desired may not serve either: the version that served is next, unless it never will.
+    /// The desired version may not serve either: the version that served is tried next, unless it is rejected for good.
     fn document_had_its_turn(&mut self) {
         if let Some(restore) = &mut self.restore {
             restore.is_tried = restore.is_judged;
@@ -255,20 +257,20 @@ impl ReconcileLoop {
         }
     }
 
-    /// What was refused last; what became of the document counts more.
+    /// The last rejection; that of the document takes precedence.
     pub(super) fn last_refused(&self) -> Option<&Refused> {
         let of_version = self.restore.as_ref().and_then(|it| it.refused.as_ref());
         self.refused.as_ref().or(of_version)
     }
 
-    /// What is not tried again.
+    /// The candidate that is not tried again.
     pub(super) fn refused_for_good(&self) -> Option<CandidateKey> {
         let of_version = self.restore.as_ref().and_then(|it| it.refused.as_ref());
         let mut refused = [self.refused.as_ref(), of_version].into_iter().flatten();
         refused.find_map(|refused| refused.for_good.clone())
     }
 
-    /// Notes and reports a refusal; the same one is reported once.
+    /// Records and reports a rejection; the same one is reported once.
     pub(super) fn refuse(
         &mut self,
         refusal: &Refusal,
@@ -283,7 +285,7 @@ impl ReconcileLoop {
         });
     }
 
-    /// `last`: what was refused before it.
+    /// `last`: the rejection before it.
     fn report_refused(&self, version: &RefusedVersion, last: Option<&Refused>) {
         let driver = self.parts.driver.name();
         let (reason, serves) = (&version.reason, self.running.is_some());
@@ -305,8 +307,8 @@ impl ReconcileLoop {
         }
     }
 
-    /// Remembers a candidate that may not serve, across restarts. A rollback that is closed is no candidate, and neither is what something else
-    /// came before.
+    /// Remembers a rejected candidate, across restarts. A rollback that is not possible is not a candidate, and neither is an attempt that was
+    /// overtaken.
     async fn remember(
         &mut self,
         goal: &Goal,
@@ -348,7 +350,7 @@ fn refused(
     }
 }
 
-/// An error with all of its causes, each thing once: as logs, statuses and Events show it.
+/// An error with all of its causes, each once: as logs, statuses and events show it.
 fn describe(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,6 +1,6 @@
 //! The reconcile loop of one backend: takes desired revisions, commands, faults and timers one at a time, and has at most one attempt under way.
 //!
-//! A command comes before what goes on by itself; of two commands the first is done first, but for a rollback, which waits for nothing.
+//! A command is done before other work. Commands are done in order, except a rollback, which does not wait.
 
 use super::state::{
     Admission, Attempt, Command, DesiredRevision, Goal, NotReady, Refused, Reply, Restore, Retry,
@@ -24,9 +24,9 @@ use tokio::time::{Instant, sleep_until};
 use wasmount_core::driver::VersionFault;
 use wasmount_core::status::Phase;
 
-/// How long to wait after a hint that something changed. 50 ms: an administrator who replaces several files is done by then.
+/// How long to wait after a hint that something changed. 50 ms: an administrator who replaces several files has finished by then.
 const SETTLE: Duration = Duration::from_millis(50);
-/// When nothing is due. A day: any moment far away.
+/// The timer when nothing is due. A day: any moment far away.
 const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The state of the loop.
@@ -39,19 +39,19 @@ pub(super) struct ReconcileLoop {
     pub(super) history: History,
     pub(super) desired: Desired,
     pub(super) revision: u64,
-    /// Up to which revision it is known what became of it.
+    /// The last revision with a known outcome.
     pub(super) settled: u64,
     pub(super) running: Option<Running>,
     pub(super) work: Option<Work>,
     pub(super) swaps: VecDeque<(SwapRequest, Reply<Outcome>)>,
-    /// What served when the host ended does not serve yet.
+    /// The version that served when the host ended does not serve yet.
     pub(super) restore: Option<Restore>,
-    /// When to look at what is desired; none: nothing has changed.
+    /// When to consider the desired revision; none: nothing has changed.
     pub(super) due: Option<Instant>,
     pub(super) retry: Retry,
     pub(super) refused: Option<Refused>,
     pub(super) refusals: PastRefusals,
-    /// Digests of versions that were kept when the others were removed last; none: it is not known what lies there.
+    /// Digests of the versions that were kept when the others were last removed; none: the content of the directory is not known.
     pub(super) tidied: Option<BTreeSet<String>>,
 }
 
@@ -135,7 +135,7 @@ impl ReconcileLoop {
         }
     }
 
-    /// Reads the history that the host before left, as soon as the disk gives it. False: it was stopped before.
+    /// Reads the history that the previous process left, as soon as the disk returns it. False: it was stopped before.
     async fn open(&mut self) -> bool {
         loop {
             let opened = match self.disk.open().await {
@@ -145,7 +145,7 @@ impl ReconcileLoop {
             let refusal = match opened {
                 Ok(history) => {
                     self.history = history;
-                    // What an administrator has decided, before the first call finds a plugin.
+                    // The administrator's drain applies before the first call reaches a plugin.
                     self.enforce_drain();
                     self.refusals = self.disk.refusals().await;
                     self.shared
@@ -163,7 +163,7 @@ impl ReconcileLoop {
                 tokio::select! {
                     command = self.commands.recv() => match command {
                         None | Some(Command::Stop) => return false,
-                        // Its client is told that nothing came of it.
+                        // Dropping it tells its client that nothing was done.
                         Some(command) => drop(command),
                     },
                     () = sleep_until(until) => break,
@@ -207,7 +207,7 @@ impl ReconcileLoop {
         soonest.unwrap_or_else(|| Instant::now() + IDLE)
     }
 
-    /// A newer revision ends the attempt at the older one. The same again is a reason to look again: what it points to may have changed.
+    /// A newer revision ends the attempt at the older one. The same revision again is a reason to check: what it refers to may have changed.
     fn take_desired(&mut self) {
         if !self.revisions.has_changed().unwrap_or_default() {
             return;
@@ -232,13 +232,13 @@ impl ReconcileLoop {
         }
     }
 
-    /// Begins what comes next, if nothing is under way.
+    /// Starts the next attempt, if none is under way.
     fn begin(&mut self) {
         if self.work.is_some() {
             return;
         }
         while let Some((request, reply)) = self.swaps.pop_front() {
-            // A client that has gone does not want it either.
+            // If its client has gone, the swap is no longer wanted.
             if !reply.is_closed() {
                 let goal = Goal::Swap {
                     allow_service_change: request.allow_service_change,
@@ -290,13 +290,13 @@ impl ReconcileLoop {
         });
     }
 
-    /// Ends what is under way. What was compiled for it is looked for when the next attempt has ended.
+    /// Ends the attempt under way. Compiled code of it is removed when the next attempt has ended.
     pub(super) fn abandon(&mut self) -> Option<Work> {
         self.tidied = None;
         self.work.take()
     }
 
-    /// Ends what is under way if it is for one of these.
+    /// Ends the attempt under way if its goal is one of these.
     pub(super) fn abandon_if(&mut self, so: impl Fn(&Goal) -> bool) -> bool {
         let ends = self.work.as_ref().is_some_and(|work| so(&work.goal));
         if ends {
@@ -305,7 +305,7 @@ impl ReconcileLoop {
         ends
     }
 
-    /// The trial of the running version, when a window ends.
+    /// Checks the trial of the running version when a window ends.
     async fn timer(&mut self) {
         let answered = self.parts.driver.calls_answered();
         let Some(running) = &mut self.running else {
@@ -321,7 +321,7 @@ impl ReconcileLoop {
         if history.mark_proven() {
             match self.disk.write(&history).await {
                 Ok(_) => self.history = history,
-                // It is on trial again after a restart, and may not be gone back to until then.
+                // It is on trial again after a restart, and cannot be rolled back to until then.
                 Err(error) => {
                     tracing::warn!(%error, "the proven state of the version could not be recorded")
                 }
@@ -332,7 +332,7 @@ impl ReconcileLoop {
     pub(super) fn publish(&self) {
         let status = self.status();
         let is_new = *self.shared.status.borrow() != status;
-        // First, so that a client that is woken by the status finds it so.
+        // First, so that a client that the status wakes sees the new history.
         if is_new || self.shared.history.borrow().is_empty() {
             self.shared.history.send_replace(self.history.clone());
         }

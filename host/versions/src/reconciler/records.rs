@@ -1,5 +1,5 @@
-//! Records between two versions: what a swap or a rollback does with them. The history names the coming version before the records are written, and
-//! a mark beside the records says whether they were.
+//! Migrates records during a swap or a rollback. The history names the next version before the records are written, and a mark beside the records
+//! says whether they were.
 
 use super::reconcile::ReconcileLoop;
 use super::state::{Attempt, RecordsStep};
@@ -38,7 +38,7 @@ impl ReconcilerParts {
     }
 }
 
-/// What a version makes of the records of another one; none: nothing.
+/// What a version makes of the records of another one; none: nothing changes.
 async fn plan(
     backend: &WasmBackend,
     records_of: Option<String>,
@@ -69,8 +69,8 @@ impl Attempt {
         self.desired.document.limits.time
     }
 
-    /// Which version of the plugin made the records. Where several hosts share them, the note beside them counts, and not what has served here;
-    /// otherwise it is asked if the history does not know.
+    /// The version of the plugin that wrote the records. Where several hosts share them, the note beside them is used, not what has served here;
+    /// otherwise it is read if the history does not know.
     pub(super) async fn records_owner(&self) -> Result<Option<String>, Refusal> {
         let current = self.history.current();
         let own = current.map(|entry| entry.record.plugin_version.clone());
@@ -82,7 +82,7 @@ impl Attempt {
         }
     }
 
-    /// For a version that is new.
+    /// For a new version.
     pub(super) async fn step_forward(
         &self,
         backend: &WasmBackend,
@@ -92,8 +92,8 @@ impl Attempt {
         self.parts.allowed(planned.map(forward))
     }
 
-    /// For the version that served when the host ended. A host that is alone with the records left them so. Of several hosts another one may have
-    /// worked since: the elected one looks at them now, a standby when its turn comes.
+    /// For the version that served when the host ended. A host that does not share its records left them so. Of several hosts another one may have
+    /// acted since: the elected host checks them now, a standby when it is elected.
     pub(super) async fn step_again(
         &self,
         backend: &WasmBackend,
@@ -106,7 +106,7 @@ impl Attempt {
         Ok(planned.map(forward))
     }
 
-    /// For a version that served before: either what was rewritten since is put back, or that version is asked, as any new version is.
+    /// For a version that served before: either what was rewritten since is restored, or that version is asked to migrate, as any new version is.
     pub(super) async fn step_back(
         &self,
         backend: &WasmBackend,
@@ -133,7 +133,7 @@ impl Attempt {
         Err(Refusal::Migration { reason })
     }
 
-    /// What to do where the rollback leads over another version.
+    /// What the administrator can do if the rollback crosses another version.
     fn instead(&self, over: u64) -> String {
         let entry = self.history.entry(over);
         if entry.is_some_and(|entry| entry.record.is_kept) {
@@ -143,7 +143,7 @@ impl Attempt {
         }
     }
 
-    /// Whether a version can work with what a migration replaced.
+    /// Whether a version can read what a migration replaced.
     async fn reads_those_before(&self, mark: &Mark, backend: &WasmBackend, number: u64) -> bool {
         if mark.before == number {
             return true;
@@ -163,7 +163,7 @@ impl Attempt {
         let from = self.records_owner().await?;
         let newest = self.history.current_number();
         let planned = match plan(backend, from.clone(), self.time()).await {
-            // Marks are in the order of versions: what an older one rewrites could never be put back.
+            // Marks are in the order of versions: what an older version rewrites could never be restored.
             Ok(Some((Migration::Rewriting, _))) if number < newest => Err(Refusal::Migration {
                 reason: format!(
                     "version {number} would rewrite them, which only a version does that comes anew: swap to it instead"
@@ -173,13 +173,13 @@ impl Attempt {
         };
         match planned {
             Ok(planned) => self.parts.allowed(planned.map(forward)),
-            // The author of an older version could not know what comes; that of the one that serves could.
+            // The author of an older version could not know later formats; the author of the running one could.
             Err(_) if self.only_added(backend, from).await => Ok(None),
             Err(refusal) => Err(refusal),
         }
     }
 
-    /// Whether the version that serves says that an earlier one can work with its records.
+    /// Whether the running version declares that an earlier one can read its records.
     async fn only_added(&self, earlier: &WasmBackend, records_of: Option<String>) -> bool {
         let Some(serving) = &self.serving else {
             return false;
@@ -194,8 +194,8 @@ impl Attempt {
 }
 
 impl ReconcileLoop {
-    /// Changes the records for a version, before it serves. `next`: the history with that version. True: a restart finds the new version, whatever
-    /// becomes of the history.
+    /// Migrates the records for a version, before it serves. `next`: the history with that version. True: a restart finds the new version, whatever
+    /// happens to the history.
     pub(super) async fn change_records(
         &mut self,
         step: Option<RecordsStep>,
@@ -237,7 +237,8 @@ impl ReconcileLoop {
                 true
             }
         };
-        // Other hosts that share the records know by it whose they are. Before the version serves: what it writes is never taken for another's.
+        // Other hosts that share the records learn from it which version owns them. Before the version serves: its writes are never taken for another
+        // version's.
         if self.parts.migrates == Migrates::TheElected && self.parts.may_migrate() {
             records.make_for(&backend.label().version).await?;
         }
@@ -249,7 +250,7 @@ impl ReconcileLoop {
         self.disk.write(&prepared).await.map(|_| ())
     }
 
-    /// What was not written is not to come: a restart would see that by itself.
+    /// If the write failed, removes the prepared version from the history; a restart would do the same.
     async fn or_unprepare(&mut self, written: Result<(), Refusal>) -> Result<(), Refusal> {
         if written.is_err()
             && let Err(error) = self.disk.write(&self.history).await
@@ -259,8 +260,8 @@ impl ReconcileLoop {
         written
     }
 
-    /// Where a host is alone with the records: for the day on which its history is lost. It is no reason to refuse a version: the history says it
-    /// too, and the next start tries again.
+    /// Where a host does not share the records: the note is needed if its history is lost. A failure does not reject a version: the history has the
+    /// same information, and the next start tries again.
     pub(super) async fn note_owner(&mut self, plugin_version: &str, migrated: bool) {
         if self.parts.migrates != Migrates::ThisProcess {
             return;
@@ -280,7 +281,7 @@ impl ReconcileLoop {
         }
     }
 
-    /// Forgets how to go back further than to the oldest version that is kept. Best effort: it is tried again after the next swap.
+    /// Drops what undoes migrations below the oldest kept version. Best effort: it is tried again after the next swap.
     pub(super) async fn forget_marks(&mut self) {
         let Some(oldest) = self.history.oldest_kept() else {
             return;
@@ -292,8 +293,8 @@ impl ReconcileLoop {
         }
     }
 
-    /// A host that ended while records were changed left two histories; the records say which one it is. A new history has no number in common
-    /// with what was noted beside the records before.
+    /// A host that ended while records were changed left two histories; the records say which one applies. A new history has no number in common with
+    /// earlier notes beside the records.
     pub(super) async fn settled(&mut self, mut history: History) -> Result<History, Refusal> {
         let records = self.parts.records();
         if let Some(coming) = history.prepared() {
@@ -312,7 +313,7 @@ impl ReconcileLoop {
         Ok(history)
     }
 
-    /// This host stood by and is about to work. No call is made yet, by any host.
+    /// This host was a standby and is about to act. No host makes calls yet.
     pub(super) async fn take_over(
         &mut self,
         may: Box<dyn Fn() -> bool + Send + Sync>,
@@ -321,8 +322,8 @@ impl ReconcileLoop {
         if parts.migrates != Migrates::TheElected {
             return Ok(());
         }
-        // The first version that serves looks at the records itself, also one that served before: if it comes before this host is told that it
-        // works, it does so all the same.
+        // The first version that serves migrates the records itself, also one that served before; this includes a version that serves before this
+        // host is notified that it is elected.
         let Some(running) = &self.running else {
             parts.driver.work_while(may);
             return Ok(());

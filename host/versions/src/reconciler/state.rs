@@ -1,4 +1,4 @@
-//! What the reconciler works with, as plain data, and the decisions that depend on nothing else.
+//! The state of the reconciler as plain data, and the decisions that depend on it alone.
 
 use super::{ReconcilerParts, SwapRequest};
 use crate::admission::Admitted;
@@ -20,42 +20,42 @@ use wasmount_core::driver::{Held, VersionFault};
 use wasmount_core::migration::Migration;
 use wasmount_engine::WasmBackend;
 
-/// Pause after the first refusal; doubled after each further one.
+/// Pause after the first rejection; doubled after each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Longest pause: what a person who mends something will wait for.
+/// Longest pause: how long an administrator who fixes something will wait.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How often an accident may happen. 3: a compiler that was killed twice by chance is not killed a third time.
+/// How often a failure may be an accident. 3: a compiler that was killed twice by chance is not killed a third time.
 const ACCIDENTS: u32 = 3;
 
-/// Where an answer goes. Sending fails if the client has gone, which is no error.
+/// The channel of an answer. Sending fails if the client has gone, which is not an error.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
-/// Something that is answered.
+/// A request that is answered.
 pub(super) enum Command {
     Swap(Box<SwapRequest>, Reply<Outcome>),
     Rollback(RollbackRequest, Reply<Outcome>),
     Pause(bool, Reply<()>),
-    /// None: work is taken again.
+    /// None: work is accepted again.
     Drain(Option<String>, Reply<()>),
     TakeOver(Box<dyn Fn() -> bool + Send + Sync>, Reply<()>),
     Stop,
 }
 
-/// What the document asks for, counted from the start of the reconciler.
+/// A desired revision, counted from the start of the reconciler.
 #[derive(Debug)]
 pub(super) struct DesiredRevision {
     pub(super) desired: Desired,
     pub(super) number: u64,
 }
 
-/// What an attempt is for.
+/// The goal of an attempt.
 #[derive(Clone)]
 pub(super) enum Goal {
-    /// To follow the document.
+    /// Follow the document.
     Converge,
-    /// To serve again what served when the host ended.
+    /// Serve the version again that served when the host ended.
     Restore,
-    /// A swap by command; pinned: to something else than the document says.
+    /// A swap by command; pinned: to another version than the document's.
     Swap {
         allow_service_change: bool,
         pinned: bool,
@@ -64,27 +64,27 @@ pub(super) enum Goal {
     RollBack(Hold),
 }
 
-/// One attempt to have a version ready, with the state at its start.
+/// One attempt to prepare a version, with the state at its start.
 pub(super) struct Attempt {
     pub(super) parts: Arc<ReconcilerParts>,
     pub(super) disk: Arc<Disk>,
     pub(super) history: History,
     pub(super) goal: Goal,
     pub(super) desired: Desired,
-    /// `versions.drain` of now.
+    /// The current `versions.drain`.
     pub(super) drain: Duration,
     pub(super) serving: Option<Serving>,
-    /// What was refused for good.
+    /// The candidate that was rejected for good.
     pub(super) refused: Option<CandidateKey>,
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 pub(super) enum Admission {
-    /// It may serve, and nothing has to be waited for any more.
+    /// It may serve, and nothing more has to be waited for.
     Ready(Box<Ready>),
-    /// It serves already.
+    /// It already serves.
     Serves(Known),
-    /// It failed or was refused before, and nothing has changed.
+    /// It failed or was rejected before, and nothing has changed.
     RefusedBefore,
 }
 
@@ -97,21 +97,21 @@ pub(super) struct Ready {
     /// It is the version that served when the host ended, and keeps its number.
     pub(super) is_again: bool,
     pub(super) step: Option<RecordsStep>,
-    /// No call asks any version while this lives, if none may.
+    /// While this exists no call reaches any version, if calls are quiesced.
     pub(super) held: Option<Held>,
     pub(super) proving: Duration,
-    /// When it was proved.
+    /// When it was admitted.
     pub(super) proved_at: Instant,
 }
 
-/// What is to be done with the records before a version serves.
+/// What happens to the records before a version serves.
 pub(super) enum RecordsStep {
-    /// The new version makes them its own.
+    /// The new version migrates them.
     Forward {
         migration: Migration,
         from_version: String,
     },
-    /// Those of an earlier version are put back.
+    /// Records of an earlier version are restored.
     Back(Mark),
 }
 
@@ -120,11 +120,11 @@ pub(super) struct NotReady {
     pub(super) refusal: Refusal,
     /// None: it could not be read.
     pub(super) candidate: Option<CandidateKey>,
-    /// Where its component came from.
+    /// Where its component was fetched from.
     pub(super) origin: Option<String>,
 }
 
-/// The version that serves, as attempts see it.
+/// The running version, as attempts see it.
 #[derive(Clone)]
 pub(super) struct Serving {
     pub(super) candidate: CandidateKey,
@@ -132,7 +132,7 @@ pub(super) struct Serving {
     pub(super) grants: Grants,
 }
 
-/// The version that serves.
+/// The running version.
 pub(super) struct Running {
     pub(super) number: u64,
     pub(super) serving: Serving,
@@ -140,50 +140,50 @@ pub(super) struct Running {
     /// None: it is not rolled back.
     pub(super) trial: Option<Trial>,
     pub(super) warnings: Vec<String>,
-    /// Looks whether its pools can be used.
+    /// Checks whether its pools can be used.
     pub(super) pool_check: Option<BoxFuture<'static, Vec<String>>>,
-    /// What that found.
+    /// Warnings of that check.
     pub(super) doubts: Vec<String>,
 }
 
-/// What was refused last.
+/// The last rejection.
 pub(super) struct Refused {
     pub(super) version: RefusedVersion,
-    /// The same is not tried again.
+    /// The candidate, if it is not tried again.
     pub(super) for_good: Option<CandidateKey>,
 }
 
 /// A version that served when the host ended and does not serve again yet.
 #[derive(Default)]
 pub(super) struct Restore {
-    /// It was tried: the document has its turn, if it is followed.
+    /// It was tried: the document is tried next, if it is followed.
     pub(super) is_tried: bool,
-    /// It would be refused again whenever it was tried.
+    /// It would be rejected again whenever it is tried.
     pub(super) is_judged: bool,
     pub(super) retry: Retry,
-    /// How long it waits for its next turn; none: until something changes.
+    /// How long it waits for its next attempt; none: until something changes.
     pub(super) pause: Option<Duration>,
     pub(super) refused: Option<Refused>,
 }
 
-/// How often something was refused.
+/// How often something was rejected.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Retry {
     refusals: u32,
 }
 
 impl Goal {
-    /// Whether the version need not have served before.
+    /// Whether the version may be one that never served.
     pub(super) fn is_new(&self) -> bool {
         matches!(self, Self::Converge | Self::Swap { .. })
     }
 
-    /// Whether a command comes before it.
+    /// Whether a command is done before it.
     pub(super) fn gives_way(&self) -> bool {
         matches!(self, Self::Converge | Self::Restore)
     }
 
-    /// The earlier version that it is about.
+    /// The earlier version of this goal.
     pub(super) fn entry<'a>(&self, history: &'a History) -> Option<&'a Entry> {
         match self {
             Self::Converge | Self::Swap { .. } => None,
@@ -204,7 +204,7 @@ impl From<Refusal> for NotReady {
 }
 
 impl Retry {
-    /// Another refusal: how long to wait; none: until something changes.
+    /// Counts a rejection. Returns how long to wait; none: until something changes.
     pub(super) fn refused(&mut self, patience: Patience) -> Option<Duration> {
         let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.refusals));
         self.refusals = self.refusals.saturating_add(1);

@@ -1,19 +1,19 @@
-//! Refusals as machines tell them apart, and whether one may pass by itself.
+//! Kinds of rejections for machines, and whether trying again may succeed.
 
 use super::Refusal;
 use wasmount_engine::EngineError;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $word:literal),+ $(,)?) => {
-        /// What kind of refusal.
+        /// The kind of a rejection.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum RefusalKind { $($(#[$doc])* $name),+ }
 
         impl RefusalKind {
-            /// All of them, in the order of admission.
+            /// All kinds, in the order of admission.
             pub const ALL: &[RefusalKind] = &[$(RefusalKind::$name),+];
 
-            /// For machines, such as the label of a metric.
+            /// The name for machines, such as the label of a metric.
             pub fn as_str(self) -> &'static str {
                 match self { $(RefusalKind::$name => $word),+ }
             }
@@ -22,15 +22,15 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The component could not be had.
+    /// The component could not be fetched.
     Source = "source",
-    /// A secret could not be had.
+    /// A secret could not be read.
     Secret = "secret",
     /// Too large.
     Size = "size",
-    /// Other bytes than the document means.
+    /// The digest is not the document's.
     Digest = "digest",
-    /// Not signed by who must have.
+    /// A required signature is missing.
     Signature = "signature",
     /// Not a component.
     NotAComponent = "not_a_component",
@@ -38,9 +38,9 @@ kinds! {
     Compile = "compile",
     /// Another line of the contract.
     ApiLine = "api_line",
-    /// It imports what there is not.
+    /// It imports what the host lacks.
     Imports = "imports",
-    /// It does not link, start, or say who it is.
+    /// It does not link, start, or report its identity.
     TrialLoad = "trial_load",
     /// Its features contradict its services.
     Features = "features",
@@ -52,26 +52,26 @@ kinds! {
     Settings = "settings",
     /// It cannot say whether it is ready.
     Probe = "probe",
-    /// Records of the version before cannot be taken over.
+    /// Records of the version before cannot be migrated.
     Migration = "migration",
-    /// What it was granted cannot be put to use.
+    /// Its grants cannot be applied.
     Grants = "grants",
-    /// The host's own files.
+    /// The host's files cannot be written.
     Disk = "disk",
-    /// There is no such version to go back to.
+    /// There is no such version to roll back to.
     History = "history",
-    /// Something else came first.
+    /// Another request was done first.
     Overtaken = "overtaken",
 }
 
-/// Whether it is of use to try again what was refused, with nothing changed.
+/// Whether trying again may succeed with nothing changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
-    /// Yes: what is missing may come.
+    /// Yes: what is missing may appear.
     AsLongAsItTakes,
     /// A few times: it may have been an accident.
     AFewTimes,
-    /// No: the same would be refused again.
+    /// No: it would be rejected again.
     None,
 }
 
@@ -81,13 +81,13 @@ impl Refusal {
         self.class().0
     }
 
-    /// Whether it may pass by itself.
+    /// Whether trying again may succeed.
     pub fn patience(&self) -> Patience {
         self.class().1
     }
 
-    /// A file that is being written looks like one that is no component, so what the bytes are is never final; the same bytes are not tried twice
-    /// for it.
+    /// A file that is being written looks like one that is not a component, so a rejection of the bytes is never final; the same bytes are not tried
+    /// twice.
     fn class(&self) -> (RefusalKind, Patience) {
         use Patience::{AFewTimes, AsLongAsItTakes};
         use RefusalKind as Kind;
@@ -105,7 +105,7 @@ impl Refusal {
             Refusal::Engine(error) => match error {
                 EngineError::Compile(_) => (Kind::Compile, Patience::None),
                 EngineError::Lost => (Kind::Compile, AFewTimes),
-                // All places of the engine, or the memory of the machine, may have been taken.
+                // All compile slots of the engine, or the memory of the machine, may have been in use.
                 EngineError::NotCompiled(_) => (Kind::Compile, AsLongAsItTakes),
                 EngineError::Instantiate(_) => (Kind::TrialLoad, AsLongAsItTakes),
                 EngineError::LimitTooHigh { .. } => (Kind::Limits, Patience::None),

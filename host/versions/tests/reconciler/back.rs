@@ -1,4 +1,4 @@
-//! Going back on demand: from disk alone, to what is kept, and no further by itself.
+//! Rollbacks by command: from disk alone, to kept versions, and no further without a command.
 
 use crate::bench::*;
 use serde_json::json;
@@ -77,12 +77,12 @@ async fn an_object_of_another_version_lifts_a_hold() {
     let bench = Bench::serving().await;
     bench.want_object(behaving("other")).await;
     bench.back(None).await.unwrap();
-    // Another policy is no other version.
+    // Another policy is not another version.
     let mut policy = behaving("other");
     policy["versions"] = json!({ "keep": 3 });
     bench.want_object(policy).await;
     assert_eq!(bench.number(), 1);
-    // What is refused lifts nothing.
+    // A rejected document ends no hold.
     let status = bench.want_object(behaving("bad-settings")).await;
     assert_eq!(status.refused.unwrap().kind, RefusalKind::Settings);
     assert_eq!((bench.number(), status.phase), (1, Phase::RolledBack));
@@ -204,7 +204,7 @@ async fn a_rollback_keeps_as_many_versions_as_configured() {
         history.iter().filter(|it| it.is_kept).count()
     };
     assert_eq!(kept(&bench), 5);
-    // Also when it serves again, and then the document keeps fewer.
+    // Also when it serves again, and the document then keeps fewer versions.
     let bench = bench.restarted(keeping(5, 10)).await;
     bench.until("it serves", |it| it.current.is_some()).await;
     assert_eq!(kept(&bench), 5);

@@ -1,4 +1,4 @@
-//! A reconciler of one backend, on a folder of its own.
+//! A reconciler of one backend, in its own directory.
 
 use crate::memory::Memory;
 use crate::sources::TestSources;
@@ -22,7 +22,7 @@ use wasmount_versions::{
     RollbackRequest, VersionReconciler, VersionRecord, VersionState,
 };
 
-/// Longer than anything here takes on a busy machine, compiling included.
+/// Longer than any operation here takes on a busy machine, including compilation.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// A password that no file may hold.
 pub(crate) const PASSWORD: &str = "tr0ub4dor-and-3";
@@ -39,7 +39,7 @@ pub(crate) fn engine() -> &'static Arc<Engine> {
     &ENGINE.get_or_init(make).0
 }
 
-/// A build of a plugin, with a mark behind it that every engine passes over: a custom section of one letter's name.
+/// A build of a plugin with a mark at its end that every engine ignores: a custom section with a name of one letter.
 pub(crate) fn build(plugin: &str, mark: u8) -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../plugins/target/wasm32-wasip2/release")
@@ -63,7 +63,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// A backend whose plugin is a build of `misbehave`, which behaves unless it is told not to.
+    /// A backend whose plugin is a build of `misbehave`, which behaves unless a setting or an id says otherwise.
     pub(crate) async fn serving() -> Self {
         let bench = Self::starting("misbehave", json!({})).await;
         bench.until("it serves", |it| it.current.is_some()).await;
@@ -98,7 +98,7 @@ impl Bench {
         Self::start(name, folder, sources, alone, first).await
     }
 
-    /// One of several hosts that share its records, and stands by; its document says this.
+    /// One of several hosts that share the records; it is a standby, with this document.
     pub(crate) async fn beside(memory: Arc<Memory>, name: &DriverName, spec: Value) -> Self {
         let folder = tempfile::tempdir().unwrap();
         put(&build("migrant", 1), &folder.path().join("plugin.wasm"));
@@ -158,26 +158,26 @@ impl Bench {
         }
     }
 
-    /// The same backend as the next process has it, with this document. The one before ends as a killed one does.
+    /// The same backend in the next process, with this document. The process before ends as a killed one does.
     pub(crate) async fn restarted(self, spec: Value) -> Self {
         let desired = self.desired(spec);
         self.restarted_with(desired).await
     }
 
-    /// The same, and the document is an object.
+    /// The same, where the document is an object.
     pub(crate) async fn restarted_with_object(self, spec: Value) -> Self {
         let desired = of_object(self.desired(spec));
         self.restarted_with(desired).await
     }
 
-    /// The same, with the records of others.
+    /// The same, with records of other hosts.
     pub(crate) async fn on(self, memory: Arc<Memory>, spec: Value) -> Self {
         let bench = self.restarted_on(memory, spec).await;
         bench.until("it serves", |it| it.current.is_some()).await;
         bench
     }
 
-    /// The same, which may wait for something else first.
+    /// The same; it may wait for something else first.
     pub(crate) async fn restarted_on(mut self, memory: Arc<Memory>, spec: Value) -> Self {
         self.memory = memory;
         self.restarted(spec).await
@@ -198,7 +198,7 @@ impl Bench {
         Self::start(name, folder, sources, (memory, migrates, role), desired).await
     }
 
-    /// The same without the component that it served, neither as it is nor compiled.
+    /// The same without the component that it served and without its compiled code.
     pub(crate) async fn restarted_without_code(self, spec: Value) -> Self {
         self.reconciler.stop().await;
         engine().retain_compiled(&self.name, &[]).await;
@@ -214,7 +214,7 @@ impl Bench {
         desired(&self.name, self.folder.path(), spec)
     }
 
-    /// Wants this document, and waits until it is known what becomes of it.
+    /// Sets this document, and waits until its outcome is known.
     pub(crate) async fn set_desired(&self, spec: Value) -> ReconcilerStatus {
         let wish = self.reconciler.set_desired(self.desired(spec));
         self.until("it is settled", |it| it.settled >= wish).await
@@ -228,13 +228,13 @@ impl Bench {
             .await
     }
 
-    /// Goes back to this version, or to the one before.
+    /// Rolls back to this version, or to the one before.
     pub(crate) async fn back(&self, to: Option<u64>) -> Result<Outcome, Refusal> {
         let request = RollbackRequest { to, from: None };
         self.reconciler.rollback(request).await
     }
 
-    /// Puts a component where the document names it, and tells the reconciler.
+    /// Writes a component to where the document names it, and notifies the reconciler.
     pub(crate) fn replace(&self, wasm: &[u8]) {
         put(wasm, &self.plugin());
         self.reconciler.look_again();
@@ -271,30 +271,31 @@ impl Bench {
         matches!(self.record(number).state, VersionState::RolledBack { .. })
     }
 
-    /// A call that does as its plugin is told by its id.
+    /// A call in which the plugin behaves as this id says.
     pub(crate) async fn delete(&self, id: &str) -> Result<(), Error> {
         let id = VolumeId::parse("id", id).unwrap();
         self.driver.delete_volume(incoming(), id).await
     }
 
-    /// One that the plugin answers well.
+    /// A call that the plugin answers well.
     pub(crate) async fn calls(&self) {
         self.delete("v").await.unwrap();
     }
 
-    /// One in which it traps.
+    /// A call in which the plugin traps.
     pub(crate) async fn traps(&self) {
         let error = self.delete("trap").await.unwrap_err();
         assert!(error.to_string().contains("trapped"), "{error}");
     }
 
-    /// The same of an object.
+    /// The same for an object.
     pub(crate) async fn want_object(&self, spec: Value) -> ReconcilerStatus {
         let wish = self.reconciler.set_desired(of_object(self.desired(spec)));
         self.until("it is settled", |it| it.settled >= wish).await
     }
 
-    /// Components on disk, once those that no version needs are removed: after the answer to a swap, and before that to the next command.
+    /// Components on disk, once those that no version needs are removed: that happens after the answer to a swap, and before the answer to the next
+    /// command.
     pub(crate) async fn kept_components(&self) -> usize {
         self.reconciler.undrain().await.unwrap();
         let names = self.names("versions");
@@ -337,7 +338,7 @@ pub(crate) fn create(name: &str) -> CreateVolume {
     }
 }
 
-/// A document for the plugin of the folder, with more in its spec.
+/// A document for the plugin in the folder, with these fields added to its spec.
 fn desired(name: &DriverName, folder: &Path, more: Value) -> Desired {
     let mut spec = json!({
         "driverName": name.to_string(),
@@ -368,12 +369,12 @@ fn of_object(desired: Desired) -> Desired {
     }
 }
 
-/// Settings by which the plugin does this at admission.
+/// Settings that make the plugin do this at admission.
 pub(crate) fn behaving(word: &str) -> Value {
     json!({ "settings": { "behaviour": word } })
 }
 
-/// As many faults as take a version back, in how long a time.
+/// How many faults roll a version back, and within which time.
 pub(crate) fn trial(setting: &str, faults: u32, window: &str) -> Value {
     json!({
         "settings": { "setting": setting },

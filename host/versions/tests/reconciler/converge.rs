@@ -1,4 +1,4 @@
-//! Following a document: what makes a version, what is refused, and what that leaves alone.
+//! Following a document: what makes a new version, what is rejected, and what a rejection leaves unchanged.
 
 use crate::bench::*;
 use serde_json::json;
@@ -76,7 +76,7 @@ async fn a_wish_is_told_of_before_anybody_has_looked_at_it() {
     let bench = Bench::serving().await;
     let before = bench.reconciler.status();
     assert_eq!(before.settled, before.wanted);
-    // On one thread, and without waiting: the actor cannot have taken it.
+    // On one thread, and without waiting: the reconcile loop cannot have taken it.
     let wish = bench
         .reconciler
         .set_desired(bench.desired(behaving("other")));
@@ -116,7 +116,7 @@ async fn a_rejected_version_keeps_the_serving_one() {
     let event = events.recv().await.unwrap();
     assert!(matches!(&*event, VersionEvent::Refused(told) if *told == refused));
     bench.calls().await;
-    // Looked at again, the same is neither tried nor told again.
+    // When it is checked again, the same version is neither tried nor reported again.
     bench.set_desired(behaving("bad-settings")).await;
     assert!(events.is_empty());
 

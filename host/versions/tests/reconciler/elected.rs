@@ -1,4 +1,5 @@
-//! Several controllers with one set of records, of which one is elected: only that one changes them, and whoever takes over knows whose they are.
+//! Several controllers share one set of records and one is elected: only that one changes them, and a host that takes over knows which version owns
+//! them.
 
 use crate::bench::*;
 use crate::memory::Memory;
@@ -12,7 +13,7 @@ fn schema(version: u32) -> Value {
     json!({ "settings": { "schema": version.to_string() } })
 }
 
-/// Records as objects of Kubernetes.
+/// Records as with Kubernetes objects.
 fn shared() -> (Arc<Memory>, DriverName) {
     let memory = Arc::<Memory>::default();
     memory.lose_transactions();
@@ -20,7 +21,7 @@ fn shared() -> (Arc<Memory>, DriverName) {
     (memory, name)
 }
 
-/// It is elected.
+/// The host is elected.
 async fn leads(bench: &Bench) {
     bench.reconciler.take_over(|| true).await.unwrap();
     bench.driver.work_while(|| true);
@@ -59,11 +60,11 @@ async fn only_the_leader_migrates_and_a_standby_follows() {
     assert_eq!(leader.number(), 2);
     assert_eq!(origin(&leader, &id).await, "1.0.0");
     let newer = make(&leader, "two").await;
-    // The other one sees that by itself.
+    // The standby reacts to that without a command.
     other.until_serves(2).await;
     leader.driver.stand_by();
     leads(&other).await;
-    // The records were not changed once more, as if they were those of version 1.
+    // The records were not migrated once more, as if they belonged to version 1.
     assert_eq!(origin(&other, &newer).await, "2.0.0");
     assert_eq!(origin(&other, &id).await, "1.0.0");
 }
@@ -84,7 +85,7 @@ async fn a_new_leader_migrates_records_of_another_version() {
     assert_eq!(origin(&other, &id).await, "1.0.0");
     let newer = make(&other, "two").await;
     assert_eq!(origin(&other, &newer).await, "2.0.0");
-    // And the first one again, which can read what was added to.
+    // The first version again can read what was only added to.
     other.driver.stand_by();
     leads(&leader).await;
     assert_eq!(origin(&leader, &newer).await, "1.0.0");
@@ -104,7 +105,7 @@ async fn records_that_others_share_are_never_rewritten() {
     assert!(refusal.contains("objects of Kubernetes"), "{refusal}");
     assert_eq!(leader.number(), 1);
     assert_eq!(origin(&leader, &id).await, "1.0.0");
-    // One that would take over with such a version does not.
+    // A host with such a version does not take over.
     let (elsewhere, _) = shared();
     let other = Bench::beside(elsewhere, &name, schema(3)).await;
     let other = other.on(memory.clone(), schema(3)).await;
@@ -113,7 +114,7 @@ async fn records_that_others_share_are_never_rewritten() {
         refusal.to_string().contains("objects of Kubernetes"),
         "{refusal}"
     );
-    // And nobody does whose turn is over.
+    // A host that is no longer elected does not either.
     leader.reconciler.take_over(|| false).await.unwrap_err();
 }
 
@@ -131,7 +132,7 @@ async fn a_version_restored_after_election_checks_the_records() {
         .until("it waits", |it| it.phase == Phase::Waiting)
         .await;
     leader.driver.stand_by();
-    // As if it came right before the host heard that it may work.
+    // As if the version began to serve right before the host was notified that it is elected.
     other.reconciler.take_over(|| true).await.unwrap();
     *other.sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
     other.until("it serves", |it| it.current.is_some()).await;
@@ -139,7 +140,7 @@ async fn a_version_restored_after_election_checks_the_records() {
     assert_eq!(origin(&other, &id).await, "1.0.0");
     let newer = make(&other, "two").await;
     assert_eq!(origin(&other, &newer).await, "2.0.0");
-    // It said whose they are: the first one knows what it takes over.
+    // It noted the owner of the records: the first host knows what it takes over.
     other.driver.stand_by();
     leads(&leader).await;
     assert_eq!(origin(&leader, &newer).await, "1.0.0");

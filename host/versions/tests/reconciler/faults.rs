@@ -1,4 +1,4 @@
-//! Versions that fail after they were admitted: taken back once, by themselves, and not put to use again by themselves.
+//! Versions that fail after their admission: rolled back once without a command, and not activated again without one.
 
 use crate::bench::*;
 use crate::written;
@@ -9,7 +9,7 @@ use wasmount_core::names::VolumeId;
 use wasmount_core::status::Phase;
 use wasmount_versions::{HeldBy, SwapRequest, VersionEvent};
 
-/// The first version of each test serves well, the second one has trapped as often as it may.
+/// The first version of each test serves well, the second one has trapped as often as the limit.
 async fn failed(bench: &Bench) {
     bench.set_desired(trial("good", 3, "60s")).await;
     bench.calls().await;
@@ -63,7 +63,7 @@ async fn a_blocked_rollback_is_taken_once_possible() {
     let history = written::next(&bench.folder.path().join("versions"));
     let before = fs::read(&history).unwrap();
     fs::remove_file(&history).unwrap();
-    // The disk takes nothing.
+    // The disk accepts no write.
     fs::create_dir(&history).unwrap();
     for _ in 0..3 {
         bench.traps().await;
@@ -108,7 +108,7 @@ async fn a_failed_version_does_not_return_by_itself() {
     );
 }
 
-/// A version that was swapped to by hand and is not proven yet, after a restart. The document means the one before.
+/// A version that was swapped to by hand and is not proven yet, after a restart. The document means the version before.
 async fn pinned_and_restarted(window: &str) -> Bench {
     let bench = Bench::serving().await;
     bench.set_desired(trial("good", 3, window)).await;
@@ -188,7 +188,7 @@ async fn the_cause_of_a_rollback_is_reported_until_a_new_revision() {
         bench.traps().await;
     }
     bench.until_serves(2).await;
-    // The document means what serves, and did all the time.
+    // The document means the version that serves, as it always did.
     let status = bench.set_desired(trial("good", 3, "60s")).await;
     assert_eq!(status.phase, Phase::RolledBack);
     assert_eq!(status.held.unwrap().by, HeldBy::Faults { failed: 3 });

@@ -1,4 +1,4 @@
-//! The reconciler with the real engine, real components and real files: what serves after each thing that can happen to a backend.
+//! The reconciler with the real engine, real components and real files: which version serves after each event.
 
 #![forbid(unsafe_code)]
 #![allow(

@@ -1,4 +1,4 @@
-//! Records that a version wants in another form: changed with the swap or not at all, and the way back as long as it is open.
+//! A version that migrates records: they are changed with the swap or not at all, and a rollback restores them as long as it can.
 //!
 //! The plugin has three versions, chosen by a setting: the second adds to the records of the first, the third rewrites those of both.
 
@@ -26,7 +26,7 @@ pub(crate) async fn make(bench: &Bench, name: &str) -> String {
     made.unwrap().id.to_string()
 }
 
-/// Which version made a volume, as the one that serves reads it.
+/// The version that created a volume, as the running version reads it.
 pub(crate) async fn origin(bench: &Bench, id: &str) -> Option<String> {
     let id = VolumeId::parse("id", id).unwrap();
     let found = bench.driver.controller_get_volume(incoming(), id).await;
@@ -63,7 +63,7 @@ async fn an_additive_migration_converts_all_records() {
     assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
     let newer = make(&bench, "two").await;
     assert_eq!(bench.back(None).await.unwrap().now.number, 1);
-    // The first version passes over what it does not know.
+    // The first version ignores fields that it does not know.
     assert!(origin(&bench, &id).await.is_some());
     assert!(origin(&bench, &newer).await.is_some());
 }
@@ -80,7 +80,7 @@ async fn a_rewriting_version_rolls_back_until_a_write() {
     assert_eq!(bench.back(None).await.unwrap().now.number, 1);
     assert_eq!(all(&bench).await, before);
     assert!(origin(&bench, &id).await.is_some());
-    // And forward again, as if nothing had been.
+    // And forward again, as the first time.
     let outcome = bench.reconciler.swap(SwapRequest::default()).await.unwrap();
     assert_eq!(outcome.now.number, 3);
     assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
@@ -209,7 +209,7 @@ async fn calls_wait_while_records_are_changed_and_none_fails() {
     bench.set_desired(schema(3)).await;
     assert_eq!(bench.number(), 3);
     calls.await.unwrap();
-    // Two pages and more: each record came once.
+    // More than two pages: each record was passed once.
     let origins = all(&bench).await;
     assert_eq!(
         origins.len(),
@@ -226,7 +226,7 @@ async fn a_crash_before_migration_starts_the_earlier_version() {
     let status = bench.set_desired(schema(3)).await;
     assert_eq!(status.refused.unwrap().kind, RefusalKind::Migration);
     bench.memory.empty_disk();
-    // As if it had been killed right after it named the version that was to come.
+    // As if it had been killed right after it named the next version.
     let versions = bench.folder.path().join("versions");
     let mut history = written::newest(&versions);
     let mut coming = history.clone();
@@ -246,7 +246,7 @@ async fn a_crash_after_migration_starts_the_new_version() {
     let versions = bench.folder.path().join("versions");
     let before = written::newest(&versions);
     bench.set_desired(schema(3)).await;
-    // As if it had been killed right before it wrote down that the version serves.
+    // As if it had been killed right before it wrote that the version serves.
     let after = written::newest(&versions);
     let mut killed = before;
     killed["prepared"] = after;
@@ -287,7 +287,7 @@ async fn a_hanging_call_blocks_migration() {
     assert_eq!(bench.number(), 1);
     drop(held);
     call.await.unwrap().unwrap();
-    // By itself, once the call has ended.
+    // Without a command, once the call has ended.
     bench.until_serves(2).await;
 }
 

@@ -1,4 +1,4 @@
-//! Records whose history is gone: an object was deleted and made anew, or the history was put aside.
+//! Records whose history is gone: an object was deleted and created again, or the history was renamed.
 
 use crate::bench::*;
 use crate::migrate::{all, make, origin, schema, serving};
@@ -14,7 +14,7 @@ fn schema_with(version: u32, setting: &str) -> Value {
     json!({ "settings": { "schema": version.to_string(), "setting": setting } })
 }
 
-/// The same records under a document made anew.
+/// The same records under a document that was created again.
 async fn made_anew(bench: Bench, spec: Value) -> Bench {
     bench.reconciler.forget().await.unwrap();
     let bench = bench.restarted(spec).await;
@@ -33,7 +33,7 @@ async fn a_recreated_backend_migrates_the_records_it_finds() {
     let bench = made_anew(bench, schema(3)).await;
     assert_eq!((bench.number(), bench.reconciler.history().len()), (1, 1));
     assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
-    // Whose they are now is known as well, without a version that came by a swap.
+    // The owner of the records is known as well, without a swap.
     let bench = made_anew(bench, schema(3)).await;
     let there = all(&bench).await;
     let bench = made_anew(bench, schema_with(3, "other")).await;
@@ -60,7 +60,7 @@ async fn an_earlier_history_is_no_rollback_target() {
     let id = make(&bench, "one").await;
     bench.set_desired(schema(3)).await;
     let there = all(&bench).await;
-    // Nothing was written since: by number alone the records of then would be those before version 2.
+    // Nothing was written since: by number alone, the replaced records would be taken for those before version 2.
     let bench = made_anew(bench, schema(3)).await;
     bench.set_desired(schema_with(3, "other")).await;
     assert_eq!(bench.back(None).await.unwrap().now.number, 1);

@@ -1,4 +1,4 @@
-//! Records on the way back to an older version, and forward again to one that was left: nothing serves over records that it cannot read.
+//! Records in a rollback to an older version, and in a swap forward again: no version serves over records that it cannot read.
 
 use crate::bench::*;
 use crate::migrate::{all, make, origin, schema, serving};
@@ -13,16 +13,16 @@ fn schema_with(version: u32, setting: &str) -> Value {
     json!({ "settings": { "schema": version.to_string(), "setting": setting } })
 }
 
-/// The same, and so many versions are kept.
+/// The same, where this many versions are kept.
 fn keeping(version: u32, setting: &str, keep: u32) -> Value {
     let mut spec = schema_with(version, setting);
     spec["versions"] = json!({ "keep": keep });
     spec
 }
 
-/// What the host has noted of migrations.
+/// The host's notes about migrations.
 async fn notes(bench: &Bench) -> Vec<String> {
-    // It is tidied before the next command.
+    // Notes are cleaned up before the next command.
     bench.reconciler.undrain().await.unwrap();
     let space = Keyspace {
         driver: bench.driver.name().clone(),
@@ -34,7 +34,7 @@ async fn notes(bench: &Bench) -> Vec<String> {
         .collect()
 }
 
-/// Which version made each volume.
+/// The version that created each volume.
 async fn origins(bench: &Bench, ids: &[String]) -> Vec<Option<String>> {
     let mut origins = Vec::new();
     for id in ids {
@@ -57,7 +57,7 @@ async fn forward_again_to_a_version_that_rewrites_is_to_rewrite_again() {
     let before = all(&bench).await;
     assert_eq!(bench.back(Some(2)).await.unwrap().now.number, 2);
     assert_eq!(origins(&bench, &ids).await, versions(&["1.0.0", "1.0.0"]));
-    // The way back is open as it was the first time, and ends as it did.
+    // The rollback is possible as it was the first time, and ends the same way.
     assert_eq!(bench.back(Some(1)).await.unwrap().now.number, 1);
     assert_eq!(all(&bench).await, before);
     bench.back(Some(2)).await.unwrap();
@@ -82,7 +82,7 @@ async fn returning_to_an_additive_version_migrates_again() {
         origins(&bench, &ids).await,
         versions(&["1.0.0", "2.0.0", "1.0.0"])
     );
-    // And a swap to it finds it so.
+    // A swap to it finds that it already serves.
     let outcome = bench.reconciler.swap(SwapRequest::default()).await.unwrap();
     assert_eq!((outcome.now.number, outcome.changed), (2, false));
 }
@@ -91,7 +91,7 @@ async fn returning_to_an_additive_version_migrates_again() {
 async fn a_rollback_asks_the_version_about_later_records() {
     let bench = serving(schema(2)).await;
     let mut ids = vec![make(&bench, "one").await];
-    // It reads what is there, and writes what the other does not read.
+    // It reads the records, and writes some that the other version does not read.
     bench.set_desired(schema(1)).await;
     ids.push(make(&bench, "two").await);
     assert_eq!(bench.back(None).await.unwrap().now.number, 1);
@@ -202,7 +202,7 @@ async fn a_host_restarts_with_the_version_of_restored_records() {
     let before = all(&bench).await;
     bench.set_desired(schema(3)).await;
     bench.back(Some(1)).await.unwrap();
-    // As if it had been killed while it wrote down that the version serves: the half is known, and the text before it counts.
+    // As if it had been killed while it wrote that the version serves: the incomplete file is detected, and the text before it is used.
     let versions = bench.folder.path().join("versions");
     let next = written::next(&versions);
     let files = written::files(&versions);

@@ -1,4 +1,4 @@
-//! Pools of a version that serves are opened, and those that cannot be are reported.
+//! Granted pools of the running version are opened, and those that cannot be opened are reported.
 
 use crate::bench::*;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn granting() -> Value {
     } } })
 }
 
-/// What was asked of pools; the rest is of records.
+/// The calls about pools; the other calls are about records.
 fn pools_asked(bench: &Bench) -> Vec<String> {
     let mut events = bench.memory.events();
     events.retain(|event| event.starts_with("pool "));

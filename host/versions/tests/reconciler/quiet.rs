@@ -1,4 +1,4 @@
-//! What waits for calls of clients, and what does not: records and grants change when none runs, and everything else goes on meanwhile.
+//! What waits for calls of clients: records and grants change when no call runs. Everything else continues meanwhile.
 
 use crate::bench::*;
 use crate::written;
@@ -14,12 +14,12 @@ use wasmount_core::status::Draining;
 use wasmount_core::volume::Volume;
 use wasmount_versions::{Refusal, RefusalKind, SwapRequest, VersionEvent};
 
-/// Far less than what anything here would wait for in vain: `versions.drain` is a minute.
+/// Far less than any useless wait here would take: `versions.drain` is a minute.
 const SOON: Duration = Duration::from_secs(20);
-/// What calls are waited for before grants change.
+/// How long calls may take to end before grants change.
 const BEFORE_GRANTS: Duration = Duration::from_secs(5);
 
-/// A call that does not end before it may.
+/// A call that ends only when the test allows it.
 struct Stuck {
     gate: OwnedRwLockWriteGuard<()>,
     call: JoinHandle<Result<Volume, Error>>,
@@ -37,7 +37,7 @@ impl Stuck {
         Self { gate, call }
     }
 
-    /// No caller notices what was decided meanwhile.
+    /// The client does not notice what was decided meanwhile.
     async fn ends_well(self) {
         drop(self.gate);
         soon(self.call).await.unwrap().unwrap();
@@ -60,7 +60,7 @@ fn granting(path: &str, drain: &str) -> Value {
     })
 }
 
-/// Two versions have served, whose records have one form.
+/// Two versions have served, with records of the same format.
 async fn serving() -> Bench {
     let bench = Bench::starting("migrant", schema(1)).await;
     bench.until("it serves", |it| it.current.is_some()).await;
@@ -71,7 +71,7 @@ async fn serving() -> Bench {
     bench
 }
 
-/// Returns when calls are held: the version that rewrites has been admitted and waits.
+/// Returns when calls are quiesced: the version that rewrites records has been admitted and waits.
 async fn waits(bench: &Bench) {
     soon(async {
         loop {
@@ -148,7 +148,7 @@ async fn new_grants_wait_for_running_calls() {
     assert_eq!(bench.number(), 2);
     assert_eq!(bench.granted.lock().unwrap().len(), 1);
     stuck.ends_well().await;
-    // By itself.
+    // Without a command.
     bench.until_serves(3).await;
     assert_eq!(bench.granted.lock().unwrap().len(), 2);
 }
@@ -207,7 +207,7 @@ async fn calls_within_their_drain_are_not_reported() {
     }
 }
 
-/// Of `misbehave`; a call takes at most three seconds.
+/// A document for `misbehave`; a call takes at most three seconds.
 fn short(behaviour: &str) -> Value {
     json!({
         "settings": { "behaviour": behaviour },
@@ -221,7 +221,7 @@ async fn a_blocked_rollback_is_taken_after_further_faults() {
     let bench = Bench::starting("misbehave", short("good")).await;
     bench.until("it serves", |it| it.current.is_some()).await;
     bench.reconciler.stop().await;
-    // As if an older plugin had made the records.
+    // As if an older plugin had written the records.
     let versions = bench.folder.path().join("versions");
     let mut history = written::newest(&versions);
     history["entries"][0]["record"]["plugin_version"] = json!("0.0.1");

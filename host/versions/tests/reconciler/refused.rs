@@ -1,4 +1,4 @@
-//! What was refused, as it is remembered.
+//! Rejected candidates, as they are remembered.
 
 use crate::bench::*;
 use serde_json::json;
@@ -38,7 +38,7 @@ async fn a_rejection_is_recorded_counted_and_survives_restart() {
     let refusals = bench.reconciler.refusals();
     let kinds: Vec<_> = refusals.iter().map(|it| it.kind.as_str()).collect();
     assert_eq!(kinds, ["not_a_component", "settings"]);
-    // None of it was a version.
+    // None of them became a version.
     assert_eq!(bench.reconciler.history().len(), 1);
 }
 
@@ -83,10 +83,10 @@ async fn compiled_code_of_a_refused_component_is_removed() {
     put(&refused, &bench.plugin());
     let status = bench.set_desired(behaving("bad-settings")).await;
     assert_eq!(status.refused.unwrap().digest, Some(digest(&refused)));
-    // A command waits for what is done after an answer.
+    // A command waits for the work after an answer.
     bench.reconciler.undrain().await.unwrap();
     assert!(!is_compiled(&refused).await);
-    // Mended, the same component serves.
+    // With a corrected document the same component serves.
     bench.set_desired(behaving("other")).await;
     assert_eq!(bench.record(2).digest, digest(&refused));
 }

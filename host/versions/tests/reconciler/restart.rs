@@ -1,4 +1,4 @@
-//! What a host finds when it starts: the version that its history says, whatever has become of everything else.
+//! Starts of a host: it serves the version in its history, whatever happened to other files.
 
 use crate::bench::*;
 use crate::written;
@@ -10,7 +10,7 @@ use wasmount_core::error::Error;
 use wasmount_core::status::Phase;
 use wasmount_versions::{Refusal, RefusalKind};
 
-/// The files of the history, of which the newer whole one counts.
+/// The files of the history; the newer complete one is used.
 const HISTORY: [&str; 2] = ["history.0.json", "history.1.json"];
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn a_history_that_was_half_written_is_the_one_before() {
     let bench = Bench::serving().await;
     bench.set_desired(behaving("other")).await;
     let versions = bench.folder.path().join("versions");
-    // What a power cut leaves of the next one.
+    // What a power cut leaves of the next text.
     fs::write(written::next(&versions), "{\"turn\":\"000").unwrap();
     let bench = bench.restarted(behaving("other")).await;
     bench.until("it serves", |it| it.current.is_some()).await;
@@ -131,7 +131,7 @@ async fn secrets_of_a_version_that_was_gone_back_to_are_those_of_then() {
     let status = bench.until("it serves", |it| it.current.is_some()).await;
     assert_eq!((bench.number(), status.phase), (1, Phase::RolledBack));
     bench.reconciler.swap(Default::default()).await.unwrap();
-    // The first version, with the secrets that it has by now.
+    // The first version, with its current secrets.
     assert_eq!((bench.number(), bench.reconciler.history().len()), (1, 2));
 }
 
@@ -162,7 +162,7 @@ async fn what_is_kept_of_a_secret_is_of_no_use_without_the_key() {
             .unwrap()
             .to_owned()
     });
-    // The same secret: a list of digests made beforehand finds neither.
+    // The same secret has different marks: a list of precomputed digests contains neither.
     assert_eq!(marks[0].len(), 64);
     assert_ne!(marks[0], marks[1]);
 }
@@ -197,7 +197,7 @@ async fn a_drain_lasts_across_restarts_until_work_is_taken_again() {
     let status = bench.reconciler.status();
     assert_eq!(status.phase, Phase::Draining);
     assert_eq!(status.drained.unwrap().since, since);
-    // What ends work goes on.
+    // Calls that end work continue.
     bench.calls().await;
     bench.reconciler.undrain().await.unwrap();
     let bench = bench.restarted(json!({})).await;

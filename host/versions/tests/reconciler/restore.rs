@@ -1,4 +1,4 @@
-//! What a host does at its start when the version that its history says cannot serve: what the document means by now has its turn.
+//! Starts of a host when the version in its history cannot serve: the current document is tried.
 
 use crate::bench::*;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn move_secret(bench: &Bench, from: &str, to: &str) {
     fs::rename(folder.join(from), folder.join(to)).unwrap();
 }
 
-/// Serves version 2, whose secret lies in the file `old`.
+/// Serves version 2, with its secret in the file `old`.
 async fn with_secret() -> Bench {
     let bench = Bench::serving().await;
     write_secret(&bench, "old");
@@ -63,7 +63,7 @@ async fn two_versions_that_cannot_serve_are_reported_once() {
         told.push(refused.reason.rsplit('/').next().unwrap().to_owned());
     }
     assert_eq!(told, ["old: it is missing", "new: it is missing"]);
-    // The version that served is still looked for.
+    // The version that served is still tried.
     move_secret(&bench, "away", "old");
     bench.until("it serves", |it| it.current.is_some()).await;
     assert_eq!(bench.number(), 2);
@@ -121,7 +121,7 @@ async fn a_failed_version_does_not_replace_the_rollback_target() {
     let status = bench.until("it is settled", |it| it.settled >= 1).await;
     assert_eq!(status.phase, Phase::Waiting);
     assert!(status.refused.unwrap().reason.contains("/old"));
-    // Another one may.
+    // Another version may serve.
     bench.set_desired(of_trial("mended", "bad")).await;
     assert_eq!((bench.number(), bench.reconciler.status().held), (4, None));
 }

@@ -1,4 +1,5 @@
-//! Components from files, read as a host reads them, and secrets from memory, if the files are there that a document names. Either can be taken away, or made to wait.
+//! Components from files, read as a host reads them, and secrets from memory, if the files exist that a document names.
+//! Tests can remove either, or delay them.
 
 use async_trait::async_trait;
 use std::fs;
@@ -11,7 +12,7 @@ use wasmount_versions::{Component, Desired, Fetched, Origin, Refusal, Sources, c
 
 #[derive(Default)]
 pub(crate) struct TestSources {
-    /// While somebody holds it for writing, components wait.
+    /// While a test holds it for writing, components wait.
     pub(crate) gate: RwLock<()>,
     pub(crate) away: Mutex<bool>,
     pub(crate) secret: Mutex<Option<String>>,

@@ -1,4 +1,4 @@
-//! Prints what a swap costs, for a person, on this machine's disk and on a file system in memory:
+//! Prints what a swap costs, on this machine's disk and on a file system in memory:
 //! `cargo test --release -p wasmount-versions --test reconciler speed -- --nocapture --test-threads 1`. Nothing is asserted about time.
 
 use crate::bench::*;
@@ -17,9 +17,9 @@ use wasmount_engine::{BackendParts, Engine, EngineOptions};
 use wasmount_versions::{AdmissionReport, Proof, SwapRequest, run_admission};
 
 const SWAPS: usize = 300;
-/// Versions whose memory is counted.
+/// Versions for which memory is measured.
 const KEPT: u8 = 20;
-/// A file system in memory: what a swap costs beside its disk.
+/// A file system in memory: the cost of a swap without its disk.
 const MEMORY: &str = "/dev/shm";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,7 +32,7 @@ async fn speed_of_swaps_between_two_compiled_builds_in_memory() {
     swaps_below("in memory", Path::new(MEMORY)).await;
 }
 
-/// Each swap finds another build in its file: it is read, hashed, found compiled, proved, written down and put to use.
+/// Each swap finds another build in its file: it is read, hashed, found compiled, admitted, written to the history and activated.
 async fn swaps_below(place: &str, directory: &Path) {
     let bench = Bench::serving_below(directory).await;
     let builds = [build("misbehave", 1), build("misbehave", 2)];
@@ -46,7 +46,7 @@ async fn swaps_below(place: &str, directory: &Path) {
         let took = began.elapsed();
         assert!(outcome.changed);
         let synced = synced(&bench);
-        // The first of each compiles.
+        // The first swap to each build compiles.
         if round >= builds.len() {
             whole.push(took);
             proving.push(outcome.proving);
@@ -66,7 +66,7 @@ async fn swaps_below(place: &str, directory: &Path) {
     print("  - of the switch: the disk", writing);
     print("the whole command without the disk", without);
     print("beside it, one fdatasync of 4 KiB", syncs);
-    // What a call sees of it is one load of a pointer.
+    // The cost for a call is one load of a pointer.
     let (mut reads, backend) = (Vec::new(), &bench.driver);
     for _ in 0..SWAPS {
         let began = Instant::now();
@@ -94,7 +94,7 @@ fn print(what: &str, mut times: Vec<Duration>) {
     println!("  {what}: p50 {:?}, p99 {:?}", at(50), at(99));
 }
 
-/// What each version that is kept takes while it serves nobody: mapped, linked, and called a few times by its admission.
+/// The memory of each kept version that serves no client: mapped, linked, and called a few times by its admission.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn speed_costs_memory_for_each_version_that_is_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -130,7 +130,7 @@ async fn speed_costs_memory_for_each_version_that_is_kept() {
             .await
             .map(drop)
             .unwrap();
-        // The first one takes what all share.
+        // The first one includes the memory that all share.
         if number == 0 {
             before = Rss::now();
         }

@@ -1,4 +1,4 @@
-//! Swaps on demand: what they may take away, who comes first, and what a disk that is full does to them.
+//! Swaps by command: which services they may remove, their order, and their behaviour on a full disk.
 
 use crate::bench::*;
 use crate::written;
@@ -67,7 +67,7 @@ async fn services_are_not_taken_away_unless_it_is_said() {
     };
     let outcome = bench.reconciler.swap(allowed).await.unwrap();
     assert_eq!(outcome.now.plugin, "directory.wasmount.io");
-    // What was allowed once is the measure from then on.
+    // What was allowed once is the reference from then on.
     bench
         .set_desired(json!({ "settings": { "any": "thing" } }))
         .await;
@@ -151,7 +151,7 @@ async fn a_swap_that_was_asked_for_before_a_rollback_does_not_undo_it() {
     }
     let status = bench.reconciler.status();
     assert_eq!((bench.number(), status.phase), (1, Phase::RolledBack));
-    // One that is asked for later is done.
+    // A swap that is requested later is done.
     let outcome = bench.reconciler.swap(SwapRequest::default()).await.unwrap();
     assert_eq!(outcome.now.number, 3);
 }
@@ -159,7 +159,7 @@ async fn a_swap_that_was_asked_for_before_a_rollback_does_not_undo_it() {
 #[tokio::test]
 async fn a_full_disk_refuses_the_swap_and_keeps_the_version() {
     let bench = Bench::serving().await;
-    // What the history is written to first.
+    // The file that the history is written to next.
     let in_the_way = written::next(&bench.folder.path().join("versions"));
     fs::create_dir(&in_the_way).unwrap();
     let granted = json!({ "grants": { "pools": { "volumes": { "path": "/srv/volumes" } } } });

@@ -1,11 +1,11 @@
-//! The history as it lies on disk, in two files of which the newer one counts: what a killed host left, and what it may leave.
+//! The history on disk, in two files of which the newer one is used: what a killed host leaves.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files, by their turn's last bit.
+/// The files, by the last bit of their turn.
 pub(crate) fn files(versions: &Path) -> [PathBuf; 2] {
     ["history.0.json", "history.1.json"].map(|name| versions.join(name))
 }
