@@ -1,8 +1,8 @@
-//! The words of the command line.
+//! The command line.
 //!
-//! A flag that says how a host or a command is set up is an environment variable too (`WASMOUNT_` and its name), for manifests and for one shell. A
-//! name means the same to all subcommands that have it, and what is said of one call stands on its line alone: a variable that was set for another
-//! command must not change this one, or be in its way.
+//! A flag that configures a host or a command is also an environment variable (`WASMOUNT_` and its name), for manifests and for one shell. A
+//! name means the same in all subcommands that have it. Flags that concern a single call exist on the command line only: a variable that was set for
+//! another command must not change or block this one.
 
 mod admin;
 mod call;
@@ -35,7 +35,7 @@ use std::env;
 use wasmount_core::document::without_credentials;
 use wasmount_engine::Target;
 
-/// What `--version` says: a report of a fault needs all three.
+/// The text of `--version`: a bug report needs all three.
 const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     " (wasmtime 48, contract wasmount:csi@0.1.0)"
@@ -87,7 +87,7 @@ enum Command {
     },
 }
 
-/// Reads the command line.
+/// Parses the command line.
 pub(crate) fn parse() -> Result<Words, Fault> {
     let mut command = with_switches(Words::command());
     let matches = command.try_get_matches_from_mut(env::args_os());
@@ -96,7 +96,7 @@ pub(crate) fn parse() -> Result<Words, Fault> {
     Ok(words.map_err(|error| error.format(&mut command))?)
 }
 
-/// The library repeats a value that it refuses; somebody may have written a password into the name of an artifact.
+/// The library repeats a value that it rejects; a user may have written a password into the name of an artifact.
 fn repeating_no_credentials(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)
         && let Cow::Owned(shown) = without_credentials(value)
@@ -106,7 +106,7 @@ fn repeating_no_credentials(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// A switch in the environment may be `1`, `yes` or `on` too: manifests have all of them.
+/// A switch in the environment may also be `1`, `yes` or `on`: manifests use all of them.
 fn with_switches(command: clap::Command) -> clap::Command {
     let switch = |argument: clap::Arg| match argument.get_action() {
         ArgAction::SetTrue => argument.value_parser(BoolishValueParser::new()),
@@ -115,7 +115,7 @@ fn with_switches(command: clap::Command) -> clap::Command {
     command.mut_args(switch).mut_subcommands(with_switches)
 }
 
-/// Does what it says.
+/// Runs the command.
 pub(crate) fn run(words: Words) -> Result<(), Fault> {
     match words.command {
         Command::Serve(flags) => serve::run(*flags),
@@ -149,12 +149,12 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// What is asked for once: where things go, what is forced, which of many.
+    /// Flags of a single call: output files, forced operations, the choice of one of many.
     const OF_ONE_CALL: [(&str, &str); 25] = [
         ("manifests", "crd"),
         ("manifests", "shared"),
         ("manifests", "as-object"),
-        // Of `serve` it has another form.
+        // The flag of `serve` has another form.
         ("manifests", "storage-backends"),
         ("status", "watch"),
         ("swap", "file"),
@@ -179,12 +179,12 @@ mod tests {
         ("call", "touch-pools"),
     ];
 
-    /// All but those that the host starts by itself.
+    /// All subcommands except for those that only the host starts.
     fn for_people(words: &clap::Command) -> impl Iterator<Item = &clap::Command> {
         words.get_subcommands().filter(|it| !it.is_hide_set())
     }
 
-    /// Subcommand, flag and variable of every flag that has a name.
+    /// Subcommand, flag and variable of every flag that has a variable.
     fn flags(words: &clap::Command) -> impl Iterator<Item = (&clap::Command, &clap::Arg, String)> {
         for_people(words).flat_map(|command| {
             let flags = command.get_arguments();
@@ -237,7 +237,7 @@ mod tests {
             let name = flag.get_long().unwrap_or_default();
             let wanted = match (command.get_name(), name) {
                 of if OF_ONE_CALL.contains(&of) => String::new(),
-                // One is private, the other public.
+                // The key of `sign` is private, that of `verify` public.
                 ("sign", "key") => "WASMOUNT_SIGNING_KEY".to_owned(),
                 ("verify", "key") => "WASMOUNT_VERIFY_KEY".to_owned(),
                 (_, name) => format!("WASMOUNT_{}", name.to_uppercase().replace('-', "_")),
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn no_variable_is_in_the_way_of_a_flag() {
         for (command, flag, variable) in flags(&Words::command()) {
-            // A service's variables and flags are written down in one place.
+            // The variables and flags of a service are documented in one place.
             if command.get_name() == "serve" {
                 continue;
             }

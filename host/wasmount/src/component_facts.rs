@@ -1,4 +1,4 @@
-//! What a component says of itself: its imports and exports, and what its author wrote into it.
+//! What a component declares: its imports and exports, and its author's metadata.
 
 use std::fmt::Display;
 use wasm_metadata::Metadata;
@@ -17,20 +17,20 @@ const URL: &str = "org.opencontainers.image.url";
 const REVISION: &str = "org.opencontainers.image.revision";
 const AUTHORS: &str = "org.opencontainers.image.authors";
 
-/// What all WebAssembly begins with (core specification, "Modules").
+/// The magic bytes of all WebAssembly (core specification, "Modules").
 const MAGIC: &[u8] = b"\0asm";
 
-/// Deepest nesting that is read. A component of components of modules has three; the library that reads what authors wrote makes a tree of
-/// what it finds, and takes it apart level by level on the stack.
+/// Deepest nesting that is read. A component of components of modules has three; the library that reads the author's metadata builds a tree of
+/// it, and drops it recursively, level by level on the stack.
 const NESTING: usize = 64;
 
-/// Most bytes of types, imports and exports, of all modules and components in it together: names are in them, and whoever loads what was
-/// compiled holds each several times. A plugin in Go has 40 kB of them.
+/// Most bytes of types, imports and exports, of all modules and components in it together: they contain names, and a process that loads compiled
+/// code holds each name several times. A plugin in Go has 40 kB of them.
 const DECLARED_BYTES: u64 = 4 << 20;
-/// Longest text that an author wrote, in bytes.
+/// Longest text of the author's metadata, in bytes.
 const TEXT_BYTES: usize = 2048;
 
-/// Why bytes are no component.
+/// Why bytes are not a component.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotAComponent {
     /// Another kind of file.
@@ -38,15 +38,15 @@ pub(crate) enum NotAComponent {
         "it is not WebAssembly, which begins with the bytes `\\0asm`; name the file that the toolchain made"
     )]
     NotWasm,
-    /// Not whole, or of no form that is known.
+    /// Truncated, or of an unknown form.
     #[error("it is not WebAssembly, or not whole: {0}")]
     Malformed(String),
-    /// A module.
+    /// A core module.
     #[error(
         "it is a core module, not a component; make one of it with `wasm-tools component new`, or build it for the target wasm32-wasip2"
     )]
     Module,
-    /// The same.
+    /// Types, imports and exports exceed their limit.
     #[error(
         "its types, imports and exports take more than {DECLARED_BYTES} bytes, which no toolchain makes and no host compiles; build it anew"
     )]
@@ -54,14 +54,14 @@ pub(crate) enum NotAComponent {
     /// Too many names, or too long ones.
     #[error(transparent)]
     Names(#[from] EngineError),
-    /// Made to break its readers.
+    /// Nested too deeply; made to crash its readers.
     #[error(
         "it has components or modules more than {NESTING} deep in one another, which no toolchain makes and no host compiles; build it anew"
     )]
     TooDeep,
 }
 
-/// Goes through all of it, and of what is nested in it, within the bounds: `visit` has each part with its depth.
+/// Visits all parts of it, and of everything nested in it, within the bounds: `visit` receives each part with its depth.
 pub(crate) fn walk<'w>(
     wasm: &'w [u8],
     mut visit: impl FnMut(usize, Payload<'w>) -> Result<(), NotAComponent>,
@@ -87,8 +87,8 @@ pub(crate) fn walk<'w>(
     Ok(())
 }
 
-/// Whether it lies no deeper in itself, and declares no more, than the libraries take that go down level by level, or keep each name. Whether it is
-/// well-formed they say.
+/// Checks that it is nested no deeper, and declares no more, than libraries accept that recurse into each level, or keep each name. Those libraries
+/// check whether it is well-formed.
 pub(crate) fn check_bounds(wasm: &[u8]) -> Result<(), NotAComponent> {
     match walk(wasm, |_, _| Ok(())) {
         Err(NotAComponent::Malformed(_)) => Ok(()),
@@ -100,7 +100,7 @@ fn malformed(error: impl Display) -> NotAComponent {
     NotAComponent::Malformed(error.to_string())
 }
 
-/// Bytes of a section that holds types or names of its module or component alone.
+/// Bytes of a section that holds types or names of its own module or component.
 fn declared_bytes(payload: &Payload<'_>) -> u64 {
     let range = match payload {
         Payload::TypeSection(section) => section.range(),
@@ -118,7 +118,7 @@ fn declared_bytes(payload: &Payload<'_>) -> u64 {
     range.end.saturating_sub(range.start)
 }
 
-/// Reads them. They are the component's alone, so that its bytes are one artifact, whatever the file is called that they lie in.
+/// Reads them. They depend on the component's bytes only, so that the same bytes are the same artifact whatever the file is called.
 pub(crate) fn facts(wasm: &[u8]) -> Result<ComponentFacts, NotAComponent> {
     if !wasm.starts_with(MAGIC) {
         return Err(NotAComponent::NotWasm);
@@ -126,7 +126,7 @@ pub(crate) fn facts(wasm: &[u8]) -> Result<ComponentFacts, NotAComponent> {
     let (mut imports, mut exports) = (Vec::new(), Vec::new());
     walk(wasm, |depth, payload| {
         match payload {
-            // Only what the outermost says is the component's own word.
+            // Only the outermost component's metadata describes the whole component.
             _ if depth > 0 => {}
             Payload::Version {
                 encoding: Encoding::Module,
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(facts.author.unwrap().len(), TEXT_BYTES + "…".len());
     }
 
-    /// A component that imports so many functions, with names of this length.
+    /// A component that imports `names` functions, with names of this length.
     fn importing(names: usize, name_bytes: usize) -> Vec<u8> {
         let mut section = Vec::new();
         length_to(&mut section, names);
@@ -277,7 +277,7 @@ mod tests {
         component
     }
 
-    /// In LEB128.
+    /// Writes a length in LEB128.
     fn length_to(bytes: &mut Vec<u8>, mut length: usize) {
         while length >= 0x80 {
             bytes.push((length & 0x7f) as u8 | 0x80);
@@ -286,7 +286,7 @@ mod tests {
         bytes.push(length as u8);
     }
 
-    /// Components in one another, the innermost empty.
+    /// Components nested in one another, the innermost empty.
     fn nested(depth: usize) -> Vec<u8> {
         const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
         let mut component = EMPTY.to_vec();
@@ -305,7 +305,7 @@ mod tests {
     fn what_is_no_component_is_refused() {
         let said = |wasm: &[u8]| facts(wasm).unwrap_err().to_string();
         assert!(said(b"\0asm\x01\0\0\0").starts_with("it is a core module"));
-        // Not the list of bytes that the library would have liked better.
+        // Not the list of bytes that the library would print.
         for other in [&b""[..], b"\0as", b"#!/bin/sh"] {
             let expected = "it is not WebAssembly, which begins with the bytes `\\0asm`; name the file that the toolchain made";
             assert_eq!(said(other), expected);

@@ -1,6 +1,6 @@
-//! The documents of one command line: read, checked, and told apart.
+//! The documents of one command line: read, checked, and distinct from one another.
 //!
-//! It does not look at what a document points to: plugin and secrets are read at admission, so that one backend whose file is missing delays no
+//! It does not read what a document refers to: plugin and secrets are read at admission, so that one backend with a missing file delays no
 //! other.
 
 mod complaint;
@@ -17,18 +17,18 @@ use wasmount_core::document::{KeyPath, PluginPlace, SecretSource, StorageBackend
 /// Largest document, in bytes: what etcd, and so a CRD, can hold at most by default.
 const DOCUMENT_BYTES: u64 = 3 << 19;
 
-/// One backend of the command line.
+/// The backend of one document of the command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Configured {
     /// The document.
     pub(crate) document: StorageBackend,
-    /// Where it lies: relative paths begin here.
+    /// The directory of the document: relative paths start here.
     pub(crate) folder: PathBuf,
-    /// It itself, absolute; empty for one that a command made up.
+    /// The absolute path of the document; empty for a document that a command generated.
     pub(crate) file: PathBuf,
 }
 
-/// Reads all documents. Everything that is wrong is said at once, one line each.
+/// Reads all documents. All errors are reported at once, one line each.
 pub(crate) fn load(files: &[PathBuf]) -> Result<Vec<Configured>, Complaints> {
     let mut configured = Vec::new();
     let mut complaints = Vec::new();
@@ -62,7 +62,7 @@ pub(crate) fn load(files: &[PathBuf]) -> Result<Vec<Configured>, Complaints> {
     }
 }
 
-/// Reads one document, for itself.
+/// Reads one document without the others.
 pub(crate) fn load_one(file: &Path) -> Result<Configured, Complaint> {
     let (document, _) = read(file).and_then(|text| yaml::parse(file, &text))?;
     Ok(resolved(file, document))
@@ -84,7 +84,7 @@ fn read(file: &Path) -> Result<String, Complaint> {
     String::from_utf8(bytes).map_err(|_| unreadable("is not UTF-8 text".to_owned()))
 }
 
-/// Paths of a document are meant from where it lies: it then serves from any working directory.
+/// Relative paths of a document start at its directory: it then works from any working directory.
 fn resolved(file: &Path, mut document: StorageBackend) -> Configured {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let folder = file.parent().map(Path::to_owned).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Why a command ended otherwise than well: the one error type of the binary, and the exit codes.
+//! Why a command failed: the one error type of the binary, and the exit codes.
 //!
-//! Configuration that can never work is [`EX_USAGE`], so that a service manager need not try again; what the node lacks may change.
+//! A configuration that can never work is [`EX_USAGE`], so that a service manager need not try again; the state of the node may change.
 
 use crate::config::Complaints;
 use crate::visible;
@@ -15,36 +15,36 @@ const EX_USAGE: u8 = 64;
 /// Everything else that failed.
 const EX_FAILURE: u8 = 1;
 
-/// What ended a command.
+/// The error that ended a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// The command line as `clap` sees it; `--help` and `--version` come this way too.
+    /// The error of `clap`; `--help` and `--version` are returned in this way too.
     #[error(transparent)]
     Words(#[from] clap::Error),
-    /// A flag whose value has the right form and cannot work.
+    /// A flag with a well-formed value that cannot work.
     #[error("{flag} {value}: {reason}")]
     Flag {
-        /// Which.
+        /// The flag.
         flag: &'static str,
-        /// What was given.
+        /// Its value.
         value: String,
         /// Why it cannot work, and what would.
         reason: String,
     },
-    /// The documents.
+    /// Errors in the documents.
     #[error("{0}")]
     Documents(#[from] Complaints),
-    /// A directory that the host must write.
+    /// A directory that the host must be able to write.
     #[error("cannot write {}: {source}; give {flag} a directory that this user may write", .path.display())]
     Unwritable {
-        /// Which flag names it.
+        /// The flag that names it.
         flag: &'static str,
         /// The directory.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// No right to mount.
+    /// The right to mount is missing.
     #[error(
         "{who} mounts volumes and needs the capability CAP_SYS_ADMIN, which this process lacks: run it as root (in a container: privileged), \
          in a namespace of its own (`unshare --map-root-user --mount wasmount serve ..`), or serve with --mounter or --role controller"
@@ -53,34 +53,34 @@ pub(crate) enum Fault {
         /// The role, or the command.
         who: &'static str,
     },
-    /// The health address is taken, or not ours.
+    /// The health address is in use, or does not belong to this machine.
     #[error(
         "cannot listen for health checks on {address}: {source}; choose another --listen-health, or `off`"
     )]
     HealthAddress {
         /// The address.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The command did its work and printed what it found, which is not well.
+    /// The command completed and printed its findings, and those are not well.
     #[error("not well")]
     Found,
-    /// The host that was asked says no, or nothing.
+    /// The host returned an error, or did not answer.
     #[error(transparent)]
     Admin(#[from] ControlError),
-    /// A room could not be set up, or ended by itself.
+    /// A part of the host could not be set up, or ended unexpectedly.
     #[error("{what}: {}", chain(.source.as_ref()))]
     Room {
-        /// What was tried.
+        /// The failed operation.
         what: String,
-        /// What the room said.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl Fault {
-    /// Joins what was tried to what a room said.
+    /// Adds the failed operation to an error.
     pub(crate) fn room<E>(what: impl Into<String>) -> impl FnOnce(E) -> Self
     where
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -92,7 +92,7 @@ impl Fault {
         }
     }
 
-    /// Says it on standard error (help and version on standard output) and gives the exit code.
+    /// Prints the error on standard error (help and version on standard output) and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         // A closed standard error must not turn into another exit code.
         let said = match self {
@@ -121,7 +121,7 @@ impl Fault {
     }
 }
 
-/// An error and what caused it, in one line.
+/// An error and its causes, in one line.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();

@@ -1,6 +1,6 @@
-//! `/healthz` (the process and its sockets), `/readyz` (every driver is reached), `/readyz/<driver>` (and has plugin and storage) and `/metrics`.
+//! `/healthz` (the process and its sockets), `/readyz` (every driver is reached), `/readyz/<driver>` (it also has plugin and storage) and `/metrics`.
 //!
-//! One sick plugin makes its driver unready, never the host unhealthy: a restart would take every other backend down.
+//! A failing plugin makes its driver unready, never the host unhealthy: a restart would interrupt every other backend.
 
 mod socket;
 
@@ -19,10 +19,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// Where health checks are served.
+/// The address of the health checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HealthAddress {
-    /// Nowhere.
+    /// No health checks.
     Off,
     /// At an address.
     At(SocketAddr),
@@ -41,7 +41,7 @@ impl FromStr for HealthAddress {
     }
 }
 
-/// Binds the address and serves for the life of the process.
+/// Binds the address and serves until the process ends.
 pub(crate) async fn serve(
     address: HealthAddress,
     readiness: Arc<Readiness>,
@@ -94,7 +94,7 @@ async fn readyz(State(readiness): State<Arc<Readiness>>) -> (StatusCode, String)
     answer("no driver is configured", join_all(checks).await)
 }
 
-/// Whether one driver can do all that it is asked for.
+/// Whether one driver can do everything it is asked to do.
 async fn readyz_of(
     State(readiness): State<Arc<Readiness>>,
     Path(driver): Path<String>,
@@ -113,7 +113,7 @@ async fn readyz_of(
     }
 }
 
-/// What is known to be wrong, or else that the driver's socket does not answer: somebody may have removed it.
+/// A known fault, or else that the driver's socket does not answer: its socket file may have been removed.
 async fn or_silent(known: Option<String>, driver: &DriverReport) -> Option<String> {
     match (known, &driver.socket) {
         (None, Some(path)) => socket::answers(path).await.err(),
@@ -126,7 +126,7 @@ async fn metrics(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics.text())
 }
 
-/// One line a driver; 503 when any has a fault.
+/// One line for each driver; 503 if any has a fault.
 fn answer(nothing: &str, faults: Vec<(String, Option<String>)>) -> (StatusCode, String) {
     let status = match faults.iter().any(|(_, fault)| fault.is_some()) {
         true => StatusCode::SERVICE_UNAVAILABLE,

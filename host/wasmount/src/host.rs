@@ -1,13 +1,13 @@
-//! The composition: the rooms of a host joined, one driver for each document, from an empty process to a clean stop. Apart because it is the
-//! only place that knows every room; it holds no rule of any.
+//! The composition root: it connects the crates of a host, with one driver for each document, from process start to a clean stop.
+//! It is the only module that knows every crate, and it holds no rule of any.
 //!
 //! ```text
-//! leftovers ─▶ preflight ─▶ health ─▶ data directory ─▶ rooms ─▶ backends ─▶ serving ─▶ signal ─▶ drained
+//! leftovers ─▶ preflight ─▶ health ─▶ data directory ─▶ shared services ─▶ backends ─▶ serving ─▶ signal ─▶ drained
 //!                                              each: socket ─▶ recovery claimed ─▶ reconciler of its versions
 //! ```
 //!
-//! Nothing after the sockets waits for a plugin: a backend without one serves tear-down, and no backend waits for another. Nor does anything
-//! wait for a mounter in a process of its own, which is put together in `mounter`.
+//! Nothing after the sockets waits for a plugin: a backend without one serves teardown, and no backend waits for another. Nor does anything
+//! wait for a mounter in another process; that process is composed in `mounter`.
 
 mod backend;
 mod backends;
@@ -74,72 +74,72 @@ pub(crate) use workbench::{
     changes, signatures_beside, signer_keys,
 };
 
-/// How long threads that wait for dead storage, or for the data directory, may keep the process. 1 s: they hold nothing that a kill loses, for
-/// what a copy has frozen is thawed when the mounter is dropped, with the last task.
+/// How long threads that wait for dead storage, or for the data directory, may delay the end of the process. 1 s: a kill loses nothing of theirs,
+/// since file systems that a copy has frozen are thawed when the mounter is dropped, with the last task.
 const LAST_JOBS: Duration = Duration::from_secs(1);
 
-/// Of the host's own directories: store and journal name volumes of every tenant, and a volume is reached through its mounts, never through
+/// Mode of the host's own directories: store and journal name volumes of every tenant, and a volume is reached through its mounts, never through
 /// the path of its pool.
 const OWN_MODE: u32 = 0o700;
 
-/// What the command line decides, checked.
+/// The options of the command line, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct HostOptions {
-    /// Store and compiled plugins.
+    /// The data directory: state store and compiled plugins.
     pub(crate) data_dir: PathBuf,
-    /// Who mounts.
+    /// The mounter.
     pub(crate) mounts: MountsOptions,
-    /// Whether a state store may be made in the place of one that is gone.
+    /// Whether an empty state store may replace a lost one.
     pub(crate) accepts_empty_state: bool,
-    /// Sockets.
+    /// Directory of the CSI sockets.
     pub(crate) socket_dir: PathBuf,
-    /// Where an administrator asks.
+    /// Admin socket.
     pub(crate) admin_socket: PathBuf,
     /// kubelet's root.
     pub(crate) kubelet_dir: PathBuf,
-    /// This node.
+    /// CSI node id of this node.
     pub(crate) node_id: NodeId,
-    /// Which services.
+    /// The CSI services to serve.
     pub(crate) role: Role,
-    /// Which CSI is spoken.
+    /// The CSI version to speak.
     pub(crate) profile: Profile,
-    /// Where health checks are served.
+    /// The address of the health checks.
     pub(crate) health: HealthAddress,
-    /// How long running calls may take at the end.
+    /// How long running calls may take at shutdown.
     pub(crate) grace: Duration,
-    /// Where records are, and who works.
+    /// Where records are stored, and whether a leader is elected.
     pub(crate) controller: ControllerOptions,
-    /// What is done for Kubernetes.
+    /// The options for Kubernetes.
     pub(crate) kubernetes: KubernetesOptions,
-    /// Which objects of the API server are served; none: files alone.
+    /// Which objects of the API server are served; none: only files.
     pub(crate) storage_backends: Option<StorageBackendsOptions>,
 }
 
-/// Who mounts for the drivers of a host.
+/// The mounter for the drivers of a host.
 #[derive(Debug, Clone)]
 pub(crate) enum MountsOptions {
-    /// This process.
+    /// In this process.
     Here {
         /// The journal of mounts.
         run_dir: PathBuf,
-        /// Where volumes may be mounted; none for a controller.
+        /// The path roots: directories below which volumes may be mounted; none for a controller.
         path_roots: Vec<PathRoot>,
     },
-    /// `wasmount mounter`.
+    /// The process `wasmount mounter`.
     Elsewhere {
-        /// Where it listens.
+        /// Its socket.
         socket: PathBuf,
     },
 }
 
 impl HostOptions {
-    /// Where a driver serves.
+    /// The CSI socket of a driver.
     pub(crate) fn socket(&self, driver: &DriverName) -> PathBuf {
         self.socket_dir.join(driver.as_str()).join("csi.sock")
     }
 }
 
-/// Makes a directory that is the host's alone, and those above it.
+/// Creates a directory with access for the host only, and its missing parents.
 fn private_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)

@@ -1,7 +1,7 @@
 //! `wasmount`: one binary that serves storage backends written as WebAssembly components as CSI drivers.
 //!
-//! The story of a command: its words are read (`cli`), documents are loaded (`config`), the rooms are joined (`host`), and whatever ends it
-//! becomes one clear line and an exit code (`fault`). This is the only crate that sees every room.
+//! A command is parsed (`cli`), its documents are loaded (`config`), the crates are connected (`host`), and an error
+//! becomes one clear line and an exit code (`fault`). This is the only crate that depends on every other crate.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! `/metrics`: what a host counts, in Prometheus' text format.
+//! `/metrics`: the host's metrics, in Prometheus' text format.
 //!
-//! Labels have bounds: drivers are those of the documents, methods and codes those of CSI and gRPC. docs/kubernetes.md has the same table.
+//! Labels are bounded: drivers are those of the documents, methods and codes those of CSI and gRPC. docs/kubernetes.md has the same table.
 
 use crate::readiness::{DriverReport, Readiness};
 use prometheus_client::encoding::text::encode;
@@ -22,17 +22,17 @@ use wasmount_core::names::DriverName;
 use wasmount_csi::CallMetrics;
 use wasmount_versions::{RefusalKind, VersionReconciler};
 
-/// OpenMetrics 1.0, which Prometheus reads since 2.5.
+/// OpenMetrics 1.0, which Prometheus accepts since 2.5.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Of one host.
+/// The metrics of one host.
 pub(crate) struct Metrics {
     readiness: Arc<Readiness>,
     calls: CallMetrics,
     drivers: Mutex<BTreeMap<DriverName, Shown>>,
 }
 
-/// What is shown of a driver that serves.
+/// The sources of one serving driver's metrics.
 struct Shown {
     driver: Arc<Driver>,
     reconciler: Arc<VersionReconciler>,
@@ -57,7 +57,7 @@ struct OfVersion {
     digest: String,
 }
 
-/// What has happened to the versions of one driver since the host began.
+/// Counts of changes to the versions of one driver since the host started.
 #[derive(Debug, Default)]
 pub(crate) struct VersionCounts {
     swaps: AtomicU64,
@@ -66,7 +66,7 @@ pub(crate) struct VersionCounts {
 }
 
 impl Metrics {
-    /// Of a host whose drivers are not there yet.
+    /// The metrics of a host without drivers yet.
     pub(crate) fn new(readiness: Arc<Readiness>) -> Self {
         Self {
             readiness,
@@ -75,12 +75,12 @@ impl Metrics {
         }
     }
 
-    /// What the servers measure with.
+    /// The metrics that the servers update.
     pub(crate) fn calls(&self) -> CallMetrics {
         self.calls.clone()
     }
 
-    /// Shows this driver's plugin too: its faults, and its versions, which whoever watches them counts.
+    /// Adds the metrics of this driver's plugin: its faults, and its versions, which the task that watches them counts.
     pub(crate) fn add(
         &self,
         driver: Arc<Driver>,
@@ -96,7 +96,7 @@ impl Metrics {
         counts
     }
 
-    /// Shows a driver no more.
+    /// Removes the metrics of a driver.
     pub(crate) fn remove(&self, driver: &DriverName) {
         self.drivers().remove(driver);
     }
@@ -105,7 +105,7 @@ impl Metrics {
         self.drivers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All of them now.
+    /// The text of all metrics now.
     pub(crate) fn text(&self) -> String {
         let mut registry = Registry::with_prefix("wasmount");
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -180,7 +180,7 @@ impl Metrics {
         for Shown { driver, .. } in self.drivers().values() {
             let counts = driver.fault_counts();
             for &kind in FaultKind::ALL {
-                // Those that never were are shown as well: a rate needs a zero to begin at.
+                // Faults that never occurred are shown as well: a rate needs a zero to start at.
                 let labels = OfFault {
                     driver: driver.name().to_string(),
                     kind: kind.as_str(),
@@ -240,17 +240,17 @@ impl Metrics {
 }
 
 impl VersionCounts {
-    /// Another version serves.
+    /// Counts a swap: another version serves.
     pub(crate) fn swapped(&self) {
         self.swaps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A version was taken back.
+    /// Counts a rollback.
     pub(crate) fn rolled_back(&self) {
         self.rollbacks.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A version was refused.
+    /// Counts a rejected version.
     pub(crate) fn refused(&self, kind: RefusalKind) {
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         *refusals.entry(kind).or_default() += 1;

@@ -1,15 +1,15 @@
-//! How far a transfer is, as a bar on the terminal of whoever waits.
+//! The progress of a transfer, as a bar on the user's terminal.
 //!
-//! Where standard error is no terminal nothing is drawn: a log would be filled with bars.
+//! If standard error is not a terminal, nothing is drawn: bars would fill a log.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
 use wasmount_artifact::{Progress, Step, silent};
 
-/// What is shown: the part, the amounts, how fast, how long still.
+/// The format: progress, amounts, rate, remaining time.
 const FORM: &str = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
-/// Transfers of fewer bytes are over before one could look.
+/// Transfers of fewer bytes end before a user could see the bar.
 const LEAST_BYTES: u64 = 256 << 10;
 
 /// Draws on standard error, if that is a terminal.

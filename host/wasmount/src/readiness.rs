@@ -1,6 +1,6 @@
-//! Who serves, who is ready, and why not.
+//! Which drivers are served, which are ready, and why others are not.
 //!
-//! It decides nothing: a reason is kept in the words of whoever found it.
+//! It decides nothing: it keeps each reason as the module that found it wrote it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,47 +8,47 @@ use tokio::sync::watch;
 use wasmount_core::names::DriverName;
 use wasmount_kubernetes::{ListingStatus, RegistrationStatus, TroubleKind, Troubles};
 
-/// What is said until something is known: no trouble, only not yet ready.
+/// The reason until more is known: not a failure, only not yet ready.
 const STARTING: &str = "the host is starting";
 pub(crate) const LOADING: &str = "its plugin is being loaded";
 pub(crate) const AWAITING_MOUNTER: &str = "the mounter does not answer yet";
 
-/// Shared by all of a host.
+/// The readiness that all parts of a host share.
 #[derive(Debug)]
 pub(crate) struct Readiness(watch::Sender<Report>);
 
-/// A moment's state.
+/// The state at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// Why no driver can be ready, such as a second host that has the data directory.
+    /// Why no driver can be ready, such as another host that holds the data directory.
     pub(crate) host: Option<String>,
-    /// That the records of all drivers are lost, and what to do; none: they are there.
+    /// That the records of all drivers are lost, and what to do; none: they are not.
     pub(crate) lost_records: Option<String>,
     /// The drivers.
     pub(crate) drivers: BTreeMap<DriverName, DriverReport>,
 }
 
-/// One driver of it.
+/// The state of one driver.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DriverReport {
-    /// Where it serves, once it does.
+    /// Its CSI socket, once it serves.
     pub(crate) socket: Option<PathBuf>,
-    /// Why it has no plugin; none: it has.
+    /// Why it has no plugin; none: it has one.
     pub(crate) no_plugin: Option<String>,
     /// The host was started to serve it, and has not loaded a plugin for it since.
     pub(crate) never_loaded: bool,
-    /// Why its storage cannot be used here; none: it can, or nobody has looked yet.
+    /// Why its storage cannot be used here; none: it can, or it was not checked yet.
     pub(crate) storage: Option<String>,
-    /// How it stands with kubelet; none: nobody registers it here.
+    /// The status of its registration with kubelet; none: this host does not register it.
     pub(crate) registration: Option<RegistrationStatus>,
-    /// How it stands in CSINode; none: nobody looks.
+    /// Its status in CSINode; none: CSINode is not watched.
     pub(crate) listing: Option<ListingStatus>,
-    /// Why Kubernetes acts on a CSIDriver object that says other than the plugin needs; none: it does not, or nobody looks.
+    /// Why Kubernetes acts on a CSIDriver object that contradicts the plugin; none: it does not, or the object is not watched.
     pub(crate) contradicted: Option<String>,
 }
 
 impl Readiness {
-    /// Nobody is ready yet.
+    /// Creates a report in which no driver is ready yet.
     pub(crate) fn new(drivers: impl IntoIterator<Item = DriverName>) -> Self {
         let drivers = drivers
             .into_iter()
@@ -72,12 +72,12 @@ impl Readiness {
         self.0.borrow().clone()
     }
 
-    /// The state now and from now on.
+    /// A receiver of the state now and of later changes.
     pub(crate) fn watch(&self) -> watch::Receiver<Report> {
         self.0.subscribe()
     }
 
-    /// Returns once each plugin was loaded, or could not be the first time.
+    /// Returns once each plugin was loaded, or its first attempt to load has failed.
     pub(crate) async fn all_tried(&self) {
         let is_loading = |driver: &DriverReport| driver.no_plugin.as_deref() == Some(LOADING);
         let mut reports = self.watch();
@@ -87,19 +87,19 @@ impl Readiness {
             .await;
     }
 
-    /// Why no driver can be ready; none: nothing stands in the way.
+    /// Sets why no driver can be ready; none: nothing prevents it.
     pub(crate) fn set_host(&self, reason: Option<String>) {
         self.0.send_modify(|report| report.host = reason);
     }
 
-    /// The records of all drivers are lost, in words.
+    /// Sets that the records of all drivers are lost, with the message.
     pub(crate) fn set_lost_records(&self, reason: String) {
         self.0
             .send_modify(|report| report.lost_records = Some(reason));
     }
 
-    /// A driver that comes while the host serves; one that is there already stays as it is. The host is ready without its plugin: no roll-out
-    /// brought it, and one that goes on must not stop at it.
+    /// Adds a driver while the host serves; an existing one stays as it is. The host is ready without this driver's plugin: the driver was not added
+    /// by a roll-out, and a roll-out in progress must not stop at it.
     pub(crate) fn add(&self, driver: &DriverName) {
         self.0.send_modify(|report| {
             let drivers = &mut report.drivers;
@@ -109,19 +109,19 @@ impl Readiness {
         });
     }
 
-    /// A driver that is served no more.
+    /// Removes a driver that is not served any more.
     pub(crate) fn remove(&self, driver: &DriverName) {
         self.0.send_modify(|report| {
             report.drivers.remove(driver);
         });
     }
 
-    /// A driver's socket accepts calls.
+    /// Sets that a driver's socket accepts calls.
     pub(crate) fn set_socket(&self, driver: &DriverName, socket: PathBuf) {
         self.change(driver, |report| report.socket = Some(socket));
     }
 
-    /// Why a driver has no plugin; none: it has.
+    /// Sets why a driver has no plugin; none: it has one.
     pub(crate) fn set_plugin(&self, driver: &DriverName, reason: Option<String>) {
         self.change(driver, |report| {
             report.never_loaded &= reason.is_some();
@@ -129,27 +129,27 @@ impl Readiness {
         });
     }
 
-    /// Why a driver's storage cannot be used here; none: it can.
+    /// Sets why a driver's storage cannot be used here; none: it can.
     pub(crate) fn set_storage(&self, driver: &DriverName, reason: Option<String>) {
         self.change(driver, |report| report.storage = reason);
     }
 
-    /// How a driver stands with kubelet.
+    /// Sets the status of a driver's registration with kubelet.
     pub(crate) fn set_registration(&self, driver: &DriverName, status: RegistrationStatus) {
         self.change(driver, |report| report.registration = Some(status));
     }
 
-    /// How a driver stands in CSINode.
+    /// Sets the status of a driver in CSINode.
     pub(crate) fn set_listing(&self, driver: &DriverName, status: ListingStatus) {
         self.change(driver, |report| report.listing = Some(status));
     }
 
-    /// What Kubernetes is told of a driver contradicts it.
+    /// Sets how a driver's CSIDriver object contradicts its plugin.
     pub(crate) fn set_contradicted(&self, driver: &DriverName, reason: Option<String>) {
         self.change(driver, |report| report.contradicted = reason);
     }
 
-    /// What is known of a driver; a late word of one that was removed is nobody's.
+    /// Changes the state of a driver; a late change of a removed driver is ignored.
     fn change(&self, driver: &DriverName, change: impl FnOnce(&mut DriverReport)) {
         self.0.send_modify(|report| {
             if let Some(report) = report.drivers.get_mut(driver) {
@@ -170,14 +170,14 @@ impl DriverReport {
 }
 
 impl Report {
-    /// Why no driver can be ready; none: nothing stands in the way.
+    /// Why no driver can be ready; none: nothing prevents it.
     pub(crate) fn of_host(&self) -> Option<String> {
         self.host.clone().or_else(|| self.lost_records.clone())
     }
 
-    /// Why a driver's calls do not reach it from Kubernetes; none: they do. One whose plugin was never loaded serves nobody, and a roll-out
-    /// must stop there. A plugin that is lost later, or a sick pool, is no reason: the pod of a host serves many drivers, and the tear-down
-    /// of that one too.
+    /// Why a driver's calls do not reach it from Kubernetes; none: they do. A driver with a plugin that was never loaded serves no client, and a
+    /// roll-out must stop there. A plugin that is lost later, or a failing pool, is no reason: the pod of a host serves many drivers, and the
+    /// teardown of that driver too.
     pub(crate) fn not_reached(&self, driver: &DriverReport) -> Option<String> {
         let not_serving = || {
             let missing = driver.socket.is_none();
@@ -202,7 +202,7 @@ impl Report {
             .or_else(not_listed)
     }
 
-    /// Why a driver cannot do all that it is asked for; none: it can.
+    /// Why a driver cannot do everything it is asked to do; none: it can.
     pub(crate) fn not_ready(&self, driver: &DriverReport) -> Option<String> {
         self.not_reached(driver)
             .or_else(|| driver.no_plugin.clone())
@@ -210,7 +210,7 @@ impl Report {
             .or_else(|| driver.contradicted.clone())
     }
 
-    /// What an administrator of the node has to mend.
+    /// The problems that an administrator of the node must correct.
     pub(crate) fn troubles(&self) -> Troubles {
         let known = |words: &Option<String>| {
             let waits = [STARTING, LOADING, AWAITING_MOUNTER];

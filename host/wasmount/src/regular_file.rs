@@ -1,4 +1,4 @@
-//! Small files that the configuration names, read whole.
+//! Reads small files that the configuration names.
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
@@ -8,23 +8,23 @@ use std::path::Path;
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
-    /// The system says no.
+    /// The kernel returned an error.
     #[error("cannot be read: {0}")]
     Unreadable(#[from] io::Error),
-    /// A named pipe, a device, a directory.
+    /// It is a named pipe, a device or a directory.
     #[error("is not a regular file")]
     NotRegular,
-    /// Longer than it may be.
+    /// It is longer than allowed.
     #[error("is larger than {most} bytes")]
     TooLarge {
-        /// The most, in bytes.
+        /// The limit, in bytes.
         most: u64,
     },
 }
 
-/// Opens a regular file to read it. Links are followed: Kubernetes mounts every Secret as one.
+/// Opens a regular file for reading. Links are followed: Kubernetes mounts every Secret as one.
 pub(crate) fn open(path: &Path) -> Result<File, Refused> {
-    // A pipe without a writer opens at once with this, and is refused below; to a regular file it means nothing.
+    // A pipe without a writer opens at once with this, and is rejected below; the flag has no effect on a regular file.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from)?);
     if !file.metadata()?.is_file() {
@@ -33,10 +33,10 @@ pub(crate) fn open(path: &Path) -> Result<File, Refused> {
     Ok(file)
 }
 
-/// All of a regular file of at most `most` bytes.
+/// Reads all of a regular file of at most `most` bytes.
 pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, Refused> {
     let file = open(path)?;
-    // The size is a hint for how much room to make, no more: it may grow meanwhile, and files of /proc say 0.
+    // The size is only a hint for the capacity: the file may grow meanwhile, and files of /proc report 0.
     let room = file.metadata()?.len().min(most).saturating_add(1);
     let mut bytes = Vec::with_capacity(usize::try_from(room).unwrap_or_default());
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -46,7 +46,7 @@ pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, Refused> {
     Ok(bytes)
 }
 
-/// The same, or nothing if there is no such file.
+/// The same, or none if there is no such file.
 pub(crate) fn read_if_there(path: &Path, most: u64) -> Result<Option<Vec<u8>>, Refused> {
     match read(path, most) {
         Err(Refused::Unreadable(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -89,7 +89,7 @@ mod tests {
             Path::new("/dev/tty"),
         ] {
             let line = said(path);
-            // Whether there is a terminal depends on who runs this.
+            // Whether there is a terminal depends on the environment of this test.
             let no_terminal = line.starts_with("cannot be read: No such device");
             assert!(
                 line == "is not a regular file" || no_terminal,

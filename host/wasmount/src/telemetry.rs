@@ -24,23 +24,23 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// The host's own modules, plugins' words included: every target of ours begins so.
+/// The host's own modules, plugins' messages included: every target of this project starts with it.
 const OWN: &str = "wasmount";
 
-/// What all other crates may say at most, unless they are named: at `debug`, a compiler fills a disk.
+/// Highest level of all other crates, unless they are named: at `debug`, a compiler fills a disk.
 const OTHERS: LevelFilter = LevelFilter::WARN;
 
-/// Says each failed attempt of a watch, whole; the host says once that a watch failed, and why.
+/// Logs each failed attempt of a watch in full; the host logs once that a watch failed, and why.
 const WATCHES: &str = "kube_runtime";
-/// Says each failed request, as an error; who asked says what that means.
+/// Logs each failed request as an error; the caller logs what that means.
 const REQUESTS: &str = "kube_client";
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// How like a level a word must be to be taken for a slip (Jaro and Winkler: 1 is the same).
+/// How similar to a level a word must be to be taken for a typing error (Jaro and Winkler: 1 is the same).
 const LIKENESS: f64 = 0.7;
 
-/// Levels as `debug`, which is the host's own, or `info,wasmount_mount=debug,h2=trace`, which names others.
+/// Parses log levels such as `debug`, which is the host's own, or `info,wasmount_mount=debug,h2=trace`, which names other crates.
 pub(crate) fn levels(words: &str) -> Result<Targets, String> {
     let mut own = LevelFilter::INFO;
     let mut named = Vec::new();
@@ -58,7 +58,7 @@ pub(crate) fn levels(words: &str) -> Result<Targets, String> {
     Ok(levels.with_targets(named))
 }
 
-/// Only the six words: in tracing's own reading a slip names a module, and logs nothing else.
+/// Accepts only the six levels: tracing itself reads a misspelt level as the name of a module, and then logs nothing else.
 fn level(word: &str) -> Result<LevelFilter, String> {
     let given = word.to_lowercase();
     let known = LEVELS.contains(&given.as_str());
@@ -77,7 +77,7 @@ fn level(word: &str) -> Result<LevelFilter, String> {
     ))
 }
 
-/// Starts logging for the life of the process; a second call changes nothing.
+/// Starts logging until the process ends; a second call changes nothing.
 pub(crate) fn start(format: LogFormat, levels: Targets) {
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     let registry = tracing_subscriber::registry().with(levels);
@@ -98,7 +98,7 @@ pub(crate) fn start(format: LogFormat, levels: Targets) {
     }
 }
 
-/// One field of a text line. Paths, ids and plugins' words may be in it, so whatever could end the line, or begin another, is escaped.
+/// One field of a text line. It may contain paths, ids and plugins' messages, so everything that could end the line, or start another, is escaped.
 fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
     let text = on_one_line(&format!("{value:?}"));
     match field.name() {
@@ -107,7 +107,7 @@ fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -
     }
 }
 
-/// Text of a plugin or a person, harmless on a terminal.
+/// Text of a plugin or a user, made harmless for a terminal.
 pub(crate) fn on_one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
@@ -120,7 +120,7 @@ pub(crate) fn on_one_line(text: &str) -> String {
     line
 }
 
-/// A panic ends one task, not the process: without this line nobody would know why a call was lost.
+/// A panic ends one task, not the process: without this line the log would not say why a call was lost.
 fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
     let place = panic
         .location()

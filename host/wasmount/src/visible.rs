@@ -1,13 +1,13 @@
-//! What others wrote (a plugin, a registry, an administrator), as a terminal may be given it.
+//! Makes text of a plugin, a registry or an administrator safe for a terminal.
 
 use wasmount_artifact::is_control;
 
-/// As one line.
+/// The text as one line.
 pub(crate) fn line(text: &str) -> String {
     text.chars().map(visible).collect()
 }
 
-/// As the lines that it has.
+/// The text with its line breaks.
 pub(crate) fn lines(text: &str) -> String {
     let kept = |c| if c == '\n' { c } else { visible(c) };
     text.chars().map(kept).collect()

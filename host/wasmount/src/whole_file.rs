@@ -1,7 +1,7 @@
-//! Writes a file whole or not at all.
+//! Writes a file completely or not at all.
 //!
-//! The bytes go to a file without a name first, and are on stable storage before it gets one: whoever is killed meanwhile leaves nothing, since the
-//! kernel removes what has no name. File systems that have no such files get one with a name of its own.
+//! The bytes are first written to a file without a name, and are on stable storage before it gets one: a process that is killed meanwhile leaves
+//! nothing, since the kernel removes a file without a name. On file systems without such files a temporary file with a name is used.
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
 use rustix::io::Errno;
@@ -13,12 +13,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process;
 
-/// Of a file before the user's own mask: what `open` gives a new file elsewhere.
+/// Mode of a new file before the user's umask: the usual mode for `open`.
 const NEW_FILE: u32 = 0o666;
-/// Of a file for its owner alone.
+/// Mode of a file that only its owner may access.
 const PRIVATE_FILE: u32 = 0o600;
 
-/// Writes by `write`, then puts the file in its place.
+/// Writes with `write`, then renames the file to its path.
 pub(crate) fn write<E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
@@ -26,7 +26,7 @@ pub(crate) fn write<E: From<io::Error>>(
     write_as(path, NEW_FILE, write)
 }
 
-/// The same, for the eyes of the user alone.
+/// The same, for a file that only the user may read.
 pub(crate) fn write_private<E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
@@ -46,12 +46,12 @@ fn write_as<E: From<io::Error>>(
     if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
         return through(path, write);
     }
-    // What a link leads to is replaced, not the link.
+    // The target of a link is replaced, not the link.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let name = path.file_name().unwrap_or(name);
     let mut aside = OsString::from(".");
     aside.push(name);
-    // Two processes may write the same file at once.
+    // Two processes may write the same file at the same time.
     aside.push(format!(".{}.part", process::id()));
     let aside = path.with_file_name(aside);
     let written = match nameless(path, mode)? {
@@ -60,13 +60,13 @@ fn write_as<E: From<io::Error>>(
     };
     let done = written.and_then(|()| Ok(fs::rename(&aside, path)?));
     if done.is_err() {
-        // What went wrong is said; that a part is left is not worth another line.
+        // The write error is reported; a leftover part is not worth another line.
         let _ = fs::remove_file(&aside);
     }
     done
 }
 
-/// Into a device or a pipe, which takes what it is given and stays.
+/// Writes into a device or a pipe, which is not replaced.
 fn through<E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
@@ -76,7 +76,7 @@ fn through<E: From<io::Error>>(
     Ok(file.flush()?)
 }
 
-/// A file without a name in the folder of `path`, where the file system has such (open(2), `O_TMPFILE`) and /proc is there to give it one.
+/// A file without a name in the folder of `path`, if the file system supports it (open(2), `O_TMPFILE`) and /proc is mounted, to link it by name.
 fn nameless(path: &Path, mode: u32) -> io::Result<Option<File>> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -93,7 +93,7 @@ fn nameless(path: &Path, mode: u32) -> io::Result<Option<File>> {
     }
 }
 
-/// A new file: never one that is there, whoever put it there, nor what a link leads to.
+/// A new file: an existing one is removed, so that neither that file nor the target of a link is written.
 fn named(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = File::options();
     let options = options.write(true).create_new(true).mode(mode);
@@ -106,16 +106,16 @@ fn named(path: &Path, mode: u32) -> io::Result<File> {
     }
 }
 
-/// Whether it is for want of such files; two of the words are of kernels that do not know the flag (open(2), "BUGS").
+/// Whether the file system lacks such files; two of the errors are those of kernels that do not know the flag (open(2), "BUGS").
 fn has_no_nameless(error: Errno) -> bool {
     [Errno::OPNOTSUPP, Errno::INVAL, Errno::ISDIR].contains(&error)
 }
 
-/// One moment before it is renamed: a link never takes the place of a file.
+/// Gives it a temporary name just before it is renamed: a link(2) never replaces a file.
 fn give_name(file: &File, name: &Path) -> io::Result<()> {
     let named = || linkat(CWD, magic_link(file), CWD, name, AtFlags::SYMLINK_FOLLOW);
     match named() {
-        // Of one that had our number before, and was killed in that moment.
+        // A leftover of a process with the same id that was killed at that moment.
         Err(Errno::EXIST) => {
             fs::remove_file(name)?;
             Ok(named()?)
@@ -174,7 +174,7 @@ mod tests {
         })
         .unwrap();
         assert_eq!(names(folder.path()), ["plugin.wasm"]);
-        // What one with our number left is no hindrance.
+        // A leftover of a process with the same id does not prevent the write.
         let left = folder
             .path()
             .join(format!(".plugin.wasm.{}.part", process::id()));

@@ -1,4 +1,4 @@
-//! A host that may have few files open, and a client of one driver that takes all the connections it can get: the other driver is served.
+//! A host with a low limit of open files, and a client of one driver that opens all the connections it can get: the other driver is served.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,9 +15,9 @@ use std::time::Duration;
 use wasmount_csi::wire::csi::v1::GetPluginInfoRequest;
 use wasmount_csi::wire::csi::v1::identity_client::IdentityClient;
 
-/// Longest wait for anything: generous, since the machine may be building at the same time.
+/// Timeout of every wait: generous, since the machine may be building at the same time.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The host's soft limit, as a login has it, and a hard one that is not much higher.
+/// The host's soft limit, and a hard limit that is not much higher.
 const SOFT_LIMIT: usize = 128;
 const HARD_LIMIT: usize = 256;
 
@@ -31,7 +31,7 @@ impl Host {
     fn start(drivers: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        // The shell's words, since a limit is set between fork and exec.
+        // Through the shell, since a limit is set between fork and exec.
         let limits =
             format!("ulimit -Sn {SOFT_LIMIT}; ulimit -Hn {HARD_LIMIT}; exec \"$0\" \"$@\"");
         let mut command = Command::new("bash");
@@ -66,7 +66,7 @@ impl Host {
         }
     }
 
-    /// Everything that is said up to a log line, that line included.
+    /// All log lines up to and including one with this text.
     fn says(&self, part: &str) -> Vec<String> {
         let mut seen = Vec::new();
         while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
@@ -113,7 +113,7 @@ async fn a_client_cannot_exhaust_descriptors_of_another_driver() {
         let info = tokio::time::timeout(PATIENCE, info).await.unwrap().unwrap();
         assert_eq!(info.get_ref().name, "two.wasmount.io");
     }
-    // Once, however many clients wait.
+    // Logged once, however many clients wait.
     let rest: Vec<_> = host.lines.try_iter().collect();
     let again = |line: &&String| line.contains("new clients wait") || line.contains("accepted");
     assert_eq!(rest.iter().find(again), None);

@@ -1,5 +1,5 @@
-//! A host as its neighbours see it: sockets, health checks, a second host, signals. A backend without its plugin is enough for all of it,
-//! and proves on the way that one is not needed.
+//! A host as other processes see it: sockets, health checks, a second host, signals. A backend without its plugin is enough for all of it,
+//! and shows that no plugin is needed.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use std::time::Duration;
 use wasmount_csi::wire::csi::v1::identity_client::IdentityClient;
 use wasmount_csi::wire::csi::v1::{GetPluginInfoRequest, ProbeRequest};
 
-/// Longest wait for anything: generous, since the machine may be building at the same time.
+/// Timeout of every wait: generous, since the machine may be building at the same time.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 const DRIVER: &str = "absent.wasmount.io";
@@ -31,7 +31,7 @@ struct Host {
 }
 
 impl Host {
-    /// On the data directory of `folder`, everything else below `folder/name`.
+    /// Starts it on the data directory of `folder`; everything else is below `folder/name`.
     fn start(folder: &Path, name: &str) -> Self {
         let own = folder.join(name);
         let (run, sockets) = (own.join("run"), own.join("s"));
@@ -41,7 +41,7 @@ impl Host {
             "apiVersion: wasmount.io/v1alpha1\nkind: StorageBackend\nmetadata: {{ name: absent }}\nspec:\n  driverName: {DRIVER}\n  plugin: {{ path: absent.wasm }}\n"
         );
         std::fs::write(&document, text).unwrap();
-        // Free a moment ago; nothing else of this test takes it meanwhile.
+        // The port was free a moment ago; nothing else in this test takes it meanwhile.
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let health = free.local_addr().unwrap();
         drop(free);
@@ -99,7 +99,7 @@ impl Host {
         (status.to_owned(), body.to_owned())
     }
 
-    /// The answer of a health check once it says something: what is logged may be a moment ahead of what is answered.
+    /// The answer of a health check once it contains this text: the log may be a moment ahead of the answer.
     fn get_once(&self, path: &str, part: &str) -> (String, String) {
         for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
             let answer = self.get(path);
@@ -111,7 +111,7 @@ impl Host {
         panic!("{path} never said {part:?}, but {:?}", self.get(path))
     }
 
-    /// Sends SIGTERM; the exit code.
+    /// Sends SIGTERM; returns the exit code.
     fn stop(&mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -133,7 +133,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // Fails when it has ended already, as it should have.
+        // Fails if it has ended already, as it should have.
         drop(self.child.kill());
         drop(self.child.wait());
     }

@@ -1,6 +1,6 @@
-//! Commands that ask a running host by its admin socket: what they share.
+//! The common parts of the commands that use the admin socket of a running host.
 //!
-//! What a host answers is `wasmount_control`'s; nothing here knows how it is done.
+//! The answers of a host are defined in `wasmount_control`; nothing here depends on how they are produced.
 
 pub(crate) mod change;
 pub(crate) mod history;
@@ -60,7 +60,7 @@ pub(crate) struct DriverFlags {
 }
 
 impl DriverFlags {
-    /// Asks for a change, and prints what it came to.
+    /// Requests a change, and prints its result.
     fn change(
         self,
         question: impl AsyncFnOnce(&Client, &str) -> Result<Done, ControlError>,
@@ -85,7 +85,7 @@ impl HostFlags {
     }
 }
 
-/// Asks one question.
+/// Sends one request.
 fn ask<T>(question: impl Future<Output = Result<T, ControlError>>) -> Result<T, Fault> {
     runtime()?.block_on(question).map_err(Fault::from)
 }
@@ -97,7 +97,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, Fault> {
         .map_err(Fault::room("the command cannot be run"))
 }
 
-/// Prints to standard output; colours go where nobody would see them as such. Whoever reads may stop reading.
+/// Prints to standard output, without colours if that is not a terminal. The reader may close the pipe.
 fn print(text: &str) -> Result<(), Fault> {
     let mut output = anstream::stdout().lock();
     let printed = output
@@ -117,7 +117,7 @@ fn print_json(words: &impl Serialize) -> Result<(), Fault> {
     print(&format!("{text}\n"))
 }
 
-/// A version in one cell.
+/// The text of a version in one cell.
 fn numbered(version: Option<&Version>) -> String {
     version.map_or_else(|| "-".to_owned(), |version| version.number.to_string())
 }

@@ -1,6 +1,6 @@
-//! `wasmount call`: its flags, and one call from the words of a person to what is shown of it.
+//! `wasmount call`: its flags, and one call from the request to the report.
 //!
-//! The call goes the way that kubelet's would, but for the socket and the mounts. It never shows a request.
+//! The call takes the same path as kubelet's, except for the socket and the mounts. It never shows a request.
 
 mod plan;
 mod report;
@@ -92,7 +92,7 @@ pub(crate) struct Flags {
     json: bool,
 }
 
-/// Makes it.
+/// Makes the call.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let words = request::read(flags.request.as_deref())?;
     let call = NamedCall::parse(&flags.rpc, &words).map_err(|refused| Fault::Flag {
@@ -100,7 +100,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         value: flags.rpc.clone(),
         reason: refused.to_string(),
     })?;
-    // It may hold secrets.
+    // The request may hold secrets.
     drop(words);
     let mut configured = subject(&flags.file, flags.backend.as_deref(), &flags.pool)?;
     flags.secrets.put(&mut configured)?;
@@ -116,7 +116,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         let workbench = Workbench::set_up(configured, &pools, cache).await?;
         let admitted = workbench.admit(&mut AdmissionReport::default()).await;
         let admitted = admitted.map_err(Fault::room("the plugin cannot serve"))?;
-        // What it said at its admission is no part of the call.
+        // Log lines of the admission are not part of the call.
         drop(log_capture.take());
         workbench.call(admitted, call, profile, &before).await
     })?;

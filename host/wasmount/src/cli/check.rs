@@ -1,4 +1,4 @@
-//! `wasmount check`: its flags, and the steps of admission as they were taken.
+//! `wasmount check`: its flags, and the steps of admission with their results.
 
 use super::show::{self, Table, Tone, harmless, microseconds, milliseconds};
 use super::subject::{CacheFlags, SecretFlags, subject};
@@ -41,7 +41,7 @@ pub(crate) struct Flags {
     json: bool,
 }
 
-/// Checks and prints.
+/// Checks the component and prints the report.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let mut configured = subject(&flags.file, Some(&flags.backend), &[])?;
     flags.secrets.put(&mut configured)?;
@@ -64,7 +64,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     }
 }
 
-/// What became of a step, in one word, and what was said of it; those after a refusal were not taken.
+/// The outcome of a step in one word, and its message; the steps after a rejection are skipped.
 fn outcome(report: &AdmissionReport, step: Step) -> (&'static str, &str, Option<Duration>) {
     let taken = report.steps().iter().find(|taken| taken.step == step);
     match taken.map(|taken| (&taken.outcome, taken.took)) {
@@ -110,7 +110,7 @@ fn as_text(report: &AdmissionReport, admitted: &Result<Admitted, Refusal>) -> St
             "refused" => Tone::Bad,
             _ => Tone::Quiet,
         };
-        // A refusal is shown whole, below the steps.
+        // A rejection is shown in full, below the steps.
         let said = match word {
             "refused" => String::new(),
             _ => harmless(said),

@@ -1,5 +1,5 @@
-//! Words of the command line that end up in objects of a cluster. What has another is refused here, where somebody reads why, and not when the object
-//! is applied.
+//! Values of the command line that become part of cluster objects. An invalid value is rejected here, where the user reads the reason, and not when
+//! the object is applied.
 
 use clap::ValueEnum;
 use wasmount_core::document::{REFERENCE_SCHEME, Reference};
@@ -16,7 +16,7 @@ pub(super) enum FsType {
 }
 
 impl FsType {
-    /// As a StorageClass has it.
+    /// The name in a StorageClass.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Ext4 => "ext4",
@@ -26,7 +26,7 @@ impl FsType {
     }
 }
 
-/// A DNS label (RFC 1123), as Kubernetes names namespaces.
+/// Parses a DNS label (RFC 1123), the form of a namespace's name in Kubernetes.
 pub(super) fn namespace(word: &str) -> Result<String, String> {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let is_label = (1..=LABEL_BYTES).contains(&word.len())
@@ -41,7 +41,7 @@ pub(super) fn namespace(word: &str) -> Result<String, String> {
     }
 }
 
-/// The name of an image, `[host/]repository[:tag][@sha256:..]`: that of an artifact, but that registry and tag have defaults.
+/// Parses the name of an image, `[host/]repository[:tag][@sha256:..]`: that of an artifact, except that registry and tag have defaults.
 pub(super) fn image(word: &str) -> Result<String, String> {
     if word.starts_with(REFERENCE_SCHEME) {
         return Err(format!("an image has no `{REFERENCE_SCHEME}` before it"));
@@ -63,7 +63,7 @@ pub(super) fn image(word: &str) -> Result<String, String> {
     }
 }
 
-/// What the names of images begin with.
+/// Parses the common prefix of the names of images.
 pub(super) fn image_prefix(word: &str) -> Result<String, String> {
     image(&format!("{word}/image:tag")).map(|_| word.to_owned())
 }

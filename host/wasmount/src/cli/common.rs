@@ -1,4 +1,4 @@
-//! Flags that several subcommands have: which backends, which directories, how much is said.
+//! Flags of several subcommands: backends, directories, log level.
 //!
 //! It opens nothing but the documents.
 
@@ -78,7 +78,7 @@ pub(super) struct MountFlags {
 }
 
 impl CommonFlags {
-    /// Starts the log, reads the documents; them and the grace period.
+    /// Starts the log, reads the documents; returns them and the grace period.
     pub(super) fn begin(self) -> Result<(Vec<Configured>, Duration), Fault> {
         let Self {
             backend,
@@ -92,7 +92,7 @@ impl CommonFlags {
 }
 
 impl MountFlags {
-    /// The directories below which may be mounted; each is there.
+    /// The path roots; each directory exists.
     pub(super) fn path_roots(&self) -> Result<Vec<PathRoot>, Fault> {
         if self.path_root.is_empty() {
             existing("--kubelet-dir", &self.kubelet_dir)?;
@@ -104,7 +104,7 @@ impl MountFlags {
             .collect()
     }
 
-    /// Which paths are taken below one directory: no name of kubelet's directory, nor of one around or in it, lifts the rule for kubelet's.
+    /// The allowed paths below one directory: no name of kubelet's directory, nor of one around or in it, bypasses the rule for kubelet's paths.
     fn path_root(&self, root: &Path) -> Result<PathRoot, Fault> {
         existing("--path-root", root)?;
         let kubelet = &self.kubelet_dir;
@@ -125,7 +125,7 @@ impl MountFlags {
     }
 }
 
-/// A directory that the host makes if need be. Its parent must be there: a slip in a long path must not become a new tree.
+/// A directory that the host creates if it is missing. Its parent must exist: a typing error in a long path must not become a new tree.
 pub(super) fn makeable(flag: &'static str, path: &Path) -> Result<(), Fault> {
     plain(flag, path)?;
     if path.is_dir() {
@@ -156,7 +156,7 @@ fn existing(flag: &'static str, path: &Path) -> Result<(), Fault> {
     ))
 }
 
-/// Clients are given these paths and resolve them from elsewhere.
+/// Clients receive these paths and resolve them from other directories.
 pub(super) fn plain(flag: &'static str, path: &Path) -> Result<(), Fault> {
     if path.is_relative() {
         return Err(wrong(flag, path, "must be an absolute path"));
@@ -167,7 +167,7 @@ pub(super) fn plain(flag: &'static str, path: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Before binding, where the kernel's own message would not say what to do.
+/// Checked before binding, since the kernel's own error would not say what to do.
 pub(super) fn socket_fits(flag: &'static str, value: &Path, socket: &Path) -> Result<(), Fault> {
     let length = socket.as_os_str().len();
     if length <= SOCKET_PATH_BYTES {

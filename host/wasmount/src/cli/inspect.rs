@@ -1,4 +1,4 @@
-//! `wasmount inspect`: its flags, and a look into one component from outside in: its bytes, its names, then what it says of itself when it is run
+//! `wasmount inspect`: its flags, and the inspection of one component: its bytes, its imports and exports, then its answers when it is run
 //! with nothing granted.
 
 mod permissions;
@@ -26,10 +26,10 @@ use wasmount_engine::{EngineError, LoadedComponent};
 use wasmount_versions::{AdmissionReport, Refusal};
 use wit_component::{OutputToString, WitPrinter};
 
-/// Largest component that is read, in bytes: what admission takes.
+/// Largest component that is read, in bytes: the limit of admission.
 const COMPONENT_BYTES: u64 = 64 << 20;
 
-/// What the file of an artifact's component is called.
+/// The file name of an artifact's component.
 const COMPONENT: &str = "component.wasm";
 
 const UNPRINTABLE: &str = "the component's world cannot be printed";
@@ -74,22 +74,22 @@ pub(crate) struct Flags {
     json: bool,
 }
 
-/// A file of the component's bytes, wherever they come from.
+/// A file with the component's bytes, from any source.
 struct Brought {
     file: PathBuf,
-    /// As it is shown.
+    /// Its source, as it is shown.
     origin: String,
-    /// Of an artifact; those beside a file are judged with it.
+    /// Signatures of an artifact; those beside a file are judged with it.
     signatures: Option<Signatures>,
     _place: Option<Place>,
 }
 
-/// Looks and prints.
+/// Inspects the component and prints the report.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     flags.consistent()?;
     drop(LogCapture::listen());
     let cache = flags.cache.directory()?;
-    // Where it is shows when it was brought.
+    // The component's location is known only after it was fetched.
     let mut configured = document(flags.backend.as_deref(), &[])?;
     flags.secrets.put(&mut configured)?;
     let brought = bring(&flags, &configured)?;
@@ -99,7 +99,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     if flags.wit {
         let wasm = block_on(async {
             let workbench = Workbench::set_up(configured, &Pools::Closed, cache).await?;
-            // What the engine does not understand is not given to the decoder.
+            // A component that the engine does not understand is not passed to the decoder.
             Ok(read(&workbench, file).await?.0)
         })?;
         let world = world(wasm)?;
@@ -108,7 +108,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let hidden = configured.document.hidden.clone();
     let signers = match &brought.signatures {
         None => configured.document.plugin.signers.clone(),
-        // They lie in the registry, not beside the file that was made.
+        // The signatures are in the registry, not beside the temporary file.
         Some(_) => std::mem::take(&mut configured.document.plugin.signers),
     };
     let mut found = block_on(async {
@@ -133,7 +133,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
 }
 
 impl Flags {
-    /// By their values: a switch that the environment sets to `0` contradicts no flag.
+    /// Compares the values of flags: a switch that the environment sets to `0` contradicts no flag.
     fn consistent(&self) -> Result<(), Fault> {
         if !(self.wit && self.json) {
             return Ok(());
@@ -185,7 +185,7 @@ fn bring(flags: &Flags, configured: &Configured) -> Result<Brought, Fault> {
 }
 
 async fn look(workbench: &Workbench, file: &Path) -> Result<Found, Fault> {
-    // First, for its words about what is no component at all.
+    // First, for its message about files that are not a component at all.
     let mut report = AdmissionReport::default();
     let admitted = workbench.admit(&mut report).await;
     if let Err(refusal) = &admitted
@@ -218,7 +218,7 @@ fn unreadable(file: &Path) -> String {
     format!("{} cannot be looked into", file.display())
 }
 
-/// Refused before there was anything to look at.
+/// Whether it was rejected before there was anything to inspect.
 fn is_no_component(refusal: &Refusal) -> bool {
     matches!(
         refusal,
@@ -231,9 +231,9 @@ fn is_no_component(refusal: &Refusal) -> bool {
     )
 }
 
-/// The world of a component as WIT, and every package that it stands on.
+/// The world of a component as WIT, and every package that it depends on.
 fn world(wasm: Vec<u8>) -> Result<String, Fault> {
-    // On a thread of its own, where a panic is an answer.
+    // On a separate thread, so that a panic becomes an error.
     let printed = thread::spawn(move || printed(&wasm)).join();
     match printed {
         Ok(text) => text.map_err(Fault::room(UNPRINTABLE)),

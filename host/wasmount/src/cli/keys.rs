@@ -1,4 +1,4 @@
-//! Files of keys, as the command line names them.
+//! Key files that the command line names.
 
 use super::common::wrong;
 use crate::fault::Fault;
@@ -16,11 +16,11 @@ use wasmount_artifact::signature::{
 
 /// The flag that names a key.
 const FLAG: &str = "--key";
-/// Of a file's mode: what its group and everybody else may do.
+/// Mode bits for the group and for others.
 const OTHERS: u32 = 0o077;
 
-/// Where a password is read, in this order; never a flag, which every process of the machine can read. The second is cosign's, so that one set-up
-/// serves both. Set and empty is an empty password.
+/// Variables with the password, in this order; never a flag, which every process of the machine can read. The second is cosign's, so that one set-up
+/// serves both. An empty value is an empty password.
 const PASSWORD_VARIABLES: [&str; 2] = ["WASMOUNT_KEY_PASSWORD", "COSIGN_PASSWORD"];
 
 /// Longest password that is read from a terminal, in bytes.
@@ -29,7 +29,7 @@ const PASSWORD_BYTES: usize = 1024;
 /// The private key of a file; asks for its password if it has one.
 pub(super) fn private_key(path: &Path) -> Result<PrivateKey, Fault> {
     let text = text(path)?;
-    // Said, not refused: a key mounted from a Secret is readable by its group.
+    // Logged, not rejected: a key mounted from a Secret is readable by its group.
     if let Ok(about) = fs::metadata(path)
         && about.mode() & OTHERS != 0
     {
@@ -49,7 +49,7 @@ pub(super) fn private_key(path: &Path) -> Result<PrivateKey, Fault> {
     }
 }
 
-/// The password of the private key: from the environment, as cosign has it, or from the terminal.
+/// The password of the private key: from the environment, as in cosign, or from the terminal.
 fn password() -> Result<Password, Fault> {
     if let Some(value) = PASSWORD_VARIABLES.into_iter().find_map(env::var_os) {
         return Ok(Password::new(value.into_vec()));
@@ -61,21 +61,21 @@ fn password() -> Result<Password, Fault> {
     ask("Password of the private key: ").map_err(Fault::room(impossible))
 }
 
-/// A line that is typed at the terminal and not shown there, wherever input and output of the process go.
+/// Reads a line from the terminal without echo, wherever input and output of the process are directed.
 fn ask(question: &str) -> io::Result<Password> {
     let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
     let before = tcgetattr(&terminal)?;
     let mut silent = before.clone();
     silent.local_modes.remove(LocalModes::ECHO);
-    // The end of the line is shown, or else the next line of output continues the question.
+    // The newline is echoed, or else the next line of output would continue the question.
     silent.local_modes.insert(LocalModes::ECHONL);
-    // Before the question, so that nothing of the answer is shown. What was typed until now was no answer.
+    // Before the question, so that nothing of the answer is echoed. Earlier input is discarded, since it was no answer.
     tcsetattr(&terminal, OptionalActions::Flush, &silent)?;
-    // A terminal gives one line at a time.
+    // A terminal returns one line at a time.
     let mut line = vec![0; PASSWORD_BYTES + 1];
     let asked = terminal.write_all(question.as_bytes());
     let length = asked.and_then(|()| terminal.read(&mut line));
-    // A terminal that is gone needs no echo.
+    // A terminal that is closed needs no echo.
     let _ = tcsetattr(&terminal, OptionalActions::Drain, &before);
     line.truncate(length?);
     match line.pop() {
@@ -86,7 +86,7 @@ fn ask(question: &str) -> io::Result<Password> {
     }
 }
 
-/// The public keys of some files: a signature by one of them is wanted, or by each.
+/// The public keys of some files: a signature by one of them is required, or by each.
 pub(super) fn signer_keys(paths: &[PathBuf], each: bool) -> Result<SignerKeys, Fault> {
     let key = |path: &PathBuf| {
         let key = VerifyingKey::from_pem(&text(path)?);

@@ -1,4 +1,4 @@
-//! `wasmount load`: the other end of `save`.
+//! `wasmount load`: the counterpart of `save`.
 
 use super::push::tagged;
 use super::registry::RegistryFlags;
@@ -39,7 +39,7 @@ pub(crate) struct Flags {
     registry: RegistryFlags,
 }
 
-/// Loads it.
+/// Loads the bundle.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
         file,

@@ -1,6 +1,6 @@
-//! `wasmount manifests`: its flags, and the facts of a backend as the Kubernetes room takes them.
+//! `wasmount manifests`: its flags, and the facts of a backend as input for `wasmount_kubernetes`.
 //!
-//! What is printed depends on those and on the flags alone. Which objects there are is the room's (`wasmount_kubernetes::manifests`).
+//! The output depends only on those and on the flags. `wasmount_kubernetes::manifests` defines the objects.
 
 mod carried;
 mod object;
@@ -29,10 +29,10 @@ use wasmount_kubernetes::manifests::{
     warnings,
 };
 
-/// Largest component that is read, in bytes; a little more than could be shipped, so that the refusal can say how much it is.
+/// Largest component that is read, in bytes; a little more than can be shipped, so that the error can name the size.
 const COMPONENT_BYTES: u64 = 64 << 20;
 
-/// What the file of a pulled component is called.
+/// The file name of a pulled component.
 const PULLED: &str = "component.wasm";
 
 /// Print the Kubernetes manifests of a backend
@@ -143,7 +143,7 @@ enum TopologyWord {
     Network,
 }
 
-/// Prints them.
+/// Prints the manifests.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let impossible = "no manifests can be printed";
     if flags.shared {
@@ -174,7 +174,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let choices = flags.choices(form);
     let all = manifests(&backend, &choices).map_err(Fault::room(impossible))?;
     for warning in said.into_iter().chain(warnings(&backend, &choices)) {
-        // A closed standard error must not keep the YAML from being printed.
+        // A closed standard error must not prevent the output of the YAML.
         let _ = writeln!(io::stderr(), "wasmount: warning: {warning}");
     }
     print(&all)
@@ -191,7 +191,7 @@ fn read_again(file: &Path) -> Result<String, Fault> {
 }
 
 impl Flags {
-    /// What the plugin offers. It is only asked who it is: nobody need give it secrets, and who signed it the host will see.
+    /// The plugin's services and features. It is only asked for its identity: no secrets are needed, and the host will verify its signatures.
     fn look(&self, configured: &Configured) -> Result<Inspected, Fault> {
         let mut looked_at = configured.clone();
         let is_file = |source: &SecretSource| matches!(source, SecretSource::File(_));
@@ -310,8 +310,8 @@ impl Flags {
         })
     }
 
-    /// The secrets that pods find in one Secret, and the Secrets that the document names itself. Without an object nobody asks the API server
-    /// for any.
+    /// The secrets that pods find in one Secret, and the Secrets that the document itself names. Without an object no host reads a Secret from the
+    /// API server.
     fn secrets(&self, document: &StorageBackend) -> Result<(Vec<String>, BTreeSet<String>), Fault> {
         if !self.storage_backends {
             return Ok((document.secrets.keys().cloned().collect(), BTreeSet::new()));
@@ -363,7 +363,7 @@ impl Flags {
     }
 }
 
-/// The document with the paths that plugin and secrets have in a pod. All else is as it was written, but for comments.
+/// The document with the paths that plugin and secrets have in a pod. Everything else is unchanged, except for comments.
 fn in_the_pod<'a>(
     mut document: Value,
     plugin: &Path,

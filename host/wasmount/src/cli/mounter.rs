@@ -1,6 +1,6 @@
-//! `wasmount mounter`: its flags, and what can be said about them before anything is touched.
+//! `wasmount mounter`: its flags, and their validation without side effects.
 //!
-//! It opens nothing but the documents; of those only the grants count here, plugins are never read.
+//! It opens only the documents; only their grants are used, plugins are never read.
 
 use super::common::{CommonFlags, MountFlags, makeable, plain, socket_fits};
 use crate::fault::Fault;
@@ -67,7 +67,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     plain("--kubelet-dir", &mount.kubelet_dir)?;
     plain("--socket", &socket)?;
     let folder = socket.parent().unwrap_or(Path::new("/"));
-    // The default lies in the run directory, which is made at the start.
+    // The default is in the run directory, which is created at the start.
     if folder != mount.run_dir {
         makeable("--socket", folder)?;
     }

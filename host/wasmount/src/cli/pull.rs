@@ -1,4 +1,4 @@
-//! `wasmount pull`: a component out of a registry, into a file.
+//! `wasmount pull`: copies a component from a registry into a file.
 
 use super::registry::{RegistryFlags, artifact};
 use super::transfer::{output_file, say, wait, write_whole};
@@ -31,7 +31,7 @@ pub(crate) struct Flags {
     registry: RegistryFlags,
 }
 
-/// Pulls it.
+/// Pulls the component.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
         reference,

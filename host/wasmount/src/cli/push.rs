@@ -1,4 +1,4 @@
-//! `wasmount push`: a component into a registry.
+//! `wasmount push`: copies a component into a registry.
 
 use super::registry::{RegistryFlags, artifact};
 use super::transfer::{component, say, wait};
@@ -30,7 +30,7 @@ pub(crate) struct Flags {
     registry: RegistryFlags,
 }
 
-/// Pushes it.
+/// Pushes the component.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
         file,
@@ -46,7 +46,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     say(&format!("{}\n", pushed.reference))
 }
 
-/// A digest is what comes of pushing: only a tag can be chosen.
+/// The digest is a result of the push: only a tag can be chosen.
 pub(super) fn tagged(words: &str) -> Result<Reference, String> {
     let reference = artifact(words)?;
     match reference.digest() {

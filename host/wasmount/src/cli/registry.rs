@@ -1,6 +1,6 @@
-//! Flags of every command that uses a registry: credentials, certificates, time limits; and where the file of credentials is by default.
+//! Flags of every command that uses a registry: credentials, certificates, time limits; and the default location of the credentials file.
 //!
-//! These commands run as their user, with that user's files; the host fetches in another way (`host::fetching`).
+//! These commands run as their user, with that user's files; the host fetches differently (`host::fetching`).
 
 use super::common::wrong;
 use crate::config::Configured;
@@ -19,7 +19,7 @@ use wasmount_core::document::{PluginPlace, Reference, SecretSource};
 /// Largest file of credentials and of certificates, in bytes: what a Kubernetes Secret can hold.
 pub(super) const SMALL_FILE_BYTES: u64 = 1 << 20;
 
-/// A day, in seconds: longer than any transfer takes, and a moment that a clock can hold.
+/// A day, in seconds: longer than any transfer takes, and small enough for every clock.
 const MOST_TIMEOUT: u64 = 86_400;
 
 /// How a registry is reached.
@@ -49,14 +49,14 @@ pub(super) struct RegistryFlags {
 }
 
 impl RegistryFlags {
-    /// Prepares to speak to the registry of an artifact, showing on a terminal how far a transfer is.
+    /// Prepares a connection to the registry of an artifact, with a progress bar on a terminal.
     pub(super) fn connect(&self, reference: &Reference) -> Result<Registry, Fault> {
         let access = self.access(reference)?;
         Registry::connect(reference, access, progress_bar::progress())
             .map_err(Fault::room("the registry cannot be spoken to"))
     }
 
-    /// The same under a document: what no flag says, the document does, if it names that registry.
+    /// The same with a document: where no flag is given, the document's value is used, if it names that registry.
     pub(super) fn connect_under(
         &self,
         reference: &Reference,
@@ -70,7 +70,7 @@ impl RegistryFlags {
         }
         let config = match &place.credentials {
             Some(SecretSource::File(path)) => Some(configured.folder.join(path)),
-            // A person has credentials of his own.
+            // A user has credentials of their own.
             Some(SecretSource::Object { .. }) | None => None,
         };
         let ca_file = place
@@ -119,7 +119,7 @@ impl RegistryFlags {
     }
 }
 
-/// Where others keep credentials (docker's `config.json`, containers-auth.json(5)): what is named before what is usual.
+/// Where other tools keep credentials (docker's `config.json`, containers-auth.json(5)): configured paths before default paths.
 fn usual_places(variable: impl Fn(&str) -> Option<PathBuf>) -> impl Iterator<Item = PathBuf> {
     let below = |name: &str, rest: &str| variable(name).map(|folder| folder.join(rest));
     [
@@ -137,7 +137,7 @@ fn read(flag: &'static str, path: &Path) -> Result<Vec<u8>, Fault> {
         .map_err(|refused| wrong(flag, path, &refused.to_string()))
 }
 
-/// What the words name: an artifact if they begin as one, else a file.
+/// An artifact if the argument starts as one, else a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
     /// In a registry.
@@ -146,7 +146,7 @@ pub(super) enum Source {
     File(PathBuf),
 }
 
-/// Reads it; a file may be called anything but `oci://..`.
+/// Parses the argument; a file may have any name except `oci://..`.
 pub(super) fn source(words: &str) -> Result<Source, String> {
     if !words.starts_with(wasmount_core::document::REFERENCE_SCHEME) {
         return Ok(Source::File(PathBuf::from(words)));
@@ -154,7 +154,7 @@ pub(super) fn source(words: &str) -> Result<Source, String> {
     artifact(words).map(Source::Artifact)
 }
 
-/// Reads the name of an artifact.
+/// Parses the name of an artifact.
 pub(super) fn artifact(words: &str) -> Result<Reference, String> {
     Reference::parse(words).map_err(|invalid| format!("it {invalid}"))
 }

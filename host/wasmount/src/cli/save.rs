@@ -1,4 +1,4 @@
-//! `wasmount save`: a component and everything that belongs to it as one file, for where no registry is reached.
+//! `wasmount save`: a component and its signatures as one file, for machines without access to a registry.
 
 use super::registry::{RegistryFlags, Source, source};
 use super::show::harmless;
@@ -34,7 +34,7 @@ pub(crate) struct Flags {
     registry: RegistryFlags,
 }
 
-/// Saves it.
+/// Saves the component.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
         source,

@@ -1,6 +1,6 @@
-//! `wasmount serve`: its flags, their defaults, and what can be said about them before anything is touched.
+//! `wasmount serve`: its flags, their defaults, and their validation without side effects.
 //!
-//! It opens nothing but the documents; whether the node fits is asked by `host`.
+//! It opens only the documents; `host` checks the node.
 
 mod controller;
 mod kubernetes;

@@ -1,4 +1,4 @@
-//! How commands print for people: aligned, coloured on a terminal only, and with nothing of a plugin's that a terminal would obey.
+//! Output of commands for people: aligned, coloured on a terminal only, and without control characters from a plugin.
 
 use crate::fault::Fault;
 use crate::telemetry::on_one_line;
@@ -6,12 +6,12 @@ use serde::Serialize;
 use serde_json::Value;
 use std::io::Write;
 
-/// Spaces between a label and what belongs to it.
+/// Spaces between a label and its value.
 const GAP: usize = 2;
-/// Most characters of a value that a table shows; `--json` has it whole.
+/// Most characters of a value in a table; `--json` has the whole value.
 const CELL_CHARACTERS: usize = 160;
 
-/// How a word is meant (ANSI, "Select Graphic Rendition"); taken out where the output is no terminal.
+/// The meaning of a word as a colour (ANSI, "Select Graphic Rendition"); removed if the output is not a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Heading,
@@ -21,12 +21,12 @@ pub(super) enum Tone {
     Bad,
 }
 
-/// Labels with what belongs to each, in two columns.
+/// Labels with their values, in two columns.
 #[derive(Debug, Default)]
 pub(super) struct Table(Vec<(String, Vec<String>)>);
 
 impl Tone {
-    /// The word in its colour. It must have been made harmless before.
+    /// The word in its colour. The caller must have made it harmless.
     pub(super) fn paint(self, word: &str) -> String {
         let code = match self {
             Self::Heading => "1",
@@ -40,19 +40,19 @@ impl Tone {
 }
 
 impl Table {
-    /// One label and one line.
+    /// Adds one label and one line.
     pub(super) fn row(&mut self, label: &str, value: impl Into<String>) {
         self.rows(label, vec![value.into()]);
     }
 
-    /// One label and several lines; without a line there is no label.
+    /// Adds one label and several lines; without a line there is no label.
     pub(super) fn rows(&mut self, label: &str, values: Vec<String>) {
         if !values.is_empty() {
             self.0.push((label.to_owned(), values));
         }
     }
 
-    /// With the values below one another.
+    /// The text, with the values aligned.
     pub(super) fn print(&self) -> String {
         let widths = self.0.iter().map(|(label, _)| label.chars().count());
         let width = widths.max().unwrap_or_default() + GAP;
@@ -70,7 +70,7 @@ impl Table {
     }
 }
 
-/// A plugin's words, harmless and of one line.
+/// A plugin's message, harmless and on one line.
 pub(super) fn harmless(words: &str) -> String {
     let line = on_one_line(words);
     match line.char_indices().nth(CELL_CHARACTERS) {
@@ -79,7 +79,7 @@ pub(super) fn harmless(words: &str) -> String {
     }
 }
 
-/// The same where line breaks are meant.
+/// The same with line breaks kept.
 pub(super) fn harmless_text(words: &str) -> String {
     let lines: Vec<_> = words.lines().map(on_one_line).collect();
     lines.join("\n")
@@ -104,17 +104,17 @@ pub(super) fn bytes(bytes: u64) -> String {
     format!("{amount:.1} {unit}")
 }
 
-/// A time for people, in milliseconds.
+/// A duration for people, in milliseconds.
 pub(super) fn milliseconds(time: std::time::Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1000.0)
 }
 
-/// A time for programs.
+/// A duration for programs, in microseconds.
 pub(super) fn microseconds(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Writes text to standard output; colours go where that is no terminal.
+/// Writes text to standard output, without colours if that is not a terminal.
 pub(super) fn print(text: &str) -> Result<(), Fault> {
     let mut output = anstream::stdout();
     let printed = output
@@ -130,7 +130,7 @@ pub(super) fn print_json(value: &impl Serialize) -> Result<(), Fault> {
     print(&format!("{text}\n"))
 }
 
-/// People need not read what is not there.
+/// Removes empty values, which people need not read.
 pub(crate) fn without_nothing(mut value: Value) -> Value {
     if let Value::Object(fields) = &mut value {
         fields.retain(|_, value| match value {

@@ -1,4 +1,4 @@
-//! `wasmount sign`: a signature beside a file or an artifact, where cosign and a host look for it.
+//! `wasmount sign`: writes a signature beside a file or an artifact, where cosign and a host look for it.
 
 use super::common::wrong;
 use super::keys::private_key;
@@ -38,7 +38,7 @@ pub(crate) struct Flags {
     registry: RegistryFlags,
 }
 
-/// Signs it.
+/// Signs the component.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
         subject,
@@ -68,7 +68,7 @@ fn sign_file(file: &Path, key: &PrivateKey, add: bool) -> Result<(), Fault> {
     let beside = signature_file(file);
     let mut lines = String::new();
     if add {
-        // Without such a file it has no signature yet.
+        // If the file is missing, there is no signature yet.
         if let Some(there) = if_there(&beside)? {
             let evidence = Evidence::from_signature_file(&there);
             let evidence = evidence.map_err(Fault::room(format!("{}", beside.display())))?;

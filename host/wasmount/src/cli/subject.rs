@@ -1,4 +1,4 @@
-//! What a command looks at: a component, and the document that it would be served with.
+//! The subject of a command: a component, and the document with which it would be served.
 
 use super::common::makeable;
 use crate::config::{self, Configured};
@@ -8,7 +8,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use wasmount_core::document::{PluginPlace, SecretSource, StorageBackend, Wasi, raw};
 
-/// How a driver is called that has no document.
+/// The driver name without a document.
 const DRIVER: &str = "workbench.wasmount.io";
 
 /// Of the commands that look inside a plugin.
@@ -20,7 +20,7 @@ pub(super) struct CacheFlags {
 }
 
 impl CacheFlags {
-    /// It is made if need be.
+    /// The directory; it is created if it is missing.
     pub(super) fn directory(&self) -> Result<Option<PathBuf>, Fault> {
         let Some(directory) = &self.cache else {
             return Ok(None);
@@ -40,7 +40,7 @@ pub(super) struct SecretFlags {
 }
 
 impl SecretFlags {
-    /// Puts the files in the place of what the document says.
+    /// Replaces the document's sources of secrets by the files.
     pub(super) fn put(&self, configured: &mut Configured) -> Result<(), Fault> {
         for (name, file) in &self.secret {
             let unknown = || Fault::Flag {
@@ -65,7 +65,7 @@ fn secret(words: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-/// A component under the document that names it, or under that of a host which grants pools of these names and nothing else.
+/// A component with the document that names it, or with a document that grants only pools of these names.
 pub(super) fn subject(
     file: &Path,
     backend: Option<&Path>,
@@ -80,7 +80,7 @@ pub(super) fn subject(
     Ok(configured)
 }
 
-/// The document alone.
+/// The document without a component.
 pub(super) fn document(backend: Option<&Path>, pools: &[String]) -> Result<Configured, Fault> {
     match backend {
         Some(document) => config::load(&[document.to_owned()])?
@@ -109,7 +109,7 @@ fn without_document(pools: &[String]) -> Result<Configured, Fault> {
     let document: raw::Document =
         serde_json::from_value(document).map_err(Fault::room(impossible))?;
     let mut document = StorageBackend::try_from(document).map_err(Fault::room(impossible))?;
-    // As its runtime likes: what is more than `minimal` is denied at each use.
+    // All of WASI, which a language's runtime may import: everything beyond `minimal` is denied at each use.
     document.plugin.wasi = Wasi::Full;
     Ok(Configured {
         document,

@@ -1,4 +1,4 @@
-//! What the commands that move components have in common: reading one, writing one, waiting, and saying the result.
+//! The common parts of the commands that move components: reading, writing, waiting, and printing the result.
 
 use super::common::wrong;
 use crate::fault::Fault;
@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use wasmount_artifact::signature::{SIGNATURE_BYTES, bundle_file, signature_file};
 use wasmount_artifact::{Beside, COMPONENT_BYTES};
 
-/// The bytes of a file that should be a component.
+/// Reads a file that should be a component.
 pub(super) fn component(path: &Path) -> Result<Vec<u8>, Fault> {
     let failed = format!("the component {}", path.display());
     regular_file::read(path, COMPONENT_BYTES).map_err(Fault::room(failed))
 }
 
-/// The signatures that lie beside a file.
+/// Reads the signatures beside a file.
 pub(super) fn beside(file: &Path) -> Result<Beside, Fault> {
     Ok(Beside {
         signature: if_there(&signature_file(file))?,
@@ -26,13 +26,13 @@ pub(super) fn beside(file: &Path) -> Result<Beside, Fault> {
     })
 }
 
-/// What a file holds, if there is one.
+/// The content of a file, if it exists.
 pub(super) fn if_there(path: &Path) -> Result<Option<Vec<u8>>, Fault> {
     regular_file::read_if_there(path, SIGNATURE_BYTES as u64)
         .map_err(Fault::room(path.display().to_string()))
 }
 
-/// Reads the name of a file to write. Standard output takes digests.
+/// Parses the name of a file to write. Standard output is rejected, since digests are printed there.
 pub(super) fn output_file(words: &str) -> Result<PathBuf, String> {
     match words {
         "-" => {
@@ -42,16 +42,16 @@ pub(super) fn output_file(words: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Refuses to write over what is read.
+/// Rejects an output that would overwrite the input.
 pub(super) fn other_than(output: &Path, input: &Path) -> Result<(), Fault> {
     match is_same_file(output, input) {
         Ok(true) => Err(wrong("--output", output, "it is the file that is read")),
-        // One that is not there is another, and reading says what else is wrong.
+        // A missing file differs, and reading reports what else is wrong.
         Ok(false) | Err(_) => Ok(()),
     }
 }
 
-/// Refuses to write what a host, `verify` and `save` itself look for beside a component.
+/// Rejects an output with the name of a file that a host, `verify` and `save` itself look for beside a component.
 pub(super) fn no_signature_of(output: &Path, component: &Path) -> Result<(), Fault> {
     let places = [signature_file(component), bundle_file(component)];
     if !places.iter().any(|place| is_same_place(output, place)) {
@@ -65,7 +65,7 @@ pub(super) fn no_signature_of(output: &Path, component: &Path) -> Result<(), Fau
     Err(wrong("--output", output, &reason))
 }
 
-/// By where they lie, since neither need be there; by what they are, where both are.
+/// Compares the paths, since neither file need exist; compares the files, if both exist.
 fn is_same_place(one: &Path, other: &Path) -> bool {
     let folder = |path: &Path| match path.parent() {
         Some(folder) if folder != Path::new("") => fs::canonicalize(folder).ok(),
@@ -80,7 +80,7 @@ fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
-/// The signatures of a file beside it; the files that were written.
+/// Writes the signatures of a file beside it; returns the files that were written.
 pub(super) fn write_beside(file: &Path, beside: &Beside) -> Result<Vec<PathBuf>, Fault> {
     let Beside { signature, bundle } = beside;
     let all = [
@@ -97,13 +97,13 @@ pub(super) fn write_beside(file: &Path, beside: &Beside) -> Result<Vec<PathBuf>,
     Ok(written)
 }
 
-/// Bytes into a file: whole, or not at all.
+/// Writes bytes into a file: completely, or not at all.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     whole_file::write(path, |file| file.write_all(bytes))
         .map_err(Fault::room(format!("{} is not written", path.display())))
 }
 
-/// Returns when it is done.
+/// Blocks until the work is done.
 pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T, Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -112,7 +112,7 @@ pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T, Fault> {
     Ok(runtime.block_on(work))
 }
 
-/// On standard output.
+/// Prints on standard output.
 pub(super) fn say(text: &str) -> Result<(), Fault> {
     let mut output = io::stdout().lock();
     let said = output.write_all(text.as_bytes());

@@ -1,4 +1,4 @@
-//! `wasmount verify`: whether a file or an artifact is signed by whom it should be.
+//! `wasmount verify`: checks that a file or an artifact is signed by the expected keys.
 
 use super::keys::signer_keys;
 use super::registry::{RegistryFlags, Source, source};
@@ -43,7 +43,7 @@ pub(crate) struct Flags {
     registry: RegistryFlags,
 }
 
-/// Prints what is signed, by whom, and what beside it proves nothing.
+/// Prints what is signed, by which keys, and which signatures beside it prove nothing.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
         subject,

@@ -1,6 +1,6 @@
-//! What is wrong with a document, as one line that an editor can jump to.
+//! An error in a document, as one line that an editor can jump to.
 //!
-//! A complaint names keys and rules, never values: a password in the wrong place must not reach a log.
+//! It names keys and rules, never values: a password in the wrong place must not reach a log.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,15 +11,15 @@ use wasmount_core::document::KeyPath;
 pub(crate) struct Complaint {
     /// The document.
     pub(crate) file: PathBuf,
-    /// The line, where one is to blame.
+    /// The line of the error, if there is one.
     pub(crate) line: Option<u64>,
-    /// The key, where one is to blame.
+    /// The key with the error, if there is one.
     pub(crate) key: Option<KeyPath>,
-    /// In words.
+    /// The message.
     pub(crate) reason: String,
 }
 
-/// All that is wrong.
+/// All errors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) struct Complaints(pub(crate) Vec<Complaint>);
 

@@ -1,6 +1,6 @@
-//! Where each key of a YAML text stands.
+//! The location of each key in a YAML text.
 //!
-//! It knows no schema: it reads any mapping, and forgets the values.
+//! It knows no schema: it reads any mapping, and discards the values.
 
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::{DuplicateKeyPolicy, Location, Spanned};
@@ -19,7 +19,7 @@ struct Place {
     value: Location,
 }
 
-/// A YAML value without what it says.
+/// The structure of a YAML value without its scalars.
 enum Shape {
     Mapping(Vec<(Spanned<String>, Spanned<Shape>)>),
     List(Vec<Spanned<Shape>>),
@@ -27,7 +27,7 @@ enum Shape {
 }
 
 impl Places {
-    /// Of a text that is YAML but perhaps no right document; empty for one that is not YAML.
+    /// Reads the locations of a text that is YAML but may be an invalid document; empty if it is not YAML.
     pub(super) fn of(text: &str) -> Self {
         let options = serde_saphyr::options! {
             duplicate_keys: DuplicateKeyPolicy::FirstWins,
@@ -40,7 +40,7 @@ impl Places {
         places
     }
 
-    /// The line of a key, or of the nearest one above it that is there.
+    /// The line of a key, or of its nearest ancestor in the text.
     pub(super) fn line_of(&self, path: &KeyPath) -> Option<u64> {
         let mut path = Some(path.clone());
         while let Some(wanted) = path {
@@ -52,12 +52,12 @@ impl Places {
         None
     }
 
-    /// The key that begins here, or the list element.
+    /// The key that begins at this location, or the list element.
     pub(super) fn key_at(&self, location: Location) -> Option<&KeyPath> {
         self.path_where(|place| same(place.key.unwrap_or(place.value), location))
     }
 
-    /// The value that begins here; of a mapping, not its first key.
+    /// The value that begins at this location; for a mapping, not its first key.
     pub(super) fn value_at(&self, location: Location) -> Option<&KeyPath> {
         self.path_where(|place| same(place.value, location))
     }
@@ -96,7 +96,7 @@ impl Places {
     }
 }
 
-/// Line and column only: the byte spans of a key and of what begins there differ.
+/// Compares line and column only: the byte spans of a key and of the value that begins there differ.
 fn same(one: Location, other: Location) -> bool {
     (one.line(), one.column()) == (other.line(), other.column())
 }

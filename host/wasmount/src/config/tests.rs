@@ -1,10 +1,10 @@
-//! Documents as an administrator writes them, right and wrong, and the exact words that answer each mistake.
+//! Valid and invalid documents as an administrator writes them, and the exact message for each error.
 
 use super::*;
 use wasmount_core::device_fact::DeviceFact;
 use wasmount_core::document::Wasi;
 
-/// A right document; each test breaks one thing.
+/// A valid document; each test breaks one thing.
 const RIGHT: &str = "\
 apiVersion: wasmount.io/v1alpha1
 kind: StorageBackend
@@ -27,7 +27,7 @@ fn load_text(text: &str) -> Result<Vec<Configured>, String> {
     })
 }
 
-/// What is said of [`RIGHT`] with lines after it (its last line is 8).
+/// The message for [`RIGHT`] with these lines appended (its last line is 8).
 fn complaint_of(lines: &str) -> String {
     load_text(&format!("{RIGHT}{lines}")).unwrap_err()
 }
@@ -117,7 +117,7 @@ fn each_wrong_key_is_named_with_its_line_and_what_was_meant() {
 
 #[test]
 fn as_much_of_wasi_is_there_as_the_document_says() {
-    // The last key of the right document is the plugin's.
+    // The last key of the valid document belongs to the plugin.
     let wasi = |lines: &str| {
         let loaded = load_text(&format!("{RIGHT}{lines}"))?;
         Ok(loaded[0].document.plugin.wasi)

@@ -1,6 +1,6 @@
-//! From the text of a document to the checked words, with every refusal put into one line that names key and rule.
+//! Parses the text of a document; every error becomes one line that names key and rule.
 //!
-//! Strings must be written as strings (`"8080"`): the same document is a CRD's, where the API server would insist.
+//! Strings must be written as strings (`"8080"`): the same document is valid as a custom resource, where the API server requires it.
 
 use super::complaint::Complaint;
 use super::places::Places;
@@ -8,10 +8,10 @@ use serde_saphyr::{Error, Location, MessageFormatter, UserMessageFormatter};
 use std::path::Path;
 use wasmount_core::document::{KeyPath, StorageBackend, raw};
 
-/// How alike (Jaro-Winkler, 0 to 1) a key must be to be suggested: `pool` for `pools` has 0.96, unrelated words stay below 0.7.
+/// How similar (Jaro-Winkler, 0 to 1) a key must be to be suggested: `pool` for `pools` has 0.96, unrelated words stay below 0.7.
 const ALIKE: f64 = 0.75;
 
-/// Reads a document; also where its keys stand, for what is checked between documents.
+/// Reads a document, and the locations of its keys for checks across documents.
 pub(super) fn parse(file: &Path, text: &str) -> Result<(StorageBackend, Places), Complaint> {
     let options = serde_saphyr::options! { with_snippet: false, no_schema: true };
     let places = Places::of(text);
@@ -34,7 +34,7 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<(StorageBackend, Places),
     Ok((checked, places))
 }
 
-/// Key and reason of a reader's error. No branch repeats a value.
+/// Key and reason of a parser's error. No branch repeats a value.
 fn explain(error: &Error, places: &Places) -> (Option<KeyPath>, String) {
     let location = error.location().unwrap_or(Location::UNKNOWN);
     let key = || places.key_at(location).cloned();
@@ -43,7 +43,7 @@ fn explain(error: &Error, places: &Places) -> (Option<KeyPath>, String) {
         Error::SerdeUnknownField {
             expected, field, ..
         } => {
-            // Where the rest of the text is not YAML no key has a place; its name at least is known.
+            // If the rest of the text is not YAML, no key has a location; only its name is known.
             let key = key().unwrap_or_else(|| KeyPath::default().key(field));
             (
                 Some(key),
@@ -93,7 +93,7 @@ fn explain(error: &Error, places: &Places) -> (Option<KeyPath>, String) {
     }
 }
 
-/// The reader's words for kinds of values, in an administrator's.
+/// Replaces the parser's names for kinds of values by names that an administrator knows.
 fn plain(kind: &str) -> &str {
     match kind {
         "mapping start" => "a group of keys",

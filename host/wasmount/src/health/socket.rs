@@ -1,6 +1,6 @@
-//! Whether a CSI socket really serves.
+//! Checks whether a CSI socket accepts connections and answers.
 //!
-//! It speaks the first words of HTTP/2 (RFC 9113, section 3.4): a server that lives must answer them with its settings. No call is made, so no driver
+//! It sends the HTTP/2 connection preface (RFC 9113, section 3.4): a live server must answer it with its SETTINGS. No RPC is made, so no driver
 //! is disturbed.
 
 use std::path::Path;
@@ -14,10 +14,10 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// Type of a SETTINGS frame, at this byte of its header of 9 bytes.
 const SETTINGS: u8 = 4;
 const FRAME_HEADER_BYTES: usize = 9;
-/// A local server answers in microseconds; kubelet's own probes give up after 1 s by default.
+/// A local server answers in microseconds; kubelet's own probes time out after 1 s by default.
 const PATIENCE: Duration = Duration::from_millis(800);
 
-/// Says why not.
+/// The error says why it does not answer.
 pub(super) async fn answers(path: &Path) -> Result<(), String> {
     match timeout(PATIENCE, greet(path)).await {
         Ok(Ok(())) => Ok(()),

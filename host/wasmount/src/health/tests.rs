@@ -1,4 +1,4 @@
-//! The health answers, asked over HTTP of real listeners.
+//! The health endpoints, requested over HTTP from real listeners.
 
 use super::*;
 use tokio::io::AsyncWriteExt;

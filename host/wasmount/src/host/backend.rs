@@ -1,6 +1,6 @@
-//! One backend at work: its driver, its socket, its version reconciler, and all that looks after them.
+//! One running backend: its driver, its socket, its version reconciler, and the tasks that watch them.
 //!
-//! Every task is held in a set that ends it when dropped: an early return leaves neither socket nor task.
+//! Every task is held in a set that aborts it on drop: an early return leaves neither socket nor task.
 
 use super::common::Common;
 use super::data_dir::VERSIONS;
@@ -31,14 +31,14 @@ use wasmount_kubernetes::tell_plugin_faults;
 use wasmount_socket::{BoundSocket, Connections, SocketError};
 use wasmount_versions::{Desired, Migrates, ReconcilerParts, SetGrants, VersionReconciler};
 
-/// What kubelet gives a plugin's directory.
+/// The mode that kubelet gives a plugin's directory.
 const SOCKET_DIRECTORY_MODE: u32 = 0o750;
 
-/// A backend that is served.
+/// A backend that is being served.
 pub(super) struct Backend {
     pub(super) driver: Arc<Driver>,
     pub(super) reconciler: Arc<VersionReconciler>,
-    /// What its document says, in the newest form.
+    /// The desired revision of its newest document.
     pub(super) desired: watch::Sender<Desired>,
     registration: Option<Registration>,
     server: JoinSet<()>,
@@ -47,7 +47,7 @@ pub(super) struct Backend {
 }
 
 impl Backend {
-    /// Binds its socket, claims what must be recovered, serves, and lets its versions and its registration begin. It waits for no plugin.
+    /// Binds the socket, claims the volumes to recover, serves, and starts the version reconciler and the registration. It waits for no plugin.
     pub(super) async fn start(
         common: &Arc<Common>,
         desired: Desired,
@@ -73,11 +73,11 @@ impl Backend {
         if let Some(reason) = &services.lost_records {
             driver.lose_records(reason.clone());
         }
-        // What is staged by an earlier host is known by its grants.
+        // Recovery of volumes that an earlier host staged needs the grants.
         grant(common, &name, Some(document.grants.clone()))
             .await
             .map_err(Fault::room("the grants of a document are not usable"))?;
-        // With a mounter of its own process, as soon as that answers.
+        // With a mounter in another process, recovery starts as soon as that mounter answers.
         if services.remote.is_none() {
             mounter_watch::recover(&driver).await;
         }
@@ -138,7 +138,7 @@ impl Backend {
         Ok(backend)
     }
 
-    /// All that goes on beside the calls.
+    /// Starts the tasks that run beside the calls.
     fn look_after(&mut self, common: &Arc<Common>) {
         let (driver, background) = (&self.driver, &mut self.background);
         let (cluster, readiness) = (&common.cluster, &common.readiness);
@@ -190,7 +190,7 @@ impl Backend {
         background.spawn(follow_files(reconciler, desired));
     }
 
-    /// Its document says something else now; whether it does.
+    /// Sets a new desired revision; returns whether it differs from the old one.
     pub(super) fn set_desired(&self, desired: Desired) -> bool {
         let changed = self.desired.send_if_modified(|before| {
             let is_other = *before != desired;
@@ -203,20 +203,20 @@ impl Backend {
         changed
     }
 
-    /// Lets running calls end within `grace`; how many changes had not ended.
+    /// Lets running calls end within `grace`; returns how many mutating calls had not ended.
     pub(super) async fn finish(&mut self, grace: Duration) -> usize {
         self.background.abort_all();
         self.reconciler.stop().await;
         self.driver.shutdown(grace).await
     }
 
-    /// Closes the socket, once all calls have been answered.
+    /// Closes the socket after all calls have been answered.
     pub(super) async fn close(&mut self) {
         self.closed.cancel();
         while self.server.join_next().await.is_some() {}
     }
 
-    /// Last: without a registration kubelet unmounts nothing, and takes the driver out of CSINode.
+    /// Must be the last step: without a registration kubelet unmounts nothing, and removes the driver from CSINode.
     pub(super) async fn unregister(&mut self) {
         if let Some(registration) = self.registration.take() {
             registration.end().await;
@@ -224,7 +224,7 @@ impl Backend {
     }
 }
 
-/// A node's host has no records. Those of controllers among which one is elected are shared.
+/// A node's host has no records. Controllers with leader election share their records.
 fn migrates(options: &HostOptions) -> Migrates {
     match options.role {
         Role::Node => Migrates::AnotherProcess,
@@ -233,7 +233,7 @@ fn migrates(options: &HostOptions) -> Migrates {
     }
 }
 
-/// Has the reconciler look again whenever a file changes that the document points to.
+/// Wakes the reconciler whenever a file that the document refers to changes.
 async fn follow_files(reconciler: Arc<VersionReconciler>, mut desired: watch::Receiver<Desired>) {
     let files = watch::Sender::new(sources::files(&desired.borrow_and_update()));
     let following = follow(files.subscribe(), Looks::new(), |changed| {
@@ -248,7 +248,7 @@ async fn follow_files(reconciler: Arc<VersionReconciler>, mut desired: watch::Re
     tokio::join!(following, keeping);
 }
 
-/// Grants of the version that is put to use.
+/// Sets the grants of the version that is activated.
 fn set_grants(common: &Arc<Common>, driver: &DriverName) -> SetGrants {
     let (common, driver) = (Arc::downgrade(common), driver.clone());
     Arc::new(move |grants| {
@@ -263,7 +263,7 @@ fn set_grants(common: &Arc<Common>, driver: &DriverName) -> SetGrants {
     })
 }
 
-/// A mounter in another process goes by its own copy of the document.
+/// A mounter in another process uses its own copy of the document.
 pub(super) async fn grant(
     common: &Common,
     driver: &DriverName,

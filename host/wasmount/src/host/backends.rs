@@ -1,6 +1,6 @@
-//! The backends of a serving host: they come, change and go.
+//! The backends of a serving host: adding, changing and removing them.
 //!
-//! One change at a time; calls of clients never wait for any.
+//! One change at a time; calls of clients never wait for a change.
 
 mod refusal;
 
@@ -21,48 +21,48 @@ use wasmount_core::driver::{Driver, Leaving, Role};
 use wasmount_core::names::DriverName;
 use wasmount_versions::{Desired, DesiredFrom, VersionReconciler};
 
-/// How long calls may go on before a driver is taken away. 10 s: as long as kubelet and the sidecars wait for most of them.
+/// How long running calls may take before a driver is removed. 10 s: as long as kubelet and the sidecars wait for most of them.
 const LAST_CALLS: Duration = Duration::from_secs(10);
 
-/// All of them.
+/// All backends of the host.
 pub(crate) struct Backends {
     common: Arc<Common>,
-    /// Held while one comes, changes or goes.
+    /// Locked while a backend is added, changed or removed.
     running: Turn<BTreeMap<DriverName, Backend>>,
     seen: Mutex<BTreeMap<DriverName, Seen>>,
-    /// Those that go when nothing of them is in use any more.
+    /// Backends that are removed as soon as none of their volumes is in use.
     leaving: Mutex<BTreeMap<DriverName, Leaving>>,
     changes: watch::Sender<u64>,
-    /// Work that a backend leaves behind.
+    /// Tasks that outlive their backend.
     tasks: TaskTracker,
 }
 
-/// What others look at while a backend is at work.
+/// A view of a running backend for other modules.
 #[derive(Clone)]
 pub(crate) struct Seen {
     /// The driver.
     pub(crate) driver: Arc<Driver>,
     /// Its versions.
     pub(crate) reconciler: Arc<VersionReconciler>,
-    /// What its document says.
+    /// The desired revision of its document.
     pub(crate) desired: watch::Receiver<Desired>,
     /// Why its document is not followed.
     pub(crate) trouble: Option<String>,
 }
 
-/// How a backend is to go.
+/// How a backend is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Removal {
-    /// Only if nothing is in use; otherwise all stays as it was.
+    /// Only if no volume is in use; otherwise nothing changes.
     IfUnused,
-    /// When nothing is in use any more: until then, or until it stays ([`Backends::stay`]), it takes no new work. To be asked again.
+    /// When no volume is in use any more: until then, or until it stays ([`Backends::stay`]), it takes no new work. The caller asks again.
     WhenUnused,
-    /// Whatever is in use.
+    /// Even if volumes are in use.
     Forced,
 }
 
 impl Backends {
-    /// Of a host that has none yet.
+    /// Creates the set without any backend.
     pub(super) fn new(common: Common) -> Arc<Self> {
         Arc::new(Self {
             common: Arc::new(common),
@@ -78,7 +78,7 @@ impl Backends {
         &self.common
     }
 
-    /// Serves what a document says, from now on. One that is served already goes to another version, in the background.
+    /// Serves a document from now on. A driver that is already served moves to another version in the background.
     pub(crate) async fn apply(&self, desired: Desired) -> Result<(), ApplyError> {
         let mut running = self.running.lock().await;
         let name = desired.document.driver_name.clone();
@@ -121,8 +121,8 @@ impl Backends {
         Ok(())
     }
 
-    /// Serves all that the host begins with; `coming` are those that follow at once. They stand for election together: one host works for all of
-    /// them.
+    /// Serves all backends that the host starts with; `coming` are those that follow at once. They share one leader election: one host works for
+    /// all of them.
     pub(super) async fn begin(
         &self,
         all: Vec<Desired>,
@@ -172,7 +172,7 @@ impl Backends {
         self.changed();
     }
 
-    /// Serves a driver no more. Records and volumes stay where they are.
+    /// Stops serving a driver. Records and volumes stay where they are.
     pub(crate) async fn remove(
         &self,
         name: &DriverName,
@@ -183,7 +183,7 @@ impl Backends {
         };
         let driver = self.seen(name).ok_or_else(unknown)?.driver;
         let leaving = driver.leave();
-        // What began may stage a volume yet.
+        // A call that is running may still stage a volume.
         let _ = timeout(LAST_CALLS, driver.idle()).await;
         let mut running = self.running.lock().await;
         let is_it = |backend: &Backend| Arc::ptr_eq(&backend.driver, &driver);
@@ -220,12 +220,12 @@ impl Backends {
         Ok(())
     }
 
-    /// One that was to go when it is unused does not go: it takes new work, unless it is drained.
+    /// Cancels the removal of a driver that waits until it is unused: it takes new work again, unless it is drained.
     pub(crate) fn stay(&self, name: &DriverName) {
         lock(&self.leaving).remove(name);
     }
 
-    /// An object that is gone takes its versions along; a file may be there again, with what an administrator has decided about its versions.
+    /// Deletes the versions of a removed object. A file may be created again, so the administrator's decisions about its versions are kept.
     async fn forget(&self, backend: &Backend) {
         let driver = backend.driver.name();
         let is_object = matches!(backend.desired.borrow().from, DesiredFrom::Object(_));
@@ -248,35 +248,35 @@ impl Backends {
         {
             Ok(volumes) if volumes.is_empty() => Ok(()),
             Ok(volumes) => Err(RemoveError::StillStaged { driver, volumes }),
-            // A controller's mounter may be nobody's: it stages nothing.
+            // A controller's mounter may be absent: a controller stages nothing.
             Err(_) if self.common.options.role == Role::Controller => Ok(()),
             Err(source) => Err(RemoveError::Unknowable { driver, source }),
         }
     }
 
-    /// One that is served.
+    /// A backend that is served.
     pub(crate) fn seen(&self, name: &DriverName) -> Option<Seen> {
         lock(&self.seen).get(name).cloned()
     }
 
-    /// All that are served.
+    /// All backends that are served.
     pub(crate) fn all(&self) -> BTreeMap<DriverName, Seen> {
         lock(&self.seen).clone()
     }
 
-    /// Changes whenever a backend, or the status of one, does.
+    /// Changes whenever a backend, or the status of one, changes.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Why the document of a driver is not followed; none: it is.
+    /// Sets why the document of a driver is not followed; none: it is followed.
     pub(crate) fn set_trouble(&self, name: &DriverName, trouble: Option<String>) {
         if let Some(seen) = lock(&self.seen).get_mut(name) {
             seen.trouble = trouble;
         }
     }
 
-    /// Ends all: lets running calls end, closes the sockets, gives back the leases, takes away the registrations.
+    /// Stops all backends: lets running calls end, closes the sockets, releases the leases, removes the registrations.
     pub(super) async fn stop(&self, grace: Duration, leases: Duration) -> usize {
         let mut running = self.running.lock().await;
         let mut backends: Vec<Backend> = std::mem::take(&mut *running).into_values().collect();
@@ -297,7 +297,7 @@ impl Backends {
     }
 }
 
-/// Where a document stands, for a person.
+/// Describes the location of a document for people.
 pub(crate) fn words(from: &DesiredFrom) -> String {
     match from {
         DesiredFrom::File(path) => path.display().to_string(),
@@ -314,6 +314,6 @@ pub(super) fn file_of(from: &DesiredFrom) -> Option<&PathBuf> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // Each change is one step, so what a panicking thread leaves is whole.
+    // Each change is one step, so the data that a panicking thread leaves is consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
-//! Compiles plugins in a process of their own: a component that crashes, hangs or bloats the compiler costs one refusal.
+//! Compiles plugins in a child process: a component that crashes, hangs or bloats the compiler causes only one rejection.
 //!
-//! What the child answers is trusted as far as the compiler is: it is machine code, and the host runs it.
+//! The child's answer is trusted as far as the compiler is: it is machine code, and the host runs it.
 
 use crate::component_facts::check_bounds;
 use async_trait::async_trait;
@@ -12,14 +12,14 @@ use wasmount_engine::{Compile, EngineError, Target, compile};
 const SUBCOMMAND: &str = "compile-child";
 /// Memory of one compiler, in bytes. A plugin in Go of 3 MB takes 0.1 GiB; the largest that is read, 64 MiB, would take all of it.
 const MEMORY_BYTES: u64 = 2 << 30;
-/// Processor time of one compilation. A plugin in Go of 3 MB takes 4 s in a debug build, the largest 90 s.
+/// Processor time of one compilation. A plugin in Go of 3 MB takes 4 s in a debug build, the largest plugin 90 s.
 const CPU: Duration = Duration::from_secs(120);
-/// Time of one compilation: far more than its processor time, since it gives way to everything else on a busy machine.
+/// Wall-clock time of one compilation: far more than its processor time, since it yields to everything else on a busy machine.
 const WALL: Duration = Duration::from_secs(600);
 /// Largest machine code, in bytes: eight times the largest plugin.
 const CODE_BYTES: u64 = 512 << 20;
 
-/// The compiler that a host is given.
+/// The compiler that the host passes to the engine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChildCompiler;
 
@@ -36,13 +36,13 @@ impl Compile for ChildCompiler {
     }
 }
 
-/// Compiles what comes on standard input, confined, and ends the process.
+/// Compiles the component on standard input in the confined child, and ends the process.
 pub(crate) fn compile_as_child(target: Target) -> ! {
     wasmount_child::serve(&bounds(), |wasm| {
-        // The compiler goes down to any depth, for as long as its stack lasts, and keeps all names, which the host would have to hold.
+        // The compiler recurses to any depth that its stack allows, and keeps all names, which the host would have to hold.
         check_bounds(&wasm).map_err(|refused| refused.to_string())?;
         compile(target, &wasm).map_err(|error| match error {
-            // The parent says the rest.
+            // The parent adds the rest of the message.
             EngineError::Compile(reason) => reason,
             other => other.to_string(),
         })

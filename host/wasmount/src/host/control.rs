@@ -1,6 +1,6 @@
-//! The admin socket of a serving host: where it is, and what each route asks of whom.
+//! The admin socket of a serving host: its path, and the handler of each route.
 //!
-//! What was begun goes on if whoever asked goes.
+//! A change that has begun continues if its client disconnects.
 
 mod words;
 
@@ -24,18 +24,18 @@ use wasmount_core::names::DriverName;
 use wasmount_socket::{BoundSocket, Connections, SocketError};
 use wasmount_versions::{Desired, Outcome, RollbackRequest, SwapRequest};
 
-/// Changes at a time. 8: each may hold a place of the socket for minutes, and whoever only looks must find one.
+/// Concurrent changes. 8: each may occupy a connection of the socket for minutes, and read-only commands must still find a free one.
 const CHANGES: usize = 8;
-/// Drains at a time. They have places of their own: each may wait for hours, and nothing else must wait for them.
+/// Concurrent drains. They have permits of their own: each may wait for hours, and nothing else must wait for them.
 const DRAINS: usize = 8;
-/// How long a mounter may take to tell which volumes are in use. 2 s: a status must not wait for a mounter that hangs.
+/// How long a mounter may take to report the volumes in use. 2 s: a status must not wait for a mounter that hangs.
 const MOUNTER: Duration = Duration::from_secs(2);
-/// What clients of a drained driver are told where nobody says more.
+/// Reason that clients of a drained driver receive if the administrator gave none.
 const DRAINED: &str = "an administrator has drained the driver";
 
 type Answer<T> = Result<Json<T>, Refusal>;
 
-/// What the routes share.
+/// State that the routes share.
 #[derive(Clone)]
 struct AdminState {
     backends: Arc<Backends>,
@@ -43,7 +43,7 @@ struct AdminState {
     drains: Arc<Semaphore>,
 }
 
-/// Serves the admin socket in the background. Without it the host serves all the same, and says so.
+/// Serves the admin socket in the background. Without it the host still serves its drivers, and logs that.
 pub(super) fn start(backends: &Arc<Backends>, background: &mut JoinSet<()>) {
     let socket = &backends.common().options.admin_socket;
     match bind(socket) {
@@ -118,7 +118,7 @@ impl AdminState {
         Ok((name, seen))
     }
 
-    /// A driver, and a place for a change of it, which is logged: the log says why a driver serves something else.
+    /// A driver, and a permit for a change of it. The change is logged: the log says why a driver serves something else.
     fn change(&self, driver: &str, what: &str) -> Result<(Seen, OwnedSemaphorePermit), Refusal> {
         let (_, seen) = self.driver(driver)?;
         let place = place(&self.changes, CHANGES, "changes", driver, what)?;
@@ -201,7 +201,7 @@ async fn swap(
     Json(swap): Json<Swap>,
 ) -> Answer<Done> {
     let (seen, _change) = state.change(&driver, "swap")?;
-    // Who has just written the document must not race with who follows it.
+    // A client that has just written the document must not race with the task that follows it.
     let file = file_of(&seen.desired.borrow().from).cloned();
     if let Some(file) = file {
         let followed = document_watch::apply(&state.backends, &file).await;
@@ -228,7 +228,7 @@ fn answered(outcome: Result<Outcome, wasmount_versions::Refusal>) -> Answer<Done
     }
 }
 
-/// The document with another component. Its signers count as ever; its digest is that of the component that it names.
+/// The document with another component. Its signers still apply; its digest is that of the component that it names.
 fn with_plugin(mut desired: Desired, plugin: Plugin) -> Result<Desired, Refusal> {
     let malformed = |message: String| Refusal::new(RefusalKind::Malformed, message);
     let source = &mut desired.document.plugin;
@@ -241,7 +241,7 @@ fn with_plugin(mut desired: Desired, plugin: Plugin) -> Result<Desired, Refusal>
                 malformed(format!("{} {invalid}", without_credentials(&reference)))
             })?;
             match &source.place {
-                // The registry is reached as the document says; whose credentials they are, is of that registry alone.
+                // The registry is reached as the document says; the document's credentials are sent to the document's registry only.
                 PluginPlace::Registry(place)
                     if place.reference.registry() == reference.registry() =>
                 {
@@ -338,7 +338,7 @@ async fn delete(
     };
     let served = seen.reconciler.status().current.map(words::version);
     let backends = state.backends.clone();
-    // Half of it must not be done.
+    // A removal must not be cancelled halfway.
     let removed = tokio::spawn(async move {
         let removed = backends.remove(&name, removal).await;
         drop(change);

@@ -1,6 +1,6 @@
-//! What is otherwise for a controller of which several run: its records are with the API server, and it works only while it is elected.
+//! A controller with several replicas: its records are in the API server, and it works only while it is the leader.
 //!
-//! A host that stands by is warm: its sockets answer who it is, its plugins are loaded. It holds no rule of leases; those are the Kubernetes room's.
+//! A standby host is warm: its sockets answer identity RPCs, its plugins are loaded. The rules of leases are in `wasmount_kubernetes`.
 
 use super::HostOptions;
 use super::fatal::FatalReporter;
@@ -20,26 +20,26 @@ use wasmount_core::state::StateStore;
 use wasmount_kubernetes::{Election, KubernetesStore, Term, Withdrawal, connect};
 use wasmount_versions::VersionReconciler;
 
-/// Between two attempts to take the records over. 2 s: it needs the API server, which may be away for a moment.
+/// Between two attempts to take over the records. 2 s: it needs the API server, which may be unavailable for a moment.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// What the command line says of it.
+/// The options of the command line for controllers.
 #[derive(Debug, Clone)]
 pub(crate) struct ControllerOptions {
-    /// Where records are.
+    /// Where records are stored.
     pub(crate) state: StateOptions,
-    /// Whether another host may work instead.
+    /// Whether leader election is on: another host may work instead.
     pub(crate) elects: bool,
 }
 
-/// Where records are.
+/// Where records are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StateOptions {
     /// In the data directory.
     Local,
-    /// With the API server.
+    /// In the API server.
     Kubernetes {
-        /// Where there; none: where the pod is.
+        /// Their namespace; none: that of the pod.
         namespace: Option<String>,
     },
 }
@@ -52,27 +52,27 @@ pub(super) struct Shared {
     store: Arc<KubernetesStore>,
 }
 
-/// A driver that stands by, who has its versions, and how it is withdrawn. An election keeps nothing alive of a driver that goes.
+/// A standby driver, its version reconciler, and how it is withdrawn. The election holds no strong reference to a driver that is removed.
 struct Candidate {
     driver: Weak<Driver>,
     reconciler: Weak<VersionReconciler>,
     withdrawal: Withdrawal,
 }
 
-/// The elections of a serving host: one for the drivers that it began with, one for each that came later.
+/// The elections of a serving host: one for the drivers that it started with, one for each driver that was added later.
 pub(super) struct Elections {
     shared: Shared,
     node_name: String,
     readiness: Arc<Readiness>,
     fatal: FatalReporter,
-    /// How each driver leaves the one in which it is.
+    /// How each driver is withdrawn from its election.
     withdrawals: Mutex<BTreeMap<DriverName, Withdrawal>>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
 
 impl Shared {
-    /// None where records are local. It asks nothing of the API server.
+    /// None if records are local. It sends no request to the API server.
     pub(super) async fn reach(options: &HostOptions) -> Result<Option<Self>, Fault> {
         let StateOptions::Kubernetes { namespace } = &options.controller.state else {
             return Ok(None);
@@ -95,14 +95,14 @@ impl Shared {
         }))
     }
 
-    /// The records.
+    /// The state store.
     pub(super) fn store(&self) -> Arc<dyn StateStore> {
         self.store.clone()
     }
 }
 
 impl Elections {
-    /// None has begun.
+    /// Creates the set without any election.
     pub(super) fn new(
         shared: &Shared,
         options: &HostOptions,
@@ -120,7 +120,7 @@ impl Elections {
         }
     }
 
-    /// Has the drivers, which stand by, work as soon as this host is elected for all of them. When it may work no more, the host ends.
+    /// Starts an election for standby drivers; they work as soon as this host is the leader for all of them. When it loses the lease, the host ends.
     pub(super) fn stand(&self, drivers: &[(Arc<Driver>, Arc<VersionReconciler>)]) {
         let election = Election::new(
             self.shared.client.clone(),
@@ -148,8 +148,8 @@ impl Elections {
         });
     }
 
-    /// Gives the lease of one driver back, so that another host, or this one, may stand for it anew. To be called when no call of it runs any
-    /// more.
+    /// Releases the lease of one driver, so that another host, or this one, can acquire it again. Call it only when no call of the driver
+    /// runs any more.
     pub(super) async fn withdraw(&self, driver: &DriverName) {
         let withdrawal = self.withdrawals().remove(driver);
         if let Some(withdrawal) = withdrawal {
@@ -157,22 +157,22 @@ impl Elections {
         }
     }
 
-    /// Gives the leases back. To be called when no call runs any more; it takes no longer than `patience`.
+    /// Releases the leases. Call it only when no call runs any more; it takes no longer than `patience`.
     pub(super) async fn release(&self, patience: Duration) {
         self.stop.cancel();
         self.tasks.close();
-        // Without an answer others wait until they run out.
+        // If the API server does not answer, other hosts wait until the leases expire.
         let _ = tokio::time::timeout(patience, self.tasks.wait()).await;
     }
 
     fn withdrawals(&self) -> std::sync::MutexGuard<'_, BTreeMap<DriverName, Withdrawal>> {
-        // Each change is one step, so what a panicking thread leaves is whole.
+        // Each change is one step, so the data that a panicking thread leaves is consistent.
         let withdrawals = self.withdrawals.lock();
         withdrawals.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Why this host may work no more; none: it was asked to stop, or none of the drivers is left.
+/// Why this host may not work any more; none: it was asked to stop, or none of the drivers is left.
 async fn lead(
     election: Election,
     store: Arc<KubernetesStore>,
@@ -184,8 +184,8 @@ async fn lead(
         tracing::info!(lease, leader = by, "standing by");
     };
     let won = async {
-        // Sidecars whose Probe is answered ask for capabilities at once, and exit where no plugin can say them. One that cannot be loaded keeps
-        // no other from its turn.
+        // A sidecar whose Probe is answered asks for capabilities at once, and exits if no plugin can answer. A plugin that cannot be loaded does not
+        // keep the other drivers from leading.
         readiness.all_tried().await;
         election.win(waiting).await
     };
@@ -205,7 +205,7 @@ async fn lead(
         pending::<Infallible>().await
     };
     let lost = tokio::select! {
-        // First: if all were withdrawn, nothing is to be begun.
+        // First: if all drivers were withdrawn, none must be started.
         biased;
         lost = leadership.lost() => lost,
         never = begun => match never {},
@@ -222,7 +222,7 @@ async fn lead(
     Some(Fault::room("another host may lead")(error))
 }
 
-/// Has one work, with records as its version wants them: the host that worked before may have had another one. One that is withdrawn does not.
+/// Lets a driver work, with records as its version needs them: the previous leader may have had another version. Not a withdrawn one.
 async fn begin(candidate: &Candidate, term: &Term) {
     let may = {
         let (term, withdrawal) = (term.clone(), candidate.withdrawal.clone());

@@ -1,4 +1,4 @@
-//! Which CSIDriver object each driver of a serving host wants, and who hears how that went.
+//! The CSIDriver object of each driver of a serving host, and reports of the result.
 
 use crate::fault::chain;
 use crate::readiness::Readiness;
@@ -11,7 +11,7 @@ use wasmount_kubernetes::Events;
 use wasmount_kubernetes::csi_driver::{self, CsiDriverStatus};
 use wasmount_versions::Desired;
 
-/// Applies the object, anew whenever another plugin serves or the document changes; ends with the host. A plugin that was never admitted applies nothing.
+/// Applies the object whenever another plugin serves or the document changes; ends with the host. Without an admitted plugin it applies nothing.
 pub(super) async fn keep(
     client: Client,
     events: Events,
@@ -30,7 +30,7 @@ pub(super) async fn keep(
             let offer = offers.borrow_and_update().clone();
             let document = desired.borrow_and_update().document.clone();
             if let Some(offer) = offer {
-                // Of all services, whatever this process serves: the object speaks of the driver.
+                // All services, whichever of them this process serves: the object describes the whole driver.
                 let capabilities =
                     Capabilities::derive(&offer, Role::All, profile, &document.hidden);
                 let object = csi_driver::csi_driver(&name, &capabilities, &document.csi_driver);

@@ -1,7 +1,7 @@
-//! Node and CSINode of a host's drivers: one pair of watches, one task a driver that compares and mends, one that has the driver answer NodeGetInfo
-//! anew.
+//! Node and CSINode of a host's drivers: one pair of watches, and for each driver one task that compares and corrects, and one that calls
+//! NodeGetInfo again.
 //!
-//! What is compared and written is the room's (`wasmount_kubernetes::csi_node`).
+//! The comparison and the writes are in `wasmount_kubernetes::csi_node`.
 
 use super::HostOptions;
 use super::kubernetes::{Cluster, CsiNodeMode};
@@ -19,14 +19,14 @@ use wasmount_kubernetes::csi_node::{
     CsiNodeReconciler, NodeWriter, Renewal, Seen, Writer, clear_to_register, watch,
 };
 
-/// What all drivers of a host share; nothing where nobody looks at CSINode.
+/// State that all drivers of a host share; nothing if CSINode is not watched.
 pub(super) struct CsiNodes {
     seen: Option<watch::Receiver<Seen>>,
     writer: Option<Arc<Writer>>,
 }
 
 impl CsiNodes {
-    /// Begins to watch.
+    /// Starts the watches.
     pub(super) fn begin(
         options: &HostOptions,
         cluster: &Cluster,
@@ -55,14 +55,14 @@ impl CsiNodes {
         Self { seen, writer }
     }
 
-    /// Takes away what was made for drivers that are no longer served, in the background of the host.
+    /// Removes what was written for drivers that are no longer served, in the background of the host.
     pub(super) fn retire_all_but(&self, served: BTreeSet<DriverName>, background: &TaskTracker) {
         if let Some(writer) = self.writer.clone() {
             background.spawn(async move { writer.retire_all_but(&served).await });
         }
     }
 
-    /// Returns when nothing that is known stands in the way of registering a driver with kubelet; at once where nobody looks.
+    /// Returns when no known reason prevents the registration of a driver with kubelet; at once if CSINode is not watched.
     pub(super) fn clear_to_register(
         &self,
         driver: &Driver,
@@ -78,7 +78,7 @@ impl CsiNodes {
         }
     }
 
-    /// Looks after one driver. `renewal`: how it is registered with kubelet again, where this host does it.
+    /// Starts the tasks of one driver. `renewal`: how it is registered with kubelet again, if this host does that.
     pub(super) fn look_after(
         &self,
         driver: &Arc<Driver>,

@@ -1,22 +1,22 @@
-//! How many files and connections this process may have open, and what each driver gets of that. A client that opens connections to one driver must
+//! How many files and connections this process may have open, and the share of each driver. A client that opens connections to one driver must
 //! not take the descriptors that another driver's call needs.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Fewer than this are said aloud: a connection is one descriptor, a volume in use a few, and most systems allow many times as many.
+/// A limit below this is logged: a connection is one descriptor, a volume in use a few, and most systems allow many times as many.
 const ENOUGH: u64 = 8192;
 
-/// All connections together get one of so many parts of the descriptors; the rest is for work.
+/// All connections together get one part of so many of the descriptors; the rest is for work.
 const PARTS: u64 = 2;
 
-/// Connections of one driver when there is plenty: kubelet opens one for every call and calls for a hundred pods at a time, a sidecar keeps
-/// one or two. Forty times that is a fault of the client.
+/// Connections of one driver if descriptors are plentiful: kubelet opens one for every call and calls for a hundred pods at a time, a sidecar
+/// keeps one or two. Forty times that is a fault of the client.
 const MOST_CONNECTIONS: u64 = 4096;
 
-/// Connections of one driver when there is little: kubelet and five sidecars can still call at the same time.
+/// Connections of one driver if descriptors are scarce: kubelet and five sidecars can still call at the same time.
 const LEAST_CONNECTIONS: u64 = 16;
 
-/// Raises the soft limit to the hard one, as any user may; the limit in force. 1024 is the usual soft limit only because of `select(2)`.
+/// Raises the soft limit to the hard one, as any user may; returns the limit in force. 1024 is the usual soft limit only because of `select(2)`.
 pub(super) fn raise() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -30,7 +30,7 @@ pub(super) fn raise() -> u64 {
             current
         }
     };
-    // None is without a limit.
+    // None means that there is no limit.
     let limit = limit.unwrap_or(u64::MAX);
     if limit < ENOUGH {
         tracing::warn!(
@@ -42,7 +42,7 @@ pub(super) fn raise() -> u64 {
     limit
 }
 
-/// How many connections each of so many drivers may have at a time.
+/// How many connections each of `drivers` may have at a time.
 pub(super) fn connections_of_each(limit: u64, drivers: usize) -> usize {
     let each = limit / PARTS / (drivers.max(1) as u64);
     let each = each.clamp(LEAST_CONNECTIONS, MOST_CONNECTIONS);

@@ -1,4 +1,4 @@
-//! Documents that change while the host runs: applied, or where the rest of them is another process's, their grants.
+//! Documents that change while the host runs: they are applied, or only their grants if another process serves the rest.
 
 use super::backends::{Backends, file_of};
 use super::documents::{Documents, desired};
@@ -15,7 +15,7 @@ use wasmount_core::document::StorageBackend;
 use wasmount_core::names::DriverName;
 use wasmount_mount::LocalMounter;
 
-/// Hands on each document that changes after it looked so, for the life of the host.
+/// Applies each document that has changed since `looks`, until the host ends.
 pub(super) async fn keep(backends: Arc<Backends>, looks: Looks) {
     let (following, mut changed) = changes(looks);
     let applying = async {
@@ -28,7 +28,7 @@ pub(super) async fn keep(backends: Arc<Backends>, looks: Looks) {
     tokio::join!(following, applying);
 }
 
-/// Follows a document as it stands now; in words why it is not followed, which its driver's administrator is told too.
+/// Follows a document as it is now; the error says why it is not followed, and the driver's administrator is notified of it too.
 pub(super) async fn apply(backends: &Backends, file: &Path) -> Result<(), String> {
     let followed = match read(file).await {
         Ok(document) => {
@@ -40,7 +40,7 @@ pub(super) async fn apply(backends: &Backends, file: &Path) -> Result<(), String
     followed.inspect_err(|error| trouble(backends, file, error.clone()))
 }
 
-/// Puts the grants of each document that changes to use, where the rest of it is another process's.
+/// Sets the grants of each document that changes, where another process serves the rest of it.
 pub(super) async fn keep_grants(
     mounter: Arc<LocalMounter>,
     data_dir: PathBuf,
@@ -96,7 +96,7 @@ async fn grant(
         Ok((driver, Err(error))) => {
             tracing::error!(%driver, %error, "grants of the document are not in force");
         }
-        // The runtime ends.
+        // The runtime is shutting down.
         Err(_) => {}
     }
 }
@@ -113,7 +113,7 @@ fn changes(
         let files = watch::Sender::new(looks.keys().cloned().collect());
         let tell = move |changed: BTreeSet<PathBuf>| {
             for file in changed {
-                // It is received as long as this runs.
+                // The receiver lives as long as this runs.
                 let _ = tell.send(file);
             }
         };
@@ -136,7 +136,7 @@ async fn read(file: &Path) -> Result<Configured, String> {
     read.await.map_err(|error| error.to_string())?
 }
 
-/// Tells a driver's administrator that its document is not followed.
+/// Notifies a driver's administrator that its document is not followed.
 fn trouble(backends: &Backends, file: &Path, reason: String) {
     for (name, seen) in backends.all() {
         let is_its = file_of(&seen.desired.borrow().from).is_some_and(|path| path == file);

@@ -1,4 +1,4 @@
-//! The documents of a command line, read.
+//! Reads the documents of a command line.
 
 use super::follow::{Looks, look_at};
 use crate::config::{self, Configured};
@@ -6,16 +6,16 @@ use crate::fault::Fault;
 use std::path::PathBuf;
 use wasmount_versions::{Desired, DesiredFrom};
 
-/// The documents of a host that may begin: nobody else follows them any more.
+/// The documents of a host that may start: no other process follows them any more.
 pub(super) struct Documents {
-    /// As they are.
+    /// The documents as they are now.
     pub(super) all: Vec<Configured>,
-    /// How they looked before they were read: what changes from then on is followed.
+    /// The state of the files before they were read: later changes are followed.
     pub(super) looks: Looks,
 }
 
 impl Documents {
-    /// Reads them again, for a host that may have waited for another one since: what they said before is of no account. It blocks.
+    /// Reads them again, for a host that may have waited for another one: their earlier content does not count. It blocks.
     pub(super) fn read_again(before: &[Configured]) -> Result<Self, Fault> {
         let files: Vec<PathBuf> = before.iter().map(|it| it.file.clone()).collect();
         let looks = look_at(files.clone());
@@ -32,7 +32,7 @@ impl Documents {
     }
 }
 
-/// What is wanted of a document.
+/// The desired revision of a document.
 pub(super) fn desired(configured: Configured) -> Desired {
     let Configured {
         document,

@@ -1,8 +1,8 @@
-//! Fetches plugins, and checks who signed them, in a process of its own: what speaks TLS, HTTP and JSON with strangers can neither mount nor read
-//! anything of the node.
+//! Fetches plugins and verifies their signatures in a child process: code that speaks TLS, HTTP and JSON with other machines can neither mount nor
+//! read anything of the node.
 //!
-//! Files are read on this side, which may: the plugin, its signatures, keys, credentials, certificates. What the child says of signatures is
-//! believed; the digest of what it hands over is counted here again.
+//! The parent reads the files, since it may: the plugin, its signatures, keys, credentials, certificates. The child's answer about signatures is
+//! trusted; the parent computes the digest of the component that it receives again.
 
 use crate::regular_file::{self, Refused};
 use clap::ValueEnum;
@@ -23,12 +23,12 @@ const SUBCOMMAND: &str = "fetch-child";
 const MEMORY_BYTES: u64 = 512 << 20;
 /// Processor time of one child: the largest component is decrypted and hashed in a second or two, more slowly in a build without optimisation.
 const CPU: Duration = Duration::from_secs(60);
-/// What an answer holds beside the component, in bytes: an error with its words, or the names of keys.
+/// What an answer holds beside the component, in bytes: an error with its message, or the names of keys.
 const HEAD_BYTES: u64 = 1 << 20;
 /// Largest file of certificates, in bytes: what a Kubernetes Secret can hold.
 const CERTIFICATES_BYTES: u64 = 1 << 20;
 
-/// What finding a host by its name reads (resolv.conf(5), nsswitch.conf(5)), and the libraries that it may load for that.
+/// Files that resolving a host name reads (resolv.conf(5), nsswitch.conf(5)), and the libraries that it may load for that.
 const NAME_FILES: [&str; 8] = [
     "/etc/resolv.conf",
     "/etc/hosts",
@@ -49,52 +49,52 @@ pub(crate) enum FetchWork {
     File,
 }
 
-/// docker's `config.json` for the pull, however it was come by, and what it is called in messages.
+/// docker's `config.json` for the pull, from whichever source, and its name in messages.
 #[derive(Clone)]
 pub(crate) struct RegistryConfig {
     /// Its content.
     pub(crate) content: Vec<u8>,
-    /// The file, or the Secret.
+    /// Its source: the file, or the Secret.
     pub(crate) found: String,
 }
 
-/// Why a plugin is not had.
+/// Why a plugin was not fetched.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unfetched {
     /// The plugin's own file.
     #[error("the plugin {}: {source}", .path.display())]
     Plugin {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: Refused,
     },
-    /// A file that lies beside it, or that the document names.
+    /// A file beside the plugin, or one that the document names.
     #[error("the {what} {}: {source}", .path.display())]
     File {
-        /// What it is for.
+        /// The purpose of the file.
         what: &'static str,
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: Refused,
     },
-    /// The keys of the document.
+    /// The signers' keys of the document.
     #[error(transparent)]
     Keys(#[from] SignerKeysError),
     /// The credentials.
     #[error(transparent)]
     Credentials(#[from] DockerConfigError),
-    /// What came of it.
+    /// The fetch failed.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// The process that did it.
+    /// The child process failed.
     #[error("the process that fetches plugins: {0}")]
     Child(#[from] ChildError),
-    /// What it said.
+    /// The child's answer is invalid.
     #[error(transparent)]
     Answer(#[from] BadMessage),
-    /// The host is going down.
+    /// The host is shutting down.
     #[error("the reading of files was stopped")]
     Stopped,
 }
@@ -107,7 +107,7 @@ impl std::fmt::Debug for RegistryConfig {
     }
 }
 
-/// The component of a document that lies in `folder`: found, bounded, its digest compared, its signatures checked. `config` is who we are to
+/// The component of a document in `folder`: found, bounded, its digest compared, its signatures verified. `config` holds the credentials for
 /// its registry.
 pub(crate) async fn fetch(
     plugin: &PluginSource,
@@ -128,7 +128,7 @@ pub(crate) async fn fetch(
     for remark in &fetched.remarks {
         tracing::warn!(remark, "a signature of the plugin was ignored");
     }
-    // The child compared it too; a child that was taken over would say anything.
+    // The child compared it too; a compromised child could answer anything.
     match &plugin.digest {
         Some(wanted) if wanted != fetched.digest.as_str() => Err(FetchError::AnotherComponent {
             what: "what was fetched".to_owned(),
@@ -140,13 +140,13 @@ pub(crate) async fn fetch(
     }
 }
 
-/// Does what comes on standard input, confined, and ends the process.
+/// Does the work on standard input in the confined child, and ends the process.
 pub(crate) fn fetch_as_child(work: FetchWork) -> ! {
     wasmount_child::serve(&bounds(work), |message| {
         let request = FetchRequest::decode(&message).map_err(|error| error.to_string())?;
         let answer = match (work, &request.wanted) {
             (FetchWork::Registry, Wanted::Artifact { .. }) => in_runtime(request)?,
-            // It may have no descriptor beyond three, of which a runtime is made.
+            // The child may have only three descriptors, and a runtime needs more.
             (FetchWork::File, Wanted::File { wasm, beside }) => {
                 let (digest, signers) = (request.digest.as_deref(), &request.signers);
                 check_file(wasm.clone(), beside, digest, signers)
@@ -183,7 +183,7 @@ fn bounds(work: FetchWork) -> Bounds {
     Bounds {
         memory_bytes: MEMORY_BYTES,
         cpu: CPU,
-        // The child gives up by itself and says why; this is for one that does not.
+        // The child times out earlier and says why; this limit is for one that does not.
         wall: TransferLimits::default().total + Duration::from_secs(10),
         output_bytes: COMPONENT_BYTES + HEAD_BYTES,
         network,
@@ -191,7 +191,7 @@ fn bounds(work: FetchWork) -> Bounds {
     }
 }
 
-/// Reads whatever files are needed. It blocks.
+/// Reads the files that the request needs. It blocks.
 fn request(
     plugin: &PluginSource,
     folder: &Path,
@@ -257,7 +257,7 @@ fn file(path: PathBuf) -> Result<Wanted, Unfetched> {
     }
 }
 
-/// A file that need not be there.
+/// A file that may be absent.
 fn optional(path: PathBuf) -> Result<Option<Vec<u8>>, Unfetched> {
     regular_file::read_if_there(&path, SIGNATURE_BYTES as u64).map_err(|source| Unfetched::File {
         what: "signature",

@@ -1,6 +1,6 @@
 //! Follows files that an administrator may change: documents, components, signatures, secrets, keys.
 //!
-//! It reads no file and knows what none is for.
+//! It reads no file and does not know the purpose of any.
 
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
@@ -14,41 +14,41 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Looks without an event: where there are none. 30 s: each costs a few system calls, and a person who mends a file waits that long.
+/// Poll interval for file systems without events. 30 s: each look costs a few system calls, and a person who corrects a file waits that long.
 const LOOK: Duration = Duration::from_secs(30);
-/// How long no further event may come before it is looked: writers make several at a time.
+/// How long no further event may arrive before the files are compared: writers cause several events at a time.
 const QUIET: Duration = Duration::from_millis(100);
-/// How long events may go on before it is looked all the same: somebody may never stop. 500 ms: a person takes it for at once.
+/// How long events may continue before the files are compared anyway: a writer may never stop. 500 ms: a person takes it for at once.
 const LONGEST: Duration = Duration::from_millis(500);
 /// Several events: `struct inotify_event` and a name of at most 255 bytes each (inotify(7)).
 const EVENTS_BYTES: usize = 4096;
 
-/// Links that are followed on one path: the kernel's own bound (path_resolution(7)).
+/// Links that are followed on one path: the kernel's own limit (path_resolution(7)).
 const LINKS: usize = 40;
 
-/// Files that are followed. What is sent replaces all of them.
+/// Files that are followed. A new value replaces all of them.
 pub(super) type Followed = watch::Receiver<BTreeSet<PathBuf>>;
 
-/// How files look at a moment.
+/// The state of files at one moment.
 pub(super) type Looks = BTreeMap<PathBuf, Look>;
 
-/// What a path leads to.
+/// The file that a path leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Nothing, or nothing that can be looked at.
+    /// No file, or one that cannot be examined.
     Nothing,
     /// A file of this identity, size and time of last change.
     File {
         device: (u32, u32),
         inode: u64,
         bytes: u64,
-        /// Of the content and of the inode: the first can be set back by `cp -p`, the second cannot.
+        /// mtime and ctime: `cp -p` can set the first back, but not the second.
         changed: [(i64, u32); 2],
     },
 }
 
 impl Look {
-    /// Now. Links are followed.
+    /// The present state. Links are followed.
     pub(super) fn at(path: &Path) -> Self {
         let wanted = StatxFlags::BASIC_STATS;
         let Ok(status) = statx(CWD, path, AtFlags::empty(), wanted) else {
@@ -65,7 +65,7 @@ impl Look {
         }
     }
 
-    /// Whether the last change of the file was at least so long before now, by the clock that its file system keeps. A time to come is no such.
+    /// Whether the last change of the file is at least `age` before `now`, by the clock of its file system. False for a time in the future.
     pub(super) fn is_older_than(&self, age: Duration, now: SystemTime) -> bool {
         let Self::File { changed, .. } = self else {
             return false;
@@ -78,7 +78,7 @@ impl Look {
     }
 }
 
-/// Looks at files, for whoever reads them before they are followed. It blocks.
+/// Examines files before a caller reads and then follows them. It blocks.
 pub(super) fn look_at(files: impl IntoIterator<Item = PathBuf>) -> Looks {
     let looks = files.into_iter().map(|file| {
         let look = Look::at(&file);
@@ -87,8 +87,8 @@ pub(super) fn look_at(files: impl IntoIterator<Item = PathBuf>) -> Looks {
     looks.collect()
 }
 
-/// Calls `changed` with the files that are other than they were at the last look, for as long as somebody says which to follow; `seen` is the look
-/// before the first. A file that was not looked at before is no change.
+/// Calls `changed` with the files that differ from the last look, for as long as the sender of the list lives; `seen` is the look
+/// before the first. A file that was not looked at before does not count as changed.
 pub(super) async fn follow(
     mut files: Followed,
     mut seen: Looks,
@@ -97,13 +97,13 @@ pub(super) async fn follow(
     let mut warned = false;
     loop {
         let wanted = files.borrow_and_update().clone();
-        // First the watches, then the look: what happens in between is an event.
+        // The watches are set up first, then the files are compared: a change in between causes an event.
         let begun = spawn_blocking(move || {
             let watch = watched(&wanted);
             (watch, look_at(wanted))
         });
         let Ok((watch, looks)) = begun.await else {
-            // The runtime ends.
+            // The runtime is shutting down.
             return;
         };
         let others: BTreeSet<PathBuf> = looks
@@ -134,7 +134,7 @@ pub(super) async fn follow(
     }
 }
 
-/// Returns when it is time to look.
+/// Returns when it is time to compare the files.
 async fn may_have_changed(watch: Option<AsyncFd<OwnedFd>>) {
     let Some(watch) = watch else {
         return sleep(LOOK).await;
@@ -152,7 +152,7 @@ async fn may_have_changed(watch: Option<AsyncFd<OwnedFd>>) {
     }
 }
 
-/// Returns when there were events; they are taken.
+/// Waits for events and consumes them.
 async fn heard(watch: &AsyncFd<OwnedFd>) -> io::Result<()> {
     let mut ready = watch.readable().await?;
     let mut read = [0; EVENTS_BYTES];
@@ -163,7 +163,7 @@ async fn heard(watch: &AsyncFd<OwnedFd>) -> io::Result<()> {
 
 fn watched(files: &BTreeSet<PathBuf>) -> io::Result<AsyncFd<OwnedFd>> {
     let events = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-    // Not each write: a file is read when its writer has closed it, or when the coarse look finds it.
+    // Not each write: a file is read when its writer has closed it, or when the poll finds it.
     let changes = WatchFlags::CLOSE_WRITE
         | WatchFlags::CREATE
         | WatchFlags::DELETE
@@ -178,7 +178,7 @@ fn watched(files: &BTreeSet<PathBuf>) -> io::Result<AsyncFd<OwnedFd>> {
             Err(rustix::io::Errno::NOSPC) => {
                 return Err(io::Error::other("fs.inotify.max_user_watches is used up"));
             }
-            // It went since, or may not be read: the coarse look is left.
+            // It was removed since, or may not be read: the poll remains.
             Err(error) => {
                 tracing::debug!(directory = %directory.display(), %error, "not watched");
             }
@@ -191,8 +191,8 @@ fn watched(files: &BTreeSet<PathBuf>) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::new(events)
 }
 
-/// The directories whose events tell that a path leads to another file: every one that holds a link on the way, and the one that holds the file; of what
-/// is not there, the nearest that is. A Secret that Kubernetes mounts is a link to a link, and only the middle one is ever changed.
+/// The directories whose events show that a path leads to another file: each one that holds a link on the path, and the one that holds the file; for
+/// a missing one, the nearest that exists. A Secret that Kubernetes mounts is a link to a link, and only the middle one is ever changed.
 fn directories(file: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut path = file.to_owned();
@@ -211,11 +211,11 @@ fn directories(file: &Path) -> BTreeSet<PathBuf> {
     found
 }
 
-/// What the beginning of a path shows.
+/// What the first components of a path lead to.
 enum Way {
-    /// A link in this directory, and the path with the link's target in its place.
+    /// A link in this directory, and the path with the link replaced by its target.
     Link { holder: PathBuf, target: PathBuf },
-    /// No link; the nearest directory that is there.
+    /// No link; the nearest directory that exists.
     Plain { holder: PathBuf },
 }
 
@@ -251,7 +251,7 @@ fn first_link(path: &Path) -> Way {
             holder.clone_from(&reached);
         }
     }
-    // The path names a directory where a file should be: its own coming and going counts.
+    // The path names a directory where a file should be: its creation and removal count.
     let above = reached.parent().map(Path::to_owned);
     Way::Plain {
         holder: if reached.is_dir() {

@@ -1,4 +1,4 @@
-//! What a serving host has of Kubernetes: its options, its client of the API server, and the events about its node.
+//! The Kubernetes side of a serving host: its options, its client of the API server, and the events about its node.
 
 use crate::fault::chain;
 use crate::readiness::Readiness;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::time::timeout;
 use wasmount_kubernetes::{About, ApiAccess, Events, NodeTroubles, connect};
 
-/// After this long what could not be written is tried again, though nothing has changed. 60 s: an API server that restarts is away for less.
+/// After this long a failed write is tried again, even if nothing has changed. 60 s: an API server that restarts is unavailable for less.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// What the command line says of Kubernetes.
+/// The options of the command line for Kubernetes.
 #[derive(Debug, Clone)]
 pub(crate) struct KubernetesOptions {
     /// Name of the Node and CSINode objects.
@@ -49,7 +49,7 @@ pub(crate) enum CsiNodeMode {
     Off,
 }
 
-/// The node in its cluster, as this host reaches it.
+/// The host's node in its cluster.
 pub(super) struct Cluster {
     node_name: String,
     client: Option<Client>,
@@ -57,7 +57,7 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Without an API server there are no events; everything else goes on.
+    /// Without an API server there are no events; everything else works.
     pub(super) async fn reach(options: &KubernetesOptions) -> Self {
         let client = connect(&options.api).await.unwrap_or_else(|error| {
             let reason = chain(&error);
@@ -72,7 +72,7 @@ impl Cluster {
         }
     }
 
-    /// What events about the node are about.
+    /// The object of events about the node.
     pub(super) fn node(&self) -> About {
         About::Node {
             name: self.node_name.clone(),
@@ -84,18 +84,18 @@ impl Cluster {
         &self.node_name
     }
 
-    /// The API server; none: there is no cluster.
+    /// The client of the API server; none: there is no cluster.
     pub(super) fn client(&self) -> Option<&Client> {
         self.client.as_ref()
     }
 
-    /// Writes events.
+    /// The writer of events.
     pub(super) fn events(&self) -> &Events {
         &self.events
     }
 }
 
-/// Writes events about what is wrong with the host, and that it is over. Which and how often is decided in `wasmount_kubernetes`.
+/// Writes events when the host has a problem, and when it is resolved. `wasmount_kubernetes` decides which and how often.
 pub(super) async fn tell_troubles(events: Events, node: String, readiness: Arc<Readiness>) {
     let mut changes = readiness.watch();
     let mut troubles = NodeTroubles::new(events, node);

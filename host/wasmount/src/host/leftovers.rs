@@ -1,7 +1,7 @@
-//! What nobody owns any more, removed at the start: compiled code of backends that went while no host ran, and directories of commands that were
-//! killed.
+//! Leftovers without an owner, removed at the start: compiled code of backends that were removed while no host ran, and directories of commands that
+//! were killed.
 //!
-//! What a plugin stored is never touched here, nor what is kept of a backend's versions: its document may be there again.
+//! Records of a plugin and the history of a backend's versions are never touched here: its document may be created again.
 
 use super::data_dir::VERSIONS;
 use super::shared_services::SharedServices;
@@ -15,7 +15,7 @@ use wasmount_core::names::DriverName;
 /// A component of a version, by its digest (`wasmount_versions`).
 const COMPONENT: &str = "wasm";
 
-/// Removes it. `served` are the drivers that begin now or follow at once.
+/// Removes the leftovers. `served` are the drivers that start now or follow at once.
 pub(super) async fn sweep(
     services: &SharedServices,
     data_dir: &Path,
@@ -29,12 +29,12 @@ pub(super) async fn sweep(
             .map(|name| kept(&versions.join(name.as_str())));
         kept.collect::<Vec<_>>().concat()
     });
-    // The host is going down: the next start does it.
+    // The host is shutting down: the next start does it.
     let Ok(claimed) = looked.await else { return };
     services.engine.sweep_compiled(&claimed).await;
 }
 
-/// Digests of the components that a driver may go back to: each lies there under its own. None for a driver that is new.
+/// Digests of the components that a driver may roll back to: each file is named by its digest. None for a new driver.
 fn kept(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten();
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));

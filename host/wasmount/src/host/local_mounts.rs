@@ -1,4 +1,4 @@
-//! The mount room of this process: the grants of the documents, the directories of pools, the journal.
+//! The mounter of this process: the grants of the documents, the directories of pools, the journal.
 
 use super::data_dir::{COMPILED, STORAGE_BACKENDS, VERSIONS};
 use super::private_directory;
@@ -12,11 +12,11 @@ use wasmount_core::document::Grants;
 use wasmount_core::names::DriverName;
 use wasmount_mount::{LocalMounter, MounterConfig, PathRoot};
 
-/// Blocking calls of one driver at a time: kubelet's own parallelism on a node is far lower, and storage that does not answer may hold them
-/// all without holding another driver's.
+/// Concurrent blocking calls of one driver: kubelet's own parallelism on a node is far lower, and storage that does not answer may block
+/// all of them without blocking another driver's.
 const THREADS_PER_DRIVER: usize = 32;
 
-/// What the room is made of.
+/// The parts of the mounter before it is opened.
 #[derive(Debug)]
 pub(super) struct LocalMounts {
     config: MounterConfig,
@@ -24,7 +24,7 @@ pub(super) struct LocalMounts {
 }
 
 impl LocalMounts {
-    /// Puts it together; touches nothing. `sockets`: where the process has its own.
+    /// Creates it without touching the file system. `sockets`: the process's own socket directory.
     pub(super) fn new(
         data_dir: &Path,
         run_dir: PathBuf,
@@ -55,7 +55,7 @@ impl LocalMounts {
         }
     }
 
-    /// Makes the directories and reads the journal. It blocks.
+    /// Creates the directories and reads the journal. It blocks.
     pub(super) fn open(self) -> Result<Arc<LocalMounter>, Fault> {
         for directory in self.own_pools {
             private_directory(&directory).map_err(Fault::room(format!(
@@ -69,7 +69,7 @@ impl LocalMounts {
     }
 }
 
-/// Puts a document's grants to use while the mount room is at work; none: the driver has none any more. It blocks.
+/// Sets a document's grants while the mounter runs; none: the driver has no grants any more. It blocks.
 pub(super) fn grant(
     mounter: &LocalMounter,
     data_dir: &Path,
@@ -84,21 +84,21 @@ pub(super) fn grant(
     granted.map_err(|overlap| io::Error::new(io::ErrorKind::InvalidInput, overlap))
 }
 
-/// What the host makes in its data directory beside pools, and where its sockets are.
+/// The directories that the host makes in its data directory beside pools, and the directory of its sockets.
 fn own_directories(data_dir: &Path, sockets: &Path) -> Vec<PathBuf> {
     let mut own: Vec<PathBuf> = [COMPILED, STORAGE_BACKENDS, VERSIONS]
         .iter()
         .map(|name| data_dir.join(name))
         .collect();
-    // Sockets may lie beside the pools.
+    // The data directory, and with it the pools, may be below the socket directory.
     if !data_dir.starts_with(sockets) {
         own.push(sockets.to_owned());
     }
     own
 }
 
-/// The directories above pools of relative paths. They lie in the host's own directory, so nobody else makes them; a pool elsewhere is the
-/// administrator's, and a slip in its path must not become a new tree.
+/// The directories above pools of relative paths. They are in the host's own data directory, so the host must make them; a pool elsewhere is
+/// the administrator's, and a typing error in its path must not become a new tree.
 fn own_pools(data_dir: &Path, grants: &Grants) -> Vec<PathBuf> {
     let pools = grants.pools.values();
     pools

@@ -1,4 +1,4 @@
-//! The mount room as a process of its own, from an empty process to a clean stop.
+//! `wasmount mounter`: the mounter as a process of its own, from its start to a clean stop.
 
 use super::documents::Documents;
 use super::local_mounts::{self, LocalMounts};
@@ -14,24 +14,24 @@ use wasmount_mount::PathRoot;
 use wasmount_mounter::{ServerOptions, serve};
 use wasmount_socket::{BoundSocket, Connections};
 
-/// What the command line decides, checked.
+/// The options of the command line, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct MounterOptions {
-    /// What outlives a reboot, and pools of relative paths.
+    /// The data directory, with pools of relative paths.
     pub(crate) data_dir: PathBuf,
-    /// The journal of mounts.
+    /// The run directory, with the journal of mounts.
     pub(crate) run_dir: PathBuf,
-    /// Where volumes may be mounted.
+    /// The path roots: directories below which volumes may be mounted.
     pub(crate) path_roots: Vec<PathRoot>,
-    /// Where to listen.
+    /// The socket to listen on.
     pub(crate) socket: PathBuf,
-    /// Whose processes may connect.
+    /// The user id whose processes may connect.
     pub(crate) client_uid: u32,
-    /// How long running calls may take at the end.
+    /// How long running calls may take at shutdown.
     pub(crate) grace: Duration,
 }
 
-/// Mounts for others until a signal, then stops cleanly.
+/// Mounts for other processes until a signal, then stops cleanly.
 pub(crate) fn mount(options: MounterOptions, backends: Vec<Configured>) -> Result<(), Fault> {
     preflight::check_mounter(&options)?;
     let connections = descriptors::connections_of_each(descriptors::raise(), 1);
@@ -60,14 +60,14 @@ async fn run(
     let mut signals = Signals::watch()?;
     let mounts = LocalMounts::new(&data_dir, run_dir, path_roots, &socket, &backends);
     let data = data_dir.clone();
-    // First the journal, whose lock says that no other mounter is at work: then a socket of that name is a leftover.
+    // The journal first: its lock shows that no other mounter runs, so an existing socket is a leftover.
     let bound = spawn_blocking(move || {
         let mounter = mounts.open()?;
-        // Another mounter may have followed them until now.
+        // Another mounter may have followed the documents until now.
         let documents = Documents::read_again(&backends)?;
         for it in &documents.all {
             let (driver, grants) = (&it.document.driver_name, &it.document.grants);
-            // One driver's document is no other's trouble.
+            // A failure of one driver's document does not affect the others.
             let granted = local_mounts::grant(&mounter, &data, driver, Some(grants.clone()));
             if let Err(error) = granted {
                 tracing::error!(%driver, %error, "grants of the document are not in force");

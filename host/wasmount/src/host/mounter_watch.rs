@@ -1,6 +1,6 @@
-//! Looks after a mounter in a process of its own: whether it answers, whether kubelet will see its mounts, and whether it is still the same.
+//! Monitors a mounter in another process: whether it answers, whether kubelet will see its mounts, and whether it was restarted.
 //!
-//! It knows what a mounter says, not how it is reached.
+//! It uses the mounter's answers and does not know the transport.
 
 use crate::fault::chain;
 use crate::readiness::{AWAITING_MOUNTER, Readiness};
@@ -12,24 +12,24 @@ use wasmount_core::driver::Driver;
 use wasmount_core::mounter::Mounter;
 use wasmount_mounter::SocketMounter;
 
-/// Between two looks. 2 s: what a restarted mounter left half done is mended before kubelet's first retry but one.
+/// Between two looks. 2 s: work that a restarted mounter left unfinished is recovered before kubelet's second retry.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How long an answer may take. It needs no storage: 10 s is a process that is stopped.
+/// How long an answer may take. It needs no storage: 10 s without an answer means a stopped process.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long after the host's own start a mounter may need until it answers first. 60 s: the containers of a pod start one after the other,
-/// and this one may have to wait until an earlier mounter has let go of the journal.
+/// How long after the host's own start a mounter may need for its first answer. 60 s: the containers of a pod start one after the other,
+/// and this one may have to wait until an earlier mounter has released the journal.
 const STARTING: Duration = Duration::from_secs(60);
 
 /// Why volumes cannot be mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Fault {
-    /// There is no answer.
+    /// The mounter does not answer.
     Silent(String),
-    /// What the mounter says.
+    /// A path root is not a shared mount, as the mounter reports.
     Unshared(String),
 }
 
-/// Keeps the readiness, and recovers each driver's volumes when a mounter answers for the first time.
+/// Updates the readiness, and recovers each driver's volumes when a mounter answers for the first time.
 pub(super) async fn watch(
     mounter: Arc<SocketMounter>,
     drivers: impl Fn() -> Vec<Arc<Driver>>,
@@ -38,7 +38,7 @@ pub(super) async fn watch(
 ) {
     let mut said = None;
     let mut may_start_until = Some(Instant::now() + STARTING);
-    // By which run of the mounter each driver's volumes were recovered.
+    // The boot id of the mounter with which each driver's volumes were recovered.
     let mut recovered = BTreeMap::new();
     loop {
         let fault = look(&*mounter, beside_kubelet).await;
@@ -68,7 +68,7 @@ pub(super) async fn watch(
     }
 }
 
-/// What is said of it. A mounter that was started with the host is no trouble yet.
+/// The reason for the readiness. A mounter that was started with the host is not reported as a failure yet.
 fn told(fault: Fault, starts: bool) -> String {
     match fault {
         Fault::Silent(_) if starts => AWAITING_MOUNTER.to_owned(),
@@ -88,8 +88,8 @@ async fn look(mounter: &dyn Mounter, beside_kubelet: bool) -> Option<Fault> {
     }
 }
 
-/// Whether it is known what must be recovered. A journal that cannot be read holds up nobody: each call on such a volume meets the same
-/// state, and says so to its client.
+/// Whether it is known what must be recovered. A journal that cannot be read delays no other call: each call on such a volume meets the same
+/// state, and reports it to its client.
 pub(super) async fn recover(driver: &Arc<Driver>) -> bool {
     match driver.recover().await {
         Ok(0) => true,

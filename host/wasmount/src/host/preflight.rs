@@ -1,6 +1,6 @@
-//! Whether this node and user can serve at all.
+//! Checks whether the host can serve on this node as this user.
 //!
-//! It makes the host's own directories and asks the kernel; it changes nothing else. It blocks, and runs before the runtime does.
+//! It creates the host's own directories and asks the kernel; it changes nothing else. It blocks, and runs before the runtime does.
 
 use super::{HostOptions, MounterOptions, MountsOptions, OWN_MODE};
 use crate::config::Configured;
@@ -13,21 +13,21 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use wasmount_core::driver::Role;
 
-/// As kubelet makes its directory of plugins.
+/// The mode that kubelet gives its directory of plugins.
 const SOCKETS_MODE: u32 = 0o750;
-/// Of the directory of the mounter's socket: the client must be able to enter it, and who may connect is the socket's own mode.
+/// The mode of the directory of the mounter's socket: the client must be able to enter it; the socket's own mode decides who may connect.
 const SOCKET_MODE: u32 = 0o711;
 
-/// Makes the directories, and checks the rights.
+/// Creates the directories, and checks the rights.
 pub(super) fn check(options: &HostOptions, backends: &[Configured]) -> Result<(), Fault> {
     usable("--data-dir", &options.data_dir, OWN_MODE)?;
-    // A pod has its drivers' directories mounted, and not those of others beside them.
+    // A pod has only its own drivers' directories mounted.
     let own = backends
         .iter()
         .map(|backend| options.socket(&backend.document.driver_name));
     let own = own.filter_map(|socket| socket.parent().map(Path::to_owned));
     let (there, missing): (Vec<_>, Vec<_>) = own.partition(|directory| directory.is_dir());
-    // Objects bring drivers that nobody knows yet.
+    // Objects can add drivers that are not known yet.
     let more = options.storage_backends.is_some() && !options.socket_dir.exists();
     if !missing.is_empty() || more {
         usable("--socket-dir", &options.socket_dir, SOCKETS_MODE)?;
@@ -48,7 +48,7 @@ pub(super) fn check(options: &HostOptions, backends: &[Configured]) -> Result<()
     }
 }
 
-/// The same for a process that only mounts.
+/// The same for `wasmount mounter`.
 pub(super) fn check_mounter(options: &MounterOptions) -> Result<(), Fault> {
     usable("--data-dir", &options.data_dir, OWN_MODE)?;
     usable("--run-dir", &options.run_dir, OWN_MODE)?;

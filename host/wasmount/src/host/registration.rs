@@ -1,7 +1,7 @@
-//! The registration of all drivers of a host with the kubelet beside it: whether there is one, what an earlier host has left there, one task a
+//! The registration of a host's drivers with kubelet: whether there is a kubelet, leftovers of an earlier host, and one task for each
 //! driver.
 //!
-//! How a driver is introduced is the room's (`wasmount_kubernetes`).
+//! The registration protocol is in `wasmount_kubernetes`.
 
 use super::kubernetes::{Cluster, RegistrationMode};
 use super::{HostOptions, shared_roots};
@@ -21,15 +21,15 @@ use wasmount_kubernetes::{
 };
 use wasmount_socket::{SocketError, remove_stale};
 
-/// Where the drivers of a host are registered, and since when it wants that.
+/// The directory in which the drivers of a host are registered, and since when.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    /// kubelet's directory; none: nobody is registered.
+    /// kubelet's directory; none: no driver is registered.
     registry: Option<PathBuf>,
     started: SystemTime,
 }
 
-/// The registration of one driver, in a task. Dropped, it ends at once, and its socket goes.
+/// The registration of one driver, in a task. Dropping it ends the task at once and removes the socket.
 pub(super) struct Registration {
     registrar: Arc<Registrar>,
     tasks: JoinSet<()>,
@@ -37,8 +37,8 @@ pub(super) struct Registration {
     closed: CancellationToken,
 }
 
-/// The very first act of a host: what killed ones have left is taken away. kubelet calls each leftover, and waits longer after each failure
-/// (up to 2 min 2 s), also for the socket that comes in its place. Whoever insists on a kubelet must have its directory.
+/// The first step of a host: removes the sockets that killed hosts left. kubelet calls each leftover, and waits longer after each failure
+/// (up to 2 min 2 s), also for the socket that replaces it. If registration is required, kubelet's directory must exist.
 pub(super) fn prepare(options: &HostOptions, backends: &[Configured]) -> Result<Place, Fault> {
     let started = SystemTime::now();
     let registry = registry(&options.kubelet_dir);
@@ -74,7 +74,7 @@ fn clear(socket: &Path) {
             tracing::info!(socket = %socket.display(), "removed the registration socket of a killed host");
         }
         Ok(false) => {}
-        // Of a host that is about to go, in an upgrade: its data directory is waited for.
+        // Its host is about to end, in an upgrade: this host waits for the data directory.
         Err(SocketError::Live { path }) => {
             tracing::info!(socket = %path.display(), "another process has the driver registered");
         }
@@ -83,15 +83,15 @@ fn clear(socket: &Path) {
 }
 
 impl Place {
-    /// What a killed host has left of a driver that comes while this one serves.
+    /// Removes the socket that a killed host left for a driver that is added while this host serves.
     pub(super) fn clear(&self, driver: &DriverName) {
         if let Some(registry) = &self.registry {
             clear(&registration_socket(registry, driver));
         }
     }
 
-    /// Begins with one driver, whose CSI socket answers, once it is `clear` to; none: nobody registers it here. `succeeded`: when the host
-    /// before let go of the data directory.
+    /// Registers one driver, whose CSI socket answers, as soon as `clear` resolves; none: this host registers no driver. `succeeded`: when the
+    /// previous host released the data directory.
     pub(super) fn begin(
         &self,
         driver: &Arc<Driver>,
@@ -133,12 +133,12 @@ impl Place {
 }
 
 impl Registration {
-    /// Asks for a new one, and tells how this one stands.
+    /// The handle that requests a new registration, and reports the state of this one.
     pub(super) fn registrar(&self) -> &Arc<Registrar> {
         &self.registrar
     }
 
-    /// Removes the socket: kubelet then takes the driver out of CSINode.
+    /// Removes the socket: kubelet then removes the driver from CSINode.
     pub(super) async fn end(mut self) {
         self.closed.cancel();
         while self.tasks.join_next().await.is_some() {}
@@ -146,7 +146,7 @@ impl Registration {
     }
 }
 
-/// Keeps readiness up to date.
+/// Keeps the readiness up to date.
 async fn report(
     driver: DriverName,
     mut status: watch::Receiver<RegistrationStatus>,

@@ -1,6 +1,6 @@
-//! Looks again at a backend when a Secret that its document names has changed.
+//! Wakes a backend's reconciler when a Secret that its document names has changed.
 //!
-//! It sees no value: those are read when a version is made.
+//! It reads no value: values are read when a version is made.
 
 use super::backends::Backends;
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
-//! The secrets that a document points to.
+//! Reads the secrets that a document refers to.
 //!
-//! They are read again at each attempt of admission: a file that comes late is found.
+//! They are read again at each attempt of admission: a file that is created late is found.
 
 use crate::regular_file::{self, Refused};
 use std::collections::BTreeMap;
@@ -12,52 +12,52 @@ use wasmount_kubernetes::storage_backend::{SecretName, SecretReader, SecretUnrea
 /// Largest secret, in bytes: what a Kubernetes Secret can hold.
 const SECRET_BYTES: u64 = 1 << 20;
 
-/// What the credentials of a registry are called in messages.
+/// The name of a registry's credentials in messages.
 const CREDENTIALS: &str = "plugin.credentials";
 
 /// A secret that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SecretError {
-    /// It cannot be read, or may not.
+    /// Its file cannot be read, or must not be.
     #[error("secret `{name}`: {} {source}", .path.display())]
     Refused {
-        /// Which secret.
+        /// The name of the secret.
         name: String,
-        /// Which file.
+        /// Its file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: Refused,
     },
-    /// The contract hands secrets on as text.
+    /// Its content is not text, and the contract passes secrets as text.
     #[error("secret `{name}`: {} is not UTF-8 text", .path.display())]
     NotText {
-        /// Which secret.
+        /// The name of the secret.
         name: String,
-        /// Which file.
+        /// Its file.
         path: PathBuf,
     },
-    /// It stands in an API server, and there is none.
+    /// It is a Kubernetes Secret, and there is no API server.
     #[error(
         "secret `{name}`: it is a Kubernetes Secret, and there is no API server here to read it from; name a `file` in the document, or `--secret {name}=FILE` to a command"
     )]
     NoCluster {
-        /// Which secret.
+        /// The name of the secret.
         name: String,
     },
-    /// The API server does not give it.
+    /// The API server does not return it.
     #[error("secret `{name}`: {source}")]
     Object {
-        /// Which secret.
+        /// The name of the secret.
         name: String,
-        /// Why.
+        /// The cause.
         source: SecretUnread,
     },
-    /// The host is going down.
+    /// The host is shutting down.
     #[error("the reading of secrets was stopped")]
     Stopped,
 }
 
-/// Reads all of them. Those of objects with `objects`; none: there is no API server.
+/// Reads all secrets of a document. Kubernetes Secrets are read with `objects`; none: there is no API server.
 pub(super) async fn read(
     sources: BTreeMap<String, SecretSource>,
     objects: Option<&SecretReader>,
@@ -70,7 +70,7 @@ pub(super) async fn read(
     Ok(read.into_iter().collect())
 }
 
-/// What authorises a pull, and what it is called in messages.
+/// The credentials for a pull, and their name in messages.
 pub(super) async fn credentials(
     source: &SecretSource,
     objects: Option<&SecretReader>,
@@ -93,7 +93,7 @@ async fn one(
     match source {
         SecretSource::File(path) => {
             let (name, path) = (name.to_owned(), path.clone());
-            // It may block.
+            // Reading a file may block.
             tokio::task::spawn_blocking(move || secret(&name, &path))
                 .await
                 .map_err(|_| SecretError::Stopped)?
@@ -119,7 +119,7 @@ async fn one(
     }
 }
 
-/// Editors and `echo` end a file with a line break that is no part of the secret.
+/// Editors and `echo` end a file with a line break that is not part of the secret.
 fn secret(name: &str, path: &Path) -> Result<String, SecretError> {
     let (name, path) = (name.to_owned(), path.to_owned());
     let bytes = match regular_file::read(&path, SECRET_BYTES) {

@@ -1,4 +1,4 @@
-//! A host at work, from bound sockets to the last answer.
+//! A serving host, from bound sockets to the last answer.
 
 use super::backends::Backends;
 use super::common::Common;
@@ -22,23 +22,23 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use wasmount_core::driver::Role;
 
-/// How long giving back the leases may take at the end. 2 s: without an answer others wait until they run out, which is safe.
+/// How long releasing the leases may take at the end. 2 s: without an answer other hosts wait until the leases expire, which is safe.
 const LEASES: Duration = Duration::from_secs(2);
 
 /// A serving host.
 pub(super) struct Serving {
     backends: Arc<Backends>,
-    /// Ends when dropped.
+    /// Tasks that end when this is dropped.
     background: JoinSet<()>,
-    /// The same, for what must go before the backends do.
+    /// Tasks that must end before the backends do.
     control: JoinSet<()>,
     breaches: mpsc::UnboundedReceiver<FatalError>,
-    /// Another host may work already.
+    /// The lease is lost: another host may work already.
     lost: bool,
 }
 
 impl Serving {
-    /// Serves each backend, and follows what may change.
+    /// Serves each backend, and follows its files and objects.
     pub(super) async fn start(
         options: HostOptions,
         services: SharedServices,
@@ -111,7 +111,7 @@ impl Serving {
         Ok(serving)
     }
 
-    /// Keeps the host unready while nobody can mount, or kubelet would not see it.
+    /// Keeps the host unready while no mounter can mount, or kubelet would not see the mounts.
     fn watch_mounts(&mut self, readiness: &Arc<Readiness>) {
         let common = self.backends.common();
         let (options, services) = (&common.options, &common.services);
@@ -136,7 +136,7 @@ impl Serving {
         }
     }
 
-    /// Returns when a socket stops serving by itself, which none should, or when this host may work no more.
+    /// Returns when a socket stops serving unexpectedly, or when this host may not work any more.
     pub(super) async fn fatal_error(&mut self) -> Fault {
         match self.breaches.recv().await {
             Some(FatalError { fault, lost }) => {
@@ -147,7 +147,7 @@ impl Serving {
         }
     }
 
-    /// Lets running calls end within `grace`, then closes the sockets. Where another host may work already, it waits for none.
+    /// Lets running calls end within `grace`, then closes the sockets. If another host may work already, it does not wait.
     pub(super) async fn stop(&mut self, grace: Duration) {
         let grace = if self.lost { Duration::ZERO } else { grace };
         self.control.shutdown().await;

@@ -1,6 +1,6 @@
-//! Reads a file that somebody may be writing: whole, or not at all.
+//! Reads a file that a process may be writing: completely, or not at all.
 //!
-//! A writer that pauses longer than that is not seen: what is read then is no whole component, and is refused as such until the next change.
+//! A writer that pauses for longer is not detected: the content read then is an incomplete component, and is rejected until the next change.
 
 use super::follow::Look;
 use crate::regular_file::{self, Refused};
@@ -9,25 +9,25 @@ use std::time::{Duration, SystemTime};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
-/// How long a file must look the same. 50 ms: writers on one machine pause for less, and one that is replaced ten times a second still has
+/// How long a file must not change. 50 ms: writers on one machine pause for less, and a file that is replaced ten times a second still has
 /// moments of rest.
 const REST: Duration = Duration::from_millis(50);
-/// A file whose last change is so long ago is at rest and is not waited for. 2 s: what a server of files and this machine may differ by, if
-/// both keep the time at all; on one machine both are the same clock.
+/// A file whose last change is at least this old is read without waiting. 2 s: the clocks of a file server and of this machine may differ by
+/// that much, if both are kept; on one machine both are the same clock.
 const LONG_AT_REST: Duration = Duration::from_secs(2);
-/// How long such a moment is waited for.
+/// How long to wait until the file does not change.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a file was not read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unsettled {
-    /// It cannot be read, or may not.
+    /// It cannot be read, or must not be.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// Somebody does not stop writing it.
+    /// A process keeps writing it.
     #[error("has not been the same for {} ms within {} s: somebody is still writing it", REST.as_millis(), PATIENCE.as_secs())]
     Restless,
-    /// The host is going down.
+    /// The host is shutting down.
     #[error("cannot be read: the reading was stopped")]
     Stopped,
 }
@@ -37,7 +37,7 @@ pub(super) async fn read(path: &Path, most: u64) -> Result<Vec<u8>, Unsettled> {
     let until = Instant::now() + PATIENCE;
     loop {
         let before = look(path).await?;
-        // What is not there need not come to rest.
+        // A missing file is not waited for.
         let at_rest = before.is_older_than(LONG_AT_REST, SystemTime::now());
         if before != Look::Nothing && !at_rest {
             sleep(REST).await;

@@ -1,6 +1,6 @@
-//! Whether kubelet will see what is mounted here.
+//! Whether kubelet will see the mounts that this host makes.
 //!
-//! It knows only that there is a kubelet; which propagation a root has is the mount room's to say.
+//! It knows only that there is a kubelet; the mounter determines the propagation of a root.
 
 use crate::readiness::Readiness;
 use std::path::Path;
@@ -10,10 +10,10 @@ use tokio::time::sleep;
 use wasmount_core::mounter::Mounter;
 use wasmount_kubernetes::registry;
 
-/// Between two looks: a person mends it.
+/// Between two looks. An administrator corrects it by hand.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Whether a kubelet lives here: each makes that directory at its start, and nobody else does.
+/// Whether a kubelet runs on this node: each kubelet makes that directory at its start, and no other program does.
 pub(super) fn beside_kubelet(kubelet_dir: &Path) -> bool {
     registry(kubelet_dir).is_dir()
 }

@@ -1,4 +1,4 @@
-//! The rooms that all drivers of a host share, opened in their order: data directory, store, mounts, engine.
+//! The services that all drivers of a host share, opened in order: data directory, store, mounter, engine.
 
 use super::compiler::ChildCompiler;
 use super::controller::Shared;
@@ -22,25 +22,25 @@ use wasmount_mount::LocalMounter;
 use wasmount_mounter::SocketMounter;
 use wasmount_state::{DataDirLock, LockError, RedbStore};
 
-/// What every driver is given.
+/// What every driver receives.
 #[derive(Clone)]
 pub(super) struct SharedServices {
     /// Runs plugins.
     pub(super) engine: Arc<Engine>,
     /// Mounts and pools.
     pub(super) mounter: Arc<dyn Mounter>,
-    /// The same, where it is in this process.
+    /// The mounter, if it is in this process.
     pub(super) local: Option<Arc<LocalMounter>>,
-    /// The same, where it is another process.
+    /// The mounter, if it is another process.
     pub(super) remote: Option<Arc<SocketMounter>>,
-    /// Records. Those in the data directory hold its lock.
+    /// The state store. The one in the data directory holds its lock.
     pub(super) state: Arc<dyn StateStore>,
-    /// Where other hosts see them.
+    /// The state store in the API server, if other hosts share the records.
     pub(super) shared: Option<Shared>,
     _lock: Option<Arc<DataDirLock>>,
-    /// When the host before let go of the data directory; none: nobody had it.
+    /// When the previous host released the data directory; none: no host held it.
     pub(super) succeeded: Option<SystemTime>,
-    /// That the records are lost, and what to do; none: they are there.
+    /// That the records are lost, and what to do; none: they are not.
     pub(super) lost_records: Option<String>,
 }
 
@@ -50,14 +50,14 @@ struct LocalRecords {
     accepts_empty: bool,
 }
 
-/// Who mounts, not opened yet.
+/// The mounter, not opened yet.
 enum Mounts {
     Here(LocalMounts),
     Elsewhere(PathBuf),
 }
 
 impl SharedServices {
-    /// Waits for the data directory as long as it takes, then opens all, for the documents as they are by then.
+    /// Waits for the data directory as long as necessary, then opens all services, for the documents as they are by then.
     pub(super) async fn open(
         options: &HostOptions,
         backends: Vec<Configured>,
@@ -88,7 +88,7 @@ impl SharedServices {
             ..EngineOptions::for_backends(Some(data_dir.join(COMPILED)), &limits)
         };
         let records = LocalRecords {
-            // Records are the controller service's.
+            // Only the controller service has records.
             are_needed: options.role != Role::Node,
             accepts_empty: options.accepts_empty_state,
         };
@@ -135,7 +135,7 @@ impl SharedServices {
 }
 
 impl LocalRecords {
-    /// Opens them, and tells whether they are lost. What an administrator accepted is no loss any more, also at later starts.
+    /// Opens the store, and reports whether records are lost. A loss that an administrator accepted is not reported again, also at later starts.
     fn open(self, lock: DataDirLock) -> Result<(Arc<RedbStore>, Option<String>), Fault> {
         let directory = lock.directory().to_owned();
         let is_expected = self.are_needed && has_history(&directory);
@@ -156,13 +156,13 @@ impl LocalRecords {
     }
 }
 
-/// Whether drivers were served from a data directory. Their histories are written after the store was made.
+/// Whether drivers were served from a data directory. Their histories are written after the store was created.
 fn has_history(directory: &Path) -> bool {
     let drivers = std::fs::read_dir(directory.join(VERSIONS));
     drivers.is_ok_and(|mut drivers| drivers.next().is_some())
 }
 
-/// The lock, and when another let go of it; a second host says that it waits, here and in its readiness.
+/// The lock, and when another host released it; a second host reports that it waits, in its log and in its readiness.
 async fn data_directory(
     directory: &Path,
     readiness: &Readiness,
@@ -174,7 +174,7 @@ async fn data_directory(
                 "waiting for the other host that uses the data directory {}",
                 directory.display()
             );
-            // First, so that whoever reads the line finds the host unready.
+            // First, so that a reader of the log line finds the host unready.
             readiness.set_host(Some(waiting.clone()));
             tracing::warn!("{waiting}");
             let lock = lock(directory, true).await?;

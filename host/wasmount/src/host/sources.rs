@@ -1,6 +1,6 @@
-//! Where components and secrets of a backend come from: files of this node, registries, Kubernetes.
+//! The sources of a backend's components and secrets: files of this node, registries, Kubernetes.
 //!
-//! A component that somebody is writing is not read; one that is not signed as its document wants is not handed on.
+//! A component that is being written is not read; one that is not signed as its document requires is not returned.
 
 use super::fetching::{RegistryConfig, Unfetched, fetch};
 use super::secrets::{self, SecretError};
@@ -21,9 +21,9 @@ use wasmount_versions::{
     Component, Desired, Fetched, Origin, PLUGIN_BYTES, Refusal, Sources, check_kind,
 };
 
-/// What a serving host has.
+/// The sources of a serving host.
 pub(super) struct HostSources {
-    /// Where there is an API server.
+    /// Reads Secrets, if there is an API server.
     pub(super) secrets: Option<SecretReader>,
 }
 
@@ -82,7 +82,7 @@ impl HostSources {
     }
 }
 
-/// A file: whole, the one that is meant, signed by the keys that its document names, and a component, in this order.
+/// A file: read completely, then checked for its digest, for the signatures of the document's keys, and that it is a component, in this order.
 async fn file(plugin: &PluginSource, folder: &Path, path: &Path) -> Result<Fetched, Refusal> {
     let path = folder.join(path);
     let wasm = settled_file::read(&path, PLUGIN_BYTES)
@@ -132,7 +132,7 @@ pub(super) fn unreadable(refused: Refused, path: &Path) -> Refusal {
     }
 }
 
-/// Why a component was not had, in the words of admission.
+/// Why a component was not fetched, as a reason of admission.
 fn refusal(error: Unfetched, place: &str) -> Refusal {
     let source = |reason: String, passes| Refusal::Source {
         place: place.to_owned(),
@@ -162,8 +162,8 @@ fn refusal(error: Unfetched, place: &str) -> Refusal {
     }
 }
 
-/// Whether a registry may give tomorrow what it does not give today, with nothing changed here. Credentials that it refuses are not tried again:
-/// some lock whoever fails too often.
+/// Whether a registry may succeed later with nothing changed here. Rejected credentials are not tried again: some registries lock an account
+/// after too many failures.
 fn may_pass(error: &RegistryError) -> bool {
     matches!(
         error,
@@ -176,7 +176,7 @@ fn may_pass(error: &RegistryError) -> bool {
     )
 }
 
-/// Every file that a document points to: when one changes, the backend is looked at again.
+/// Every file that a document refers to: when one changes, the backend is reconciled again.
 pub(super) fn files(desired: &Desired) -> BTreeSet<PathBuf> {
     let StorageBackend {
         plugin, secrets, ..

@@ -1,6 +1,6 @@
-//! Backends that are objects of the API server, at work: what objects want is applied to this host's backends, and how those stand is reported.
+//! StorageBackend objects of the API server: they are applied to this host's backends, and the status of those is reported.
 //!
-//! It holds no rule of Kubernetes, and none of versions. Nothing here ends what serves but an object that is taken away.
+//! It holds no rule of Kubernetes, and none of versions. Only the deletion of an object stops a serving backend.
 
 mod converge;
 mod standing;
@@ -18,12 +18,12 @@ use wasmount_kubernetes::storage_backend::{
     Reporter, StorageBackends, Summarising, summarise, tell_reports,
 };
 
-/// What the command line says of them.
+/// The options of the command line for StorageBackend objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StorageBackendsOptions {
-    /// Of labels; none: all.
+    /// A label selector; none: all objects.
     pub(crate) selector: Option<String>,
-    /// This host may be elected to write their status.
+    /// Whether this host may be elected to write their status.
     pub(crate) summarises: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Objects {
     objects: Arc<StorageBackends>,
 }
 
-/// Reads what was seen last; none if the command line asks for no objects.
+/// Reads the objects that were seen last; none if the command line asks for no objects.
 pub(super) async fn open(backends: &Arc<Backends>) -> Result<Option<Objects>, Fault> {
     let common = backends.common();
     let Some(options) = common.options.storage_backends.clone() else {
@@ -52,7 +52,7 @@ pub(super) async fn open(backends: &Arc<Backends>) -> Result<Option<Objects>, Fa
 }
 
 impl Objects {
-    /// Those that were served last.
+    /// The drivers that were served last.
     pub(super) fn drivers(&self) -> Vec<DriverName> {
         let wanted = self.objects.wanted();
         let all = wanted.borrow().backends.clone().into_values();
@@ -60,7 +60,7 @@ impl Objects {
             .collect()
     }
 
-    /// Follows them from now on; what was seen last is served at once, whether or not the API server answers.
+    /// Follows the objects from now on; those that were seen last are served at once, whether or not the API server answers.
     pub(super) fn start(self, background: &mut JoinSet<()>) {
         let Self {
             backends,

@@ -1,6 +1,6 @@
-//! Looks whether a driver's pools can be used on this node, for its readiness.
+//! Checks for the readiness whether a driver's pools can be used on this node.
 //!
-//! It asks the driver, who asks each pool, in 2 s.
+//! It asks the driver, which asks each pool, in 2 s.
 
 use crate::readiness::Readiness;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::time::sleep;
 use wasmount_core::driver::Driver;
 
-/// Between two looks. 30 s: a pool that hangs keeps a thread for each look until it answers, and those have a bound.
+/// Between two looks. 30 s: a pool that hangs blocks a thread for each look until it answers, and threads have a limit.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// Keeps the readiness.
+/// Updates the readiness.
 pub(super) async fn watch(driver: Arc<Driver>, readiness: Arc<Readiness>) {
     let mut said = None;
     loop {
@@ -21,7 +21,7 @@ pub(super) async fn watch(driver: Arc<Driver>, readiness: Arc<Readiness>) {
                 let words = sick.into_iter().map(|it| it.message);
                 Some(words.collect::<Vec<_>>().join("; "))
             }
-            // Of a mounter that cannot be asked the host says so itself, once for all drivers.
+            // The host itself reports a mounter that does not answer, once for all drivers.
             Err(error) => {
                 tracing::debug!(driver = %driver.name(), %error, "storage does not answer");
                 said.clone()

@@ -1,6 +1,6 @@
-//! What happens to the versions of a backend, told to whom it concerns: readiness, Events, metrics.
+//! Reports changes of a backend's versions to readiness, Events and metrics.
 //!
-//! It decides nothing; sentences are the reconciler's own, with the driver's name before them where that is not clear.
+//! It decides nothing; messages are the reconciler's own, prefixed with the driver's name if that is not clear.
 
 use super::kubernetes::Cluster;
 use crate::metrics::VersionCounts;
@@ -16,12 +16,12 @@ use wasmount_core::text::short_digest;
 use wasmount_kubernetes::{About, Events};
 use wasmount_versions::{ReconcilerStatus, VersionEvent, VersionReconciler, VersionRecord};
 
-/// Between two Events of swaps. 10 s: who swaps more often looks at the log, and an API server has better things to keep.
+/// Between two Events of swaps. 10 s: for more frequent swaps there is the log; Events must not fill the API server.
 const SWAPS_APART: Duration = Duration::from_secs(10);
-/// What was tried when an Event is written.
+/// The action of these Events.
 const ACTION: &str = "Swapping";
 
-/// Keeps readiness up to date with what serves.
+/// Keeps the readiness up to date with the serving version.
 pub(super) async fn watch(
     reconciler: Arc<VersionReconciler>,
     driver: DriverName,
@@ -46,7 +46,7 @@ fn lacks_plugin(status: &ReconcilerStatus) -> Option<String> {
     Some(refused.map_or_else(|| LOADING.to_owned(), |refused| refused.reason.clone()))
 }
 
-/// Counts what happens.
+/// Counts the changes for the metrics.
 pub(super) async fn count(reconciler: Arc<VersionReconciler>, counts: Arc<VersionCounts>) {
     let mut events = reconciler.events();
     loop {
@@ -65,7 +65,7 @@ pub(super) async fn count(reconciler: Arc<VersionReconciler>, counts: Arc<Versio
     }
 }
 
-/// What Events about a driver's versions are about: where every node would say the same of one object, each speaks of itself.
+/// The object of Events about a driver's versions: if every node would report the same about one object, each reports about its own node.
 pub(super) fn about(driver: &Driver, cluster: &Cluster) -> About {
     match driver.role() {
         Role::Node => cluster.node(),
@@ -106,7 +106,7 @@ pub(super) async fn tell(
     }
 }
 
-/// Whether it is a warning, its reason and its note.
+/// Whether the event is a warning, its reason and its note.
 fn described(event: &VersionEvent) -> (bool, &'static str, String) {
     match event {
         VersionEvent::Swapped(outcome) => {
@@ -148,7 +148,7 @@ fn described(event: &VersionEvent) -> (bool, &'static str, String) {
     }
 }
 
-/// A version in one phrase.
+/// A short description of a version.
 fn named(version: &VersionRecord) -> String {
     let VersionRecord {
         number,

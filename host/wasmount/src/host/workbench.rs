@@ -1,11 +1,11 @@
-//! One plugin on the workbench: loaded, asked and called as in a host, with no driver served and nothing mounted. Apart because the commands
-//! that look inside a plugin share it; what they show is theirs.
+//! One plugin outside a host: loaded, asked and called as in a host, with no driver served and nothing mounted. The commands that look inside a
+//! plugin share it; their output is their own.
 //!
 //! ```text
 //! document ─▶ set_up ─▶ admit ─▶ call one RPC ─▶ plans, records, use
 //! ```
 //!
-//! Everything lies in a directory that goes with the command. The real engine, store and pools work here; only mounts do not.
+//! All files are in a directory that is removed with the command. The engine, store and pools are real; only mounts are not.
 
 mod dry_mounter;
 mod needed_grants;
@@ -42,44 +42,44 @@ use wasmount_engine::{BackendParts, Engine, EngineOptions, LoadedComponent, Plug
 use wasmount_state::RedbStore;
 use wasmount_versions::{AdmissionReport, Admitted, Proof, Refusal, run_admission};
 
-/// The node that a plugin finds itself on.
+/// The name of the node that the plugin sees.
 const NODE: &str = "workbench";
 
-/// A plugin's surroundings.
+/// The environment of a plugin.
 pub(crate) struct Workbench {
     configured: Configured,
     engine: Arc<Engine>,
     state: Arc<RedbStore>,
     mounter: Arc<DryMounter>,
     secrets: Arc<Secrets>,
-    // Last: what lies in it is closed before it goes.
+    // The last field: the files in it are closed before it is removed.
     _place: Place,
 }
 
-/// Who a plugin is.
+/// The identity of a plugin.
 pub(crate) struct Identity {
-    /// What it exports.
+    /// The services that it exports.
     pub(crate) services: Vec<Service>,
-    /// What it says.
+    /// Its answer about itself.
     pub(crate) info: PluginInfo,
 }
 
-/// One call and all that came of it.
+/// One call and its results.
 pub(crate) struct Called {
-    /// What a client is told.
+    /// The answer to the client.
     pub(crate) answer: NamedAnswer,
     /// Plans that a host would carry out.
     pub(crate) recorded: Vec<Recorded>,
     /// The plugin's records afterwards.
     pub(crate) records: Records,
-    /// Each call into the guest.
+    /// The resource use of each call into the guest.
     pub(crate) usages: Vec<Usage>,
-    /// From the request to the answer.
+    /// Time from the request to the answer.
     pub(crate) wall: Duration,
 }
 
 impl Workbench {
-    /// Compiled plugins are kept in `cache`, if there is one. Makes the place, reads the document's secrets, starts the engine.
+    /// Creates the directory, reads the document's secrets, starts the engine. Compiled plugins are kept in `cache`, if it is given.
     pub(crate) async fn set_up(
         configured: Configured,
         pools: &Pools,
@@ -90,7 +90,7 @@ impl Workbench {
         let document = &configured.document;
         let secrets = secrets::read(document.secrets.clone(), None).await;
         let secrets = secrets.map_err(Fault::room("a secret cannot be read"))?;
-        // In one of its own: the store locks its directory, and the place is locked as well.
+        // In a directory of its own: the store locks its directory, and the place is locked as well.
         let state = RedbStore::open(&place.path().join("records"))
             .map_err(Fault::room("a temporary store cannot be opened"))?;
         let compiled = cache.unwrap_or_else(|| place.path().join("compiled"));
@@ -115,7 +115,7 @@ impl Workbench {
         Ok(self.engine.load(wasm).await?)
     }
 
-    /// What a component says of itself, linked with all of WASI; or why it cannot.
+    /// What a component reports about itself, linked with all of WASI; or why it cannot.
     pub(crate) async fn identity(&self, loaded: LoadedComponent) -> Result<Identity, String> {
         let time = self.configured.document.limits.time;
         let call = Call::within(Rpc::GetPluginInfo, "workbench", time);
@@ -129,8 +129,7 @@ impl Workbench {
         })
     }
 
-    /// Everything that a host asks of a plugin before it serves, but for its pools: those are the cluster's, and none is opened here. Each step
-    /// is noted.
+    /// All steps of admission except for pools: those are the cluster's, and none is opened here. Each step is recorded in the report.
     pub(crate) async fn admit(&self, report: &mut AdmissionReport) -> Result<Admitted, Refusal> {
         let Configured {
             document, folder, ..
@@ -147,7 +146,7 @@ impl Workbench {
         run_admission(&self.engine, wasm, proof, report).await
     }
 
-    /// What a backend is given here.
+    /// The parts that a backend is given here.
     pub(crate) fn parts(&self) -> BackendParts {
         let document = &self.configured.document;
         BackendParts {
@@ -184,7 +183,7 @@ impl Workbench {
         };
         let driver = Driver::new(config, self.mounter.clone(), self.state.clone());
         driver.activate(admitted.backend, ServingPolicy::of(document));
-        // Those of the admission are not this call's.
+        // Calls of the admission do not count for this call.
         let usages: Arc<Mutex<Vec<Usage>>> = Arc::default();
         let told = Arc::clone(&usages);
         self.engine.tell_usage(move |usage| {
@@ -209,7 +208,7 @@ impl Workbench {
 
 fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<DryMounter, Fault> {
     let mut configured = configured.clone();
-    // Without a document nothing is granted or withheld.
+    // Without a document nothing is granted or denied.
     let is_judged = !configured.file.as_os_str().is_empty();
     let below = match pools {
         Pools::Closed => {
@@ -218,7 +217,7 @@ fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<D
         }
         Pools::Granted => None,
         Pools::Temporary => Some(place.join("pools")),
-        // What a document's paths are relative to is not where the command was given.
+        // A document's relative paths do not refer to the working directory of the command.
         Pools::Below(directory) => Some(std::path::absolute(directory).map_err(Fault::room(
             format!("{} is no directory for pools", directory.display()),
         ))?),
@@ -239,7 +238,7 @@ fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<D
     Ok(DryMounter::new(grants, is_judged, Some(pools)))
 }
 
-/// Runs a command's work until it is done, or a signal comes.
+/// Runs a command's work until it is done, or a signal arrives.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! The metrics as they are read, and the table of the documentation.
+//! The output of the metrics, and the table in the documentation.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ fn assert_has(text: &str, line: &str) {
     assert!(text.lines().any(|it| it == line), "{line} in:\n{text}");
 }
 
-/// Of a driver that was registered and is looked for.
+/// Metrics of a driver that is registered and watched in CSINode.
 fn registered() -> Metrics {
     let (name, metrics) = metrics();
     let readiness = &metrics.readiness;
@@ -91,7 +91,7 @@ fn the_metrics_table_of_the_docs_lists_every_metric() {
             }
         })
         .collect();
-    // These are shown once a driver serves and a call has come: `tests/serve.rs` and `tests/events` have them.
+    // These are shown once a driver serves and has received a call: `tests/serve.rs` and `tests/events` check them.
     shown.extend(
         [
             "wasmount_csi_call_duration_seconds",

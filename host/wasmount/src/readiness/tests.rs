@@ -1,4 +1,4 @@
-//! What makes a driver unready, in which order, and what is told of it.
+//! What makes a driver unready, in which order, and the reported reasons.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn named(name: &str) -> DriverName {
     DriverName::parse(name).unwrap()
 }
 
-/// One driver with all that it needs.
+/// One driver that has everything it needs.
 fn well() -> (DriverName, Readiness) {
     let name = named("a.b");
     let readiness = Readiness::new([name.clone()]);
@@ -45,7 +45,7 @@ fn a_driver_is_ready_when_host_socket_and_plugin_are() {
 fn a_host_whose_records_are_lost_is_not_ready_and_says_so() {
     let (_, readiness) = well();
     readiness.set_lost_records("they are gone".to_owned());
-    // What a mounter's watch says later does not hide it.
+    // A later report of the mounter's watch does not hide it.
     readiness.set_host(None);
     assert_eq!(reached_and_ready(&readiness), both("they are gone"));
     let report = readiness.report();
@@ -124,7 +124,7 @@ fn one_driver_without_plugin_leaves_the_other_ready() {
     let of = |name| report.not_ready(&report.drivers[name]);
     assert_eq!(of(&good), None);
     assert_eq!(of(&bad).as_deref(), Some("no such file"));
-    // It came while the host served.
+    // It was added while the host served.
     assert_eq!(report.not_reached(&report.drivers[&bad]), None);
 }
 

@@ -1,4 +1,4 @@
-//! What a plugin says, kept instead of written: for a command that shows it beside the answer.
+//! Captures the log of a plugin instead of writing it: for a command that shows it beside the answer.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,36 +7,36 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Where the engine says what plugins say.
+/// The log target of plugins' messages.
 const GUESTS: &str = "wasmount::guest";
 
 /// One line of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Said {
-    /// As it called it; standard output is INFO, standard error WARN.
+    /// The plugin's level; standard output is INFO, standard error WARN.
     pub(crate) level: Level,
-    /// Secrets were replaced.
+    /// The text; secrets were replaced.
     pub(crate) text: String,
 }
 
-/// All that plugins say in this process. Clones are the same.
+/// The messages of all plugins in this process. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LogCapture(Arc<Mutex<Vec<Said>>>);
 
 struct Message(String);
 
 impl LogCapture {
-    /// Listens from here on, for the life of the process.
+    /// Starts to capture until the process ends.
     pub(crate) fn listen() -> Self {
         let log_capture = Self::default();
-        // Who listens already goes on.
+        // A subscriber that is already installed stays.
         let _ = tracing_subscriber::registry()
             .with(log_capture.clone())
             .try_init();
         log_capture
     }
 
-    /// What was said since the last time.
+    /// The messages since the last call.
     pub(crate) fn take(&self) -> Vec<Said> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,4 +1,4 @@
-//! Commands that read and write files of components, where such a file is missing, is something else, or would be lost.
+//! Commands that read and write component files, where such a file is missing, has another type, or would be overwritten.
 
 use crate::{DOCUMENT, said};
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Runs it in a folder: exit code, standard error, standard output.
+/// Runs a command in a folder: exit code, standard error, standard output.
 fn run(folder: &Path, words: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wasmount"));
     command.args(words).current_dir(folder);
@@ -17,7 +17,7 @@ fn run(folder: &Path, words: &[&str]) -> (Option<i32>, String, String) {
     (code, errors, printed)
 }
 
-/// With the smallest component, and its signatures.
+/// A folder with the smallest component, and its signatures.
 fn scene() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("p.wasm"), b"\0asm\x0d\0\x01\0").unwrap();
@@ -44,7 +44,7 @@ fn a_component_is_saved_beside_its_signatures() {
     }
     let (code, errors, _) = run(folder, &["save", "p.wasm", "-o", "p.tar"]);
     assert_eq!(code, Some(0), "{errors}");
-    // By another name it is still the file.
+    // Another path of the same file.
     fs::write(folder.join("p.wasm.sig"), "kept").unwrap();
     std::os::unix::fs::symlink("p.wasm.sig", folder.join("link")).unwrap();
     let (code, errors, _) = run(folder, &["save", "p.wasm", "-o", "link"]);
@@ -86,7 +86,7 @@ fn a_first_signature_may_be_an_added_one() {
         let text = fs::read_to_string(folder.join("p.wasm.sig")).unwrap();
         assert_eq!(text.lines().count(), lines, "{text}");
     }
-    // What is there and cannot be read is no want of signatures.
+    // Signatures that exist but cannot be read are an error, not missing signatures.
     fs::remove_file(folder.join("p.wasm.sig")).unwrap();
     fs::create_dir(folder.join("p.wasm.sig")).unwrap();
     let (code, errors, _) = run(folder, &["sign", "p.wasm", "--add", "--key", "ann.key"]);

@@ -1,4 +1,4 @@
-//! The binary as a script sees it: exit codes, and the one line that says what is wrong. Everything here ends before anything is served.
+//! The binary as a script uses it: exit codes, and the one-line error message. Every command here ends before it serves.
 
 #![allow(
     clippy::unwrap_used,
@@ -34,7 +34,7 @@ fn said(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), text)
 }
 
-/// Serves `document` with right flags, but for `more`, which come last.
+/// Serves `document` with valid flags; `more` flags are appended.
 fn serve(document: &str, more: &[&str]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

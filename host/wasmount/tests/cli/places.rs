@@ -1,4 +1,4 @@
-//! Directories, sockets and addresses that cannot be used: what is said of each, and the exit code.
+//! Directories, sockets and addresses that cannot be used: the error message of each, and the exit code.
 
 use crate::{DOCUMENT, said, serve, wasmount};
 use std::path::Path;
@@ -250,7 +250,7 @@ fn a_node_that_may_not_mount_ends_with_1_and_says_what_to_do() {
     let file = folder.join("backend.yaml");
     std::fs::write(&file, DOCUMENT).unwrap();
     let binary = env!("CARGO_BIN_EXE_wasmount");
-    // Root has the right, unless it is taken from all that it starts.
+    // Root has the capability, unless it is dropped for child processes.
     let mut command = if rustix::process::geteuid().is_root() {
         let mut command = Command::new("setpriv");
         command.args(["--bounding-set=-sys_admin", binary]);

@@ -1,10 +1,10 @@
-//! Variables of the environment that were set for another command, or for nothing: none of them is in the way.
+//! Environment variables that were set for another command, or are unused: none of them affects a command.
 
 use crate::{DOCUMENT, said};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A scene of files, and a command with one variable beside the same one without.
+/// Runs a command in a folder of files, with one variable and without it.
 fn outputs(words: &[&str], variable: (&str, &str)) -> [Output; 2] {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("backend.yaml"), DOCUMENT).unwrap();

@@ -171,21 +171,21 @@ fn reference(word: &str) -> Result<Reference, String> {
     Reference::parse(word).map_err(|invalid| invalid.to_string())
 }
 
-/// Goes back to an earlier version.
+/// Rolls back to an earlier version.
 pub(crate) fn roll_back(flags: RollbackFlags) -> Result<(), Fault> {
     let RollbackFlags { of, to, from } = flags;
     let rollback = Rollback { to, from };
     of.change(async |client, driver| client.rollback(driver, &rollback).await)
 }
 
-/// Keeps the version that serves.
+/// Keeps the serving version.
 pub(crate) fn pause(flags: PauseFlags) -> Result<(), Fault> {
     flags
         .of
         .change(async |client, driver| client.pause(driver).await)
 }
 
-/// Follows the document again, and takes new work.
+/// Follows the document again, and accepts new work.
 pub(crate) fn resume(flags: ResumeFlags) -> Result<(), Fault> {
     flags
         .of
@@ -198,7 +198,7 @@ pub(crate) fn delete(flags: DeleteFlags) -> Result<(), Fault> {
     of.change(async |client, driver| client.delete(driver, &Delete { force }).await)
 }
 
-/// Takes no new work.
+/// Stops accepting new work.
 pub(crate) fn drain(flags: DrainFlags) -> Result<(), Fault> {
     let DrainFlags {
         of: DriverFlags { driver, host, form },

@@ -1,4 +1,4 @@
-//! `wasmount history`: the versions of a driver, the newest first, and what was refused.
+//! `wasmount history`: the versions of a driver, the newest first, and rejected versions.
 
 use super::table::{Cell, Table, Tone, ago};
 use super::{DriverFlags, ask, print, print_json};
@@ -22,7 +22,7 @@ pub(crate) struct Flags {
     of: DriverFlags,
 }
 
-/// Asks and prints.
+/// Requests the history and prints it.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let DriverFlags { driver, host, form } = flags.of;
     let history = ask(host.client().history(&driver))?;

@@ -1,4 +1,4 @@
-//! `wasmount status`: the host's drivers in a table, with a line for each thing that somebody should know.
+//! `wasmount status`: the host's drivers in a table, with a line for each condition that needs attention.
 
 use super::table::{Cell, Table, Tone, ago};
 use super::{FormFlags, HostFlags, ask, numbered, print, print_json, runtime};
@@ -13,9 +13,9 @@ use wasmount_control::ControlError;
 use wasmount_control::words::{DriverStatus, HostStatus, Phase};
 use wasmount_core::text::short_digest;
 
-/// Between two looks of `--watch`. 1 s: a person reads no faster, and each is one short question.
+/// Between two requests of `--watch`. 1 s: a person reads no faster, and each is one short request.
 const LOOK: Duration = Duration::from_secs(1);
-/// To the upper left, and everything away (ECMA-48, CUP and ED).
+/// Moves to the upper left corner and clears the screen (ECMA-48, CUP and ED).
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Show what a running host serves: drivers, versions, calls, volumes, faults
@@ -40,7 +40,7 @@ pub(crate) struct Flags {
     watch: bool,
 }
 
-/// Asks and prints.
+/// Requests the status and prints it.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags { host, form, watch } = flags;
     let client = host.client();
@@ -54,7 +54,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         while is_read() {
             let status = match client.status().await {
                 Ok(status) => status,
-                // A host that was seen may be started again.
+                // A host that has answered before may be restarting.
                 Err(error) if shown.is_some() && is_away(&error) => {
                     if !silent {
                         tell_silence(&error);
@@ -66,7 +66,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
                 Err(error) => return Err(error.into()),
             };
             silent = false;
-            // Ages grow by themselves: a terminal is always up to date, a log is told what is new.
+            // Ages grow on their own: a terminal is always updated, a log only receives changes.
             if terminal || shown.as_ref() != Some(&status) {
                 if terminal && !form.json {
                     print(CLEAR)?;
@@ -80,11 +80,11 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     })
 }
 
-/// Whether anybody can still see what is printed.
+/// Whether the output is still read.
 fn is_read() -> bool {
     let output = io::stdout();
     let mut watched = [PollFd::new(&output, PollFlags::empty())];
-    // Where it cannot be asked, printing says so.
+    // If poll(2) fails, printing reports the error.
     let _ = poll(&mut watched, Some(&Timespec::default()));
     watched
         .iter()
@@ -168,12 +168,12 @@ fn phase(phase: Phase) -> (&'static str, Tone) {
         Phase::Paused => ("paused", Tone::Warning),
         Phase::Draining => ("draining", Tone::Warning),
         Phase::Waiting => ("waiting", Tone::Bad),
-        // Phases of objects, which no admin socket has.
+        // Phases of objects, which the admin socket never reports.
         other => (other.name(), Tone::Bad),
     }
 }
 
-/// What does not fit into a cell.
+/// Information that does not fit into a cell.
 fn notes(driver: &DriverStatus) -> Vec<(Tone, String)> {
     let mut notes = Vec::new();
     if let Some(reason) = &driver.reason {

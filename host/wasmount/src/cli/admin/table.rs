@@ -1,6 +1,6 @@
-//! Aligned tables, the few colours in them, and how long ago something was.
+//! Aligned tables, their few colours, and ages.
 //!
-//! Colours are always written here; whether they reach anybody is decided where the text is printed. Columns are aligned by what is seen.
+//! Colours are always written here; the code that prints the text removes them if necessary. Columns are aligned by their visible width.
 
 use crate::visible;
 use k8s_openapi::jiff::Timestamp;
@@ -10,7 +10,7 @@ const GAP: &str = "  ";
 const RESET: &str = "\x1b[0m";
 /// Seconds of a minute, an hour and a day.
 const UNITS: [(i64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "m")];
-/// A unit is named from so many of it on: `119s` says more than `1m`.
+/// A unit is used from this many of it on: `119s` says more than `1m`.
 const FROM: i64 = 2;
 
 /// How a cell looks on a terminal.
@@ -30,7 +30,7 @@ pub(super) struct Cell {
     tone: Tone,
 }
 
-/// Rows below a heading.
+/// Rows below headings.
 #[derive(Debug)]
 pub(super) struct Table {
     rows: Vec<Vec<Cell>>,
@@ -59,7 +59,7 @@ impl Tone {
 }
 
 impl Cell {
-    /// In a tone.
+    /// A cell in a tone.
     pub(super) fn toned(text: impl Into<String>, tone: Tone) -> Self {
         Self {
             text: visible::line(&text.into()),
@@ -75,7 +75,7 @@ impl<T: Into<String>> From<T> for Cell {
 }
 
 impl Table {
-    /// Without a row.
+    /// Creates a table without rows.
     pub(super) fn new<const N: usize>(headings: [&str; N]) -> Self {
         let heading = |text: &str| Cell::toned(text, Tone::Faint);
         Self {
@@ -88,7 +88,7 @@ impl Table {
         self.rows.push(cells.into());
     }
 
-    /// All of it; no line ends in blanks.
+    /// The text of the table; no line ends in blanks.
     pub(super) fn text(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
         let width = |column: usize| {
@@ -113,7 +113,7 @@ impl Table {
     }
 }
 
-/// Until now.
+/// The age of a time.
 pub(super) fn ago(time: &str) -> String {
     at(time, Timestamp::now())
 }
@@ -122,7 +122,7 @@ fn at(time: &str, now: Timestamp) -> String {
     let Ok(time) = time.parse::<Timestamp>() else {
         return time.to_owned();
     };
-    // Clocks of one machine may be set back.
+    // The clock of the machine may have been set back.
     let seconds = now.duration_since(time).as_secs().max(0);
     for (unit, word) in UNITS {
         if seconds >= FROM * unit {

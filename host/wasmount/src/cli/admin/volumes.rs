@@ -1,4 +1,4 @@
-//! `wasmount volumes`: what of a driver's is in use on this node.
+//! `wasmount volumes`: the volumes of a driver that are in use on this node.
 
 use super::table::Table;
 use super::{DriverFlags, ask, print, print_json};
@@ -18,7 +18,7 @@ pub(crate) struct Flags {
     of: DriverFlags,
 }
 
-/// Asks and prints.
+/// Requests the volumes and prints them.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let DriverFlags { driver, host, form } = flags.of;
     let volumes = ask(host.client().volumes(&driver))?;

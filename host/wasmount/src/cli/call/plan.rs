@@ -1,4 +1,4 @@
-//! A recorded plan, and what a host would make of it, for people and for programs.
+//! A recorded plan, and the host's verdict on it, for people and for programs.
 
 use crate::cli::show::{Tone, harmless_text, without_nothing, yaml_lines};
 use crate::fault::Fault;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant};
 use wasmount_core::plan::{Plan, Source};
 
-/// A plan as data.
+/// A plan as JSON.
 pub(super) fn plan_json(plan: &Plan) -> Value {
     let Plan {
         source,
@@ -55,7 +55,7 @@ fn source_json(source: &Source) -> Value {
     }
 }
 
-/// What a host would say, as data.
+/// A verdict as JSON.
 pub(super) fn verdict_json(verdict: &Verdict) -> Value {
     let (word, reason, needs) = match verdict {
         Verdict::Granted => ("granted", None, None),
@@ -85,7 +85,7 @@ pub(super) fn verdict_lines(verdict: &Verdict) -> Result<Vec<String>, Fault> {
     })
 }
 
-/// In the words of a document. Where a pool lies is the administrator's choice, so its path is left out.
+/// Grants as a document has them. The path of a pool is the administrator's choice, so it is left out.
 fn grants_json(grants: &Grants) -> Value {
     let Grants {
         pools,

@@ -1,4 +1,4 @@
-//! What is shown of one call, for people and for programs.
+//! The report of one call, for people and for programs.
 
 use super::plan::{plan_json, verdict_json, verdict_lines};
 use super::state_file::to_json;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use wasmount_core::rpc::Rpc;
 use wasmount_engine::Usage;
 
-/// One call that was made.
+/// One completed call.
 pub(super) struct Report {
     pub(super) rpc: Rpc,
     pub(super) called: Called,
@@ -22,12 +22,12 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Whether the client was answered with OK.
+    /// Whether the client received OK.
     pub(super) fn is_ok(&self) -> bool {
         self.called.answer.code == 0
     }
 
-    /// For programs: docs/inspect.md has the keys.
+    /// The report for programs: docs/inspect.md has the keys.
     pub(super) fn json(&self) -> Value {
         let answer = &self.called.answer;
         let recorded = self.called.recorded.iter().map(recorded_json);
@@ -56,7 +56,7 @@ impl Report {
         })
     }
 
-    /// For people.
+    /// The report for people.
     pub(super) fn text(&self) -> Result<String, Fault> {
         let answer = &self.called.answer;
         let tone = if self.is_ok() { Tone::Good } else { Tone::Bad };

@@ -1,4 +1,4 @@
-//! The words of a request, from wherever they are.
+//! Reads a request from its argument, a file or standard input.
 
 use crate::fault::Fault;
 use crate::regular_file;
@@ -9,7 +9,7 @@ use std::path::Path;
 /// Largest request in bytes: gRPC's own default, which every CSI client is built with.
 const REQUEST_BYTES: u64 = 4 << 20;
 
-/// Nothing at all is an empty request.
+/// Without an argument the request is empty.
 pub(super) fn read(word: Option<&str>) -> Result<Value, Fault> {
     let Some(word) = word else {
         return Ok(Value::Null);
@@ -23,7 +23,7 @@ pub(super) fn read(word: Option<&str>) -> Result<Value, Fault> {
         None if word == "-" => ("-", standard_input()?),
         None if word.trim_start().starts_with('{') => ("{..}", word.as_bytes().to_vec()),
         None => {
-            // Whatever it is, it is not shown.
+            // The argument is never shown, whatever it is.
             let reason = "must be `@FILE`, `-` or `{..}`".to_owned();
             return Err(wrong("of this call", reason));
         }

@@ -1,5 +1,5 @@
-//! A plugin's records in a file, so that several calls follow one another: one JSON object, each value the text of a record, or `{"hex": ..}` of one
-//! that is no text.
+//! A plugin's records in a file, so that several calls share them: one JSON object, each value the text of a record, or `{"hex": ..}` of a record
+//! that is not text.
 
 use crate::fault::Fault;
 use crate::host::Records;
@@ -12,7 +12,7 @@ use std::path::Path;
 /// Largest file in bytes: what `limits.stateBytes` allows by default.
 const FILE_BYTES: u64 = 256 << 20;
 
-/// A file that is not there has no records.
+/// Reads the records; a missing file has none.
 pub(super) fn read(file: &Path) -> Result<Records, Fault> {
     let bytes = regular_file::read_if_there(file, FILE_BYTES)
         .map_err(|refused| wrong(file, refused.to_string()))?;
@@ -42,11 +42,11 @@ pub(super) fn write(file: &Path, records: &Records) -> Result<(), Fault> {
     let failed = || format!("the records cannot be written to {}", file.display());
     let mut text = serde_json::to_vec_pretty(&object).map_err(Fault::room(failed()))?;
     text.push(b'\n');
-    // Records name volumes.
+    // Records name volumes, so the file is private.
     whole_file::write_private(file, |new| new.write_all(&text)).map_err(Fault::room(failed()))
 }
 
-/// A record as it is shown: its text, or its bytes.
+/// A record as JSON: its text, or its bytes.
 pub(super) fn to_json(value: &[u8]) -> Value {
     match std::str::from_utf8(value) {
         Ok(text) => json!(text),

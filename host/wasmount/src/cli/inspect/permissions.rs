@@ -1,20 +1,20 @@
-//! Imports as what they are: permissions that a component asks for, in words.
+//! Imports as the permissions that a component asks for.
 
 use wasmount_core::document::Wasi;
 use wasmount_engine::{CONTRACT_PACKAGE, is_linked};
 
-/// Something that a component asks for.
+/// A permission that a component asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Permission {
-    /// One word.
+    /// Its name, one word.
     pub(super) name: &'static str,
-    /// What it may do with it here.
+    /// What it allows here.
     pub(super) means: &'static str,
-    /// By which imports.
+    /// The imports that ask for it.
     pub(super) imports: Vec<String>,
 }
 
-/// Beginnings of imports without their versions, and what they ask for. The first that fits counts.
+/// Prefixes of imports without their versions, and their permissions. The first match counts.
 const MEANINGS: [(&str, &str, &str); 14] = [
     (
         "wasmount:csi/pool",
@@ -72,10 +72,10 @@ const MEANINGS: [(&str, &str, &str); 14] = [
     ("wasi:io/", "", ""),
 ];
 
-/// What no host offers.
+/// The permission of imports that no host offers.
 const UNKNOWN: (&str, &str) = ("unknown", "is nothing that this host has, so it is refused");
 
-/// What imports ask for, in the order of the table.
+/// The permissions of imports, in the order of the table.
 pub(super) fn permissions(imports: &[String]) -> Vec<Permission> {
     let mut asked: Vec<Permission> = Vec::new();
     let order = MEANINGS.iter().map(|(_, name, means)| (*name, *means));

@@ -1,4 +1,4 @@
-//! Who made a component: the `producers` sections of it and of all that is in it (WebAssembly tool conventions, "Producers Section").
+//! The tools that made a component: the `producers` sections of it and of all nested parts (WebAssembly tool conventions, "Producers Section").
 
 use crate::component_facts::walk;
 use serde_json::{Map, Value, json};
@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use wasm_metadata::Producers;
 use wasmparser::{KnownCustom, Payload};
 
-/// The custom section in which the guest SDK says who it is: a linker writes the producers' own.
+/// The custom section in which the guest SDK names itself: a linker writes the `producers` section.
 const SDK_SECTION: &str = "wasmount:sdk";
-/// Field of the producers' section for it.
+/// The SDK's field in the output.
 const SDK: &str = "sdk";
-/// Longest name and version, in bytes: it is a line of a table.
+/// Longest name and version, in bytes: each is a line of a table.
 const SDK_BYTES: usize = 128;
-/// Most names of one kind: more would be a joke.
+/// Most names of one kind: no real component has more.
 const NAMES: usize = 32;
 
 /// Names and versions by field: `language`, `processed-by`, `sdk`.
@@ -20,7 +20,7 @@ const NAMES: usize = 32;
 pub(super) struct Makers(BTreeMap<String, BTreeSet<(String, String)>>);
 
 impl Makers {
-    /// As far as the bytes can be read.
+    /// Reads them, as far as the bytes can be parsed.
     pub(super) fn of(wasm: &[u8]) -> Self {
         let mut makers = Self::default();
         let _ = walk(wasm, |_, payload| {
@@ -57,7 +57,7 @@ impl Makers {
         }
     }
 
-    /// Those of one field, for people.
+    /// The names of one field, for people.
     pub(super) fn names(&self, field: &str) -> Vec<String> {
         let names = self.0.get(field).into_iter().flatten();
         names
@@ -65,7 +65,7 @@ impl Makers {
             .collect()
     }
 
-    /// For programs.
+    /// The names for programs.
     pub(super) fn json(&self) -> Value {
         let field = |(field, names): (&String, &BTreeSet<(String, String)>)| {
             let names = names

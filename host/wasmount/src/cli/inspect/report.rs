@@ -1,4 +1,4 @@
-//! What is shown of a component, for people and for programs.
+//! The report about a component, for people and for programs.
 
 use super::permissions::{contract_versions, needs_full_wasi, permissions};
 use super::producers::Makers;
@@ -13,17 +13,17 @@ use wasmount_core::services::{Feature, Service, ServiceSet};
 use wasmount_engine::{CONTRACT_LINE, CONTRACT_PACKAGE};
 use wasmount_versions::{AdmissionReport, Admitted, Refusal};
 
-/// What a component was found to be.
+/// The results of an inspection.
 pub(super) struct Found {
-    /// What it says of itself, or why it cannot.
+    /// The component's answers about itself, or why it has none.
     pub(super) identity: Result<Identity, String>,
     /// Whether a host would serve it.
     pub(super) admitted: Result<Admitted, Refusal>,
-    /// How that was found.
+    /// The steps of the admission.
     pub(super) report: AdmissionReport,
-    /// Names.
+    /// Names of the imports.
     pub(super) imports: Vec<String>,
-    /// Names.
+    /// Names of the exports.
     pub(super) exports: Vec<String>,
     /// `sha256:..`.
     pub(super) digest: String,
@@ -31,9 +31,9 @@ pub(super) struct Found {
     pub(super) wasm: Vec<u8>,
 }
 
-/// The same, ready to be shown.
+/// The same, formatted.
 pub(super) struct Report {
-    /// A file, or a reference by the digest of its manifest.
+    /// A file, or a reference with the digest of its manifest.
     origin: String,
     found: Found,
     offer: ServiceSet,
@@ -48,10 +48,10 @@ pub(super) struct Report {
 struct Verdict {
     /// `serves`, `depends` or `refused`.
     word: &'static str,
-    /// Which kind of refusal, for machines.
+    /// The kind of rejection, for programs.
     kind: Option<&'static str>,
     reason: Option<String>,
-    /// What the document must say.
+    /// What the document must contain.
     needs: Vec<&'static str>,
     warnings: Vec<String>,
 }
@@ -80,7 +80,7 @@ impl Report {
         }
     }
 
-    /// For programs: docs/inspect.md has the keys.
+    /// The report for programs: docs/inspect.md has the keys.
     pub(super) fn json(&self) -> Value {
         let Found {
             identity,
@@ -131,7 +131,7 @@ impl Report {
         })
     }
 
-    /// For people.
+    /// The report for people.
     pub(super) fn text(&self) -> String {
         let found = &self.found;
         let mut table = Table::default();
@@ -192,7 +192,7 @@ impl Report {
         table.print()
     }
 
-    /// Reasons are the host's own sentences with words of a plugin in them; they are not cut off.
+    /// Reasons are the host's own sentences with text of a plugin in them; they are not truncated.
     fn signature_lines(&self) -> Vec<String> {
         let places = self.signatures.places.iter().map(|place| harmless(place));
         let mut lines: Vec<_> = places.collect();
@@ -252,7 +252,7 @@ fn offer(found: &Found) -> ServiceSet {
         let features = words.filter_map(|word| Feature::of_word(word));
         return ServiceSet::new(identity.services.iter().copied(), features);
     }
-    // It cannot be asked, so its names must do.
+    // It cannot be called, so the names of its exports are used.
     let interfaces = found.exports.iter().filter_map(|name| {
         let (interface, _) = name.strip_prefix(CONTRACT_PACKAGE)?.split_once('@')?;
         Some(interface)
@@ -271,7 +271,7 @@ fn verdict(found: &Found, has_document: bool) -> Verdict {
         _ => Vec::new(),
     };
     let (word, reason, warnings) = match &found.admitted {
-        // It was looked at with all of WASI, which no document grants by saying nothing.
+        // It was inspected with all of WASI, which a document does not grant by default.
         Ok(admitted) if !needs.is_empty() => ("depends", None, admitted.warnings.clone()),
         Ok(admitted) => ("serves", None, admitted.warnings.clone()),
         Err(refusal @ Refusal::Settings(_)) if !has_document => {
@@ -284,7 +284,7 @@ fn verdict(found: &Found, has_document: bool) -> Verdict {
         kind: found.admitted.as_ref().err().map(|it| it.kind().as_str()),
         reason,
         needs,
-        // Without a document no pool is granted, and everybody knows it.
+        // Without a document no pool is granted, as every user expects.
         warnings: warnings
             .into_iter()
             .filter(|it| has_document || !it.contains("grants no pool"))

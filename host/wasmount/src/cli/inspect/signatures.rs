@@ -1,4 +1,4 @@
-//! What is known of a component's signatures: where some lie, and, if a document names keys, whether they suffice.
+//! A component's signatures: where they are, and, if a document names keys, whether they suffice.
 
 use crate::host::{signatures_beside, signer_keys};
 use serde_json::{Value, json};
@@ -8,19 +8,19 @@ use wasmount_artifact::{Extent, Judged, RawManifest, Registry, Resolved, gathere
 use wasmount_core::document::Signers;
 use wasmount_versions::{AdmissionReport, Step};
 
-/// The answer.
+/// The result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Signatures {
     /// Files, or tags and digests of manifests.
     pub(super) places: Vec<String>,
-    /// Names of keys that signed it, or why they do not suffice; none: the document names no key.
+    /// Names of the keys that signed it, or why the signatures do not suffice; none: the document names no key.
     pub(super) judged: Option<Result<Vec<String>, String>>,
-    /// What lies there, and cannot be read.
+    /// Signatures that cannot be read.
     pub(super) remarks: Vec<String>,
 }
 
 impl Signatures {
-    /// Beside a file; they were judged when it was admitted.
+    /// Those beside a file; they were judged at its admission.
     pub(super) fn beside(file: &Path, signers: &Signers, report: &AdmissionReport) -> Self {
         let files = [signature_file(file), bundle_file(file)];
         let places = files.into_iter().filter(|path| path.is_file());
@@ -35,7 +35,7 @@ impl Signatures {
         }
     }
 
-    /// Beside an artifact, in its registry: those of its manifest, or of the list that its name led to.
+    /// Those of an artifact, in its registry: of its manifest, or of the index to which its name refers.
     pub(super) async fn of_artifact(
         registry: &Registry,
         resolved: &Resolved,
@@ -76,7 +76,7 @@ impl Signatures {
         }
     }
 
-    /// Whether there is nothing more to look for.
+    /// Whether no further search is needed.
     fn suffices(&self) -> bool {
         match &self.judged {
             None => !self.places.is_empty(),
@@ -84,7 +84,7 @@ impl Signatures {
         }
     }
 
-    /// Why the document refuses them.
+    /// Why the document rejects them.
     pub(super) fn refused(&self) -> Option<&str> {
         match &self.judged {
             Some(Err(reason)) => Some(reason),
@@ -92,7 +92,7 @@ impl Signatures {
         }
     }
 
-    /// For programs.
+    /// The result for programs.
     pub(super) fn json(&self) -> Value {
         let (word, said) = match &self.judged {
             None => ("not-asked", Vec::new()),

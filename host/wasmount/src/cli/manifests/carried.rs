@@ -1,4 +1,4 @@
-//! Files of this machine that a document names and pods do not have: what of them goes into the cluster with it, and what cannot.
+//! Files of this machine that a document names and pods do not have: which of them are copied into the cluster, and which cannot be.
 
 use crate::cli::transfer::beside;
 use crate::fault::Fault;
@@ -13,14 +13,14 @@ use wasmount_kubernetes::manifests::{
     CERTIFICATES_IN_CONFIG, CONFIG_MAP_BYTES, PLUGIN_IN_CONFIG, path_in_config,
 };
 
-/// Where docker's `config.json` is named.
+/// The path of docker's `config.json` in a document.
 const CREDENTIALS: &str = "/spec/plugin/registry/credentials/file";
-/// Where certificates are.
+/// The path of the CA certificates in a document.
 const CERTIFICATES: &str = "/spec/plugin/registry/caFile";
 /// Lists of keys, each with a `file`.
 pub(super) const KEYS: [&str; 2] = ["/spec/plugin/verify/anyOf", "/spec/plugin/verify/allOf"];
 
-/// By the keys of the ConfigMap.
+/// Files by their keys in the ConfigMap.
 pub(super) type Files = BTreeMap<String, Vec<u8>>;
 
 /// Writes public keys into the document itself, and certificates beside it.
@@ -52,7 +52,7 @@ pub(super) fn named_files(document: &mut Value, folder: &Path) -> Result<Files, 
     Ok(files)
 }
 
-/// What lies beside a component, by the names that a host looks for beside `plugin.wasm`.
+/// The signatures beside a component, under the names that a host looks for beside `plugin.wasm`.
 pub(super) fn signatures(component: &Path) -> Result<Files, Fault> {
     let Beside { signature, bundle } = beside(component)?;
     let here = Path::new(PLUGIN_IN_CONFIG);

@@ -1,6 +1,6 @@
-//! A document as a StorageBackend object. Each path of the document becomes a full one, and all else stays as it was written, but for comments.
+//! A document as a StorageBackend object. Each path of the document becomes absolute, and everything else is unchanged, except for comments.
 //!
-//! It checks nothing: the document was read before.
+//! It checks nothing: the document was checked before.
 
 use super::carried::KEYS;
 use crate::fault::Fault;
@@ -9,14 +9,14 @@ use std::path::Path;
 use wasmount_kubernetes::manifests::{Manifest, secret_object};
 use wasmount_kubernetes::storage_backend::object_of;
 
-/// Where one path of a document stands.
+/// The locations of single paths in a document.
 const PATHS: [&str; 3] = [
     "/spec/plugin/path",
     "/spec/plugin/registry/caFile",
     "/spec/plugin/registry/credentials/file",
 ];
 
-/// With the paths that it has on this machine.
+/// The object with the paths of this machine.
 pub(super) fn of_folder(text: &str, folder: &Path) -> Result<Manifest, Fault> {
     let mut document = read(text)?;
     for pointer in PATHS {
@@ -49,7 +49,7 @@ pub(super) fn of_folder(text: &str, folder: &Path) -> Result<Manifest, Fault> {
     })
 }
 
-/// With the paths that it has in pods, and its secrets in one Secret.
+/// The object with the paths in pods, and its secrets in one Secret.
 pub(super) fn in_pods<'a>(
     mut document: Value,
     plugin: &str,

@@ -1,4 +1,4 @@
-//! The flags of `wasmount serve` that are about controllers of which several run.
+//! The flags of `wasmount serve` for controllers with several replicas.
 //!
 //! It opens nothing.
 
@@ -8,7 +8,7 @@ use crate::host::{ControllerOptions, StateOptions};
 use clap::Args;
 use wasmount_core::driver::Role;
 
-/// The place of the API server's records, as a word.
+/// The value for records in the API server.
 const KUBERNETES: &str = "kubernetes";
 
 /// Where records are, and who works.
@@ -31,7 +31,7 @@ pub(super) struct ControllerFlags {
 }
 
 impl ControllerFlags {
-    /// As the host takes them.
+    /// The flags as options of the host.
     pub(super) fn options(self, role: Role) -> Result<ControllerOptions, Fault> {
         let Self {
             state,

@@ -1,6 +1,6 @@
-//! The flags of `wasmount serve` that are about Kubernetes: kubelet, and the API server.
+//! The flags of `wasmount serve` for Kubernetes: kubelet, and the API server.
 //!
-//! It opens nothing: whether a kubelet or an API server is there is asked by `host`.
+//! It opens nothing: `host` checks whether there is a kubelet or an API server.
 
 use crate::host::{CsiNodeMode, KubernetesOptions, RegistrationMode};
 use clap::{Args, ValueEnum};
@@ -46,7 +46,7 @@ enum CsiDriverWord {
 }
 
 impl KubernetesFlags {
-    /// As the host takes them.
+    /// The flags as options of the host.
     pub(super) fn options(
         self,
         role: Role,

@@ -1,4 +1,4 @@
-//! The flags of `wasmount serve` about backends that are objects.
+//! The flags of `wasmount serve` for StorageBackend objects.
 //!
 //! It opens nothing.
 
@@ -41,7 +41,7 @@ enum StatusWord {
 }
 
 impl StorageBackendsFlags {
-    /// As the host takes them; none: it serves files alone.
+    /// The flags as options of the host; none: it serves files only.
     pub(super) fn options(self, role: Role) -> Option<StorageBackendsOptions> {
         let Self {
             storage_backends,

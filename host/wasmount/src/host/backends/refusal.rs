@@ -1,34 +1,34 @@
-//! Why a backend does not come, or does not go.
+//! Why a backend is not added, or not removed.
 
 use crate::fault::Fault;
 use std::fmt;
 use wasmount_core::mounter::{MountError, VolumeInUse};
 use wasmount_core::names::DriverName;
 
-/// Volumes that are named in a refusal. 10: a person looks at the first ones; `wasmount volumes` names all.
+/// Volumes that a rejection names. 10: a person looks at the first ones; `wasmount volumes` names all.
 const NAMED: usize = 10;
 
-/// Why a document is not served as it says.
+/// Why a document is not served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApplyError {
-    /// Two documents want one name.
+    /// Two documents name the same driver.
     #[error(
         "the driver {driver} is that of {by} already: give this backend a driverName of its own"
     )]
     Taken {
-        /// The name.
+        /// The driver name.
         driver: DriverName,
-        /// Whose it is.
+        /// The document that has it.
         by: String,
     },
-    /// A driver's volumes are known by its name.
+    /// The document changed the driver name, but a driver's volumes are known by it.
     #[error(
         "driverName was {before} and is {after} now: a backend keeps its name, for its volumes are known by it; restore it, or write another document for the new name"
     )]
     Renamed {
-        /// As it serves.
+        /// The name that is served.
         before: DriverName,
-        /// As it should.
+        /// The name that the document asks for.
         after: DriverName,
     },
     /// It cannot be served.
@@ -36,13 +36,13 @@ pub(crate) enum ApplyError {
     Fault(#[from] Fault),
 }
 
-/// Why a backend stays.
+/// Why a backend is not removed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RemoveError {
-    /// There is none.
+    /// No such driver is served.
     #[error("no driver {driver} is served here")]
     Unknown {
-        /// What was asked for.
+        /// The requested driver.
         driver: DriverName,
     },
     /// It has volumes in use.
@@ -52,19 +52,19 @@ pub(crate) enum RemoveError {
         named(volumes)
     )]
     StillStaged {
-        /// Which driver.
+        /// The driver.
         driver: DriverName,
-        /// In use.
+        /// The volumes in use.
         volumes: Vec<VolumeInUse>,
     },
-    /// It is not known whether it has.
+    /// It is not known whether volumes are in use.
     #[error(
         "whether volumes of {driver} are in use cannot be told: {source}; mend that, or force it"
     )]
     Unknowable {
-        /// Which driver.
+        /// The driver.
         driver: DriverName,
-        /// Why.
+        /// The cause.
         source: MountError,
     },
 }

@@ -1,4 +1,4 @@
-//! What a host knows, in the words of the admin socket.
+//! Conversions from the host's state to the types of the admin socket.
 
 use crate::host::HostOptions;
 use crate::host::backends::{self, Seen};
@@ -18,7 +18,7 @@ use wasmount_versions::{
     VersionRecord, VersionState,
 };
 
-/// The host, with what is known of its drivers.
+/// The host, with the state of its drivers.
 pub(super) fn host(
     options: &HostOptions,
     report: &Report,
@@ -71,7 +71,7 @@ pub(super) fn driver(
     }
 }
 
-/// A version serves on while another one is rejected.
+/// A serving version keeps serving while another one is rejected.
 fn phase(status: &ReconcilerStatus) -> Phase {
     match (status.phase, &status.refused) {
         (Phase::Serving, Some(refused)) if refused.by_document => Phase::Refused,
@@ -79,7 +79,7 @@ fn phase(status: &ReconcilerStatus) -> Phase {
     }
 }
 
-/// All that keeps it from being as its document says.
+/// All reasons why it does not match its document.
 fn reason(status: &ReconcilerStatus, seen: &Seen) -> Option<String> {
     let held = status.held.as_ref().map(|held| {
         let (number, reason) = (held.number, &held.reason);
@@ -112,7 +112,7 @@ pub(super) fn version(record: VersionRecord) -> Version {
     }
 }
 
-/// A version, and what became of it.
+/// A version, and its outcome.
 pub(super) fn past(record: VersionRecord) -> PastVersion {
     let (state, why) = match &record.state {
         VersionState::Serving => ("serving", None),
@@ -127,7 +127,7 @@ pub(super) fn past(record: VersionRecord) -> PastVersion {
     }
 }
 
-/// A candidate that was refused.
+/// A candidate that was rejected.
 pub(super) fn past_refusal(refusal: Past) -> PastRefusal {
     let Past {
         digest,
@@ -189,7 +189,7 @@ pub(super) fn volume(volume: VolumeInUse) -> Volume {
     }
 }
 
-/// What a swap or a rollback came to.
+/// The result of a swap or a rollback.
 pub(super) fn done(outcome: Outcome) -> Done {
     let Outcome {
         before,
@@ -222,10 +222,10 @@ pub(super) fn done(outcome: Outcome) -> Done {
     }
 }
 
-/// In a second.
+/// Milliseconds in a second.
 const MILLISECONDS: f64 = 1000.0;
 
-/// A change that has no outcome but itself.
+/// A change without further outcome.
 pub(super) fn said(said: String, changed: bool, seen: &Seen) -> Done {
     Done {
         said,
@@ -251,7 +251,7 @@ pub(super) fn refusal(refusal: wasmount_versions::Refusal) -> Refusal {
     Refusal::new(kind, message)
 }
 
-/// To the second: nobody reads more of it.
+/// Rounded to the second: no reader needs more precision.
 fn time(time: SystemTime) -> String {
     let time = Timestamp::try_from(time).unwrap_or_default();
     let seconds = Timestamp::from_second(time.as_second());

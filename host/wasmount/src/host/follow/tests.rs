@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Far below the coarse look, so that it is an event that tells.
+/// Far below the poll interval, so that only an event can cause the change.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 struct Bench {
@@ -27,7 +27,7 @@ impl Bench {
         let (tell, told) = mpsc::unbounded_channel();
         let tell = move |files| drop(tell.send(files));
         let task = tokio::spawn(follow(followed, Looks::new(), tell));
-        // Until the first look was taken: a change before is no change.
+        // Until the first look was taken: an earlier change does not count.
         sleep(Duration::from_millis(300)).await;
         Self {
             folder,
@@ -107,7 +107,7 @@ async fn what_else_happens_in_the_directory_is_not_told() {
     fs::write(bench.path("other"), "1").unwrap();
     sleep(Duration::from_secs(1)).await;
     assert!(bench.told.try_recv().is_err());
-    // From now on it counts, and that it is new to the list is no change.
+    // From now on it is followed, and that it is new to the list is no change.
     let both = BTreeSet::from([bench.path("a"), bench.path("other")]);
     bench.files.send_replace(both);
     sleep(Duration::from_millis(300)).await;
@@ -158,7 +158,7 @@ fn a_file_looks_the_same_until_something_is_done_to_it() {
     fs::write(&file, "1").unwrap();
     let first = Look::at(&file);
     assert_eq!(Look::at(&file), first);
-    // Of the same content, and perhaps of the same tick of the clock: another inode.
+    // The same content, and perhaps the same tick of the clock: another inode.
     let other = folder.path().join("b");
     fs::write(&other, "1").unwrap();
     fs::rename(&other, &file).unwrap();
@@ -177,7 +177,7 @@ fn a_file_is_as_old_as_its_last_change_whatever_cp_says() {
     assert!(look.is_older_than(age, soon));
     assert!(!look.is_older_than(age, SystemTime::now()));
     assert!(!look.is_older_than(Duration::ZERO, UNIX_EPOCH), "to come");
-    // `cp -p` sets the time of the content back, and cannot that of the inode.
+    // `cp -p` sets the mtime back, but cannot set the ctime back.
     let opened = fs::File::options().write(true).open(&file).unwrap();
     opened.set_modified(UNIX_EPOCH).unwrap();
     assert!(!Look::at(&file).is_older_than(age, SystemTime::now()));

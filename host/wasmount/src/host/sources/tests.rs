@@ -1,10 +1,10 @@
-//! Which files count for a backend, and how components of files are refused.
+//! Which files a backend depends on, and how component files are rejected.
 
 use super::*;
 use std::fs;
 use wasmount_versions::{DesiredFrom, RefusalKind};
 
-/// `more` stands below `spec`.
+/// `more` is the text below `spec`.
 fn desired(folder: &Path, more: &str) -> Desired {
     let file = folder.join("backend.yaml");
     let text = format!(

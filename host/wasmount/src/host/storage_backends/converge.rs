@@ -1,7 +1,7 @@
-//! Brings this host's backends to what objects want.
+//! Reconciles this host's backends with the StorageBackend objects.
 //!
-//! It looks at the whole of what is wanted each time, so nothing is lost when changes come faster than they are done, and what failed is tried again
-//! with it.
+//! It reads the whole desired state each time, so nothing is lost when changes arrive faster than they are applied, and failed changes are tried
+//! again with it.
 
 use super::super::backends::{ApplyError, Backends, Removal, RemoveError};
 use super::standing::{Known, report};
@@ -19,10 +19,10 @@ use wasmount_kubernetes::storage_backend::{
 };
 use wasmount_versions::{Desired, DesiredFrom};
 
-/// Between two attempts at what has failed, and between two looks at volumes that a backend waits for. 5 s: a pod is gone as soon.
+/// Between two attempts at a failed change, and between two looks at volumes that a backend waits for. 5 s: a pod is gone as soon.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// All of it.
+/// The state of the reconciler.
 pub(super) struct Converging {
     backends: Arc<Backends>,
     objects: Arc<StorageBackends>,
@@ -31,12 +31,12 @@ pub(super) struct Converging {
     held: BTreeMap<String, Held>,
 }
 
-/// What this host has made of one object.
+/// What this host has applied for one object.
 struct Held {
     uid: String,
-    /// What serves for it.
+    /// The backend that serves for it.
     applied: Option<Applied>,
-    /// What stands in the way, or that it is gone.
+    /// The obstacle, or that it is removed.
     known: Option<Known>,
 }
 
@@ -75,7 +75,7 @@ impl Converging {
             let unfinished = self.held.values().any(Held::is_unfinished);
             tokio::select! {
                 changed = wanted.changed() => if changed.is_err() { return },
-                // Only what is told changes with these.
+                // With these, only the report changes.
                 changed = changes.changed() => if changed.is_err() { return },
                 () = sleep(AGAIN), if unfinished => {}
             }
@@ -91,7 +91,7 @@ impl Converging {
         if held.uid != wanted.uid {
             self.another(&mut held, wanted).await;
         }
-        // It may have been about to go, and came back before its last volume went.
+        // Its removal may have been pending, and the object was created again before its last volume was unpublished.
         if wanted.leaving.is_none()
             && held.uid == wanted.uid
             && let Some(applied) = &held.applied
@@ -120,7 +120,7 @@ impl Converging {
         self.held.insert(wanted.name.clone(), held);
     }
 
-    /// Another object has taken the name. The same driver goes on; another one makes way.
+    /// Another object has taken the name. The same driver is kept; a different driver is removed.
     async fn another(&self, held: &mut Held, wanted: &WantedBackend) {
         let same = |applied: &Applied| {
             let document = wanted.document.as_ref();
@@ -148,7 +148,7 @@ impl Converging {
         }
         let desired = Desired {
             document: document.clone(),
-            // All paths of an object are full ones.
+            // All paths in an object are absolute.
             folder: PathBuf::from("/"),
             from: DesiredFrom::Object(wanted.name.clone()),
         };
@@ -183,12 +183,12 @@ impl Converging {
         {
             return;
         }
-        // After a restart: a volume of it may still be staged, and only a driver that serves is asked to take it down.
+        // After a restart: a volume of it may still be staged, and only a driver that serves can be asked to tear it down.
         if held.applied.is_none()
             && let Some(document) = document
         {
             self.serve(held, wanted, document).await;
-            // Until it can be served, nobody knows whether it is unused.
+            // Until it can be served, it is unknown whether it is unused.
             if held
                 .known
                 .as_ref()
@@ -198,7 +198,7 @@ impl Converging {
             }
         }
         let Some(applied) = &held.applied else {
-            // It never served here, or its driver is another's.
+            // It never served here, or another object owns its driver.
             return self.note(held, wanted, Some(Known::removed()));
         };
         let removal = match leaving {
@@ -225,7 +225,7 @@ impl Converging {
         self.note(held, wanted, Some(known));
     }
 
-    /// Remembers it; said once.
+    /// Records the state; logs it once.
     fn note(&self, held: &mut Held, wanted: &WantedBackend, known: Option<Known>) {
         if held.known == known {
             return;
@@ -250,7 +250,7 @@ impl Converging {
             let status = seen.map(|seen| seen.reconciler.status());
             let generation = match (&held.known, applied) {
                 (None, Some(applied)) => applied.generation,
-                // Seen, and not served.
+                // Observed, but not served.
                 _ => it.generation,
             };
             let told = report(&it.uid, generation, held.known.as_ref(), status.as_ref());
@@ -266,7 +266,7 @@ impl Converging {
 }
 
 impl Held {
-    /// To be tried again without another word of anybody.
+    /// Whether it must be tried again without a further change.
     fn is_unfinished(&self) -> bool {
         let phase = self.known.as_ref().map(|it| it.phase);
         matches!(phase, Some(Phase::Removing | Phase::Refused | Phase::Taken))

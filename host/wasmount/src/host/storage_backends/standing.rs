@@ -1,23 +1,23 @@
-//! How a backend stands on this host, in the words of a report.
+//! The state of a backend on this host, for a report.
 //!
-//! It asks nobody.
+//! It makes no requests.
 
 use wasmount_kubernetes::storage_backend::{BackendReport, Phase, RolledBackBy};
 use wasmount_versions::{HeldBy, ReconcilerStatus, RefusalKind};
 
-/// What is known of a backend beside its versions.
+/// The state of a backend beside its versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Known {
-    /// In one word.
+    /// Its phase.
     pub(super) phase: Phase,
-    /// Why.
+    /// The reason.
     pub(super) reason: Option<String>,
-    /// Volumes that it waits for.
+    /// The number of volumes that it waits for.
     pub(super) volumes: u64,
 }
 
 impl Known {
-    /// It is not followed.
+    /// Its object is not followed.
     pub(super) fn trouble(phase: Phase, reason: impl Into<String>) -> Self {
         Self {
             phase,
@@ -26,7 +26,7 @@ impl Known {
         }
     }
 
-    /// It is served no more.
+    /// It is not served any more.
     pub(super) fn removed() -> Self {
         Self {
             phase: Phase::Removed,
@@ -36,7 +36,7 @@ impl Known {
     }
 }
 
-/// Of one backend.
+/// The report of one backend.
 pub(super) fn report(
     uid: &str,
     generation: i64,
@@ -64,7 +64,7 @@ pub(super) fn report(
 }
 
 fn standing(status: &ReconcilerStatus) -> (Phase, Option<String>) {
-    // The rest is of an earlier wish, and so of an earlier generation.
+    // The rest belongs to an earlier desired revision, and so to an earlier generation.
     if status.settled < status.wanted {
         return (Phase::Loading, None);
     }
@@ -79,7 +79,7 @@ fn standing(status: &ReconcilerStatus) -> (Phase, Option<String>) {
         Phase::RolledBack => (Phase::RolledBack, held()),
         phase => match refused {
             Some(refused) => {
-                // What is merely not there yet passes by itself.
+                // A source or secret that is only missing yet may appear without a change of the object.
                 let waits = matches!(refused.kind, RefusalKind::Source | RefusalKind::Secret);
                 let phase = if waits {
                     Phase::Waiting
@@ -207,7 +207,7 @@ mod tests {
             assert_eq!(told(None, &back), (Phase::RolledBack, said));
             let by = |known| report("u", 2, known, Some(&back)).rolled_back_by;
             assert_eq!(by(None), Some(told_by));
-            // What is told of is something else.
+            // The report is about something else.
             assert_eq!(by(Some(&Known::removed())), None);
         }
     }

@@ -1,7 +1,7 @@
-//! A mounter that mounts nothing: it checks each plan against the grants as a host does, and that is all. Pools are real, where the
+//! A mounter that mounts nothing: it only checks each plan against the grants as a host does. Pools are real, if the
 //! command opens them.
 //!
-//! What a host answers from the kernel alone is refused here: no plugin is behind it, and there is nothing to ask the kernel about.
+//! Requests that a host answers from the kernel alone are rejected here: they reach no plugin, and there is no mount to ask the kernel about.
 
 use super::needed_grants::needed;
 use async_trait::async_trait;
@@ -19,13 +19,13 @@ use wasmount_mount::judge;
 /// Where the pools of a plugin are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Pools {
-    /// Named, and refused when used.
+    /// They have names, and every use is rejected.
     Closed,
-    /// In a directory that goes with the command.
+    /// In a directory that is removed with the command.
     Temporary,
-    /// In a directory that stays.
+    /// In a directory that is kept.
     Below(PathBuf),
-    /// Where the document has them: those that a host would use.
+    /// Where the document grants them: the pools that a host would use.
     Granted,
 }
 
@@ -34,33 +34,33 @@ pub(crate) enum Pools {
 pub(crate) struct Recorded {
     /// `stage`, `publish`, `unstage` or `unpublish`.
     pub(crate) action: &'static str,
-    /// Where.
+    /// The path.
     pub(crate) path: String,
-    /// What the volume is, in the plugin's words; absent where the host needs none.
+    /// The plugin's plan of the volume; absent if the host needs none.
     pub(crate) plan: Option<Judged>,
 }
 
-/// A plan, and what a host makes of it.
+/// A plan, and the host's verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Judged {
-    /// In the plugin's words.
+    /// The plugin's plan.
     pub(crate) plan: Plan,
     /// Whether it would be carried out.
     pub(crate) verdict: Verdict,
 }
 
-/// What a host makes of a plan.
+/// The host's verdict about a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The document grants all of it.
     Granted,
-    /// A host refuses it, in these words.
+    /// A host rejects it, with this reason.
     Refused(String),
-    /// There is no document, and one must grant this.
+    /// There is no document; a document must grant this.
     Needs(Grants),
 }
 
-/// The room.
+/// The mounter.
 pub(super) struct DryMounter {
     grants: Grants,
     /// Whether the grants come from a document.
@@ -70,7 +70,7 @@ pub(super) struct DryMounter {
 }
 
 impl DryMounter {
-    /// Without `pools` they are named and closed. Plans are held against the grants if `is_judged`; else it is told which they need.
+    /// Without `pools` they are closed. Plans are checked against the grants if `is_judged`; otherwise the needed grants are recorded.
     pub(super) fn new(grants: Grants, is_judged: bool, pools: Option<Arc<dyn Mounter>>) -> Self {
         Self {
             grants,
@@ -80,12 +80,12 @@ impl DryMounter {
         }
     }
 
-    /// What was recorded since the last time.
+    /// The actions recorded since the last call.
     pub(super) fn take_recorded(&self) -> Vec<Recorded> {
         std::mem::take(&mut *self.recorded.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Writes down a plan with what a host would say, and says it.
+    /// Records a plan with the host's verdict, and returns the verdict.
     fn judge(
         &self,
         action: &'static str,

@@ -1,5 +1,5 @@
-//! What a document must grant so that a host carries out a plan. Everything that could be granted is, then whatever the host's own check does not
-//! miss is taken away again. So there is no second list of rules.
+//! The grants that a document needs so that a host executes a plan. It starts with all possible grants, and removes each one without which the host's
+//! own check still passes. So there is no second list of rules.
 
 use wasmount_core::device_fact::DeviceFact;
 use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant};
@@ -8,10 +8,10 @@ use wasmount_core::plan::{Plan, Source};
 use wasmount_core::volume::{AccessType, VolumeCapability};
 use wasmount_mount::judge;
 
-/// How the contract calls an empty file system in memory, and grants its type.
+/// The contract's name of an empty file system in memory, and of the type that grants it.
 const TMPFS: &str = "tmpfs";
 
-/// The least of it, or why no grant helps.
+/// The smallest set of grants, or why no grant helps.
 pub(super) fn needed(
     plan: &Plan,
     capability: &VolumeCapability,
@@ -41,7 +41,7 @@ pub(super) fn needed(
     }
 }
 
-/// Names of all options of plan and request, each once.
+/// The names of all options of plan and request, without duplicates.
 fn options(plan: &Plan, capability: &VolumeCapability) -> Vec<String> {
     let mut words: Vec<&str> = plan.mount_options.iter().map(String::as_str).collect();
     if let AccessType::Mount(access) = &capability.access_type {
@@ -63,7 +63,7 @@ fn options(plan: &Plan, capability: &VolumeCapability) -> Vec<String> {
     names
 }
 
-/// What grants this source and nothing else, with these options.
+/// The grants for this source and nothing else, with these options.
 fn source(source: &Source, options: &[String]) -> Grants {
     let mount_options = options.to_vec();
     let mut grants = Grants::default();

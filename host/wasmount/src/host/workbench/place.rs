@@ -1,7 +1,7 @@
-//! A directory that goes with the command.
+//! A directory that is removed with the command.
 //!
-//! Whose owner lives is told by the kernel: the owner holds a lock (flock(2)) on the directory, and the kernel lets go of it however a process ends.
-//! Numbers of processes say nothing, since they return.
+//! The kernel knows whether the owner lives: the owner holds a lock (flock(2)) on the directory, and the kernel releases it however a process ends.
+//! Process ids do not show that, since they are reused.
 
 use crate::host::OWN_MODE;
 use rustix::fs::{Mode, OFlags, open};
@@ -12,14 +12,14 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::{env, process};
 
-/// What all their names begin with.
+/// The prefix of all names.
 const PREFIX: &str = "wasmount-";
-/// What follows it: only what this program makes is ever removed.
+/// What follows the prefix: only directories of this program are ever removed.
 const PURPOSES: [&str; 3] = ["workbench", "artifact", "manifests"];
-/// How many names are tried. One is taken only by a directory that cannot be removed, or by a process of another container with the same number.
+/// How many names are tried. One is taken only by a directory that cannot be removed, or by a process of another container with the same process id.
 const NAMES: u32 = 64;
 
-/// The directory; it is removed with all that is in it when this is dropped.
+/// The directory; it is removed with its contents when this is dropped.
 pub(crate) struct Place {
     path: PathBuf,
     /// Shows other processes that the directory is in use.
@@ -27,7 +27,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Removes what killed commands left, and makes one. One that was there before belongs to another process: another name is taken.
+    /// Removes the leftovers of killed commands, and makes a directory. An existing one belongs to another process: another name is tried.
     pub(crate) fn make(purpose: &'static str) -> io::Result<Self> {
         let parent = env::temp_dir();
         sweep(&parent);
@@ -47,7 +47,7 @@ impl Place {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
             }
-            // Between the two steps it was not locked, and may have been removed.
+            // Between the two steps it was not locked, and another process may have removed it.
             if let Some(lock) = inhabit(&path)? {
                 return Ok(Self { path, _lock: lock });
             }
@@ -62,17 +62,17 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What cannot be removed now is removed by the next command.
+        // If it cannot be removed now, the next command removes it.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes the directories of commands that were killed, in the system's directory of temporary files.
+/// Removes the directories of killed commands in the system's directory of temporary files.
 pub(crate) fn sweep_temporary() {
     sweep(&env::temp_dir());
 }
 
-/// No command depends on it: what goes wrong is worth a line in the log.
+/// No command depends on it: a failure is only logged.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;
@@ -104,17 +104,17 @@ fn is_named_as_ours(path: &Path) -> bool {
     purpose.is_some_and(|(purpose, _)| PURPOSES.contains(&purpose))
 }
 
-/// The directory, locked, if it is this user's and its owner is gone.
+/// The directory, locked, if it belongs to this user and its owner process has ended.
 fn abandoned(path: &Path) -> io::Result<Option<File>> {
     let directory = opened(path)?;
-    // Others may make what they like in a directory for everybody.
+    // In a world-writable directory other users may create entries of any kind.
     if directory.metadata()?.uid() != geteuid().as_raw() {
         return Ok(None);
     }
     locked(directory)
 }
 
-/// Locks a directory that was just made; none if another process has locked or removed it.
+/// Locks a directory that was just created; none if another process has locked or removed it.
 fn inhabit(path: &Path) -> io::Result<Option<File>> {
     let directory = match opened(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -187,7 +187,7 @@ mod tests {
         }
         let link = folder.path().join("wasmount-workbench-7");
         std::os::unix::fs::symlink(outside.path(), &link).unwrap();
-        // Within one that goes, a link goes and what it leads to stays.
+        // A link inside a removed directory is removed, and its target stays.
         let left = folder.path().join("wasmount-artifact-8");
         fs::create_dir(&left).unwrap();
         std::os::unix::fs::symlink(outside.path(), left.join("link")).unwrap();

@@ -1,4 +1,4 @@
-//! The plugin's records, taken out of the store and put into it whole: what a file of them holds, and what one call changed.
+//! The plugin's records, read from the store and written to it as a whole: the content of a file of records, and the changes of one call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use wasmount_core::names::DriverName;
@@ -9,18 +9,18 @@ use wasmount_core::state::{
 /// Keys with their values.
 pub(crate) type Records = BTreeMap<String, Vec<u8>>;
 
-/// One key that is not as it was.
+/// One key that has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// Which.
+    /// The key.
     pub(crate) key: String,
-    /// Absent: there was none.
+    /// Absent: there was no record.
     pub(crate) before: Option<Vec<u8>>,
-    /// Absent: there is none now.
+    /// Absent: there is no record now.
     pub(crate) after: Option<Vec<u8>>,
 }
 
-/// What differs, in the order of keys.
+/// The differences, in the order of keys.
 pub(crate) fn changes(before: &Records, after: &Records) -> Vec<Change> {
     let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     keys.into_iter()

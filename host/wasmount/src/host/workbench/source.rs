@@ -1,4 +1,4 @@
-//! The component of a file with its digest and its signatures, as the document wants them: the first three steps of admission.
+//! The component of a file with its digest and its signatures, as the document requires: the first three steps of admission.
 
 use crate::host::sources::unreadable;
 use crate::regular_file;
@@ -10,7 +10,7 @@ use wasmount_artifact::{Beside, FetchRequest, Wanted, fetch};
 use wasmount_core::document::{PluginPlace, PluginSource, Signers};
 use wasmount_versions::{AdmissionReport, Component, PLUGIN_BYTES, Refusal, Step};
 
-/// The bytes, each step noted. Whether they are a component is the next step.
+/// The bytes of the file; each step is recorded. The next step checks whether they are a component.
 pub(super) async fn component(
     plugin: &PluginSource,
     folder: &Path,
@@ -44,7 +44,7 @@ pub(super) async fn component(
     Ok(wasm)
 }
 
-/// The bytes, and the names of keys that signed them; or why those do not suffice.
+/// The bytes, and the names of the keys that signed them; or why the signatures do not suffice.
 async fn signed(
     plugin: &PluginSource,
     folder: &Path,
@@ -67,7 +67,7 @@ async fn signed(
     Ok((fetched.wasm, fetched.signed_by))
 }
 
-/// The signatures beside a file, as far as there are some that can be read.
+/// The signatures beside a file, as far as they can be read.
 pub(crate) fn beside(file: &Path) -> Beside {
     let found = |path: &Path| regular_file::read(path, SIGNATURE_BYTES as u64).ok();
     Beside {

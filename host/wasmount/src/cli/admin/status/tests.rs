@@ -1,4 +1,4 @@
-//! What a person reads of a host.
+//! The output of `wasmount status`.
 
 use super::*;
 use wasmount_control::words::{Draining, Fault as FaultWords, Refused, Version};
@@ -19,7 +19,7 @@ fn driver() -> DriverStatus {
             origin: "/a.wasm".to_owned(),
             settings_digest: "00".to_owned(),
             signed_by: Vec::new(),
-            // Set back, so that the age is known.
+            // Replaced, so that the age is known.
             since: "9999-01-01T00:00:00Z".to_owned(),
         }),
         refused: None,
@@ -91,7 +91,7 @@ fn what_is_not_as_it_should_be_has_a_line_of_its_own() {
     );
 }
 
-/// The sample of the documents is what would be printed.
+/// The sample in the documentation is the actual output.
 #[test]
 fn what_docs_show_is_what_is_printed() {
     let docs = include_str!("../../../../../../docs/admin.md");
@@ -121,7 +121,7 @@ fn what_docs_show_is_what_is_printed() {
         }),
         ..driver()
     };
-    // The age is told anew each second.
+    // The age changes each second.
     let printed = seen(vec![shown], None).replace("13s", "12s");
     assert!(
         docs.contains(&format!("# wasmount status\n{printed}")),
