@@ -1,4 +1,4 @@
-//! Clients of one CSI socket, as a container orchestrator holds them.
+//! Clients of one CSI socket, as a container orchestrator uses them.
 
 use crate::failure::Failure;
 use std::path::Path;
@@ -13,13 +13,13 @@ use wasmount_csi::wire::csi::v1::node_client::NodeClient;
 use wasmount_csi::wire::csi::v1::snapshot_metadata_client::SnapshotMetadataClient;
 use wasmount_csi::wire::csi::v1::{GetPluginCapabilitiesRequest, ProbeRequest};
 
-/// Until a plugin must be ready. Its first compilation takes seconds on a busy machine.
+/// Timeout until a plugin is ready. Its first compilation takes seconds on a busy machine.
 const READY: Duration = Duration::from_secs(60);
 
-/// Between two questions.
+/// Between two requests.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// One client a service, over one connection.
+/// One client for each service, over one connection.
 #[derive(Debug, Clone)]
 pub struct Clients {
     /// `csi.v1.Identity`.
@@ -55,8 +55,8 @@ impl Clients {
         })
     }
 
-    /// Waits until the driver is ready and its plugin answers. The host says that it is ready as soon as it serves (one sick plugin must not
-    /// have it restarted), and answers UNAVAILABLE, as to be tried again, until the plugin is loaded.
+    /// Waits until the driver is ready and its plugin answers. The host reports ready as soon as it serves (one failing plugin must not
+    /// cause a restart), and answers UNAVAILABLE, which is retriable, until the plugin is loaded.
     pub async fn ready(&mut self) -> Result<(), Failure> {
         let start = Instant::now();
         loop {

@@ -1,6 +1,6 @@
-//! Kubernetes on this machine, of pinned programs: its control plane alone, or a whole node in namespaces of its own.
+//! Kubernetes on this machine, from pinned programs: its control plane alone, or a complete node in namespaces of its own.
 //!
-//! It knows Kubernetes and nothing of storage: what runs in a cluster is brought by whoever starts it.
+//! It knows Kubernetes and nothing of storage: the code that starts a cluster deploys the workload.
 
 pub mod access;
 pub mod control_plane;
@@ -26,16 +26,16 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Until a cluster must be what it should be: ten seconds on an idle machine.
+/// Timeout until a cluster has the expected state: ten seconds on an idle machine.
 const READY: Duration = Duration::from_secs(180);
 
-/// Between two looks.
+/// Between two polls.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Addresses that are tried before giving up: of sixteen million one is free.
 const ATTEMPTS: usize = 16;
 
-/// Asks until the answer is good; the last failure, when it takes too long.
+/// Polls until the check succeeds; returns the last failure after the timeout.
 async fn wait(ask: impl AsyncFn() -> Result<(), Failure>) -> Result<(), Failure> {
     let start = Instant::now();
     loop {
@@ -46,15 +46,15 @@ async fn wait(ask: impl AsyncFn() -> Result<(), Failure>) -> Result<(), Failure>
     }
 }
 
-/// Random bytes of the system.
+/// Random bytes from the kernel.
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // Requests of up to 256 bytes are never cut short (getrandom(2)).
+    // Requests of up to 256 bytes are never truncated (getrandom(2)).
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     bytes
 }
 
-/// A client by a kubeconfig.
+/// A client with the credentials of a kubeconfig.
 pub async fn client(kubeconfig: &Path) -> Result<Client, Failure> {
     let what = || format!("use {}", kubeconfig.display());
     let file = Kubeconfig::read_from(kubeconfig).map_err(Failure::kubernetes(what()))?;
@@ -64,7 +64,7 @@ pub async fn client(kubeconfig: &Path) -> Result<Client, Failure> {
     Client::try_from(config).map_err(Failure::kubernetes(what()))
 }
 
-/// Whether the API server says that it is ready.
+/// Whether the API server reports that it is ready.
 async fn ready(client: &Client) -> Result<(), Failure> {
     let failed = "ask the API server whether it is ready";
     let request = Request::get("/readyz")
@@ -81,7 +81,7 @@ async fn ready(client: &Client) -> Result<(), Failure> {
 fn loopback_addresses() -> impl Iterator<Item = Ipv4Addr> {
     (0..ATTEMPTS).map(|_| {
         let [a, b, c] = random();
-        // The first and the last address of a network are no host's.
+        // The first and the last address of a network are not host addresses.
         Ipv4Addr::new(127, a, b, c.clamp(1, 254))
     })
 }

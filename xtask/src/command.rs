@@ -1,9 +1,9 @@
-//! Running other programs: blocking, without standard input (nobody may be there to type), and with errors that name the whole command.
+//! Runs other programs: blocking, without standard input (there may be no user to type), and with errors that name the whole command.
 
 use crate::failure::Failure;
 use std::process::{Command, Output, Stdio};
 
-/// Runs it with its output on ours.
+/// Runs it; its output goes to our standard output and error.
 pub fn run(command: &mut Command) -> Result<(), Failure> {
     let status = command
         .stdin(Stdio::null())
@@ -19,7 +19,7 @@ pub fn run(command: &mut Command) -> Result<(), Failure> {
     })
 }
 
-/// Runs it and gives its standard output; what it says on standard error becomes part of the failure.
+/// Runs it and returns its standard output; its standard error becomes part of the failure.
 pub fn read(command: &mut Command) -> Result<String, Failure> {
     let output = try_read(command)?;
     if output.status.success() {
@@ -33,7 +33,7 @@ pub fn read(command: &mut Command) -> Result<String, Failure> {
     })
 }
 
-/// Runs it and gives all of its output, whatever its status.
+/// Runs it and returns all of its output, whatever its status.
 pub fn try_read(command: &mut Command) -> Result<Output, Failure> {
     command
         .stdin(Stdio::null())
@@ -41,7 +41,7 @@ pub fn try_read(command: &mut Command) -> Result<Output, Failure> {
         .map_err(|source| start_failure(command, source))
 }
 
-/// The program and its arguments as a person would write them.
+/// The program and its arguments as a user would type them.
 pub fn describe(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())
@@ -50,7 +50,7 @@ pub fn describe(command: &Command) -> String {
         .join(" ")
 }
 
-/// A program that could not be started.
+/// The failure of a program that could not be started.
 pub fn start_failure(command: &Command, source: std::io::Error) -> Failure {
     Failure::Start {
         command: describe(command),

@@ -1,7 +1,7 @@
-//! `cargo xtask demo`: serves plugins/directory for real and plays the container orchestrator against its socket, then says what it found.
-//! This file is the order of events; each subject has a file in `demo/`.
+//! `cargo xtask demo`: serves plugins/directory with the real host, acts as the container orchestrator on its socket, then prints its findings.
+//! This file has the order of steps; each topic has a file in `demo/`.
 //!
-//! Whatever happens in between (a refused call, Ctrl-C), the tear-down runs, the driver ends and the temporary directory goes.
+//! Whatever happens in between (a rejected call, Ctrl-C), the teardown runs, the driver ends and the temporary directory is removed.
 
 mod data;
 mod findings;
@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 /// The plugin that the demo serves.
 const PLUGIN: &str = "directory";
 
-/// Temporary directories of demos, so that a later run knows those that a killed one left.
+/// Prefix of the demo's temporary directories, so that a later run finds the leftovers of a killed one.
 const PREFIX: &str = "wasmount-demo-";
 
 /// Options of `cargo xtask demo`.
@@ -47,7 +47,7 @@ pub struct DemoOptions {
 /// Runs the demo.
 pub fn run(workspace: &Workspace, console: &Console, options: &DemoOptions) -> Result<(), Failure> {
     if !options.prepared {
-        // Asked first: the build below may put a new file in the place of the one that runs.
+        // Resolved first: the build below may replace the file of the running program.
         let program = std::env::current_exe().map_err(Failure::io("find the running program"))?;
         packages::install(packages::DEMO, console)?;
         console.line("building the plugins and the host (minutes the first time)");
@@ -69,7 +69,7 @@ fn serve_and_play(
     console: &Console,
     options: &DemoOptions,
 ) -> Result<(), Failure> {
-    // One thread: the driver is told to end when the thread that started it does.
+    // One thread: the kernel signals the driver to end when the thread that started it ends.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -87,7 +87,7 @@ fn serve_and_play(
         node_id: "demo-node".to_owned(),
         role: "all".to_owned(),
         health: "off".to_owned(),
-        // csi-sanity, which a reader may try, makes up paths of its own.
+        // csi-sanity, which a user may run by hand, chooses paths of its own.
         more: [place.kubelet(), place.paths()]
             .into_iter()
             .flat_map(|root| ["--path-root".into(), root.into()])
@@ -106,7 +106,7 @@ fn serve_and_play(
         runtime.block_on(interrupt.wait());
         console.line("\nending");
     }
-    // Closes our connection, for which the driver would wait. Signals stay ours: a second Ctrl-C does not disturb the end.
+    // Closes our connection, for which the driver would wait. Signals are still handled here: a second Ctrl-C does not disturb the end.
     drop(runtime);
     let ended = served.terminate();
     let left = place.take_away()?;
@@ -121,7 +121,7 @@ fn serve_and_play(
     Ok(())
 }
 
-/// The orchestrator's part, from the first call to the last finding; gives how many of those are bad.
+/// The orchestrator's part, from the first call to the last finding; returns how many findings are bad.
 async fn play(
     place: &Place,
     socket: &Path,
@@ -134,7 +134,7 @@ async fn play(
     let driver = socket.parent().and_then(Path::file_name);
     let mut journey = Journey::new(clients, &place.kubelet(), driver.unwrap_or_default());
     let asked = interrupt.or(journey.ask(&mut report)).await?;
-    // The question for the capacity had the pool set up: what is new from here on belongs to a volume.
+    // The GetCapacity call has set up the pool: everything created from here on belongs to a volume.
     let before = Inventory::of(&place.data())?;
     let used = match asked {
         Ok(()) => interrupt.or(journey.set_up_and_use(&mut report)).await,
@@ -142,7 +142,7 @@ async fn play(
     };
     journey.tear_down(&mut report).await;
     report.end();
-    // A refusal is among the findings.
+    // A rejected call is one of the findings.
     let _ = used?;
     let findings = Findings {
         failed: report.failed(),

@@ -9,8 +9,8 @@ use std::process::Command;
 /// The version that `deny.toml` is written for.
 const VERSION: &str = "0.20.2";
 
-/// Advisories are left out: their data base is a git repository that must be fetched anew each time. A skip that one of the two workspaces
-/// does not need is no fault; one that neither needs is found by the rules.
+/// Advisories are left out: their database is a git repository that must be fetched again each time. A skip that one of the two workspaces
+/// does not need is not an error; one that neither needs is found by the rules.
 const CHECKS: [&str; 6] = [
     "check",
     "--allow",

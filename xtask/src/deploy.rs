@@ -1,4 +1,4 @@
-//! `cargo xtask deploy`: the printed part of `deploy/`.
+//! `cargo xtask deploy`: the generated files of `deploy/`.
 //!
 //! An overlay's `backend.yaml` and all `kustomization.yaml` are written by hand.
 
@@ -11,19 +11,19 @@ use std::process::Command;
 
 /// Overlays, with their form and the component's name.
 const OVERLAYS: [(&str, &str); 2] = [("node-local", "hostpath"), ("network", "hostpath")];
-/// Where the image has its plugins (`deploy/Containerfile`).
+/// The directory of the plugins in the image (`deploy/Containerfile`).
 const PLUGINS_IN_IMAGE: &str = "/opt/wasmount/plugins";
 
-/// A file, and what must stand in it.
+/// A file, and its expected content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Printed {
-    /// Which.
+    /// Its path.
     pub path: PathBuf,
-    /// All of it.
+    /// Its whole content.
     pub text: String,
 }
 
-/// Prints all of them with the host's program as built.
+/// Generates all files with the built host's program.
 pub fn print(workspace: &Workspace) -> Result<Vec<Printed>, Failure> {
     let deploy = workspace.root().join("deploy");
     let manifests = || {
@@ -51,7 +51,7 @@ pub fn print(workspace: &Workspace) -> Result<Vec<Printed>, Failure> {
     Ok(printed)
 }
 
-/// Prints them into their files.
+/// Writes all generated files.
 pub fn write(workspace: &Workspace) -> Result<(), Failure> {
     for Printed { path, text } in print(workspace)? {
         fs::write(&path, text).map_err(|source| Failure::Io {

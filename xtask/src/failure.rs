@@ -1,4 +1,4 @@
-//! Why a command of the project failed. One line each: what failed, on what, what to do next.
+//! Why a command of the project failed. One line each: the failed operation, its object, the next step.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use std::process::ExitStatus;
 /// A command of the project could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// Something of the machine that the command needs.
+    /// Something that the command needs is missing on the machine.
     #[error("{what} is missing: {next}")]
     Missing {
         /// What is missing.
         what: String,
-        /// What to do about it.
+        /// How to provide it.
         next: String,
     },
     /// A program could not be started.
@@ -20,36 +20,36 @@ pub enum Failure {
     Start {
         /// The program with its arguments.
         command: String,
-        /// The system's reason.
+        /// The kernel's reason.
         source: io::Error,
     },
-    /// A program ran and said no.
+    /// A program ran and failed.
     #[error("`{command}` failed ({status}){words}")]
     Command {
         /// The program with its arguments.
         command: String,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// Its last words, behind a colon; empty when they went to the terminal.
+        /// The end of its error output, after a colon; empty if it went to the terminal.
         words: String,
     },
-    /// A file, a directory or a system call.
+    /// An operation on a file or a directory, or a system call.
     #[error("cannot {what}: {source}")]
     Io {
-        /// What was tried, on what.
+        /// The failed operation, with its object.
         what: String,
-        /// The system's reason.
+        /// The kernel's reason.
         source: io::Error,
     },
-    /// The driver ended or stayed silent instead of answering.
+    /// The driver ended or did not answer in time.
     #[error("the driver {how}; the end of its log:\n{tail}")]
     Driver {
         /// What it did.
         how: String,
-        /// The last lines of it.
+        /// The last lines of its log.
         tail: String,
     },
-    /// The driver did not take a connection.
+    /// The driver did not accept a connection.
     #[error("cannot connect to {}: {source}", socket.display())]
     Connect {
         /// Its socket.
@@ -57,15 +57,15 @@ pub enum Failure {
         /// The transport's reason.
         source: tonic::transport::Error,
     },
-    /// The API server said no, or nothing.
+    /// The API server returned an error, or did not answer.
     #[error("cannot {what}: {source}")]
     Kubernetes {
-        /// What was tried, on what.
+        /// The failed operation, with its object.
         what: String,
         /// The client's reason.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A file holds something else than expected.
+    /// A file has unexpected content.
     #[error("{what}")]
     Unexpected {
         /// What is wrong, and where.
@@ -77,19 +77,19 @@ pub enum Failure {
         /// How many.
         bad: usize,
     },
-    /// Ctrl-C, or a request to end.
+    /// Interrupted by Ctrl-C, or a request to end.
     #[error("interrupted; everything was torn down")]
     Interrupted,
 }
 
 impl Failure {
-    /// For `map_err` of input and output: `what` follows "cannot".
+    /// For `map_err` of I/O errors: `what` follows "cannot".
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Failure::Io { what, source }
     }
 
-    /// The same of requests to Kubernetes.
+    /// The same for requests to Kubernetes.
     pub fn kubernetes<E>(what: impl Into<String>) -> impl FnOnce(E) -> Self
     where
         E: std::error::Error + Send + Sync + 'static,

@@ -1,6 +1,6 @@
-//! Images of containers as files, made without a daemon: `cargo xtask image`, and what a cluster on this machine imports instead of pulling it.
+//! Container images as files, made without a daemon: `cargo xtask image`, and the images that a cluster on this machine imports instead of pulling.
 //!
-//! What is in Wasmount's own image is `deploy/Containerfile`'s, of the same packages; this is the other way to build it.
+//! `deploy/Containerfile` defines the content of Wasmount's own image, of the same packages; this is the other way to build it.
 
 pub mod archive;
 pub mod root_filesystem;
@@ -17,13 +17,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Of images that are in no registry: what a node does not have, it must not look for elsewhere.
+/// Registry name of images that are in no registry: a node that lacks one must not look for it elsewhere.
 pub const REGISTRY: &str = "wasmount.local";
 
-/// Where the host's program is in its image.
+/// Path of the host's program in its image.
 const PROGRAM: &str = "usr/local/bin/wasmount";
 
-/// Where plugins are in it.
+/// Path of the plugins in it.
 const PLUGINS: &str = "opt/wasmount/plugins";
 
 /// Options of `cargo xtask image`.
@@ -72,12 +72,12 @@ pub fn run(
     Ok(())
 }
 
-/// The name of Wasmount's own.
+/// The name of Wasmount's own image.
 pub fn wasmount_name() -> String {
     format!("{REGISTRY}/wasmount:{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The image of a host that was built, as a file.
+/// Writes the image of a built host into a file.
 pub fn wasmount(
     workspace: &Workspace,
     console: &Console,
@@ -87,7 +87,7 @@ pub fn wasmount(
     let root = root_filesystem::build(workspace, console)?;
     let directory = directory(workspace)?;
     let stripped = directory.join("wasmount.stripped");
-    // What a debugger wants is most of a program.
+    // Debug information is most of a program's size.
     command::read(Command::new("strip").arg("-o").arg(&stripped).arg(program))?;
     let layer = directory.join("wasmount.layer");
     let mut contents = vec![(PROGRAM.to_owned(), Content::File(stripped))];
@@ -103,7 +103,7 @@ pub fn wasmount(
     image.write(&path).map(|()| path)
 }
 
-/// The images of the sidecars, each with nothing but its program, as files.
+/// The images of the sidecars, each with only its program, as files.
 pub fn sidecars(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
     tools::SIDECARS
         .iter()
@@ -126,7 +126,7 @@ fn sidecar(workspace: &Workspace, tool: &Tool) -> Result<PathBuf, Failure> {
     image.write(&path).map(|()| path)
 }
 
-/// The plugins of this repository that are backends, as they are built: for manifests that name a component by its path in the image.
+/// The plugins of this repository that are backends, as built: for manifests that name a component by its path in the image.
 fn backends(workspace: &Workspace) -> Result<Vec<(String, Content)>, Failure> {
     let plugins = workspace.plugins();
     let entries =
@@ -135,7 +135,7 @@ fn backends(workspace: &Workspace) -> Result<Vec<(String, Content)>, Failure> {
         .flatten()
         .filter(|it| it.path().join("backend.yaml").is_file())
         .map(|it| workspace.component(&it.file_name().to_string_lossy()))
-        // Those in other languages than Rust are built elsewhere, and are examples.
+        // Plugins in other languages than Rust are built elsewhere, and are examples.
         .filter(|component| component.is_file())
         .filter_map(|component| {
             let name = component.file_name()?.to_string_lossy().into_owned();

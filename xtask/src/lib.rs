@@ -1,5 +1,5 @@
-//! The project's commands as a library: what `cargo xtask` runs, and what the whole-system tests share with it (a place to serve in, the driver as a
-//! process, its clients, the pinned tools).
+//! The project's commands as a library: the implementation of `cargo xtask`, and the parts that whole-system tests share with it (a place to serve
+//! in, the driver as a process, its clients, the pinned tools).
 //!
 //! It knows the host only from outside: its command line, its socket and the kernel's mount table.
 

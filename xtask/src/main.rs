@@ -1,6 +1,6 @@
-//! `cargo xtask`: the command line of the project's own commands. Each does all of its set-up, so that a fresh clone needs nothing before.
+//! `cargo xtask`: the command line of the project's own commands. Each does all of its set-up, so that a fresh clone needs no preparation.
 //!
-//! It only parses and reports: what a command does is in the library.
+//! It only parses and reports: the commands are implemented in the library.
 
 #![forbid(unsafe_code)]
 
@@ -99,7 +99,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// False: it failed and has said so itself.
+/// Returns false if the command failed and has reported that itself.
 fn run(command: Command, console: &Console) -> Result<bool, Failure> {
     let workspace = Workspace::locate()?;
     match command {

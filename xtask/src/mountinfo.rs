@@ -1,4 +1,4 @@
-//! The kernel's mount table as an outside observer reads it (proc_pid_mountinfo(5)).
+//! The kernel's mount table as an observer outside the host reads it (proc_pid_mountinfo(5)).
 
 use crate::failure::Failure;
 use rustix::mount::UnmountFlags;
@@ -13,17 +13,17 @@ const MOUNTINFO: &str = "/proc/thread-self/mountinfo";
 /// Index of the mount point among the fields of a line.
 const MOUNT_POINT: usize = 4;
 
-/// Mount points at or below a directory, in the order in which they were mounted; stacked ones stand more than once.
+/// Mount points at or below a directory, in the order in which they were mounted; a stacked mount point is listed more than once.
 pub fn mounts_below(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let table = fs::read(MOUNTINFO).map_err(Failure::io(format!("read {MOUNTINFO}")))?;
     Ok(below(&table, directory))
 }
 
-/// Unmounts all of that, the last one first; gives what was mounted.
+/// Unmounts all mounts at or below a directory, the last one first; returns what was mounted.
 pub fn unmount_below(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mounts = mounts_below(directory)?;
     for mount in mounts.iter().rev() {
-        // What is busy is detached: who still uses it keeps it, nobody else sees it.
+        // A busy mount is detached: processes that use it keep it, and no other process sees it.
         rustix::mount::unmount(mount, UnmountFlags::NOFOLLOW)
             .or_else(|_| {
                 rustix::mount::unmount(mount, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)

@@ -1,4 +1,4 @@
-//! Programs that a command needs, and the Debian packages that bring them: installed when we are root on a Debian, else named in one line.
+//! Programs that a command needs, and the Debian packages that contain them: installed as root on Debian, else named in one line.
 
 use crate::command;
 use crate::failure::Failure;
@@ -10,19 +10,19 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program and the Debian package that brings it.
+/// A program and the Debian package that contains it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
-    /// The file name of the program; of what is no program, the whole path.
+    /// The file name of the program; for other files, the whole path.
     pub program: &'static str,
     /// The Debian package.
     pub package: &'static str,
 }
 
-/// What the demo needs: `unshare` for a run without root, `setpriv` so that the driver ends when its starter is killed.
+/// Programs of the demo: `unshare` for a run without root, `setpriv` so that the driver ends when its starter is killed.
 pub const DEMO: &[Need] = &[need("setpriv", "util-linux"), need("unshare", "util-linux")];
 
-/// What the tests need in addition: file systems in a file, what must never be formatted (partition tables, volumes of LVM, encrypted
+/// Additional programs of the tests: file systems in a file, content that must never be formatted (partition tables, volumes of LVM, encrypted
 /// devices, another file system), interrupted system calls (kill at any point), a registry and another client of it.
 pub const TEST: &[Need] = &[
     need("setpriv", "util-linux"),
@@ -53,7 +53,7 @@ pub const TEST: &[Need] = &[
     WASI_LIBC,
 ];
 
-/// What a cluster is made of beside Kubernetes' own programs.
+/// Programs of a cluster beside Kubernetes' own.
 pub const CLUSTER: &[Need] = &[
     need("containerd", "containerd"),
     need("runc", "runc"),
@@ -65,27 +65,27 @@ pub const CLUSTER: &[Need] = &[
     need("unshare", "util-linux"),
 ];
 
-/// What images are made with.
+/// Programs that make images.
 pub const IMAGE: &[Need] = &[need("mmdebstrap", "mmdebstrap"), need("strip", "binutils")];
 
-/// What guests in C are built with.
+/// Programs that build guests in C.
 pub const C: &[Need] = &[CLANG, WASM_LD, WASI_LIBC];
 
 const CLANG: Need = need("clang", "clang");
 const WASM_LD: Need = need("wasm-ld", "lld");
 const WASI_LIBC: Need = need("/usr/lib/wasm32-wasi/libc.a", "wasi-libc");
 
-/// Where system programs lie that the PATH of an ordinary user leaves out.
+/// Directories of system programs that are not in the PATH of an ordinary user.
 const SYSTEM_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];
 
-/// What packages ask whether they may start a daemon; 101 forbids it (`/usr/share/doc/init-system-helpers/README.policy-rc.d.gz`).
+/// Packages ask this program whether they may start a daemon; 101 forbids it (`/usr/share/doc/init-system-helpers/README.policy-rc.d.gz`).
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 const fn need(program: &'static str, package: &'static str) -> Need {
     Need { program, package }
 }
 
-/// Installs what is missing, or says what to install.
+/// Installs the missing packages, or reports what to install.
 pub fn install(needs: &[Need], console: &Console) -> Result<(), Failure> {
     let packages = missing(needs, &search_path());
     if packages.is_empty() {
@@ -109,16 +109,16 @@ pub fn install(needs: &[Need], console: &Console) -> Result<(), Failure> {
         )
     };
     let install = [&["install", "--yes", "--no-install-recommends"], &*packages].concat();
-    // The package lists of a fresh image are empty or old: fetch them only when the first attempt says so.
+    // The package lists of a fresh image are empty or old: they are fetched only when the first attempt fails.
     apt(&install)
         .or_else(|_| apt(&["update"]).and_then(|_| apt(&install)))
         .map_err(|_| by_hand())?;
     Ok(())
 }
 
-/// As long as it lives, a package that brings a daemon does not start it (invoke-rc.d(8)): we want the program, not a change of the machine.
+/// While it lives, a package with a daemon does not start it (invoke-rc.d(8)): only the program is needed, not a change of the machine.
 struct NothingStarts {
-    /// Absent when the machine has a policy of its own, which stands.
+    /// Absent if the machine has a policy of its own, which is kept.
     policy: Option<&'static Path>,
 }
 
@@ -145,7 +145,7 @@ impl Drop for NothingStarts {
     }
 }
 
-/// The packages of all programs that are in none of the directories, each once.
+/// The packages of all programs that are in none of the directories, without duplicates.
 fn missing(needs: &[Need], directories: &[PathBuf]) -> Vec<&'static str> {
     let mut packages: Vec<_> = needs
         .iter()

@@ -1,7 +1,7 @@
 //! A temporary directory in which a driver serves: its data, its sockets, a kubelet directory, its log. Nothing may be removed through a mount, and
-//! what an earlier, killed run left must go without disturbing one that is running.
+//! leftovers of an earlier, killed run must be removed without disturbing a run in progress.
 //!
-//! A place in use holds a lock that the kernel drops with its process; a place whose lock is free is a leftover.
+//! A place in use holds a lock that the kernel releases when its process ends; a place with a free lock is a leftover.
 
 use crate::failure::Failure;
 use crate::mountinfo;
@@ -11,30 +11,30 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The file whose lock says that a place is in use.
+/// The lock file of a place in use.
 const LOCK: &str = "lock";
 
-/// A directory without a lock file is a leftover only above this age: a younger one is being made by somebody else. Making one takes
+/// A directory without a lock file is a leftover only above this age: another process is still creating a younger one. Creating one takes
 /// milliseconds.
 const MAKING: Duration = Duration::from_secs(60);
 
-/// Where one driver serves, as long as this lives.
+/// The directory in which one driver serves, as long as this value lives.
 #[derive(Debug)]
 pub struct Place {
     root: PathBuf,
-    /// Absent once it was taken away.
+    /// Absent once it was removed.
     directory: Option<TempDir>,
     _lock: File,
 }
 
 impl Place {
-    /// Makes one in the system's temporary directory; `prefix` tells a reader whose it is.
+    /// Creates one in the system's temporary directory; `prefix` shows a reader who created it.
     pub fn create(prefix: &str) -> Result<Self, Failure> {
         let directory = tempfile::Builder::new()
             .prefix(prefix)
             .tempdir()
             .map_err(Failure::io("create a temporary directory"))?;
-        // The mount table shows resolved paths, so we use no other.
+        // The mount table shows resolved paths, so only those are used.
         let root = directory
             .path()
             .canonicalize()
@@ -57,7 +57,7 @@ impl Place {
         Ok(place)
     }
 
-    /// The whole of it.
+    /// The directory itself.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -87,22 +87,22 @@ impl Place {
         self.root.join("paths")
     }
 
-    /// What the driver writes.
+    /// The log of the driver.
     pub fn log(&self) -> PathBuf {
         self.root.join("driver.log")
     }
 
-    /// What is mounted in it.
+    /// The mounts in it.
     pub fn mounts(&self) -> Result<Vec<PathBuf>, Failure> {
         mountinfo::mounts_below(&self.root)
     }
 
-    /// Unmounts what is mounted in it and removes it; gives what was mounted.
+    /// Unmounts all mounts in it and removes it; returns what was mounted.
     pub fn take_away(mut self) -> Result<Vec<PathBuf>, Failure> {
         self.clear()
     }
 
-    /// Leaves all as it is, for somebody to look at; gives where.
+    /// Keeps the directory for inspection; returns its path.
     pub fn leave(mut self) -> PathBuf {
         if let Some(directory) = self.directory.take() {
             let _ = directory.keep();
@@ -126,7 +126,7 @@ impl Drop for Place {
     }
 }
 
-/// Makes the lock file. It gets its name once it is locked: a free one would say that the place is a leftover.
+/// Creates the lock file. It gets its name only after it is locked: a free lock would mark the place as a leftover.
 fn locked(root: &Path) -> io::Result<File> {
     let unlocked = root.join("lock.new");
     let file = File::create(&unlocked)?;
@@ -135,7 +135,7 @@ fn locked(root: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Takes away what killed runs with this prefix left; gives which.
+/// Removes the leftovers of killed runs with this prefix; returns their paths.
 pub fn sweep(prefix: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(std::env::temp_dir()) else {
         return Vec::new();
@@ -150,7 +150,7 @@ pub fn sweep(prefix: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Nobody holds its lock. What belongs to another user cannot be opened and so is none of ours.
+/// Whether its lock is free. A directory of another user cannot be opened and is not a leftover of this user.
 fn is_leftover(path: &Path) -> bool {
     match File::options().write(true).open(path.join(LOCK)) {
         Ok(file) => file.try_lock().is_ok(),
@@ -165,7 +165,7 @@ fn is_leftover(path: &Path) -> bool {
     }
 }
 
-/// Unmounts, and removes only when the mount table shows nothing there any more.
+/// Unmounts, and removes only if the mount table shows no mount there any more.
 fn remove(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mounts = mountinfo::unmount_below(path)?;
     if let Some(mount) = mountinfo::mounts_below(path)?.first() {

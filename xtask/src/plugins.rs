@@ -1,5 +1,5 @@
-//! Builds the guests and, for those who drive it, the host: two cargo workspaces, since guests are built for another target. Guests in other
-//! languages are built by a program of their own, `xtask-guests`: few need them, and it is large.
+//! Builds the guests and, for commands that run it, the host: two cargo workspaces, since guests are built for another target. Guests in other
+//! languages are built by a separate program, `xtask-guests`: few commands need them, and it is large.
 
 use crate::command;
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// The program that builds guests in C and Go.
 const GUESTS: &str = "xtask-guests";
-/// A crate of the guests from a registry; those of the others lie beside it.
+/// A crate from a registry that guests depend on; their other registry crates are in the same directory.
 const FOREIGN_CRATE: &str = "sha2";
 
 /// Languages that guests are built from.
@@ -47,7 +47,7 @@ pub fn build_languages(
     }
 }
 
-/// Builds golden guests for the contract as it is and records them in `tests/golden`.
+/// Builds golden guests for the present contract and records them in `tests/golden`.
 pub fn record_golden(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
     packages::install(packages::C, console)?;
     guests(workspace, &["record"])
@@ -59,7 +59,7 @@ fn guests(workspace: &Workspace, arguments: &[&str]) -> Result<(), Failure> {
     command::run(cargo.args(arguments))
 }
 
-/// Builds all plugins in Rust into `plugins/target`, where each `backend.yaml` looks.
+/// Builds all plugins in Rust into `plugins/target`, where each `backend.yaml` expects them.
 pub fn build(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
     toolchain::guest_target(console)?;
     let mut cargo = workspace.plugins_cargo("build");
@@ -70,7 +70,7 @@ pub fn build(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
     command::run(&mut cargo)
 }
 
-/// Builds one plugin so that no path of this machine is in it, and gives the component.
+/// Builds one plugin so that it contains no path of this machine, and returns the component.
 pub fn build_without_paths(
     workspace: &Workspace,
     console: &Console,
@@ -81,7 +81,7 @@ pub fn build_without_paths(
     let crates = crates.parent().unwrap_or(&crates);
     let remaps = [(crates, "crates"), (workspace.root(), "wasmount")];
     let flags = remaps.map(|(path, name)| format!("--remap-path-prefix={}={name}", path.display()));
-    // Other flags would build all other guests anew.
+    // Different flags in the same target directory would rebuild all other guests.
     let target = workspace.plugins_target().join("without-paths");
     let mut cargo = workspace.plain_cargo();
     cargo
@@ -100,7 +100,7 @@ pub fn build_without_paths(
         .join(format!("{plugin}.wasm")))
 }
 
-/// Builds the host's program beside this one. `--workspace` chooses features for the whole of it, as for this program and for tests, so that
+/// Builds the host's program beside this one. `--workspace` selects features for the whole workspace, as for this program and for tests, so that
 /// nothing is built twice.
 pub fn build_host(workspace: &Workspace) -> Result<(), Failure> {
     let mut cargo = workspace.cargo("build");

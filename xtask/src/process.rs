@@ -1,6 +1,6 @@
-//! A long-running process of the host's: started, ended or killed.
+//! A long-running process: started, ended or killed.
 //!
-//! It runs in a process group of its own, so that Ctrl-C reaches only us and we tear down in order; and it is told to end when the thread that
+//! It runs in a process group of its own, so that Ctrl-C reaches only us and we tear down in order; and the kernel signals it when the thread that
 //! started it ends (`setpriv --pdeathsig`), so that a killed test or demo leaves no driver behind.
 
 use crate::command;
@@ -13,16 +13,16 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Until it must have ended after SIGTERM: above its own grace period.
+/// Timeout of its end after SIGTERM: above its own grace period.
 const END: Duration = Duration::from_secs(30);
 
-/// Between two looks at it.
+/// Between two polls.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Lines of the log that an error shows.
 const TAIL: usize = 20;
 
-/// One that was started; it ends with this.
+/// A started process; it is ended on drop.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -30,17 +30,17 @@ pub struct Process {
 }
 
 impl Process {
-    /// What its command line begins with; the program and its arguments follow. It is asked to end when the thread that started it ends.
+    /// The beginning of its command line; the program and its arguments follow. The process receives a signal when the thread that started it ends.
     pub fn command() -> Command {
         with_death_signal("TERM")
     }
 
-    /// The same for a process that keeps nothing worth an orderly end: kube-apiserver waits for an etcd that has already ended.
+    /// The same for a process without state that needs an orderly end: kube-apiserver waits for an etcd that has already ended.
     pub fn command_to_kill() -> Command {
         with_death_signal("KILL")
     }
 
-    /// Starts it; `log` is appended to. Call it on a thread that outlives the process.
+    /// Starts it; its output is appended to `log`. Call it on a thread that outlives the process.
     pub fn start(mut command: Command, log: &Path) -> Result<Self, Failure> {
         let opened = File::options()
             .create(true)
@@ -66,18 +66,18 @@ impl Process {
         self.child.id()
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has ended.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>, Failure> {
         self.child
             .try_wait()
             .map_err(Failure::io("look at the driver's process"))
     }
 
-    /// SIGTERM, as the kubelet ends a container, and wait.
+    /// Sends SIGTERM, as kubelet does to end a container, and waits.
     pub fn terminate(&mut self) -> Result<ExitStatus, Failure> {
         let start = Instant::now();
         if self.ended()?.is_none() {
-            // It may end at this very moment: the wait tells.
+            // It may end at this very moment: the wait shows that.
             let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         }
         loop {
@@ -95,7 +95,7 @@ impl Process {
         }
     }
 
-    /// SIGKILL to it and all that it started.
+    /// Sends SIGKILL to it and all processes that it started.
     pub fn kill_9(&mut self) -> Result<ExitStatus, Failure> {
         if self.ended()?.is_none() {
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);

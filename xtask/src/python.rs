@@ -1,5 +1,5 @@
-//! The pinned Python packages that tests drive. They are installed from PyPI by their digests into a directory of their own, which is named by
-//! those and by the Python that they are for.
+//! The pinned Python packages that tests use. They are installed from PyPI by their digests into a directory of their own, which is named by
+//! those digests and by the version of Python.
 
 use crate::command;
 use crate::failure::Failure;
@@ -9,10 +9,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Where they are pinned, and the program that uses them.
+/// The directory of their pins, and of the program that uses them.
 const C_CORE: &str = "tests/python/c-core";
 
-/// gRPC's client on the C core.
+/// The gRPC client on the C core.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CCore {
     /// For `PYTHONPATH`.
@@ -21,7 +21,7 @@ pub struct CCore {
     pub program: PathBuf,
 }
 
-/// That client; installed first if need be.
+/// Returns that client; installs it first if necessary.
 pub fn c_core(workspace: &Workspace) -> Result<CCore, Failure> {
     let folder = workspace.root().join(C_CORE);
     let missing = |_| Failure::Missing {

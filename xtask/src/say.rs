@@ -1,14 +1,14 @@
-//! The one place that writes to the terminal: colour only where a terminal reads it, so that logs and pipes stay plain text.
+//! The one module that writes to the terminal: colour only on a terminal, so that logs and pipes stay plain text.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
-/// What a piece of text means; the colour follows from that.
+/// The meaning of a piece of text; the colour depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// As it should be.
+    /// As expected.
     Good,
-    /// Not as it should be.
+    /// Not as expected.
     Bad,
     /// Less important than its neighbours.
     Quiet,
@@ -49,18 +49,18 @@ impl Console {
         }
     }
 
-    /// One line. A reader that went away is no reason to stop: the work and its clean-up go on.
+    /// Prints one line. A closed pipe is no reason to stop: the work and its clean-up continue.
     pub fn line(&self, text: &str) {
         let mut out = io::stdout().lock();
         let _ = writeln!(out, "{text}").and_then(|()| out.flush());
     }
 
-    /// A heading over what follows.
+    /// Prints a heading.
     pub fn heading(&self, text: &str) {
         self.line(&self.paint(Tone::Strong, text));
     }
 
-    /// The last words of a command that failed.
+    /// Prints the final message of a command that failed.
     pub fn failure(&self, failure: &impl Display) {
         let _ = writeln!(io::stderr(), "xtask: {failure}");
     }

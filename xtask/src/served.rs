@@ -1,4 +1,4 @@
-//! `wasmount serve` as a process: started with its real command line, watched until its sockets are there.
+//! `wasmount serve` as a process: started with its real command line, and watched until its sockets exist.
 
 use crate::failure::Failure;
 use crate::process::Process;
@@ -12,10 +12,10 @@ use std::process::{Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Until a first start must have its sockets. It compiles the plugin, which takes seconds when the machine is busy with tests.
+/// Timeout of the sockets after a first start. It compiles the plugin, which takes seconds when the machine is busy with tests.
 const START: Duration = Duration::from_secs(60);
 
-/// Between two looks at a socket.
+/// Between two polls of a socket.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The command line of `wasmount serve`.
@@ -25,11 +25,11 @@ pub struct ServeOptions {
     pub program: PathBuf,
     /// A program that runs it, with arguments, such as `strace`; empty for none.
     pub wrapper: Vec<OsString>,
-    /// `--backend`, each.
+    /// Each `--backend`.
     pub backends: Vec<PathBuf>,
     /// `--data-dir`.
     pub data: PathBuf,
-    /// `--run-dir`; empty where another process mounts.
+    /// `--run-dir`; empty if another process mounts.
     pub run: PathBuf,
     /// `--socket-dir`.
     pub sockets: PathBuf,
@@ -39,11 +39,11 @@ pub struct ServeOptions {
     pub node_id: String,
     /// `--role`.
     pub role: String,
-    /// `--listen-health`; `off` where several hosts run.
+    /// `--listen-health`; `off` if several hosts run.
     pub health: String,
-    /// Anything else.
+    /// Other arguments.
     pub more: Vec<OsString>,
-    /// Takes its standard output and error; appended to.
+    /// The file to which its standard output and error are appended.
     pub log: PathBuf,
 }
 
@@ -96,7 +96,7 @@ impl Served {
         })
     }
 
-    /// Waits until every driver's socket takes connections; gives them in the order of the drivers' names.
+    /// Waits until every driver's socket accepts connections; returns them in the order of the drivers' names.
     pub fn sockets(&mut self) -> Result<Vec<PathBuf>, Failure> {
         let start = Instant::now();
         loop {
@@ -104,7 +104,7 @@ impl Served {
                 .into_iter()
                 .filter(|socket| self.listens_at(socket))
                 .collect();
-            // Objects of an API server bring further ones.
+            // Objects of an API server can add drivers.
             if answering.len() >= self.drivers {
                 return Ok(answering);
             }
@@ -119,7 +119,7 @@ impl Served {
         }
     }
 
-    /// Whether it is this host that takes connections there. A tool that a killed host was about to start has the old socket open until it
+    /// Whether this host accepts the connections there. A tool that a killed host was about to start holds the old socket open until it
     /// runs.
     fn listens_at(&self, socket: &Path) -> bool {
         let listener = UnixStream::connect(socket).ok().and_then(|connection| {
@@ -134,23 +134,23 @@ impl Served {
         self.process.id()
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has ended.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>, Failure> {
         self.process.ended()
     }
 
-    /// SIGTERM, as the kubelet ends a container, and wait.
+    /// Sends SIGTERM, as kubelet does to end a container, and waits.
     pub fn terminate(&mut self) -> Result<ExitStatus, Failure> {
         self.process.terminate()
     }
 
-    /// SIGKILL to it and all that it started.
+    /// Sends SIGKILL to it and all processes that it started.
     pub fn kill_9(&mut self) -> Result<ExitStatus, Failure> {
         self.process.kill_9()
     }
 }
 
-/// `<directory>/<driver>/csi.sock`, each.
+/// Each `<directory>/<driver>/csi.sock`.
 fn csi_sockets(directory: &Path) -> Vec<PathBuf> {
     let mut sockets: Vec<_> = fs::read_dir(directory)
         .into_iter()

@@ -1,5 +1,5 @@
 //! `cargo xtask test`: all set-up, then every check and test of both workspaces. It stops at the first step that fails, but runs all tests of
-//! the step `tests`. The last line holds the totals alone.
+//! the step `tests`. The last line has only the totals.
 
 mod programs;
 mod schedule;
@@ -24,7 +24,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use totals::Totals;
 
-/// Parts of the names of tests that need root (csi-sanity's are among them) or Go.
+/// Parts of the names of tests that need root (those of csi-sanity included) or Go.
 const NEED_ROOT_OR_GO: [&str; 4] = [
     "privileged_",
     "official_go_module",
@@ -32,7 +32,7 @@ const NEED_ROOT_OR_GO: [&str; 4] = [
     "real_api_server",
 ];
 
-/// Test programs that run at once. Their tests wait for the host, the API server or the disk most of the time.
+/// Concurrent test programs. Their tests wait for the host, the API server or the disk most of the time.
 const LANES: usize = 3;
 
 /// Options of `cargo xtask test`.
@@ -58,7 +58,7 @@ struct Run<'a> {
     times: Times,
 }
 
-/// Runs all of it; false if anything failed, which was printed.
+/// Runs all steps; returns false if anything failed, which was printed.
 pub fn run(workspace: &Workspace, console: &Console, options: &TestOptions) -> bool {
     let mut run = Run {
         workspace,
@@ -178,7 +178,7 @@ impl Run<'_> {
         })
     }
 
-    /// A line for a program that passed; its whole output if it failed, or if the caller chose tests.
+    /// Prints a line for a program that passed; its whole output if it failed, or if the caller selected tests.
     fn show(&self, report: &Report) {
         if report.totals.is_empty() && report.passed {
             return;
@@ -200,7 +200,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (work(), start.elapsed())
 }
 
-/// What is not built by cargo: Go programs, a root file system, Python packages.
+/// Builds the inputs that cargo does not build: Go programs, a root file system, Python packages.
 fn build_tools(workspace: &Workspace, console: &Console, fast: bool) -> Result<(), Failure> {
     if fast {
         return Ok(());
@@ -213,7 +213,7 @@ fn build_tools(workspace: &Workspace, console: &Console, fast: bool) -> Result<(
     Ok(())
 }
 
-/// Plugins, and the test programs of both workspaces, with the host among them: built by itself, half of it would be built twice, since
+/// Builds the plugins, and the test programs of both workspaces, with the host among them: built separately, half of it would be built twice, since
 /// tests change features.
 fn build_programs(workspace: &Workspace, console: &Console) -> Result<Vec<Job>, Failure> {
     plugins::build(workspace, console)?;
@@ -226,7 +226,7 @@ fn build_programs(workspace: &Workspace, console: &Console) -> Result<Vec<Job>, 
     Ok(jobs)
 }
 
-/// Beside the tests, since it needs the metadata of all dependencies once more, and the processors wait for the cluster at the end.
+/// Runs beside the tests, since it needs the metadata of all dependencies once more, and the processors wait for the cluster at the end.
 fn documentation(workspace: &Workspace) -> Command {
     let mut cargo = workspace.cargo("doc");
     cargo
@@ -235,8 +235,8 @@ fn documentation(workspace: &Workspace) -> Command {
     cargo
 }
 
-/// Has cargo compile the members of a workspace by clippy, which is the compiler with more lints: `cargo clippy` would need all that they
-/// depend on a second time, as metadata without code. Warnings are errors.
+/// Makes cargo compile the members of a workspace with clippy, which is the compiler with more lints: `cargo clippy` would need all their
+/// dependencies a second time, as metadata without code. Warnings are errors.
 fn linted(mut cargo: Command) -> Command {
     cargo
         .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")

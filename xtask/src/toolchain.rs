@@ -1,4 +1,4 @@
-//! What the toolchain must have beside the compiler: the guests' target, the formatter, the linter. Present, or added by rustup.
+//! Parts of the toolchain beside the compiler: the guests' target, the formatter, the linter. Missing parts are added by rustup.
 
 use crate::command;
 use crate::failure::Failure;
@@ -6,10 +6,10 @@ use crate::say::Console;
 use std::path::Path;
 use std::process::Command;
 
-/// What guests are compiled for: WASI 0.2 components.
+/// The compilation target of guests: WASI 0.2 components.
 pub const GUEST_TARGET: &str = "wasm32-wasip2";
 
-/// What the tests call beside the compiler: rustup's minimal profile leaves both out.
+/// Components that the tests use beside the compiler: rustup's minimal profile leaves both out.
 const COMPONENTS: [&str; 2] = ["rustfmt", "clippy"];
 
 /// Adds the formatter and the linter if cargo does not have them.
@@ -50,13 +50,13 @@ pub fn guest_target(console: &Console) -> Result<(), Failure> {
     })
 }
 
-/// What the compiler says of itself.
+/// The compiler's version text.
 pub fn compiler() -> Result<String, Failure> {
     let said = command::read(Command::new("rustc").arg("--version"))?;
     Ok(said.trim().to_owned())
 }
 
-/// The target's own libraries lie where the compiler would look for them.
+/// Whether the target's own libraries are where the compiler looks for them.
 fn has_target() -> Result<bool, Failure> {
     let directory = command::read(Command::new("rustc").args([
         "--print",

@@ -1,5 +1,5 @@
-//! The pinned tools that tests drive. Each is built from a Go module of its own under `tests/go`, whose go.sum covers all of its sources, into a
-//! file that is named by a digest of that module: a file that is there is the right one, and needs neither Go nor a network.
+//! The pinned tools that tests use. Each is built from a Go module of its own under `tests/go`, with a go.sum that covers all of its sources, into a
+//! file that is named by a digest of that module: an existing file is the right one, and needs neither Go nor a network.
 
 use crate::command;
 use crate::failure::Failure;
@@ -10,41 +10,41 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the modules lie in the checkout.
+/// The directory of the modules in the checkout.
 const MODULES: &str = "tests/go";
 
-/// Bytes of a digest that stand in a file name: enough that two states of a module never share one.
+/// Bytes of a digest in a file name: enough that two states of a module never share one.
 const DIGEST_BYTES: usize = 8;
 
-/// What holds csi-sanity, and its package, of both versions.
+/// The module of csi-sanity, and its package, of both versions.
 const CSI_TEST: &str = "github.com/kubernetes-csi/csi-test/v5";
 const CSI_SANITY_PACKAGE: &str = "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity";
 
-/// What the wire form is read from.
+/// The module from which the wire format is read.
 const CSI_SPECIFICATION: &str = "github.com/container-storage-interface/spec";
 
 /// A program of a Go module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tool {
-    /// How its file is called, before the version.
+    /// The name of its file, before the version.
     pub name: &'static str,
-    /// The version of what it is about.
+    /// The version of the software that it provides.
     pub version: &'static str,
-    /// The Go module that this is the version of.
+    /// The Go module that has this version.
     pub pin: &'static str,
     /// The folder of its module.
     folder: &'static str,
-    /// The manifest in there, which pins that version.
+    /// The manifest in that folder, which pins that version.
     manifest: &'static str,
-    /// The `go` line of that manifest: below that, Go refuses it, or fetches another Go.
+    /// The `go` line of that manifest: an older Go refuses it, or downloads another Go.
     go: (u32, u32),
-    /// What is built.
+    /// The package to build.
     package: &'static str,
-    /// For the linker: versions that a program tells, mostly.
+    /// Linker flags: mostly versions that a program prints.
     link: &'static str,
 }
 
-/// csi-sanity of the last version that is about CSI 1.12 alone.
+/// csi-sanity of the last version for CSI 1.12 alone.
 pub const CSI_SANITY_5_4: Tool = Tool {
     name: "csi-sanity",
     version: "5.4.0",
@@ -56,7 +56,7 @@ pub const CSI_SANITY_5_4: Tool = Tool {
     link: "",
 };
 
-/// csi-sanity of the first version that knows CSI 1.13.
+/// csi-sanity of the first version that supports CSI 1.13.
 pub const CSI_SANITY_5_6: Tool = Tool {
     name: "csi-sanity",
     version: "5.6.0",
@@ -68,7 +68,7 @@ pub const CSI_SANITY_5_6: Tool = Tool {
     link: "",
 };
 
-/// The wire form as the specification's own Go module has it.
+/// The wire format in the specification's own Go module.
 pub const WIRE_1_12: Tool = Tool {
     name: "wire",
     version: "1.12.0",
@@ -92,7 +92,7 @@ pub const WIRE_1_13: Tool = Tool {
     link: "",
 };
 
-/// What makes and verifies signatures, without its command line.
+/// Makes and verifies signatures, without cosign's command line.
 pub const COSIGN: Tool = Tool {
     name: "cosign",
     version: "3.1.3",
@@ -104,7 +104,7 @@ pub const COSIGN: Tool = Tool {
     link: "",
 };
 
-/// Kubernetes with etcd, in one file that is called by its programs' names: about ten minutes of CPU from cold.
+/// Kubernetes with etcd, in one file that is run under its programs' names: about ten minutes of CPU from cold.
 pub const KUBERNETES: Tool = Tool {
     package: ".",
     link: "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3 -X k8s.io/component-base/version.gitMajor=1 \
@@ -112,7 +112,7 @@ pub const KUBERNETES: Tool = Tool {
     ..cluster("kubernetes", "1.36.3", "k8s.io/kubernetes")
 };
 
-/// Makes volumes of claims.
+/// external-provisioner: creates volumes for claims.
 pub const CSI_PROVISIONER: Tool = Tool {
     package: "github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner",
     link: "-s -w -X main.version=v6.3.0",
@@ -123,7 +123,7 @@ pub const CSI_PROVISIONER: Tool = Tool {
     )
 };
 
-/// Attaches them to nodes.
+/// external-attacher: attaches volumes to nodes.
 pub const CSI_ATTACHER: Tool = Tool {
     package: "github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher",
     link: "-s -w -X main.version=v4.12.0",
@@ -134,7 +134,7 @@ pub const CSI_ATTACHER: Tool = Tool {
     )
 };
 
-/// Lets them grow.
+/// external-resizer: expands volumes.
 pub const CSI_RESIZER: Tool = Tool {
     package: "github.com/kubernetes-csi/external-resizer/v2/cmd/csi-resizer",
     link: "-s -w -X main.version=v2.2.0",
@@ -145,24 +145,24 @@ pub const CSI_RESIZER: Tool = Tool {
     )
 };
 
-/// Takes snapshots of them, on behalf of the next one.
+/// external-snapshotter: takes snapshots, on behalf of the snapshot controller.
 pub const CSI_SNAPSHOTTER: Tool = Tool {
     package: "github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter",
     link: "-s -w -X main.version=v8.6.0",
     ..cluster("csi-snapshotter", "8.6.0", SNAPSHOTTER)
 };
 
-/// Of which a cluster has one, whatever drivers it has.
+/// The snapshot controller: one for each cluster, whatever drivers it has.
 pub const SNAPSHOT_CONTROLLER: Tool = Tool {
     package: "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller",
     link: "-s -w -X main.version=v8.6.0",
     ..cluster("snapshot-controller", "8.6.0", SNAPSHOTTER)
 };
 
-/// Has two programs.
+/// The module of both snapshot programs.
 const SNAPSHOTTER: &str = "github.com/kubernetes-csi/external-snapshotter/v8";
 
-/// Those of a cluster.
+/// The tools of a cluster.
 pub const CLUSTER: [Tool; 6] = [
     KUBERNETES,
     CSI_PROVISIONER,
@@ -172,13 +172,13 @@ pub const CLUSTER: [Tool; 6] = [
     SNAPSHOT_CONTROLLER,
 ];
 
-/// What goes into pods beside a driver.
+/// The sidecars that run in pods beside a driver.
 pub const SIDECARS: [Tool; 4] = [CSI_PROVISIONER, CSI_ATTACHER, CSI_RESIZER, CSI_SNAPSHOTTER];
 
-/// All others; the first is the one that a person tries by hand.
+/// All other tools; the first is the one that users run by hand.
 pub const ALL: [Tool; 5] = [CSI_SANITY_5_4, CSI_SANITY_5_6, WIRE_1_12, WIRE_1_13, COSIGN];
 
-/// What the programs of a cluster have in common: one build list, so that what they share is compiled once.
+/// A program of a cluster. All share one build list, so that common packages are compiled once.
 const fn cluster(name: &'static str, version: &'static str, pin: &'static str) -> Tool {
     Tool {
         name,
@@ -193,7 +193,7 @@ const fn cluster(name: &'static str, version: &'static str, pin: &'static str) -
 }
 
 impl Tool {
-    /// The path of its program; builds it first if need be (csi-sanity takes about a minute of CPU from cold).
+    /// The path of its program; builds it first if necessary (csi-sanity takes about a minute of CPU from cold).
     pub fn build(&self, workspace: &Workspace) -> Result<PathBuf, Failure> {
         let module = self.module(workspace);
         let directory = workspace.tools();
@@ -226,10 +226,10 @@ impl Tool {
         Ok(tool)
     }
 
-    /// Where Go keeps the sources of a module that this one is built of.
+    /// The directory in which Go keeps the sources of a module that this one depends on.
     pub fn sources_of(&self, workspace: &Workspace, module: &str) -> Result<PathBuf, Failure> {
         check_go(self.go, "it knows where the sources lie")?;
-        // Downloads it if no build did: what has no Go code is in no build.
+        // Downloads it if no build did: a module without Go code is in no build.
         let said = command::read(
             Command::new("go")
                 .current_dir(self.module(workspace))
@@ -249,7 +249,7 @@ impl Tool {
     }
 }
 
-/// Of the names and contents of a module's files, and of what the linker is told.
+/// The digest of the names and contents of a module's files, and of the linker flags.
 pub(crate) fn digest(module: &Path, link: &str) -> Result<String, Failure> {
     let failed = || Failure::io(format!("read {}", module.display()));
     let entries = fs::read_dir(module).map_err(failed())?;
@@ -262,7 +262,7 @@ pub(crate) fn digest(module: &Path, link: &str) -> Result<String, Failure> {
     for file in files {
         let content = fs::read(&file).map_err(Failure::io(format!("read {}", file.display())))?;
         let name = file.file_name().unwrap_or_default();
-        // Lengths first, so that no name or content can pass for another's end.
+        // Lengths first, so that no name or content can be confused with the end of another.
         for part in [name.as_encoded_bytes(), &content] {
             digest.update(part.len().to_le_bytes());
             digest.update(part);
@@ -272,12 +272,12 @@ pub(crate) fn digest(module: &Path, link: &str) -> Result<String, Failure> {
     Ok(hexadecimal(&digest.finalize()))
 }
 
-/// What of a digest stands in a file name.
+/// The part of a digest that is used in a file name.
 pub(crate) fn hexadecimal(digest: &[u8]) -> String {
     hex::encode(digest.get(..DIGEST_BYTES).unwrap_or(digest))
 }
 
-/// Refuses when Go is missing or older than this; `why` it is needed.
+/// Fails if Go is missing or older than this; `why` says what needs it.
 pub fn check_go(wanted: (u32, u32), why: &str) -> Result<(), Failure> {
     let (major, minor) = wanted;
     let said = command::read(Command::new("go").args(["env", "GOVERSION"])).ok();
@@ -292,7 +292,7 @@ pub fn check_go(wanted: (u32, u32), why: &str) -> Result<(), Failure> {
     }
 }
 
-/// `go1.26.8` is (1, 26).
+/// Parses a version: `go1.26.8` is (1, 26).
 fn version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.trim().strip_prefix("go")?.split('.');
     let major = numbers.next()?.parse().ok()?;

@@ -1,7 +1,7 @@
-//! Where the parts of the checkout and of its target directory lie.
+//! Paths in the checkout and in its target directory.
 //!
-//! The target directory is the one that the running program was built into: what cargo was told (`--target-dir`, `CARGO_TARGET_DIR`) then holds for
-//! everything that is built from here, and what is shared is built once.
+//! The target directory is the one that the running program was built into: cargo's setting (`--target-dir`, `CARGO_TARGET_DIR`) then holds for
+//! everything that is built from here, and shared parts are built once.
 
 use crate::command;
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// From where this program is.
+    /// Finds them from the path of this program.
     pub fn locate() -> Result<Self, Failure> {
         let program = std::env::current_exe().map_err(Failure::io("find the running program"))?;
         Self::of(&program).ok_or_else(|| Failure::Unexpected {
@@ -30,7 +30,7 @@ impl Workspace {
         })
     }
 
-    /// `<target>/<profile>/<program>`, or `<target>/<profile>/deps/<test program>`.
+    /// From `<target>/<profile>/<program>`, or `<target>/<profile>/deps/<test program>`.
     fn of(program: &Path) -> Option<Self> {
         let directory = program.parent()?;
         let profile = if directory.ends_with("deps") {
@@ -55,22 +55,22 @@ impl Workspace {
         self.profile.join("wasmount")
     }
 
-    /// The project's commands, beside it.
+    /// The project's commands, in the same directory.
     pub fn own_program(&self) -> PathBuf {
         self.profile.join("xtask")
     }
 
-    /// The host's program as `cargo build --release` makes it.
+    /// The host's program as built by `cargo build --release`.
     pub fn release_program(&self) -> PathBuf {
         self.target.join("release/wasmount")
     }
 
-    /// Where images are built.
+    /// The directory in which images are built.
     pub fn images(&self) -> PathBuf {
         self.target.join("images")
     }
 
-    /// Where `cargo xtask cluster up` has its cluster.
+    /// The directory of the cluster of `cargo xtask cluster up`.
     pub fn cluster(&self) -> PathBuf {
         self.target.join("cluster")
     }
@@ -80,7 +80,7 @@ impl Workspace {
         self.root.join("plugins/Cargo.toml")
     }
 
-    /// The lock file of the guests' workspace; committed, but absent while its first build makes it.
+    /// The lock file of the guests' workspace; committed, but absent while its first build creates it.
     pub fn plugins_lock(&self) -> PathBuf {
         self.root.join("plugins/Cargo.lock")
     }
@@ -100,7 +100,7 @@ impl Workspace {
         self.root.join("tests/golden")
     }
 
-    /// Where cargo keeps the sources of a crate that this workspace is built of.
+    /// The directory in which cargo keeps the sources of a crate that this workspace depends on.
     pub fn sources_of(&self, package: &str) -> Result<PathBuf, Failure> {
         let arguments = ["metadata", "--locked", "--format-version", "1"];
         let metadata = command::read(self.plain_cargo().args(arguments))?;
@@ -116,17 +116,17 @@ impl Workspace {
             })
     }
 
-    /// A folder for each guest.
+    /// The directory of the guests, a folder for each.
     pub fn plugins(&self) -> PathBuf {
         self.root.join("plugins")
     }
 
-    /// Where guests are built; the `backend.yaml` of each points there.
+    /// The directory in which guests are built; the `backend.yaml` of each refers to it.
     pub fn plugins_target(&self) -> PathBuf {
         self.root.join("plugins/target")
     }
 
-    /// The document that serves a plugin as built.
+    /// The document that serves a built plugin.
     pub fn backend_document(&self, plugin: &str) -> PathBuf {
         self.plugins().join(plugin).join("backend.yaml")
     }
@@ -138,12 +138,12 @@ impl Workspace {
             .join(format!("{}.wasm", plugin.replace('-', "_")))
     }
 
-    /// Where the output of each test program is kept.
+    /// The directory with the output of each test program.
     pub fn test_logs(&self) -> PathBuf {
         self.target.join("test-logs")
     }
 
-    /// Where tools are built that tests drive.
+    /// The directory in which the tools of tests are built.
     pub fn tools(&self) -> PathBuf {
         self.target.join("tools")
     }
@@ -174,7 +174,7 @@ impl Workspace {
     pub fn plain_cargo(&self) -> Command {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
         let mut command = Command::new(cargo);
-        // Set for test programs that print times (`test/schedule.rs`): a compiler that sees it compiles everything anew.
+        // Set for test programs that print times (`test/schedule.rs`): a compiler that sees it compiles everything again.
         command.env_remove("RUSTC_BOOTSTRAP");
         command.current_dir(&self.root);
         command

@@ -1,4 +1,4 @@
-//! C by clang, wasm-ld and wasi-libc, as Debian packages them. Of the library only memory and strings are used, so nothing of WASI is imported.
+//! Builds C by clang, wasm-ld and wasi-libc, as Debian packages them. Only memory and strings of the library are used, so no WASI is imported.
 
 use crate::files::{self, Files};
 use std::path::Path;
@@ -9,7 +9,7 @@ use xtask::failure::Failure;
 const COMPILER: &str = "clang";
 const CORE: &str = "core.wasm";
 
-/// No start-up code but a reactor's; no library but libc, for the compiler's own is not needed; all code at once, so that what is not used goes.
+/// Only a reactor's start-up code; no library but libc, since the compiler's own is not needed; link-time optimisation removes unused code.
 const ARGUMENTS: &[&str] = &[
     "--target=wasm32-wasi",
     "-mexec-model=reactor",
@@ -25,13 +25,13 @@ const ARGUMENTS: &[&str] = &[
     CORE,
 ];
 
-/// What the compiler says of itself.
+/// The compiler's version text.
 pub(crate) fn toolchain() -> Result<String, Failure> {
     let said = command::read(Command::new(COMPILER).arg("--version")).map_err(|_| missing())?;
     Ok(said.lines().next().unwrap_or_default().to_owned())
 }
 
-/// Core code that carries its world.
+/// Compiles to core code that carries its world.
 pub(crate) fn compile(folder: &Path, tree: &Files) -> Result<Vec<u8>, Failure> {
     let inputs = tree
         .keys()

@@ -1,4 +1,4 @@
-//! Files as names and bytes: what a guest is built of, and the digest that tells whether it was built already.
+//! Files as names and bytes: the sources of a guest, and the digest that shows whether it was built already.
 
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use xtask::failure::Failure;
 /// Bytes by path, relative to some folder.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
-/// All files below a folder.
+/// Reads all files below a folder.
 pub(crate) fn read(folder: &Path) -> Result<Files, Failure> {
     let mut files = Files::new();
     add(folder, "", &mut files)?;
@@ -30,12 +30,12 @@ fn add(folder: &Path, prefix: &str, files: &mut Files) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One file.
+/// Reads one file.
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(path).map_err(Failure::io(format!("read {}", path.display())))
 }
 
-/// Writes them into a folder that holds nothing else afterwards.
+/// Writes them into a folder, after removing its other files.
 pub(crate) fn write_anew(folder: &Path, files: &Files) -> Result<(), Failure> {
     let failed = || Failure::io(format!("write {}", folder.display()));
     if folder.exists() {
@@ -47,7 +47,7 @@ pub(crate) fn write_anew(folder: &Path, files: &Files) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes one file, with the folders above it.
+/// Writes one file, and creates its folder.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let failed = || Failure::io(format!("write {}", path.display()));
     if let Some(folder) = path.parent() {
@@ -56,7 +56,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     fs::write(path, bytes).map_err(failed())
 }
 
-/// `sha256:..` of names and contents.
+/// `sha256:..` of the names and contents of all files.
 pub(crate) fn digest_of_all(files: &Files) -> String {
     let lines: String = files
         .iter()
@@ -65,7 +65,7 @@ pub(crate) fn digest_of_all(files: &Files) -> String {
     digest(lines.as_bytes())
 }
 
-/// `sha256:..` as backend documents spell it.
+/// `sha256:..` in the form of backend documents.
 pub(crate) fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }

@@ -1,4 +1,4 @@
-//! Stock Go. What its bindings stand on, the module `go.bytecodealliance.org/pkg`, comes with the generator's own crate, which carries its
+//! Builds guests by stock Go. Its bindings depend on the module `go.bytecodealliance.org/pkg`, which is part of the generator's own crate as
 //! sources: one version for both, and no download.
 
 use crate::files;
@@ -11,17 +11,17 @@ use xtask::workspace::Workspace;
 
 const CORE: &str = "core.wasm";
 const MODULE_FILE: &str = "go.mod";
-/// The crate that carries the module, and where.
+/// The crate that contains the module, and its path there.
 const GENERATOR: &str = "wit-bindgen-go";
 const MODULE_IN_GENERATOR: &str = "src/pkg";
-/// Under this name beside the guest's sources: an absolute path would end up in the component.
+/// The module is copied to this path beside the guest's sources: an absolute path would end up in the component.
 const REPLACEMENT: &str = "\nreplace go.bytecodealliance.org/pkg => ./runtime-module\n";
 const REPLACED: &str = "runtime-module";
 
 /// `go` line of that module; also the first Go whose `-buildmode=c-shared` makes a reactor and that exports functions.
 const GO_VERSION: (u32, u32) = (1, 25);
 
-/// A library without debug information. The linker lets the module's allocator reach the runtime's `sbrk`, which nobody else may.
+/// A library without debug information. The linker lets the module's allocator use the runtime's `sbrk`, which it otherwise forbids.
 const ARGUMENTS: &[&str] = &[
     "build",
     "-trimpath",
@@ -33,7 +33,7 @@ const ARGUMENTS: &[&str] = &[
     ".",
 ];
 
-/// WASI preview 1 is what Go knows. Nothing is downloaded, neither modules nor another Go.
+/// Go supports WASI preview 1. Nothing is downloaded, neither modules nor another Go.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("GOOS", "wasip1"),
     ("GOARCH", "wasm"),
@@ -43,14 +43,14 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("GOWORK", "off"),
 ];
 
-/// What Go says of itself.
+/// Go's version text.
 pub(crate) fn toolchain() -> Result<String, Failure> {
     tools::check_go(GO_VERSION, "guests in Go are built with it")?;
     let said = command::read(Command::new("go").args(["env", "GOVERSION"]))?;
     Ok(said.trim().to_owned())
 }
 
-/// Core code that does not carry its world yet.
+/// Compiles to core code that does not carry its world yet.
 pub(crate) fn compile(workspace: &Workspace, folder: &Path) -> Result<Vec<u8>, Failure> {
     let module = workspace.sources_of(GENERATOR)?.join(MODULE_IN_GENERATOR);
     let module = files::read(&module)?;

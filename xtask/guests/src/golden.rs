@@ -1,7 +1,7 @@
-//! Golden guests: components as they were compiled for a line of the contract, kept in `tests/golden` and run against every later host. Apart
-//! from building guests because these are never built again: once a line is frozen, files may only be added.
+//! Golden guests: components as they were compiled for a line of the contract, kept in `tests/golden` and run against every later host. They are
+//! never built again: once a line is frozen, files may only be added.
 //!
-//! A line is frozen by `"frozen": true` in its manifest, by hand, with the release. Until then `cargo xtask golden record` makes it anew.
+//! The release freezes a line: `"frozen": true` is set by hand in its manifest. Until then `cargo xtask golden record` records it again.
 
 use crate::files::{self, digest};
 use crate::language::{self, Language};
@@ -27,7 +27,7 @@ const GUESTS: [(&str, Option<Language>); 3] = [
     ("c-directory.wasm", Some(Language::C)),
     ("go-directory.wasm", Some(Language::Go)),
 ];
-/// The plugin in Rust that the others do again.
+/// The plugin in Rust that the plugins in other languages reimplement.
 const RUST_PLUGIN: &str = "directory";
 
 /// A line of the contract and its guests.
@@ -37,7 +37,7 @@ pub struct Line {
     manifest: Manifest,
 }
 
-/// What a line holds: digests, so that a change shows, and where each guest came from.
+/// The manifest of a line: digests, so that a change is detected, and the source of each guest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Manifest {
@@ -46,19 +46,19 @@ struct Manifest {
     guests: BTreeMap<String, Golden>,
 }
 
-/// One guest, by the name of its file.
+/// One guest; the key is the name of its file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Golden {
     digest: String,
-    /// Its sources, as they were.
+    /// Its sources at that time.
     source: String,
     source_digest: String,
     toolchain: String,
 }
 
 impl Line {
-    /// All lines that were recorded, in the order of their names.
+    /// All recorded lines, in the order of their names.
     pub fn all(workspace: &Workspace) -> Result<Vec<Self>, Failure> {
         let golden = workspace.golden();
         let failed = || Failure::io(format!("read {}", golden.display()));
@@ -82,7 +82,7 @@ impl Line {
         Ok(Self { folder, manifest })
     }
 
-    /// Such as `0.1`.
+    /// The name of the line, such as `0.1`.
     pub fn name(&self) -> String {
         let name = self.folder.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
@@ -93,7 +93,7 @@ impl Line {
         self.manifest.frozen
     }
 
-    /// What to do when a guest of it does not run any more.
+    /// The advice for a guest of this line that does not run any more.
     pub fn advice(&self) -> &'static str {
         if self.manifest.frozen {
             "the line is released: mend the host, the guest cannot be changed"
@@ -102,13 +102,13 @@ impl Line {
         }
     }
 
-    /// The components.
+    /// The components of the line.
     pub fn components(&self) -> Vec<PathBuf> {
         let names = self.manifest.guests.keys();
         names.map(|name| self.folder.join(name)).collect()
     }
 
-    /// What is not as the manifest says: files that changed, went or came.
+    /// Differences from the manifest: files that were changed, removed or added.
     pub fn changes(&self) -> Result<Vec<String>, Failure> {
         let mut expected: BTreeMap<_, _> = self
             .manifest
@@ -130,7 +130,7 @@ impl Line {
         Ok(changes)
     }
 
-    /// Items of its contract that a later text of it does not have as they were.
+    /// Items of its contract that are missing or changed in a later text of the contract.
     pub fn lost_items(&self, later: &str) -> Result<Vec<String>, Failure> {
         let recorded = contract_items(&text(&self.folder.join(CONTRACT))?)?;
         let later = contract_items(later)?;
@@ -138,7 +138,7 @@ impl Line {
     }
 }
 
-/// Builds every guest and records it, with the contract. Of a frozen line only guests that it does not have yet.
+/// Builds every guest and records it, with the contract. For a frozen line it adds only guests that the line does not have yet.
 pub fn record(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
     let folder = workspace.golden().join(LINE);
     let before = if folder.join(MANIFEST).exists() {

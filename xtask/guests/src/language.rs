@@ -1,4 +1,4 @@
-//! A guest in C or Go, built on demand. A build is remembered by the digest of everything that goes into it, so that tests may ask for it each time,
+//! Builds a guest in C or Go on demand. A build is cached by the digest of all its inputs, so that tests may request it each time,
 //! and several at a time.
 
 use crate::files::{self, Files};
@@ -18,20 +18,20 @@ pub enum Language {
     Go,
 }
 
-/// A guest as built.
+/// A built guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Built {
     /// The component.
     pub component: PathBuf,
-    /// What compiled it, in its own words.
+    /// The version text of its compiler.
     pub toolchain: String,
 }
 
 impl Language {
-    /// All of them.
+    /// All languages.
     pub const ALL: [Language; 2] = [Language::C, Language::Go];
 
-    /// The plugin that is written in it.
+    /// The name of the plugin that is written in this language.
     pub fn plugin(self) -> &'static str {
         match self {
             Language::C => "directory-c",
@@ -39,7 +39,7 @@ impl Language {
         }
     }
 
-    /// Where it is built, below the guests' target directory; the `backend.yaml` of each plugin looks there.
+    /// Its build folder below the guests' target directory; the `backend.yaml` of each plugin refers to it.
     fn folder(self) -> &'static str {
         match self {
             Language::C => "c",
@@ -48,7 +48,7 @@ impl Language {
     }
 }
 
-/// Builds the plugin of a language, unless that was done from the same sources by the same tools.
+/// Builds the plugin of a language, unless it was already built from the same sources by the same tools.
 pub fn build(workspace: &Workspace, language: Language) -> Result<Built, Failure> {
     let plugin = workspace.root().join("plugins").join(language.plugin());
     let world = World::of_plugin(workspace, &plugin)?;
@@ -70,7 +70,7 @@ pub fn build(workspace: &Workspace, language: Language) -> Result<Built, Failure
     if !(component.is_file() && fs::read_to_string(&key_file).is_ok_and(|it| it == key)) {
         let wasm = compile(workspace, language, &world, &below(""), &tree)?;
         files::write(&component, &wasm)?;
-        // Last: a build that is interrupted is none.
+        // Last: an interrupted build does not count.
         files::write(&key_file, key.as_bytes())?;
     }
     Ok(Built {
@@ -98,7 +98,7 @@ fn compile(
     world::component(&core)
 }
 
-/// Two test programs may want the same guest at the same time. The kernel drops the lock with the process.
+/// Two test programs may request the same guest at the same time. The kernel releases the lock when the process ends.
 fn locked(folder: &Path) -> Result<File, Failure> {
     let path = folder.join("lock");
     let failed = || Failure::io(format!("lock {}", path.display()));

@@ -1,5 +1,5 @@
-//! Guests in other languages than Rust, and the golden guests. The generators of bindings and the encoder of components, which the demo and the
-//! plugins in Rust do without.
+//! Guests in other languages than Rust, and the golden guests. This crate contains the generators of bindings and the encoder of components, which
+//! the demo and the plugins in Rust do not need.
 //!
 //! `cargo xtask plugins --lang` and `cargo xtask golden` start its program; the tests call it as a library.
 

@@ -1,4 +1,4 @@
-//! The contract as a guest sees it: its world, the bindings for a language, and the component that core code becomes.
+//! The contract for a guest: its world, the bindings for a language, and the component made of core code.
 
 use crate::files::Files;
 use std::collections::BTreeSet;
@@ -12,17 +12,17 @@ use wit_parser::{Resolve, WorldId};
 use xtask::failure::Failure;
 use xtask::workspace::Workspace;
 
-/// Where a plugin says what it offers.
+/// The file with a plugin's world.
 const WORLD_FILE: &str = "plugin.wit";
 
-/// A plugin's world, with the contract that it stands on.
+/// A plugin's world, with the contract that it refers to.
 pub(crate) struct World {
     resolve: Resolve,
     world: WorldId,
 }
 
 impl World {
-    /// Of the plugin in a folder.
+    /// The world of the plugin in a folder.
     pub(crate) fn of_plugin(workspace: &Workspace, plugin: &Path) -> Result<Self, Failure> {
         let file = plugin.join(WORLD_FILE);
         let mut resolve = Resolve::default();
@@ -54,7 +54,7 @@ impl World {
         Ok(files.iter().map(owned).collect())
     }
 
-    /// Puts the world into core code that does not carry it.
+    /// Embeds the world into core code that does not carry it.
     pub(crate) fn embed(&self, core: &mut Vec<u8>) -> Result<(), Failure> {
         wit_component::embed_component_metadata(
             core,
@@ -66,8 +66,8 @@ impl World {
     }
 }
 
-/// Core code that carries its world as a component. What it wants of WASI preview 1 comes from the adapter of `wasi:http/proxy`, in which
-/// files and sockets do not exist and arguments and variables are empty: the component imports none of them. What is not used is not imported.
+/// Makes a component of core code that carries its world. Its imports of WASI preview 1 are resolved by the adapter of `wasi:http/proxy`, in which
+/// files and sockets do not exist and arguments and variables are empty: the component imports none of them. Unused items are not imported.
 pub(crate) fn component(core: &[u8]) -> Result<Vec<u8>, Failure> {
     let mut encoder = ComponentEncoder::default();
     encoder.validate(true);
@@ -85,7 +85,7 @@ pub(crate) fn component(core: &[u8]) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// Every type, alias and function of every interface of a contract, without its comments: what must stay as it is once it is released.
+/// Every type, alias and function of every interface of a contract, without its comments: these must not change after a release.
 pub fn contract_items(wit: &str) -> Result<BTreeSet<String>, Failure> {
     let name = Path::new("the contract");
     let mut resolve = Resolve::default();
@@ -100,7 +100,7 @@ pub fn contract_items(wit: &str) -> Result<BTreeSet<String>, Failure> {
     Ok(items(&printer.output.to_string()))
 }
 
-/// The items of printed WIT. Each begins at one depth, and ends with `;` there or with `}`.
+/// The items of printed WIT. All start at one depth, and end with `;` at that depth or with `}`.
 fn items(printed: &str) -> BTreeSet<String> {
     let mut items = BTreeSet::new();
     let mut interface = None;
@@ -114,7 +114,7 @@ fn items(printed: &str) -> BTreeSet<String> {
                 .and_then(|rest| rest.strip_suffix(" {"));
             continue;
         }
-        // Worlds are for generators: they may grow.
+        // Worlds are only for generators: they may be extended.
         let Some(interface) = interface else {
             continue;
         };
@@ -129,10 +129,10 @@ fn items(printed: &str) -> BTreeSet<String> {
     items
 }
 
-/// How deep items stand in printed WIT.
+/// The indentation of items in printed WIT.
 const ITEM_DEPTH: usize = 2;
 
-/// `use types.{error, extent};` may grow by a name, so it is an item for each; everything else is one.
+/// `use types.{error, extent};` may be extended by a name, so each name is an item; every other line is one item.
 fn names(item: &str) -> impl Iterator<Item = String> {
     let used = item
         .strip_prefix("use ")

@@ -1,6 +1,6 @@
-//! Who may speak to an API server: a token and a kubeconfig for each, and the key that service accounts' tokens are signed with.
+//! Credentials for an API server: a token and a kubeconfig for each user, and the key that signs service accounts' tokens.
 //!
-//! Rights are none of it: those follow from the user's and the group's names (RBAC and the Node authorizer are on).
+//! It grants no rights: those follow from the user's and the group's names (RBAC and the Node authorizer are on).
 
 use crate::failure::Failure;
 use base64::Engine;
@@ -18,33 +18,33 @@ use std::path::{Path, PathBuf};
 /// The only node of a cluster.
 pub const NODE_NAME: &str = "node-1";
 
-/// The file that tells where the API server answers.
+/// The file with the address of the API server.
 const ADDRESS: &str = "address";
 
-/// Bytes of a token: nobody guesses 128 bits.
+/// Bytes of a token: 128 bits cannot be guessed.
 const TOKEN_BYTES: usize = 16;
 
-/// A line of a PEM file (RFC 7468 §2).
+/// Length of a line of a PEM file (RFC 7468 §2).
 const PEM_LINE: usize = 64;
 
-/// What stands before the point of a P-256 key in a SubjectPublicKeyInfo (RFC 5480 §2), DER.
+/// The DER prefix of the point of a P-256 key in a SubjectPublicKeyInfo (RFC 5480 §2).
 const P256_PUBLIC_KEY: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
     0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
-/// Files of secrets are for their owner alone.
+/// Mode of files with secrets: readable by their owner only.
 const SECRET_MODE: u32 = 0o600;
 
-/// A name of the API server that its certificate holds whatever its address is.
+/// A name of the API server that its certificate contains whatever its address is.
 const SERVER_NAME: &str = "kubernetes.default.svc";
 
-/// Who speaks to it.
+/// A user of the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum User {
-    /// May do everything.
+    /// The administrator, who may do everything.
     Admin,
-    /// The kubelet of the node, and what acts by its rights.
+    /// The kubelet of the node, and processes that use its rights.
     Node,
     /// kube-controller-manager.
     ControllerManager,
@@ -52,7 +52,7 @@ pub enum User {
     Scheduler,
 }
 
-/// The files of all of them.
+/// The credential files of all users.
 #[derive(Debug, Clone)]
 pub struct Access {
     directory: PathBuf,
@@ -60,7 +60,7 @@ pub struct Access {
 }
 
 impl User {
-    /// All.
+    /// All users.
     const ALL: [Self; 4] = [
         Self::Admin,
         Self::Node,
@@ -68,7 +68,7 @@ impl User {
         Self::Scheduler,
     ];
 
-    /// Its name, and its group.
+    /// The user's name and group.
     fn identity(self) -> (String, &'static str) {
         match self {
             Self::Admin => ("admin".to_owned(), "system:masters"),
@@ -89,7 +89,7 @@ impl User {
 }
 
 impl Access {
-    /// Makes all of it for the API server at an address.
+    /// Creates all credentials for the API server at an address.
     pub fn create(directory: &Path, server: (Ipv4Addr, u16)) -> Result<Self, Failure> {
         fs::create_dir_all(directory.join("certificates"))
             .map_err(Failure::io(format!("create {}", directory.display())))?;
@@ -115,7 +115,7 @@ impl Access {
         Ok(access)
     }
 
-    /// What was made in this directory before.
+    /// The credentials that were created in this directory before.
     pub(super) fn of(directory: &Path) -> Result<Self, Failure> {
         let path = directory.join(ADDRESS);
         let text =
@@ -131,7 +131,7 @@ impl Access {
         })
     }
 
-    /// Where the API server answers.
+    /// The address of the API server.
     pub(super) fn server(&self) -> (Ipv4Addr, u16) {
         self.server
     }
@@ -145,7 +145,7 @@ impl Access {
         self.directory.join(user.file())
     }
 
-    /// Makes the kubeconfig of somebody with this bearer token, such as one of a service account.
+    /// Creates the kubeconfig of a user with this bearer token, such as a service account.
     pub fn kubeconfig_of(&self, name: &str, token: &str) -> Result<PathBuf, Failure> {
         let path = self.directory.join(format!("{name}.kubeconfig"));
         write_secret(&path, &kubeconfig(self.server, &self.certificate(), token))?;
@@ -157,28 +157,28 @@ impl Access {
         self.directory.join("tokens.csv")
     }
 
-    /// What signs the tokens of service accounts.
+    /// The private key that signs the tokens of service accounts.
     pub(super) fn signing_key(&self) -> PathBuf {
         self.directory.join("service-account.key")
     }
 
-    /// What proves them.
+    /// The public key that verifies them.
     pub(super) fn public_key(&self) -> PathBuf {
         self.directory.join("service-account.pub")
     }
 
-    /// For `--cert-dir`: the API server makes its certificate itself.
+    /// For `--cert-dir`: the API server creates its certificate itself.
     pub(super) fn certificates(&self) -> PathBuf {
         self.directory.join("certificates")
     }
 
-    /// The certificate, with that of the authority that it made for it.
+    /// The certificate, with that of the authority that the API server created for it.
     pub fn certificate(&self) -> PathBuf {
         self.certificates().join("apiserver.crt")
     }
 }
 
-/// JSON is YAML, and needs no writer of its own here.
+/// JSON is YAML, so no YAML writer is needed here.
 fn kubeconfig(server: (Ipv4Addr, u16), certificate: &Path, token: &str) -> String {
     json!({
         "apiVersion": "v1",

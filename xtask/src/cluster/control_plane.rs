@@ -1,4 +1,4 @@
-//! etcd and the API server on the machine's loopback device: real objects, admission and rights for tests that need no pod to run.
+//! etcd and the API server on the machine's loopback device: real objects, admission and rights for tests that need no pods.
 //!
 //! Each has a loopback address of its own, so that no two share a port.
 
@@ -18,13 +18,13 @@ use tokio::time::{Instant, sleep};
 /// The API server's customary port.
 const PORT: u16 = 6443;
 
-/// Until it must be ready: three seconds on an idle machine.
+/// Timeout until it is ready: three seconds on an idle machine.
 const READY: Duration = Duration::from_secs(120);
 
-/// Between two looks.
+/// Between two polls.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// One that runs; it ends with this, or with the process that started it.
+/// A running control plane; it ends with this value, or with the process that started it.
 #[derive(Debug)]
 pub struct ControlPlane {
     access: Access,
@@ -33,7 +33,7 @@ pub struct ControlPlane {
     orders: Sender<Order>,
 }
 
-/// To the thread that starts the processes: they are told to end with the *thread* that started them, and one of a test ends too soon.
+/// An order to the thread that starts the processes: the kernel signals them when the *thread* that started them ends, and a test's ends too soon.
 #[derive(Debug)]
 struct Order {
     what: What,
@@ -44,11 +44,11 @@ struct Order {
 enum What {
     Start(Part, CommandLine),
     Stop(Part),
-    /// Fails if one ended by itself.
+    /// Fails if one ended unexpectedly.
     Look,
 }
 
-/// A process of it.
+/// A process of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Etcd,
@@ -56,7 +56,7 @@ enum Part {
 }
 
 impl ControlPlane {
-    /// Starts one whose data, logs and kubeconfigs lie in a directory, and waits until it is ready.
+    /// Starts one with its data, logs and kubeconfigs in a directory, and waits until it is ready.
     pub async fn start(programs: &Programs, directory: &Path) -> Result<Self, Failure> {
         let addresses = free_addresses()?;
         let access = Access::create(directory, (addresses.host, addresses.port))?;
@@ -74,32 +74,32 @@ impl ControlPlane {
         Ok(plane)
     }
 
-    /// Ends the API server as a crash would; etcd goes on.
+    /// Ends the API server as a crash would; etcd keeps running.
     pub fn stop_api(&self) -> Result<(), Failure> {
         self.order(What::Stop(Part::ApiServer))
     }
 
-    /// Starts it again, at the same address, and waits until it is ready.
+    /// Starts the API server again, at the same address, and waits until it is ready.
     pub async fn start_api(&self) -> Result<(), Failure> {
         self.order(What::Start(Part::ApiServer, self.api.clone()))?;
         self.ready().await
     }
 
-    /// Ends etcd as a crash would; the API server goes on and has nothing to answer with.
+    /// Ends etcd as a crash would; the API server keeps running without its store.
     pub fn stop_etcd(&self) -> Result<(), Failure> {
         self.order(What::Stop(Part::Etcd))
     }
 
-    /// Starts it again with all that it had.
+    /// Starts etcd again with all its data.
     pub fn start_etcd(&self) -> Result<(), Failure> {
         self.order(What::Start(Part::Etcd, self.etcd.clone()))
     }
 
-    /// Waits until it is ready, after a fault too.
+    /// Waits until it is ready, also after a fault.
     pub async fn ready(&self) -> Result<(), Failure> {
         let start = Instant::now();
         loop {
-            // The certificate is there only when the API server has made it.
+            // The certificate exists only after the API server has created it.
             let asked = match self.client().await {
                 Ok(client) => super::ready(&client).await,
                 Err(failure) => Err(failure),
@@ -113,12 +113,12 @@ impl ControlPlane {
         }
     }
 
-    /// A client of somebody's.
+    /// A client with a user's credentials.
     pub async fn client_of(&self, user: User) -> Result<Client, Failure> {
         super::client(&self.kubeconfig(user)).await
     }
 
-    /// The administrator's.
+    /// A client with the administrator's credentials.
     pub async fn client(&self) -> Result<Client, Failure> {
         self.client_of(User::Admin).await
     }
@@ -128,7 +128,7 @@ impl ControlPlane {
         self.access.kubeconfig(user)
     }
 
-    /// A file for `--kubeconfig` of whoever has this token, such as one that a service account was given.
+    /// A file for `--kubeconfig` with this token, such as that of a service account.
     pub fn kubeconfig_of(&self, name: &str, token: &str) -> Result<PathBuf, Failure> {
         self.access.kubeconfig_of(name, token)
     }
@@ -145,7 +145,7 @@ impl ControlPlane {
     }
 }
 
-/// Starts and ends the processes, until nobody can order any more; they end with it.
+/// Starts and ends the processes, until all senders of orders are dropped; then ends the processes.
 fn keep(orders: &Receiver<Order>, logs: &Path) {
     let mut running: Vec<(Part, Process)> = Vec::new();
     for Order { what, done } in orders {
@@ -160,10 +160,10 @@ fn keep(orders: &Receiver<Order>, logs: &Path) {
             }
             What::Look => running.iter_mut().try_for_each(look),
         };
-        // Whoever asked may be gone.
+        // The sender may have stopped waiting.
         let _ = done.send(outcome);
     }
-    // etcd last: the API server has something to say until its end.
+    // etcd last: the API server uses it until its own end.
     while running.pop().is_some() {}
 }
 
@@ -189,7 +189,7 @@ impl Part {
     }
 }
 
-/// Of a loopback address that nobody uses.
+/// Ports of a loopback address that no process uses.
 fn free_addresses() -> Result<Addresses, Failure> {
     super::loopback_addresses()
         .map(|host| Addresses {

@@ -1,4 +1,4 @@
-//! What runs first in a cluster's namespaces: directories and a network of their own, the way in for requests to the API server, the end of orphans.
+//! The first processes in a cluster's namespaces: they set up directories and a network, forward requests to the API server, and end orphans.
 
 use super::lab::Lab;
 use super::parts::API_PORT;
@@ -15,12 +15,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// Addresses of the node on its loopback device: its own, which kubelet refuses to be a loopback one, and the one by which pods know the API
-/// server: nothing routes the addresses of services here, so that one is simply there.
+/// Addresses of the node on its loopback device: its own, since kubelet rejects a loopback address, and the one by which pods know the API
+/// server: service addresses are not routed here, so that address is assigned to the device.
 pub(super) const NODE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 const API_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 
-/// As the first process: starts `program` as the second one, ends the orphans, and ends with it.
+/// The first process: starts `program` as the second one, ends the orphans, and ends with it.
 pub fn first(program: &Path, lab: &Path) -> Result<(), Failure> {
     let supervisor = Command::new(program)
         .args(["cluster", "inside", "--supervise"])
@@ -43,7 +43,7 @@ pub fn first(program: &Path, lab: &Path) -> Result<(), Failure> {
     }
 }
 
-/// As the second process: makes the node and serves orders. Standard input is a socket that listens outside of the network namespace.
+/// The second process: sets up the node and serves requests. Standard input is a socket that listens outside of the network namespace.
 pub fn supervise(lab: &Path) -> Result<(), Failure> {
     let lab = Lab::at(lab)?;
     let _lock = lab.hold()?;
@@ -60,7 +60,7 @@ pub fn supervise(lab: &Path) -> Result<(), Failure> {
     supervisor::serve(&lab, &listener)
 }
 
-/// Shared mounts, as kubelet needs them, and directories of the cluster's own where its programs write.
+/// Makes shared mounts, as kubelet needs them, and directories of the cluster's own where its programs write.
 fn directories(lab: &Lab) -> Result<(), Failure> {
     let failed = |what: &str| {
         let what = format!("mount {what} for the cluster");
@@ -74,7 +74,7 @@ fn directories(lab: &Lab) -> Result<(), Failure> {
     mount_bind(lab.logs(), "/var/log").map_err(failed("/var/log"))?;
     let none = MountFlags::NODEV | MountFlags::NOSUID;
     mount("tmpfs", "/run", "tmpfs", none, None).map_err(failed("/run"))?;
-    // A mount point of its own: kubelet's directory is bound into pods with its mounts.
+    // A mount point of its own: kubelet's directory is bind-mounted into pods with its mounts.
     mount_bind("/var/lib/kubelet", "/var/lib/kubelet").map_err(failed("/var/lib/kubelet"))?;
     mount_change("/", shared).map_err(failed("/"))
 }
@@ -88,10 +88,10 @@ fn network() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Carries connections from outside to the API server.
+/// Forwards connections from outside to the API server.
 fn forward(outside: &TcpListener) {
     for there in outside.incoming().flatten() {
-        // While it is away, a connection ends at once, as it does where nothing listens.
+        // While the API server is down, a connection ends at once, as on a port without a listener.
         let Ok(here) = TcpStream::connect((Ipv4Addr::LOCALHOST, API_PORT)) else {
             continue;
         };
@@ -103,7 +103,7 @@ fn forward(outside: &TcpListener) {
     }
 }
 
-/// Until one side ends; then both do.
+/// Copies until one side ends; then both connections end.
 fn carry(mut from: TcpStream, mut to: TcpStream) {
     let _ = io::copy(&mut from, &mut to);
     let _ = to.shutdown(Shutdown::Both);

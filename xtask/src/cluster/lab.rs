@@ -1,6 +1,6 @@
-//! The directory of a cluster, and what a cluster leaves on the machine that no namespace takes away: control groups, loop devices.
+//! The directory of a cluster, and its leftovers on the machine that do not end with a namespace: control groups, loop devices.
 //!
-//! The first process of a cluster holds the lock of its directory; a directory whose lock is free is a leftover.
+//! The first process of a cluster holds the lock of its directory; a directory with a free lock is a leftover.
 
 use crate::command;
 use crate::failure::Failure;
@@ -14,10 +14,10 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where control groups lie, of both versions.
+/// The mount point of control groups, of both versions.
 const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
 
-/// Those of version 1 that kubelet uses.
+/// The hierarchies of version 1 that kubelet uses.
 const HIERARCHIES: [&str; 9] = [
     "cpu", "cpuacct", "cpuset", "memory", "pids", "systemd", "devices", "freezer", "blkio",
 ];
@@ -28,7 +28,7 @@ const BUSY: Duration = Duration::from_secs(20);
 /// Between two attempts.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Directories of the machine that a cluster has its own of: what lies there is hidden inside.
+/// Directories of the machine that a cluster replaces by its own: their content is hidden inside.
 const HIDDEN: [&str; 3] = ["/run", "/var/lib", "/var/log"];
 
 /// A cluster's directory.
@@ -38,7 +38,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// That directory; it may not lie where the cluster has directories of its own.
+    /// The lab in that directory; it must not be below a directory that the cluster replaces.
     pub fn at(root: &Path) -> Result<Self, Failure> {
         let hidden = HIDDEN.iter().find(|it| root.starts_with(it));
         match hidden {
@@ -54,7 +54,7 @@ impl Lab {
         }
     }
 
-    /// Makes what must be there before anything runs.
+    /// Creates the directories that must exist before anything runs.
     pub(super) fn create(&self) -> Result<(), Failure> {
         for directory in ["log", "lib/kubelet", "lib/cni", "cni"] {
             let directory = self.root.join(directory);
@@ -64,27 +64,27 @@ impl Lab {
         Ok(())
     }
 
-    /// The whole of it.
+    /// The directory itself.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// What inside is /var/lib.
+    /// The directory that is /var/lib inside.
     pub fn lib(&self) -> PathBuf {
         self.root.join("lib")
     }
 
-    /// What inside is /var/log.
+    /// The directory that is /var/log inside.
     pub fn logs(&self) -> PathBuf {
         self.root.join("log")
     }
 
-    /// Of something that runs inside.
+    /// The log of a process that runs inside.
     pub fn log(&self, name: &str) -> PathBuf {
         self.logs().join(format!("{name}.log"))
     }
 
-    /// Where the supervisor takes orders.
+    /// The supervisor's socket.
     pub(super) fn control(&self) -> PathBuf {
         self.root.join("control.sock")
     }
@@ -96,7 +96,8 @@ impl Lab {
         format!("wasmount-{}", crate::tools::hexadecimal(&digest))
     }
 
-    /// Says that a cluster runs in it, as long as the file is open. It has its name only when it is locked: a free one says the contrary.
+    /// Marks it as used by a running cluster, as long as the file is open. The file gets its name only after it is locked: a free lock marks a
+    /// leftover.
     pub(super) fn hold(&self) -> Result<File, Failure> {
         let failed = || Failure::io(format!("lock {}", self.root.display()));
         let unlocked = self.root.join("lock.new");
@@ -117,7 +118,7 @@ impl Lab {
         self.root.join("lock")
     }
 
-    /// Takes away what a cluster left that runs no more; nothing if one runs, or none was there.
+    /// Removes the leftovers of a cluster that has ended; nothing if one runs, or none was there.
     pub fn clean(&self) -> Result<(), Failure> {
         if !self.root.exists() || self.is_used() {
             return Ok(());
@@ -130,7 +131,7 @@ impl Lab {
             .map_err(Failure::io(format!("remove {}", self.root.display())))
     }
 
-    /// Makes its control groups, in every hierarchy that kubelet looks at.
+    /// Creates its control groups, in every hierarchy that kubelet uses.
     pub(super) fn make_control_groups(&self) -> Result<(), Failure> {
         let top = Path::new(CONTROL_GROUPS);
         let unified = top.join("cgroup.controllers").exists();
@@ -148,7 +149,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Its control groups that are there.
+    /// Its existing control groups.
     fn control_groups(&self) -> Vec<PathBuf> {
         let top = Path::new(CONTROL_GROUPS);
         let hierarchies = fs::read_dir(top).into_iter().flatten().flatten();
@@ -160,11 +161,11 @@ impl Lab {
             .collect()
     }
 
-    /// The files behind loop devices have the names that they had in namespaces which are gone: they are known by their inodes.
+    /// The files behind loop devices have paths of namespaces that do not exist any more: they are identified by their inodes.
     fn detach_loop_devices(&self) -> Result<(), Failure> {
         for device in self.loop_devices()? {
             let detached = command::read(Command::new("losetup").args(["--detach", &device]));
-            // One that is detached by itself goes with its last user, which may have been in between.
+            // An auto-detach device is removed with its last user, which may have ended in between.
             if detached.is_err() && self.loop_devices()?.contains(&device) {
                 return detached.map(drop);
             }
@@ -172,7 +173,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Those over files of the cluster.
+    /// The loop devices over files of the cluster.
     fn loop_devices(&self) -> Result<Vec<String>, Failure> {
         let columns = ["--list", "--json", "--output", "NAME,BACK-INO,BACK-MAJ:MIN"];
         let table = command::read(Command::new("losetup").args(columns))?;
@@ -186,7 +187,7 @@ fn inodes(directory: &Path) -> BTreeSet<(String, u64)> {
     let mut left = vec![directory.to_owned()];
     while let Some(directory) = left.pop() {
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            // Of the entry, not of what it points to.
+            // The entry itself, not the target of a link.
             let Ok(metadata) = entry.metadata() else {
                 continue;
             };
@@ -202,7 +203,7 @@ fn inodes(directory: &Path) -> BTreeSet<(String, u64)> {
     found
 }
 
-/// The loop devices over these files, of what `losetup --list --json` prints (nothing, when there is no device).
+/// The loop devices over these files, from the output of `losetup --list --json` (empty if there is no device).
 fn devices_of(table: &str, files: &BTreeSet<(String, u64)>) -> Vec<String> {
     let table: Value = serde_json::from_str(table).unwrap_or_default();
     let rows = table.get("loopdevices").and_then(Value::as_array);
@@ -217,7 +218,7 @@ fn devices_of(table: &str, files: &BTreeSet<(String, u64)>) -> Vec<String> {
         .collect()
 }
 
-/// Removes a control group and those in it, as soon as the kernel lets it.
+/// Removes a control group and its children, as soon as the kernel permits it.
 fn remove_group(group: &Path) -> Result<(), Failure> {
     let children = fs::read_dir(group).into_iter().flatten().flatten();
     for child in children.filter(|it| it.file_type().is_ok_and(|it| it.is_dir())) {
@@ -234,11 +235,11 @@ fn remove_group(group: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Takes away what crashed clusters left of which the directory begins with this.
+/// Removes the leftovers of crashed clusters in directories with this prefix.
 pub(super) fn sweep(parent: &Path, prefix: &str) -> Result<(), Failure> {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let ours = entry.file_name().to_string_lossy().starts_with(prefix);
-        // One without a lock is being made.
+        // A directory without a lock is still being created.
         if ours && entry.path().join("lock").exists() {
             Lab::at(&entry.path())?.clean()?;
         }

@@ -1,4 +1,4 @@
-//! `cargo xtask cluster up`, `down` and `kubectl`: a cluster to look at, with backends in it as pods.
+//! `cargo xtask cluster up`, `down` and `kubectl`: a cluster to explore, with backends in it as pods.
 
 use super::access::{NODE_NAME, User};
 use super::one_node::{self, Cluster};
@@ -17,16 +17,16 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-/// What is deployed, each with volumes of the node: what a pool's file system can do, and file systems in files.
+/// The deployed backends, each with volumes of the node: one for the features of a pool's file system, one for file systems in files.
 const BACKENDS: [&str; 2] = ["hostpath", "local-images"];
 
-/// Where our manifests put what they name.
+/// The namespace of our manifests.
 const NAMESPACE: &str = "wasmount-system";
 
-/// Until the pods of a backend must run: their images are there, so seconds on an idle machine.
+/// Timeout until the pods of a backend run: their images are imported, so seconds on an idle machine.
 const ROLL_OUT: &str = "180s";
 
-/// Starts a cluster with backends in it; says so, if one runs.
+/// Starts a cluster with backends in it; reports it if one is running.
 pub fn up(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
     let root = workspace.cluster();
     if let Some(cluster) = Cluster::find(workspace, &root)? {
@@ -65,14 +65,14 @@ pub fn up(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
         let example = example_file(&root);
         fs::write(&example, EXAMPLE.replace("IMAGE", BUSYBOX_IMAGE))
             .map_err(Failure::io(format!("write {}", example.display())))?;
-        // Until here it ended with us: nobody wants half a cluster.
+        // Until here the cluster ended with this process: a partial cluster is of no use.
         cluster.let_stay()?;
         say_what_next(console, &cluster, &example);
         Ok(())
     })
 }
 
-/// Ends it and takes away what it left, also after a crash.
+/// Ends the cluster and removes its leftovers, also after a crash.
 pub fn down(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
     let root = workspace.cluster();
     if !root.exists() {
@@ -85,7 +85,7 @@ pub fn down(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Becomes kubectl with the administrator's rights.
+/// Replaces this process by kubectl with the administrator's rights.
 pub fn kubectl(workspace: &Workspace, arguments: &[OsString]) -> Result<(), Failure> {
     let Some(cluster) = Cluster::find(workspace, &workspace.cluster())? else {
         return Err(Failure::Missing {
@@ -99,7 +99,7 @@ pub fn kubectl(workspace: &Workspace, arguments: &[OsString]) -> Result<(), Fail
     Err(command::start_failure(&kubectl, source))
 }
 
-/// Applies what `wasmount manifests` prints, and waits until its pods run.
+/// Applies the output of `wasmount manifests`, and waits until its pods run.
 fn deploy(cluster: &Cluster, program: &Path, document: &Path) -> Result<(), Failure> {
     let name = document.parent().and_then(Path::file_name);
     let name = name.unwrap_or_default().to_string_lossy();
@@ -126,12 +126,12 @@ fn apply(cluster: &Cluster, program: &Path, name: &str, flags: &[&str]) -> Resul
     let file = cluster.lab().root().join(format!("{name}.yaml"));
     fs::write(&file, printed).map_err(Failure::io(format!("write {}", file.display())))?;
     let mut apply = cluster.kubectl();
-    // Server-side: a component is too large for the annotation that the other form leaves.
+    // Server-side: a component is too large for the annotation of client-side apply.
     apply.args(["apply", "--server-side", "--filename"]);
     command::read(apply.arg(&file)).map(drop)
 }
 
-/// Waits until kubelet knows the drivers of all backends.
+/// Waits until the drivers of all backends are registered with kubelet.
 async fn registered(cluster: &Cluster) -> Result<(), Failure> {
     let nodes = Api::<CSINode>::all(cluster.client().await?);
     wait(async || {

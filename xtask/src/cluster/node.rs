@@ -1,4 +1,4 @@
-//! The node of a cluster: containerd and kubelet, with their configurations, each setting with its reason.
+//! The node of a cluster: containerd and kubelet, and their configurations, with a reason for each setting.
 //!
 //! It starts nothing.
 
@@ -14,31 +14,31 @@ use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Its socket, inside.
+/// containerd's socket, inside.
 pub(super) const CONTAINERD: &str = "/run/containerd/containerd.sock";
 
-/// The namespace of containerd that kubelet's containers and images are in.
+/// containerd's namespace for kubelet's containers and images.
 pub(super) const CONTAINERD_NAMESPACE: &str = "k8s.io";
 
-/// A shell with the usual programs: what pods of tests run.
+/// A shell with the usual programs: the image of the tests' pods.
 pub const BUSYBOX_IMAGE: &str = "wasmount.local/busybox:1";
 
-/// What holds the namespaces of a pod.
+/// The image that holds the namespaces of a pod.
 const PAUSE_IMAGE: &str = "wasmount.local/pause:1";
 
 /// The Debian package's static program.
 const BUSYBOX: &str = "/usr/bin/busybox";
 
-/// Where the Debian package of network plugins has them.
+/// The directory of network plugins in the Debian package.
 const NETWORK_PLUGINS: &str = "/usr/lib/cni";
 
-/// Of pods that are not on the node's network; it is seen by this cluster alone.
+/// Addresses of pods that are not on the node's network; only this cluster sees them.
 const PODS: &str = "10.88.0.0/24";
 
 /// OVERLAYFS_SUPER_MAGIC (statfs(2)).
 const OVERLAYFS: i64 = 0x794c_7630;
 
-/// Programs that a busybox is called as, in `/bin` of its image.
+/// The names of busybox's programs in `/bin` of its image.
 const APPLETS: [&str; 28] = [
     "awk",
     "blkid",
@@ -70,7 +70,7 @@ const APPLETS: [&str; 28] = [
     "wc",
 ];
 
-/// containerd's command line; its configuration is written.
+/// containerd's command line; writes its configuration.
 pub(super) fn containerd(lab: &Lab) -> Result<CommandLine, Failure> {
     write(&lab.root().join("cni/10-pods.conflist"), &network())?;
     let path = lab.root().join("containerd.toml");
@@ -78,7 +78,7 @@ pub(super) fn containerd(lab: &Lab) -> Result<CommandLine, Failure> {
     Ok(Line::of("containerd".into()).flag("--config", path).0)
 }
 
-/// Pods get addresses, and reach the node by them. Nothing leaves the node: no rule of a firewall is needed, so none is made.
+/// Pods get addresses, and reach the node by them. No traffic leaves the node: no firewall rule is needed, so none is made.
 fn network() -> String {
     json!({
         "cniVersion": "0.4.0",
@@ -93,7 +93,7 @@ fn network() -> String {
 }
 
 fn containerd_toml(lab: &Lab) -> String {
-    // A layered file system cannot lie on another one.
+    // overlayfs cannot be on top of another overlayfs.
     let snapshots = match statfs(lab.root()) {
         Ok(there) if there.f_type == OVERLAYFS => "native",
         _ => "overlayfs",
@@ -125,7 +125,7 @@ bin_dir = "{NETWORK_PLUGINS}"
     )
 }
 
-/// kubelet's command line; its configuration is written.
+/// kubelet's command line; writes its configuration.
 pub(super) fn kubelet(
     programs: &Programs,
     lab: &Lab,
@@ -147,17 +147,17 @@ fn kubelet_config(lab: &Lab) -> String {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
         "containerRuntimeEndpoint": format!("unix://{CONTAINERD}"),
-        // Machines of CI have control groups of both versions; 1.36 still runs on the first.
+        // CI machines have control groups of both versions; 1.36 still runs on version 1.
         "failCgroupV1": false,
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": format!("/{}", lab.control_group()),
         "enforceNodeAllocatable": [],
-        // The machine is somebody's own: its swap, firewall and resolver are none of ours.
+        // The machine may be a developer's own: its swap, firewall and resolver must not be changed.
         "failSwapOn": false,
         "makeIPTablesUtilChains": false,
         "resolvConf": "",
         "volumePluginDir": "/var/lib/kubelet/volume-plugins",
-        // Nobody but this cluster reaches its port.
+        // Only this cluster can reach its port.
         "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
         "authorization": {"mode": "AlwaysAllow"},
         // A full disk of the machine is no reason to evict a test's pods.
@@ -167,18 +167,18 @@ fn kubelet_config(lab: &Lab) -> String {
             "nodefs.inodesFree": none,
             "imagefs.available": none,
         },
-        // Nor is it one to remove images, which come from no registry.
+        // A full disk is also no reason to remove images, since they are in no registry.
         "imageGCHighThresholdPercent": 100,
-        // Nothing answers there; without an address every pod of its own network would tell so by an event.
+        // No server is at this address; without an address every pod on the pod network would get a warning event.
         "clusterDNS": ["10.96.0.10"],
-        // Conditions of volumes become events of pods, and are looked at often enough to wait for.
+        // Conditions of volumes become events of pods, and are polled often enough for a test.
         "featureGates": {"CSIVolumeHealth": true},
         "volumeStatsAggPeriod": "5s",
     })
     .to_string()
 }
 
-/// The images that every cluster has, as files: each holds busybox, and they differ in what runs.
+/// The images of every cluster, as files: each contains busybox, and they differ in their entry point.
 pub(super) fn images(directory: &Path) -> Result<[PathBuf; 2], Failure> {
     let layer = directory.join("busybox.layer");
     let mut contents = vec![("bin/busybox".to_owned(), Content::File(BUSYBOX.into()))];
@@ -196,7 +196,7 @@ pub(super) fn images(directory: &Path) -> Result<[PathBuf; 2], Failure> {
     };
     Ok([
         image(BUSYBOX_IMAGE, &["/bin/sh"], "busybox.tar")?,
-        // It has nothing to do but to be there.
+        // It only has to run.
         image(PAUSE_IMAGE, &["/bin/sleep", "infinity"], "pause.tar")?,
     ])
 }

@@ -1,7 +1,7 @@
-//! A whole cluster of one node, as whoever started it holds it.
+//! A complete cluster of one node, and the handle of the process that started it.
 //!
-//! All of it is in namespaces of its own: nothing listens on the machine's network but the API server, on a loopback address, and with the first
-//! process of the namespaces everything in them ends. A handle that started a cluster ends it, also when its process dies.
+//! All of it is in namespaces of its own: only the API server listens on the machine's network, on a loopback address. When the first
+//! process of the namespaces ends, everything in them ends. A handle that started a cluster ends it, also when its process dies.
 
 mod control;
 mod outside;
@@ -29,26 +29,26 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tokio::time::{Instant, sleep};
 
-/// What the directories of clusters that tests start begin with, in the system's temporary directory.
+/// Prefix of the directories of tests' clusters, in the system's temporary directory.
 const PREFIX: &str = "wasmount-cluster-";
 
-/// The custom resources of snapshots: the module that has them.
+/// The module with the custom resources of snapshots.
 const SNAPSHOT_CLIENT: &str = "github.com/kubernetes-csi/external-snapshotter/client/v8";
 
-/// One that runs.
+/// A running cluster.
 #[derive(Debug)]
 pub struct Cluster {
     lab: Lab,
     programs: Programs,
     access: Access,
     control: Control,
-    /// Whether it ends with this handle.
+    /// Whether the cluster ends with this handle.
     owned: bool,
 }
 
 impl Cluster {
-    /// Starts one that ends with this handle, in the system's temporary directory, and waits until its node is ready. What crashed ones left
-    /// is taken away before.
+    /// Starts one that ends with this handle, in the system's temporary directory, and waits until its node is ready. The leftovers of crashed
+    /// clusters are removed before.
     pub async fn start(workspace: &Workspace) -> Result<Self, Failure> {
         let parent = std::env::temp_dir();
         lab::sweep(&parent, PREFIX)?;
@@ -69,12 +69,12 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Has it stay when this handle and its process are gone.
+    /// Keeps it running after this handle and its process end.
     pub fn let_stay(&mut self) -> Result<(), Failure> {
         self.own(false)
     }
 
-    /// The one that runs in this directory.
+    /// The cluster that runs in this directory.
     pub fn find(workspace: &Workspace, root: &Path) -> Result<Option<Self>, Failure> {
         let lab = Lab::at(root)?;
         if !lab.is_used() {
@@ -89,7 +89,7 @@ impl Cluster {
         }))
     }
 
-    /// The namespaces, with nothing in them yet.
+    /// Creates the namespaces, with nothing in them yet.
     fn begin(workspace: &Workspace, root: &Path) -> Result<Self, Failure> {
         needs_root()?;
         packages::install(packages::CLUSTER, &Console::new())?;
@@ -108,13 +108,13 @@ impl Cluster {
         })
     }
 
-    /// Whether it ends with this handle, and with our process.
+    /// Sets whether it ends with this handle, and with our process.
     fn own(&mut self, owned: bool) -> Result<(), Failure> {
         self.owned = owned;
         self.control.ask(&Request::Own(owned)).map(drop)
     }
 
-    /// All that makes it a Kubernetes.
+    /// Starts all parts of Kubernetes.
     async fn bring_up(&self, workspace: &Workspace) -> Result<(), Failure> {
         let Self {
             programs,
@@ -148,36 +148,36 @@ impl Cluster {
         self.ready().await
     }
 
-    /// Starts a process in the cluster, which is started again whenever it ends by itself; its log is `<lab>/log/<name>.log`.
+    /// Starts a process in the cluster, which is restarted whenever it ends unexpectedly; its log is `<lab>/log/<name>.log`.
     pub fn run(&self, service: Service) -> Result<(), Failure> {
         self.control.ask(&Request::Start(service)).map(drop)
     }
 
-    /// Ends a part (`etcd`, `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `containerd`, `kubelet`, `snapshot-controller`) or
-    /// what [`Self::run`] started, as its operator does; it stays away until [`Self::start_again`].
+    /// Stops a part (`etcd`, `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `containerd`, `kubelet`, `snapshot-controller`) or
+    /// a process of [`Self::run`], as its operator does; it stays stopped until [`Self::start_again`].
     pub fn stop(&self, name: &str) -> Result<(), Failure> {
         let request = Request::Stop(name.to_owned());
         self.control.ask(&request).map(drop)
     }
 
-    /// The same by SIGKILL.
+    /// The same with SIGKILL.
     pub fn kill(&self, name: &str) -> Result<(), Failure> {
         let request = Request::Kill(name.to_owned());
         self.control.ask(&request).map(drop)
     }
 
-    /// Starts what was stopped or killed, as it was; what runs is killed before.
+    /// Starts a stopped or killed process with its earlier command line; a running one is killed before.
     pub fn start_again(&self, name: &str) -> Result<(), Failure> {
         let request = Request::StartAgain(name.to_owned());
         self.control.ask(&request).map(drop)
     }
 
-    /// The process id, inside, of a part that runs.
+    /// The process id, inside, of a running part.
     pub fn id(&self, name: &str) -> Result<Option<u32>, Failure> {
         self.control.ask(&Request::Id(name.to_owned()))
     }
 
-    /// The same process as this side numbers it.
+    /// The id of the same process in our PID namespace.
     pub fn outside_id(&self, name: &str) -> Result<Option<u32>, Failure> {
         match self.id(name)? {
             Some(inside) => outside::id_of(self.control.id(), inside),
@@ -185,17 +185,17 @@ impl Cluster {
         }
     }
 
-    /// Where etcd answers, inside.
+    /// The address of etcd, inside.
     pub fn etcd(&self) -> String {
         parts::etcd_clients(self.access.server().0)
     }
 
-    /// A program inside, in the lab's directory, with the cluster's programs on its PATH; arguments may follow.
+    /// Runs a program inside, in the lab's directory, with the cluster's programs on its PATH; arguments may follow.
     pub fn enter(&self, program: &str) -> Command {
         let mut path = self.programs.directory().as_os_str().to_owned();
         path.push(":/usr/sbin:/usr/bin:/sbin:/bin");
         let mut chdir = std::ffi::OsString::from("--chdir=");
-        // nsenter goes to the root directory when it enters a mount namespace.
+        // nsenter changes to the root directory when it enters a mount namespace.
         chdir.push(self.lab.root());
         let mut command = Command::new("nsenter");
         command
@@ -208,7 +208,7 @@ impl Cluster {
         command
     }
 
-    /// Gives containerd an image (a file of `cargo xtask image`, `docker save` or the like).
+    /// Imports an image into containerd (a file of `cargo xtask image`, `docker save` or the like).
     pub async fn import(&self, image: &Path) -> Result<(), Failure> {
         let start = Instant::now();
         loop {
@@ -219,7 +219,7 @@ impl Cluster {
                 .args(["images", "import"])
                 .arg(image);
             match command::read(&mut command) {
-                // It may have been started a moment ago.
+                // containerd may have been started a moment ago.
                 Err(_) if start.elapsed() < super::READY && self.id("containerd")?.is_some() => {
                     sleep(super::LOOK).await;
                 }
@@ -228,7 +228,7 @@ impl Cluster {
         }
     }
 
-    /// A client of the administrator's, usable on this side.
+    /// A client with the administrator's credentials, usable from outside.
     pub async fn client(&self) -> Result<Client, Failure> {
         super::client(&self.kubeconfig(User::Admin)).await
     }
@@ -238,7 +238,7 @@ impl Cluster {
         self.access.kubeconfig(user)
     }
 
-    /// A file for `--kubeconfig` of whoever has this token, such as one that a service account was given.
+    /// A file for `--kubeconfig` with this token, such as that of a service account.
     pub fn kubeconfig_of(&self, name: &str, token: &str) -> Result<PathBuf, Failure> {
         self.access.kubeconfig_of(name, token)
     }
@@ -262,7 +262,7 @@ impl Cluster {
         &self.programs
     }
 
-    /// Waits until the API server is ready, after a fault too.
+    /// Waits until the API server is ready, also after a fault.
     pub async fn api_ready(&self) -> Result<(), Failure> {
         super::wait(async || super::ready(&self.client().await?).await).await
     }
@@ -290,7 +290,7 @@ impl Cluster {
         .await
     }
 
-    /// Ends all of it and takes away what it left.
+    /// Ends the cluster and removes its leftovers.
     pub fn end(mut self) -> Result<(), Failure> {
         self.take_away()
     }
@@ -311,7 +311,7 @@ impl Cluster {
         })
     }
 
-    /// The custom resources of snapshots and of groups of them.
+    /// Applies the custom resource definitions of snapshots and of groups of them.
     fn define_snapshots(&self, workspace: &Workspace) -> Result<(), Failure> {
         let directory = tools::SNAPSHOT_CONTROLLER
             .sources_of(workspace, SNAPSHOT_CLIENT)?
@@ -321,7 +321,7 @@ impl Cluster {
         let entries = fs::read_dir(&directory)
             .map_err(Failure::io(format!("read {}", directory.display())))?;
         for entry in entries.flatten() {
-            // What else lies there is for kustomize.
+            // The other files there are for kustomize.
             if entry.file_name().to_string_lossy().contains("snapshot") {
                 command.arg("--filename").arg(entry.path());
             }
@@ -336,13 +336,13 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if self.owned {
-            // Nobody is left to tell; the next start takes away what is left now.
+            // The error cannot be reported in drop; the next start removes what is left now.
             let _ = self.take_away();
         }
     }
 }
 
-/// A socket for the API server, on this side, at an address of its own.
+/// A socket for the API server in our network namespace, at an address of its own.
 fn outside() -> Result<(Ipv4Addr, TcpListener), Failure> {
     super::loopback_addresses()
         .find_map(|host| Some((host, TcpListener::bind((host, API_PORT)).ok()?)))
@@ -359,7 +359,7 @@ fn is_ready(node: &Node) -> bool {
         .any(|it| it.type_ == "Ready" && it.status == "True")
 }
 
-/// Refuses without it.
+/// Fails without root.
 pub fn needs_root() -> Result<(), Failure> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
@@ -370,7 +370,7 @@ pub fn needs_root() -> Result<(), Failure> {
     })
 }
 
-/// Ends the cluster in this directory, if one runs there, and takes away what it or a crashed one left.
+/// Ends the cluster in this directory, if one runs there, and removes its leftovers or those of a crashed one.
 pub fn take_away(root: &Path) -> Result<(), Failure> {
     let lab = Lab::at(root)?;
     if lab.is_used() {

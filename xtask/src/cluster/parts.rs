@@ -8,29 +8,29 @@ use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
-/// For clients of etcd.
+/// etcd's port for clients.
 const ETCD_PORT: u16 = 2379;
 
-/// For its like, of which there are none.
+/// etcd's port for peers, of which there are none.
 const ETCD_PEER_PORT: u16 = 2380;
 
-/// The API server's in a cluster of its own namespaces: services have it at this port, and nothing there carries one port to another.
+/// The API server's port in a cluster with namespaces of its own: its service has this port, and no port is translated there.
 pub(super) const API_PORT: u16 = 443;
 
 /// Addresses of services; the API server's own is the first one.
 const SERVICES: &str = "10.96.0.0/24";
 
-/// Who says that a service account is whom it is.
+/// The issuer of service accounts' tokens.
 const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// Where a control plane listens.
+/// The addresses of a control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
-    /// All of it, on this device.
+    /// The address of all programs, on the loopback device.
     pub host: Ipv4Addr,
-    /// What the API server binds to; the above, or all addresses.
+    /// The address that the API server binds to; the above, or all addresses.
     pub bind: Ipv4Addr,
-    /// The address that the cluster knows the API server by.
+    /// The address by which the cluster knows the API server.
     pub advertise: Ipv4Addr,
     /// The API server's port.
     pub port: u16,
@@ -40,18 +40,18 @@ pub struct Addresses {
 pub type CommandLine = Vec<OsString>;
 
 impl Addresses {
-    /// What must be free.
+    /// The addresses that must be free.
     pub(super) fn ports(&self) -> [SocketAddrV4; 3] {
         [ETCD_PORT, ETCD_PEER_PORT, self.port].map(|port| SocketAddrV4::new(self.host, port))
     }
 }
 
-/// Where etcd serves its clients.
+/// etcd's address for its clients.
 pub(super) fn etcd_clients(host: Ipv4Addr) -> String {
     format!("http://{host}:{ETCD_PORT}")
 }
 
-/// The store of the API server.
+/// etcd, the store of the API server.
 pub fn etcd(programs: &Programs, at: &Addresses, data: &Path) -> CommandLine {
     let clients = etcd_clients(at.host);
     let peers = format!("http://{}:{ETCD_PEER_PORT}", at.host);
@@ -63,7 +63,7 @@ pub fn etcd(programs: &Programs, at: &Addresses, data: &Path) -> CommandLine {
         .flag("--initial-advertise-peer-urls", &peers)
         .flag("--initial-cluster", format!("default={peers}"))
         .flag("--log-level", "warn")
-        // Nothing of it outlives the machine: no write need reach the disk.
+        // Its data need not survive a crash of the machine: no write need reach the disk.
         .switch("--unsafe-no-fsync")
         .0
 }
@@ -83,7 +83,7 @@ pub fn api_server(programs: &Programs, at: &Addresses, access: &Access) -> Comma
         .flag("--service-account-issuer", ISSUER)
         .flag("--service-account-key-file", access.public_key())
         .flag("--service-account-signing-key-file", access.signing_key())
-        // There is no other API server to reconcile with, and a loopback address is refused as an endpoint.
+        // There is no other API server to reconcile with, and a loopback address is rejected as an endpoint.
         .flag("--endpoint-reconciler-type", "none")
         .flag("--kubelet-preferred-address-types", "InternalIP")
         // Drivers mount, so their pods are privileged.
@@ -95,7 +95,7 @@ pub fn api_server(programs: &Programs, at: &Addresses, access: &Access) -> Comma
 pub fn controller_manager(programs: &Programs, access: &Access) -> CommandLine {
     Line::of(programs.path("kube-controller-manager"))
         .flag("--kubeconfig", access.kubeconfig(User::ControllerManager))
-        // Each of its controllers has the rights of its own service account, as in a cluster that anybody runs.
+        // Each of its controllers has the rights of its own service account, as in every production cluster.
         .switch("--use-service-account-credentials")
         .flag("--leader-elect", "false")
         .flag("--service-account-private-key-file", access.signing_key())
@@ -119,17 +119,17 @@ pub fn scheduler(programs: &Programs, access: &Access) -> CommandLine {
         .0
 }
 
-/// The controller of snapshots, of which a cluster has one for all drivers.
+/// The snapshot controller, of which a cluster has one for all drivers.
 pub fn snapshot_controller(programs: &Programs, access: &Access) -> CommandLine {
     Line::of(programs.path("snapshot-controller"))
         .flag("--kubeconfig", access.kubeconfig(User::Admin))
-        // Snapshots of what only its own node can reach are taken there.
+        // Snapshots of volumes that only their own node can reach are taken on that node.
         .flag("--enable-distributed-snapshotting", "true")
         .flag("--feature-gates", "CSIVolumeGroupSnapshot=true")
         .0
 }
 
-/// Arguments, one after the other.
+/// Builds a list of arguments.
 pub(super) struct Line(pub(super) CommandLine);
 
 impl Line {

@@ -1,4 +1,4 @@
-//! The programs of a cluster: built, and each found by its name.
+//! The programs of a cluster: builds them, and finds each by its name.
 
 use crate::failure::Failure;
 use crate::tools::{self, Tool};
@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// What Kubernetes' file is called by.
+/// The names under which Kubernetes' file is run.
 const KUBERNETES: [&str; 6] = [
     "etcd",
     "kube-apiserver",
@@ -19,20 +19,20 @@ const KUBERNETES: [&str; 6] = [
     "kubelet",
 ];
 
-/// A directory with all of them.
+/// A directory with all programs.
 #[derive(Debug, Clone)]
 pub struct Programs {
     directory: PathBuf,
 }
 
 impl Programs {
-    /// Builds what is not built yet: about ten minutes of CPU from cold, half a minute with a warm Go cache.
+    /// Builds the missing programs: about ten minutes of CPU from cold, half a minute with a warm Go cache.
     pub fn build(workspace: &Workspace) -> Result<Self, Failure> {
         let mut files = Vec::new();
         for tool in tools::CLUSTER {
             files.push((tool, tool.build(workspace)?));
         }
-        // Called by what they point to, so that no two states of the module have one directory.
+        // Named by the targets of its links, so that no two states of the module share a directory.
         let mut digest = Sha256::new();
         for (_, file) in &files {
             digest.update(file.as_os_str().as_encoded_bytes());
@@ -51,18 +51,18 @@ impl Programs {
         Ok(Self { directory })
     }
 
-    /// Where they are.
+    /// The directory of the programs.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Where one is.
+    /// The path of one program.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 }
 
-/// The names that a tool's file goes by.
+/// The names under which a tool's file is run.
 fn names(tool: &Tool) -> Vec<&'static str> {
     if *tool == tools::KUBERNETES {
         KUBERNETES.to_vec()
@@ -71,7 +71,7 @@ fn names(tool: &Tool) -> Vec<&'static str> {
     }
 }
 
-/// Another test program may make the same link at the same time.
+/// Another test program may create the same link at the same time.
 fn link(file: &Path, link: &Path) -> Result<(), Failure> {
     match symlink(file, link) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),

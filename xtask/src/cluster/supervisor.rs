@@ -1,6 +1,6 @@
-//! The process that starts, restarts and ends what runs in a cluster's namespaces, by requests over a socket in the lab.
+//! The process that starts, restarts and ends the processes in a cluster's namespaces, by requests over a socket in the lab.
 //!
-//! It knows processes: which of them make a Kubernetes is decided outside.
+//! It knows only processes: its client decides which of them make up Kubernetes.
 
 use super::lab::Lab;
 use crate::failure::Failure;
@@ -14,57 +14,57 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Between two looks at what runs.
+/// Between two polls of the running processes.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Before what ended by itself is started again: long enough not to busy the machine, short enough to wait for.
+/// Delay before an ended process is restarted: long enough not to busy the machine, short enough to wait for.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// A process that runs in the cluster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Service {
-    /// What it is called by in requests; its log is called so too.
+    /// Its name in requests and of its log.
     pub name: String,
     /// Program and arguments.
     pub line: Vec<String>,
-    /// In addition to the supervisor's.
+    /// Variables in addition to the supervisor's.
     pub environment: BTreeMap<String, String>,
-    /// Whether it is started again when it ends by itself.
+    /// Whether it is restarted when it ends unexpectedly.
     pub again: bool,
 }
 
-/// An order, one line of JSON each; so is the reply.
+/// A request; requests and replies are one line of JSON each.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
     /// Whether everything ends when this connection does.
     Own(bool),
-    /// Starts it; one of that name that runs is killed before.
+    /// Starts it; a running one of that name is killed before.
     Start(Service),
-    /// SIGTERM, and SIGKILL to what does not heed it; it is not started again.
+    /// Sends SIGTERM, and SIGKILL to a process that does not end; it is not restarted.
     Stop(String),
-    /// SIGKILL; it is not started again.
+    /// Sends SIGKILL; it is not restarted.
     Kill(String),
-    /// Starts what was stopped as it was.
+    /// Starts a stopped process with its earlier command line.
     StartAgain(String),
-    /// The process id inside, of one that runs.
+    /// The process id, inside, of a running process.
     Id(String),
     /// Ends everything.
     End,
 }
 
-/// What became of an order.
+/// The result of a request.
 pub(super) type Reply = Result<Option<u32>, String>;
 
-/// What was ordered, and what runs of it.
+/// A requested service, and its process if it runs.
 #[derive(Debug)]
 struct Entry {
     service: Service,
     process: Option<Process>,
-    /// When it is due to be started again.
+    /// When it is due to be restarted.
     due: Option<Instant>,
 }
 
-/// All of them, by name.
+/// All services, by name.
 #[derive(Debug)]
 struct Entries {
     lab: Lab,
@@ -93,7 +93,7 @@ pub(super) fn serve(lab: &Lab, listener: &UnixListener) -> Result<(), Failure> {
 }
 
 impl Entries {
-    /// Carries out what one connection orders, one after the other.
+    /// Executes the requests of one connection, one after the other.
     fn converse(&self, connection: UnixStream) {
         let Ok(mut replies) = connection.try_clone() else {
             return;
@@ -110,7 +110,7 @@ impl Entries {
                 Err(error) => Err(format!("{line} is no order: {error}")),
             };
             let text = serde_json::to_string(&reply).unwrap_or_default();
-            // Who left before the reply notices nothing.
+            // A client that disconnected before the reply needs none.
             let _ = writeln!(replies, "{text}");
         }
         if owned {
@@ -133,7 +133,7 @@ impl Entries {
     }
 
     fn start(&self, service: Service) -> Reply {
-        // What runs under this name ends here, before the next one begins.
+        // A running process of this name ends here, before the next one starts.
         self.lock().remove(&service.name);
         let process = self.run(&service).map_err(|it| it.to_string())?;
         let id = process.id();
@@ -153,11 +153,11 @@ impl Entries {
             .args(words)
             .envs(&service.environment)
             .current_dir(self.lab.root());
-        // A process group, but no order to end with us: with the first process of the namespace all of it ends.
+        // A process group, but no parent-death signal: when the first process of the namespace ends, all of them end.
         Process::start(command, &self.lab.log(&service.name))
     }
 
-    /// Not under the lock: it may take its time.
+    /// Not under the lock: it may take long.
     fn end<T>(&self, name: &str, how: impl FnOnce(&mut Process) -> Result<T, Failure>) -> Reply {
         let taken = match self.lock().get_mut(name) {
             None => return Err(unknown(name)),
@@ -190,7 +190,7 @@ impl Entries {
             }
             if entry.due.is_some_and(|due| due <= Instant::now()) {
                 entry.due = None;
-                // What cannot be started has said why in no log: the next request for it tells.
+                // The failure to start it is in no log: the next request for it returns it.
                 entry.process = self.run(&entry.service).ok();
             }
         }

@@ -1,5 +1,5 @@
-//! What a pod does with a volume: writes, reads back, and finds that a read-only mount is one. Blocking work on files of a mount that may
-//! hang, so all of it runs on threads of its own.
+//! What a pod does with a volume: writes, reads back, and checks that a read-only mount rejects writes. It is blocking work on files of a mount that
+//! may hang, so all of it runs on threads of its own.
 
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use tokio::task::spawn_blocking;
 
-/// What is written: enough that it leaves the page cache in several writes.
+/// Bytes to write: enough that the page cache is flushed in several writes.
 const BYTES: u64 = 8 << 20;
 
 /// The file in the volume.
@@ -31,7 +31,7 @@ impl Checksum {
     }
 }
 
-/// Writes random bytes, durably; gives the checksum of what was meant.
+/// Writes random bytes, durably; returns the checksum of the written data.
 pub(super) async fn write(volume: &Path) -> io::Result<Checksum> {
     let path = volume.join(FILE);
     blocking(move || {
@@ -47,13 +47,13 @@ pub(super) async fn write(volume: &Path) -> io::Result<Checksum> {
     .await
 }
 
-/// Reads it; gives the checksum of what is there.
+/// Reads the file; returns the checksum of its content.
 pub(super) async fn read(volume: &Path) -> io::Result<Checksum> {
     let path = volume.join(FILE);
     blocking(move || fs::read(path).map(|bytes| Checksum::of(&bytes))).await
 }
 
-/// Tries to write where it must not be possible: succeeds if refused as a read-only file system refuses.
+/// Tries to write where it must not be possible: succeeds if the write fails with the error of a read-only file system.
 pub(super) async fn write_is_refused(volume: &Path) -> io::Result<()> {
     let path = volume.join("more");
     blocking(move || match File::create(path) {
@@ -64,7 +64,7 @@ pub(super) async fn write_is_refused(volume: &Path) -> io::Result<()> {
     .await
 }
 
-/// What the orchestrator makes before it calls: the staging directory, or the parent of a target.
+/// The directory that the orchestrator creates before a call: the staging directory, or the parent of a target.
 pub(super) async fn make_directory(path: PathBuf) -> io::Result<()> {
     blocking(move || fs::create_dir_all(path)).await
 }

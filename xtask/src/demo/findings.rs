@@ -1,4 +1,4 @@
-//! What the demo found, as an outside observer: what the mount table, the data and the data directory show after the last call.
+//! The findings of the demo, as an outside observer: the state of the mount table, the data and the data directory after the last call.
 
 use super::journey::Data;
 use crate::failure::Failure;
@@ -12,21 +12,21 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct Inventory(BTreeSet<PathBuf>);
 
-/// What is to be said.
+/// The results to print.
 #[derive(Debug)]
 pub(super) struct Findings {
-    /// Calls that did not answer as they must.
+    /// Calls with another result than expected.
     pub(super) failed: Vec<String>,
-    /// What came of the data.
+    /// The result of reading the data back.
     pub(super) data: Data,
-    /// What was mounted after the last call.
+    /// The mounts after the last call.
     pub(super) mounts: Vec<PathBuf>,
-    /// What is in the data directory, the pool with it, that was not there before the first volume.
+    /// Files in the data directory, the pool included, that did not exist before the first volume.
     pub(super) new_files: Vec<PathBuf>,
 }
 
 impl Inventory {
-    /// Takes stock.
+    /// Lists the directory.
     pub(super) fn of(directory: &Path) -> Result<Self, Failure> {
         let mut paths = BTreeSet::new();
         collect(directory, &mut paths)
@@ -34,14 +34,14 @@ impl Inventory {
         Ok(Self(paths))
     }
 
-    /// What is in this one and not in an earlier one.
+    /// The paths in this inventory and not in an earlier one.
     pub(super) fn beyond(&self, earlier: &Self) -> Vec<PathBuf> {
         self.0.difference(&earlier.0).cloned().collect()
     }
 }
 
 impl Findings {
-    /// Says them; gives how many are bad.
+    /// Prints the findings; returns how many are bad.
     pub(super) fn say(&self, console: &Console) -> usize {
         let lines = self.lines();
         console.heading("findings");
@@ -90,7 +90,7 @@ fn nothing(good: &str, bad: &str, paths: &[PathBuf]) -> Result<String, String> {
     }
 }
 
-/// Symbolic links are entries like others: not followed.
+/// Symbolic links are listed like other entries, and not followed.
 fn collect(directory: &Path, paths: &mut BTreeSet<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

@@ -1,10 +1,10 @@
-//! Ctrl-C and SIGTERM: a wish to stop, which becomes a [`Failure::Interrupted`] where work waits, so that the tear-down still runs.
-//! A second wish while tearing down changes nothing.
+//! Ctrl-C and SIGTERM: a request to stop, which becomes a [`Failure::Interrupted`] where work waits, so that the teardown still runs.
+//! A second request during the teardown changes nothing.
 
 use crate::failure::Failure;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Hears both from its making on.
+/// Handles both signals from its creation on.
 #[derive(Debug)]
 pub(super) struct Interrupt {
     interrupt: Signal,
@@ -20,7 +20,7 @@ impl Interrupt {
         })
     }
 
-    /// Until somebody wishes to stop.
+    /// Waits until a request to stop.
     pub(super) async fn wait(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -28,7 +28,7 @@ impl Interrupt {
         }
     }
 
-    /// The work, unless somebody wishes to stop before.
+    /// Runs the work, unless a request to stop arrives before it ends.
     pub(super) async fn or<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
         tokio::select! {
             done = work => Ok(done),

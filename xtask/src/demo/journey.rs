@@ -1,5 +1,5 @@
-//! The life of one volume as an orchestrator drives it, from the first question to the plugin until the volume is deleted. The paths are
-//! laid out as a kubelet's. It stops at the first refusal; what follows is for `tear_down`.
+//! The lifecycle of one volume as an orchestrator drives it, from the first request to the plugin until the volume is deleted. The paths are
+//! laid out as kubelet's. It stops at the first rejected call; the rest is done by `tear_down`.
 
 use super::data::{self, Checksum};
 use super::report::{Report, Stopped};
@@ -18,13 +18,13 @@ use wasmount_csi::wire::csi::v1::{
 /// Bytes in a mebibyte, the unit of the table.
 const MEBIBYTE: i64 = 1 << 20;
 
-/// Characters of an id that the table shows: an id may have 128, a line 80.
+/// Characters of an id in the table: an id may have 128, a line 80.
 const SHOWN: usize = 20;
 
-/// In the staging path: kubelet has the hash of the volume's id there, and the host takes any.
+/// Part of the staging path: kubelet puts the hash of the volume's id there, and the host accepts any.
 const VOLUME_HASH: &str = "d2a84f4b8b650937ec8f73cd8be2c74add5a911ba64df27458ed8229da804a26";
 
-/// Where it has got to.
+/// The progress of the lifecycle.
 #[derive(Debug)]
 pub(super) struct Journey {
     clients: Clients,
@@ -36,22 +36,22 @@ pub(super) struct Journey {
     seen: Vec<Checksum>,
 }
 
-/// What came of the data.
+/// The result of reading the data back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Data {
     /// Read back this many times, the same each time.
     Intact(usize, Checksum),
     /// Read back with another checksum.
     Changed,
-    /// Not read back as often as planned: the journey stopped before.
+    /// Not read back as often as planned: the lifecycle stopped before.
     Unread,
 }
 
 impl Journey {
-    /// Times that a whole journey reads the data: after writing, through the read-only mount, after expansion.
+    /// How often a complete lifecycle reads the data: after writing, through the read-only mount, after expansion.
     const READS: usize = 3;
 
-    /// With the paths that kubelet makes for a volume of a driver.
+    /// Creates it with the paths that kubelet uses for a volume of a driver.
     pub(super) fn new(clients: Clients, kubelet: &Path, driver: &OsStr) -> Self {
         let pod = |pod: &str| {
             kubelet.join(format!(
@@ -73,7 +73,7 @@ impl Journey {
         }
     }
 
-    /// All, until the first refusal, which the report holds.
+    /// Runs all calls until the first rejected one, which is in the report.
     pub(super) async fn set_up_and_use(&mut self, report: &mut Report<'_>) -> Result<(), Stopped> {
         let volume = self.create(report).await?;
         self.mount(report, &volume).await?;
@@ -82,7 +82,7 @@ impl Journey {
         self.expand(report, &volume).await
     }
 
-    /// What came of the data.
+    /// The result of reading the data back.
     pub(super) fn data(&self) -> Data {
         match self.written {
             Some(written) if self.seen.iter().any(|seen| *seen != written) => Data::Changed,
@@ -91,7 +91,7 @@ impl Journey {
         }
     }
 
-    /// What an orchestrator asks before it creates anything.
+    /// The calls of an orchestrator before it creates a volume.
     pub(super) async fn ask(&mut self, report: &mut Report<'_>) -> Result<(), Stopped> {
         let Clients {
             identity,
@@ -288,7 +288,7 @@ impl Journey {
         Ok(())
     }
 
-    /// Undoes all, whatever was reached.
+    /// Undoes everything, whatever was reached.
     pub(super) async fn tear_down(&mut self, report: &mut Report<'_>) {
         if let Some(volume) = self.volume.take() {
             let targets = [&*self.second_target, &*self.target];
@@ -297,7 +297,7 @@ impl Journey {
     }
 }
 
-/// The orchestrator's part: the staging path, and the parent of a target path.
+/// Creates the orchestrator's directories: the staging path, and the parent of a target path.
 async fn make_directory(report: &mut Report<'_>, path: &Path) -> Result<(), Stopped> {
     data::make_directory(path.to_owned())
         .await

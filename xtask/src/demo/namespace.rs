@@ -1,4 +1,4 @@
-//! Where the demo may mount: as root directly; otherwise in a user and mount namespace of its own, in which it is root.
+//! The namespaces of the demo's mounts: as root the present ones; otherwise a user and mount namespace of its own, in which it is root.
 
 use super::DemoOptions;
 use crate::command;
@@ -8,10 +8,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Makes both namespaces, with the caller's user as root inside.
+/// Creates both namespaces, with the caller's user as root inside.
 const UNSHARE: [&str; 3] = ["--user", "--map-root-user", "--mount"];
 
-/// Returns as root; otherwise becomes a demo inside a namespace, by running `program`, and does not return.
+/// Returns if the user is root; otherwise runs `program` as the demo inside a namespace, in place of this process, and does not return.
 pub(super) fn enter(
     program: &Path,
     console: &Console,
@@ -37,7 +37,7 @@ pub(super) fn enter(
     if options.keep {
         command.arg("--keep");
     }
-    // Replaced, not started: Ctrl-C then reaches one process, the one that tears down.
+    // Replaced by exec, not started as a child: Ctrl-C then reaches one process, the one that tears down.
     let source = command.exec();
     Err(command::start_failure(&command, source))
 }

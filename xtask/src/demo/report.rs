@@ -1,4 +1,4 @@
-//! The table of calls: a row appears when its call has ended, in columns that fit 80 characters.
+//! The table of calls: a row is printed when its call has ended, in columns that fit 80 characters.
 
 use crate::say::{Console, Tone};
 use std::fmt::Display;
@@ -20,7 +20,7 @@ pub(super) struct Report<'a> {
     failed: Vec<String>,
 }
 
-/// A call that had to succeed did not; the row is written. What follows makes no sense.
+/// A call that had to succeed did not; its row is written. The following calls make no sense.
 #[derive(Debug)]
 pub(super) struct Stopped;
 
@@ -35,7 +35,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// An RPC; `words` tells its answer in a few words.
+    /// Makes an RPC; `words` summarises its answer.
     pub(super) async fn rpc<T>(
         &mut self,
         name: &str,
@@ -55,7 +55,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// What the orchestrator or a pod does itself, between calls.
+    /// An action of the orchestrator or a pod itself, between calls.
     pub(super) async fn act<T, E: Display>(
         &mut self,
         name: &str,
@@ -74,12 +74,12 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// An answer that came but is wrong.
+    /// Reports an answer that is wrong.
     pub(super) fn wrong(&mut self, name: &str, what: &str) -> Stopped {
         self.fail(name, Duration::ZERO, what)
     }
 
-    /// The line under the table.
+    /// Prints the line under the table.
     pub(super) fn end(&self) {
         let time = format!("{:.1} ms", milliseconds(self.start.elapsed()));
         self.console.line(&self.console.paint(
@@ -88,7 +88,7 @@ impl<'a> Report<'a> {
         ));
     }
 
-    /// `call: why`, each.
+    /// The failed calls, each as `call: why`.
     pub(super) fn failed(&self) -> Vec<String> {
         self.failed.clone()
     }
@@ -107,7 +107,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// A status as one reads it in the CSI specification.
+/// A status as the CSI specification writes it.
 fn refusal(status: &Status) -> String {
     format!("{:?}: {}", status.code(), status.message())
 }

@@ -9,13 +9,13 @@ use wasmount_csi::wire::csi::v1::{
     NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, Volume, VolumeCapability,
 };
 
-/// Asked for at first: room for the data, and small enough for any machine.
+/// The first requested size: enough for the data, and small enough for any machine.
 pub(super) const FIRST_BYTES: i64 = 64 << 20;
 
-/// Asked for on expansion.
+/// The requested size of the expansion.
 pub(super) const EXPANDED_BYTES: i64 = 128 << 20;
 
-/// The name that the orchestrator gives; the driver chooses the id.
+/// The name that the orchestrator chooses; the driver chooses the id.
 const NAME: &str = "pvc-demo";
 
 pub(super) fn create() -> CreateVolumeRequest {

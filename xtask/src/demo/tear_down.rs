@@ -1,4 +1,4 @@
-//! The end of a volume's life. Every call of it is idempotent, so it may follow whatever was reached, and goes on after a refusal.
+//! The teardown of a volume. Each of its calls is idempotent, so it works from any state, and continues after a rejected call.
 
 use super::report::Report;
 use super::requests;
@@ -9,13 +9,13 @@ use tokio::time::{Instant, sleep};
 use tonic::{Code, Response, Status};
 use wasmount_csi::wire::csi::v1::Volume;
 
-/// How long a call is repeated that finds an earlier one still under way (ABORTED), as a kubelet would.
+/// How long a call is repeated while an earlier one is in progress (ABORTED), as kubelet would.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Between two attempts.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Unpublishes, unstages and deletes. The report holds what went wrong.
+/// Unpublishes, unstages and deletes. Failures are in the report.
 pub(super) async fn all(
     clients: &Clients,
     report: &mut Report<'_>,
@@ -48,7 +48,7 @@ pub(super) async fn all(
     let _ = report.rpc("DeleteVolume", call, words).await;
 }
 
-/// Repeats a call while an earlier one for the same volume is under way.
+/// Repeats a call while an earlier one for the same volume is in progress.
 async fn patiently<T>(
     call: impl AsyncFn() -> Result<Response<T>, Status>,
 ) -> Result<Response<T>, Status> {

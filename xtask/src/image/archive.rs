@@ -1,6 +1,6 @@
 //! An image in one file: the OCI image layout as a tar archive (OCI image specification 1.1), which containerd, podman and skopeo read.
 //!
-//! The same content gives the same bytes: no time, no owner, no order of a directory goes into it.
+//! The same content gives the same bytes: times, owners and the order of a directory do not affect it.
 
 use crate::failure::Failure;
 use serde_json::{Value, json};
@@ -10,29 +10,29 @@ use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use tar::{Builder, EntryType, Header};
 
-/// A file that everybody may read and run; in an image nobody needs more.
+/// Mode of files: every user may read and run them; images need no other mode.
 const MODE: u32 = 0o755;
 
 /// The media type of a manifest.
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// How much of a layer is read at a time.
+/// Bytes of a layer that are read at a time.
 const CHUNK: usize = 1 << 16;
 
-/// What runs when nothing else is asked for.
+/// An image, and the program that it runs by default.
 #[derive(Debug, Clone)]
 pub struct Image<'a> {
-    /// With registry and tag: such as `wasmount.local/busybox:1`.
+    /// The name with registry and tag, such as `wasmount.local/busybox:1`.
     pub name: &'a str,
     /// The program, with its first arguments.
     pub entrypoint: &'a [&'a str],
-    /// Arguments that a pod replaces.
+    /// Default arguments, which a pod can replace.
     pub arguments: &'a [&'a str],
     /// Uncompressed tar archives, the lowest first.
     pub layers: &'a [PathBuf],
 }
 
-/// Something in a layer.
+/// An entry in a layer.
 #[derive(Debug, Clone)]
 pub enum Content {
     /// A program or another file, as it is on this machine.
@@ -47,7 +47,7 @@ struct Blob {
     size: u64,
 }
 
-/// Writes a layer that holds these, each at its path in the image.
+/// Writes a layer with these entries, each at its path in the image.
 pub fn write_layer(path: &Path, contents: &[(String, Content)]) -> Result<(), Failure> {
     write(path, |archive| {
         for (name, content) in contents {
@@ -67,7 +67,7 @@ pub fn write_layer(path: &Path, contents: &[(String, Content)]) -> Result<(), Fa
 }
 
 impl Image<'_> {
-    /// Writes it.
+    /// Writes the image into a file.
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
         let mut layers = Vec::new();
         for layer in self.layers {
@@ -108,7 +108,7 @@ impl Image<'_> {
 
     fn index(&self, manifest: &Blob) -> Value {
         let tag = self.name.rsplit(':').next();
-        // The whole name is containerd's own word; the specification knows the tag.
+        // The annotation with the whole name is containerd's own; the specification defines only that of the tag.
         let annotations = json!({
             "io.containerd.image.name": self.name,
             "org.opencontainers.image.ref.name": tag,
@@ -150,7 +150,7 @@ fn manifest(config: &Blob, layers: &[Blob]) -> Value {
     })
 }
 
-/// As Go, and so the specification, calls it.
+/// The architecture in the terms of Go, which the specification uses.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -159,7 +159,7 @@ fn architecture() -> &'static str {
     }
 }
 
-/// Of a file that may be larger than memory.
+/// The blob of a file that may be larger than memory.
 fn blob_of(path: &Path) -> io::Result<Blob> {
     let mut file = BufReader::new(File::open(path)?);
     let mut digest = Sha256::new();
@@ -197,7 +197,7 @@ fn text(archive: &mut Builder<File>, name: &str, content: &str) -> io::Result<()
     archive.append_data(&mut header, name, content.as_bytes())
 }
 
-/// Under another name first: who finds it finds all of it.
+/// Under another name first, so that no other process finds an incomplete file.
 fn write(
     path: &Path,
     fill: impl FnOnce(&mut Builder<File>) -> io::Result<()>,

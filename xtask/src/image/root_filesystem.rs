@@ -1,6 +1,6 @@
-//! What lies under Wasmount in its image: the packages of the distribution that bring the tools of file systems.
+//! The base layer of Wasmount's image: the distribution's packages with the tools of file systems.
 //!
-//! It is the machine's own release, so that the program finds the C library that it was linked against.
+//! It uses the machine's own release, so that the program finds the C library that it was linked against.
 
 use crate::command;
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the host and its mounter call (host/mount/src/tools.rs tells which program is of which), and what their own program is linked to.
+/// Packages of the programs that the host and its mounter run (host/mount/src/tools.rs says which program is in which), and of the linked libraries.
 pub const PACKAGES: [&str; 6] = [
     "btrfs-progs",
     "e2fsprogs",
@@ -23,7 +23,7 @@ pub const PACKAGES: [&str; 6] = [
     "xfsprogs",
 ];
 
-/// What of packages nobody reads in a container.
+/// Files of packages that are of no use in a container.
 const LEFT_OUT: [&str; 4] = [
     "/usr/share/doc/*",
     "/usr/share/info/*",
@@ -31,11 +31,11 @@ const LEFT_OUT: [&str; 4] = [
     "/usr/share/man/*",
 ];
 
-/// Where a machine's package sources are listed: a file, and a directory of files.
+/// The lists of a machine's package sources: a file, and a directory of files.
 const SOURCES: &str = "/etc/apt/sources.list";
 const SOURCES_DIRECTORY: &str = "/etc/apt/sources.list.d";
 
-/// The tar archive of it; made first if it is not there.
+/// The tar archive of the root file system; created first if it is missing.
 pub fn build(workspace: &Workspace, console: &Console) -> Result<PathBuf, Failure> {
     let sources = sources();
     let path = path(workspace, &sources)?;
@@ -49,14 +49,14 @@ pub fn build(workspace: &Workspace, console: &Console) -> Result<PathBuf, Failur
     let unfinished = path.with_extension(format!("{}.tar", std::process::id()));
     let mut command = Command::new("mmdebstrap");
     command
-        // Times of files are those of their packages, or this.
+        // Files have the times of their packages, or this one.
         .env("SOURCE_DATE_EPOCH", "0")
         .args(["--quiet", "--format=tar", "--variant=essential"])
         .arg(format!("--include={}", PACKAGES.join(",")));
     for pattern in LEFT_OUT {
         command.arg(format!("--dpkgopt=path-exclude={pattern}"));
     }
-    // No suite: the sources name it.
+    // No suite: the source lists name it.
     command.arg("").arg(&unfinished).args(&sources);
     command::read(&mut command)?;
     fs::rename(&unfinished, &path)
@@ -64,7 +64,7 @@ pub fn build(workspace: &Workspace, console: &Console) -> Result<PathBuf, Failur
     Ok(path)
 }
 
-/// Has it made again the next time.
+/// Makes the next build create it again.
 pub fn forget(workspace: &Workspace) -> Result<(), Failure> {
     let path = path(workspace, &sources())?;
     match fs::remove_file(&path) {
@@ -73,7 +73,7 @@ pub fn forget(workspace: &Workspace) -> Result<(), Failure> {
     }
 }
 
-/// Named by what it is made of.
+/// The path of the archive, named by its inputs.
 fn path(workspace: &Workspace, sources: &[PathBuf]) -> Result<PathBuf, Failure> {
     let mut digest = Sha256::new();
     for word in PACKAGES.iter().chain(&LEFT_OUT) {
@@ -101,7 +101,7 @@ fn sources() -> Vec<PathBuf> {
     all
 }
 
-/// As apt decides (sources.list(5)).
+/// Whether apt reads it as a source list (sources.list(5)).
 fn is_list(path: &Path) -> bool {
     let known = path
         .extension()

@@ -1,4 +1,4 @@
-//! The test programs of a workspace: built by cargo, found in its messages.
+//! The test programs of a workspace: built by cargo, and found in its messages.
 
 use crate::command;
 use crate::failure::Failure;
@@ -14,11 +14,11 @@ pub(super) struct Program {
     pub(super) name: String,
     /// The file to run.
     pub(super) file: PathBuf,
-    /// Its package: cargo runs test programs there.
+    /// The directory of its package: cargo runs test programs there.
     pub(super) directory: PathBuf,
 }
 
-/// The parts of a message of `cargo --message-format json` that matter here.
+/// The fields of a message of `cargo --message-format json` that are used here.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -70,9 +70,9 @@ pub(super) fn build(mut cargo: Command) -> Result<Vec<Program>, Failure> {
     })
 }
 
-/// The test program that a message is about.
+/// The test program that a message describes.
 fn program(line: &str) -> Option<Program> {
-    // Lines that are no messages are output of build scripts.
+    // Lines that are not messages are output of build scripts.
     let message: Message = serde_json::from_str(line).ok()?;
     if message.reason != "compiler-artifact" || !message.profile?.test {
         return None;
@@ -93,12 +93,12 @@ fn program(line: &str) -> Option<Program> {
 }
 
 impl Program {
-    /// Whether its `main` is its own, with fewer flags than Rust's test runner has.
+    /// Whether it has its own `main`, with fewer flags than Rust's test runner.
     pub(super) fn has_own_main(&self) -> bool {
         self.name == "tests/cluster"
     }
 
-    /// As cargo runs it: in the directory of its package. One that `yields` to others runs at a lower priority.
+    /// The command as cargo runs it: in the directory of its package. A program that `yields` to others runs at a lower priority.
     pub(super) fn command(&self, yields: bool) -> Command {
         let mut command = match yields {
             true => Command::new("nice"),

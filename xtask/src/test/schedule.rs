@@ -1,4 +1,4 @@
-//! Runs test programs side by side: most tests wait for others, so more run than there are processors.
+//! Runs test programs concurrently: most tests wait for other processes, so more programs run than there are processors.
 
 use super::programs::Program;
 use super::totals::Totals;
@@ -14,16 +14,16 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-/// Ticks of a second in `/proc/PID/stat`: `USER_HZ`, which is 100 on every Linux (proc_pid_stat(5)).
+/// Clock ticks per second in `/proc/PID/stat`: `USER_HZ`, which is 100 on every Linux (proc_pid_stat(5)).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Asks a test program for the time of each test; cargo must not see it (see `Workspace::plain_cargo`).
+/// Lets a test program report the time of each test; cargo must not see the variable (see `Workspace::plain_cargo`).
 const ALLOW_UNSTABLE: (&str, &str) = ("RUSTC_BOOTSTRAP", "1");
 
-/// Set for tests whose loops run whole: `wasmount_tests::rounds` reads it.
+/// Set for tests with full-length loops: `wasmount_tests::rounds` reads it.
 const THOROUGH: &str = "WASMOUNT_TEST_THOROUGH";
 
-/// The longest programs, which begin first so that none is left over at the end.
+/// The longest programs, which start first so that none is left over at the end.
 const LONGEST: [&str; 7] = [
     "tests/cluster",
     "tests/cluster_up",
@@ -34,16 +34,16 @@ const LONGEST: [&str; 7] = [
     "mount/mounts",
 ];
 
-/// Programs whose tests follow one another through a whole cluster, and so take longest whatever runs beside them. All others yield to them.
+/// Programs that run their tests one after another on a complete cluster, and so take longest whatever runs beside them. All others yield to them.
 const PRIORITY: [&str; 2] = ["tests/cluster", "tests/cluster_up"];
 
-/// A program whose tests fill the processors, or compare memory over time: it runs after all others.
+/// A program with tests that use all processors, or compare memory over time: it runs after all others.
 const ALONE: &str = "tests/load";
 
-/// Tests of a program that run at once. Those of the whole system wait for other processes most of the time.
+/// Concurrent tests of a program. Whole-system tests wait for other processes most of the time.
 const TESTS_AT_ONCE: usize = 4;
 
-/// What runs: a test program, or the examples in the documentation of a workspace.
+/// A job: a test program, the examples in the documentation of a workspace, or the documentation.
 #[derive(Debug)]
 pub(super) enum Job {
     /// A test program.
@@ -54,7 +54,7 @@ pub(super) enum Job {
     Documentation(Command),
 }
 
-/// How one ended.
+/// The result of one job.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) name: String,
@@ -62,22 +62,22 @@ pub(super) struct Report {
     pub(super) output: String,
     pub(super) totals: Totals,
     pub(super) elapsed: Duration,
-    /// Of the program and of all that it waited for.
+    /// CPU time of the program and of all children that it waited for.
     pub(super) cpu: Duration,
 }
 
-/// What all of them get.
+/// Settings of all jobs.
 #[derive(Debug)]
 pub(super) struct Settings<'a> {
     /// Arguments of every program: filters.
     pub(super) arguments: &'a [OsString],
-    /// Where the output of each is kept.
+    /// The directory with the output of each.
     pub(super) logs: &'a Path,
-    /// Loops run whole.
+    /// Whether loops run at full length.
     pub(super) thorough: bool,
 }
 
-/// Runs jobs in order, so many at once, and reports each when it has ended.
+/// Runs jobs in order, several concurrently, and reports each when it has ended.
 pub(super) fn run(
     jobs: Vec<Job>,
     lanes: usize,
@@ -115,7 +115,7 @@ impl Job {
         matches!(self, Job::Program(program) if program.name == ALONE)
     }
 
-    /// Which of them runs first.
+    /// Its rank in the order of starts.
     pub(super) fn rank(&self) -> usize {
         let longest = |name: &str| LONGEST.iter().position(|it| *it == name);
         match self {
@@ -131,7 +131,7 @@ impl Job {
                 let yields = !PRIORITY.contains(&program.name.as_str());
                 let mut command = program.command(yields);
                 command.env("RUST_TEST_THREADS", TESTS_AT_ONCE.to_string());
-                // The program of the cluster has a `main` of its own, which knows fewer flags.
+                // The cluster's test program has its own `main`, which accepts fewer flags.
                 if !program.has_own_main() {
                     command
                         .args(["-Z", "unstable-options", "--report-time"])
@@ -152,7 +152,7 @@ impl Job {
         if settings.thorough {
             command.env(THOROUGH, "1");
         }
-        // A file and no pipe: what a test leaves running would hold a pipe open.
+        // A file instead of a pipe: a process that a test leaves running would hold a pipe open.
         let log = settings
             .logs
             .join(format!("{}.log", name.replace('/', "-")));
@@ -172,7 +172,7 @@ impl Job {
             .map_err(Failure::io(format!("wait for {name}")))?;
         let elapsed = start.elapsed();
         let output = fs::read(&log).map_err(Failure::io(format!("read {}", log.display())))?;
-        // A test may print what is not text.
+        // A test may print bytes that are not UTF-8.
         let output = String::from_utf8_lossy(&output).into_owned();
         let mut totals = Totals::default();
         output.lines().for_each(|line| totals.add(line));
@@ -190,7 +190,7 @@ impl Job {
     }
 }
 
-/// Waits until it has ended, and reads its CPU time before its entry is gone.
+/// Waits until it has ended, and reads its CPU time before the process is reaped.
 fn cpu_at_end(child: &Child) -> io::Result<Duration> {
     let pid = Pid::from_child(child);
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -199,7 +199,7 @@ fn cpu_at_end(child: &Child) -> io::Result<Duration> {
     Ok(cpu(&stat).unwrap_or_default())
 }
 
-/// utime, stime, cutime and cstime: fields 14 to 17 of proc_pid_stat(5). The second, a name, may hold anything, so they are counted from its end.
+/// utime, stime, cutime and cstime: fields 14 to 17 of proc_pid_stat(5). The second, a name, may contain anything, so they are counted from its end.
 fn cpu(stat: &str) -> Option<Duration> {
     let (_, rest) = stat.rsplit_once(')')?;
     let ticks = rest.split_whitespace().skip(11).take(4);

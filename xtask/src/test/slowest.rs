@@ -1,4 +1,4 @@
-//! Where the time of a run went: its steps, its test programs and its slowest tests.
+//! Where the time of a run was spent: its steps, its test programs and its slowest tests.
 
 use super::schedule::Report;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Rows of a table.
 const ROWS: usize = 20;
 
-/// What took how long.
+/// An entry and its duration.
 #[derive(Debug, Clone, PartialEq)]
 struct Row {
     name: String,
@@ -23,7 +23,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// A step that has ended.
+    /// Adds a completed step.
     pub(super) fn step(&mut self, name: &str, elapsed: Duration) {
         self.steps.push(Row {
             name: name.to_owned(),
@@ -32,7 +32,7 @@ impl Times {
         });
     }
 
-    /// A test program that has ended, with its tests.
+    /// Adds a completed test program, with its tests.
     pub(super) fn program(&mut self, report: &Report) {
         self.programs.push(Row {
             name: report.name.clone(),
@@ -47,7 +47,7 @@ impl Times {
         }));
     }
 
-    /// The tables, with the slowest of each first; steps as they ran.
+    /// The tables, with the slowest of each first; steps in the order of the run.
     pub(super) fn lines(&self) -> Vec<String> {
         let tables = [
             ("steps", self.steps.clone()),
@@ -81,7 +81,7 @@ fn slowest(rows: &[Row]) -> Vec<Row> {
     rows
 }
 
-/// `test kill::every_call ... ok <1.234s>`.
+/// Parses `test kill::every_call ... ok <1.234s>`.
 fn test(line: &str) -> Option<(&str, Duration)> {
     let rest = line.strip_prefix("test ")?;
     let (name, outcome) = rest.split_once(" ... ")?;

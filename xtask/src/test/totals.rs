@@ -1,8 +1,8 @@
-//! The results of many test programs, added up from the lines that Rust's test runner prints.
+//! The totals of many test programs, from the lines that Rust's test runner prints.
 
 use std::fmt;
 
-/// How the line of a test program begins.
+/// The beginning of a test program's result line.
 const RESULT: &str = "test result:";
 
 /// The sums.
@@ -14,7 +14,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Adds those of another program.
+    /// Adds the totals of another program.
     pub(super) fn add_all(&mut self, others: Self) {
         self.passed += others.passed;
         self.failed += others.failed;
@@ -31,7 +31,7 @@ impl Totals {
         self.failed = self.failed.max(1);
     }
 
-    /// Adds `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; ..`; other lines count nothing.
+    /// Adds `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; ..`; other lines add nothing.
     pub(super) fn add(&mut self, line: &str) {
         let Some(result) = line.strip_prefix(RESULT) else {
             return;
@@ -47,7 +47,7 @@ impl Totals {
             match what {
                 "passed" => self.passed += number,
                 "failed" => self.failed += number,
-                // Nothing is filtered unless somebody asked for it.
+                // Tests are filtered only if the caller asked for it.
                 "ignored" | "filtered" => self.skipped += number,
                 _ => {}
             }

@@ -1,4 +1,4 @@
-//! The way to a cluster's supervisor: started with its namespaces, or found.
+//! The connection to a cluster's supervisor: started with its namespaces, or found.
 
 use crate::cluster::lab::Lab;
 use crate::cluster::supervisor::{Reply, Request};
@@ -30,23 +30,23 @@ const UNSHARE: [&str; 9] = [
     "private",
 ];
 
-/// Until the supervisor must take orders, and until it must be gone.
+/// Timeout until the supervisor accepts requests, and until it has ended.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Between two looks.
+/// Between two polls.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A connection to it.
+/// A connection to the supervisor.
 #[derive(Debug)]
 pub(super) struct Control {
     connection: Mutex<BufReader<UnixStream>>,
     id: u32,
-    /// What holds the namespaces, if we started it.
+    /// The process that holds the namespaces, if we started it.
     namespaces: Option<Child>,
 }
 
 impl Control {
-    /// Starts `program` as the supervisor; `listener` becomes the API server's way out.
+    /// Starts `program` as the supervisor; the API server is reached from outside through `listener`.
     pub(super) fn start(program: &Path, lab: &Lab, listener: TcpListener) -> Result<Self, Failure> {
         let path = lab.log("supervisor");
         let log = File::create(&path).and_then(|log| Ok((log.try_clone()?, log)));
@@ -61,7 +61,7 @@ impl Control {
             .stdin(OwnedFd::from(listener))
             .stdout(out)
             .stderr(err)
-            // Ctrl-C is for whoever started it.
+            // Ctrl-C must reach only the process that started it.
             .process_group(0);
         let child = command.spawn();
         let mut child = child.map_err(|source| command::start_failure(&command, source))?;
@@ -87,7 +87,7 @@ impl Control {
         }
     }
 
-    /// Connects to the one that runs.
+    /// Connects to a running supervisor.
     pub(super) fn connect(lab: &Lab) -> Result<Self, Failure> {
         let path = lab.control();
         let connection = UnixStream::connect(&path)
@@ -103,12 +103,12 @@ impl Control {
         })
     }
 
-    /// The supervisor's process id, as it is on this side.
+    /// The supervisor's process id in our PID namespace.
     pub(super) fn id(&self) -> u32 {
         self.id
     }
 
-    /// Orders, and waits for the reply.
+    /// Sends a request, and waits for the reply.
     pub(super) fn ask(&self, request: &Request) -> Result<Option<u32>, Failure> {
         let text = serde_json::to_string(request).unwrap_or_default();
         let mut connection = self
@@ -126,7 +126,7 @@ impl Control {
         })
     }
 
-    /// Ends everything inside and waits for that.
+    /// Ends everything inside and waits until it has ended.
     pub(super) fn end(&mut self, lab: &Lab) -> Result<(), Failure> {
         // The only reply is the end of the connection.
         let _ = self.ask(&Request::End);

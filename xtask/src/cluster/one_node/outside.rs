@@ -1,9 +1,9 @@
-//! Process ids of a cluster as this side sees them.
+//! Process ids of a cluster in our PID namespace.
 
 use crate::failure::Failure;
 use std::fs;
 
-/// The id on this side of the process that is `inside` in the PID namespace of `member`.
+/// The id in our PID namespace of the process that is `inside` in the PID namespace of `member`.
 pub(super) fn id_of(member: u32, inside: u32) -> Result<Option<u32>, Failure> {
     let namespace = |id: u32| fs::read_link(format!("/proc/{id}/ns/pid")).ok();
     let ours = namespace(member);
